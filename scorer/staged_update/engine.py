@@ -33,7 +33,7 @@ from scorer.staged_update.record import (
     stage_name,
     status,
 )
-from scorer.staged_update.rollback import changed_clusters, previous_index, rollback_name, rollback_run, taken_back_by
+from scorer.staged_update.rollback import changed_clusters, free_name, previous_index, rollback_run, taken_back_by
 from scorer.staged_update.step import RECHECK, Step
 from scorer.staged_update.stopping import stop_stage
 from scorer.staged_update.validation import validate
@@ -144,13 +144,13 @@ def _abort(run: JsonObject, record: Record, facts: Facts, error: RunFailedError)
 def _rollback(run: JsonObject, record: Record, facts: Facts) -> tuple[JsonObject | None, str]:
     """Return the run that takes a failed one back, where its policy wants that, and what is to be said of it."""
     policy, index = policy_of(run), previous_index(run)
-    if policy is None or policy.on_failure is not OnFailure.ROLLBACK or not changed_clusters(record):
+    if policy is None or policy.on_failure is not OnFailure.ROLLBACK or not changed_clusters(record.stages):
         return None, ""
     if not index:
         return None, "; nothing is rolled back: the clusters had no resource snapshot before"
     if known := taken_back_by(run, facts.runs):
         return None, f"; run {known} rolls back to resource snapshot {index}"
-    name = rollback_name(name_of(run), {name_of(other) for other in facts.runs})
+    name = free_name(name_of(run), "rollback", {name_of(other) for other in facts.runs})
     return rollback_run(run, name, index), f"; run {name} rolls back to resource snapshot {index}"
 
 

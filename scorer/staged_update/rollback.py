@@ -11,15 +11,15 @@ from scorer.api.documents import annotation, annotations_of, name_of, namespace_
 from scorer.api.meta import JsonObject
 from scorer.api.names import CLUSTER_DEADLINE, MAX_FAILURES, PREVIOUS_INDEX, ROLLBACK_OF
 from scorer.api.staged_update import RunState
-from scorer.staged_update.record import STARTED, Record, clusters_of, status
+from scorer.staged_update.record import STARTED, clusters_of, status
 
 _LONGEST_NAME: Final = 63
 _KEPT: Final = (MAX_FAILURES, CLUSTER_DEADLINE)
 
 
-def changed_clusters(record: Record) -> bool:
-    """Say whether a run has touched any cluster."""
-    return any(status(entry, STARTED) == TRUE for stage in record.stages for entry in clusters_of(stage))
+def changed_clusters(stages: Iterable[JsonObject]) -> bool:
+    """Say whether a run has touched any cluster of its update stages."""
+    return any(status(entry, STARTED) == TRUE for stage in stages for entry in clusters_of(stage))
 
 
 def taken_back_by(run: JsonObject, runs: Iterable[JsonObject]) -> str:
@@ -33,10 +33,10 @@ def taken_back_by(run: JsonObject, runs: Iterable[JsonObject]) -> str:
     return min(found, default="")
 
 
-def rollback_name(run: str, taken: Container[str]) -> str:
-    """Return a free name for the run that takes *run* back."""
-    suffixes = ("-rollback", *(f"-rollback-{number}" for number in range(2, 1000)))
-    names = (f"{run[: _LONGEST_NAME - len(suffix)]}{suffix}" for suffix in suffixes)
+def free_name(run: str, word: str, taken: Container[str]) -> str:
+    """Return a free name for the run that takes *run* back: with *word* at its end, and a number where it is taken."""
+    suffixes = (f"-{word}", *(f"-{word}-{number}" for number in range(2, 1000)))
+    names = (f"{run[: _LONGEST_NAME - len(suffix)].rstrip('-.')}{suffix}" for suffix in suffixes)
     return next(name for name in names if name not in taken)
 
 

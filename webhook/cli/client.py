@@ -99,19 +99,21 @@ class Place:
         namespace: None: no namespace, or all of them.
         name: Empty: the collection.
         version: One of the kind's; empty: the preferred one.
+        subresource: Of the object, such as ``status``; empty: the object itself.
     """
 
     kind: Kind
     namespace: str | None = None
     name: str = ""
     version: str = ""
+    subresource: str = ""
 
     @property
     def path(self) -> ApiPath:
         """Path of the URL. Raises `UserError` for a name that no object can have."""
         namespace = self.namespace if self.kind.namespaced else None
         try:
-            return path_of(self.kind, namespace or "", self.name, version=self.version)
+            return path_of(self.kind, namespace or "", self.name, self.subresource, self.version)
         except InvalidObjectError as error:
             raise UserError(f"NotFound: {error}") from error
 

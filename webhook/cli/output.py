@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 _GAP: Final = "   "
 _STYLES: Final = {
-    **dict.fromkeys(("True", "available", "allowed", "yes", "Picked", "Kept"), "green"),
+    **dict.fromkeys(("True", "available", "allowed", "yes", "Picked", "Kept", "done"), "green"),
     **dict.fromkeys(("False", "failed", "invalid", "stalled", "refused", "no"), "red"),
-    **dict.fromkeys(("rolling out", "short", "pending", "Unknown"), "yellow"),
+    **dict.fromkeys(("rolling out", "short", "pending", "held", "Unknown"), "yellow"),
 }
 
 

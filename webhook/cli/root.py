@@ -1,7 +1,7 @@
 """The program: its name, its commands, and how it reports errors.
 
-Exit codes: 0 fine, 1 any error (also of usage), 2 from ``plan``: something would change, and from ``gate``: not
-allowed now.
+Exit codes: 0 fine, 1 any error (also of usage), 2 from ``plan``: something would change, from ``gate``: not allowed
+now, and where a staged update is waited for: somebody has to act; 3 only there: the time is up.
 """
 
 import io
@@ -39,6 +39,12 @@ SECTIONS: Final = {
         Entry("tree", "Show a placement down to its objects, once or as it changes."),
         Entry("edit", "Change an object in an editor."),
         Entry("delete", "Delete objects."),
+    ),
+    "Update a fleet in stages": (
+        Entry("run", "Start, stop, resume and watch staged updates."),
+        Entry("approve", "Approve what a staged update waits for."),
+        Entry("reject", "Reject what a staged update asks for: it stops."),
+        Entry("undo", "Take back what a staged update has changed."),
     ),
     "Ask the engine": (
         Entry("plan", "Show what would happen to the placements, without doing it."),
@@ -82,7 +88,8 @@ Start here:
 Exit codes:
   0  fine
   1  an error, reported in one line; usage errors too
-  2  from plan: something would change; from gate: not allowed now
+  2  from plan: something would change; from gate: not allowed now; from run --wait: somebody has to act
+  3  from run --wait: the time is up
 
 Tables and colours are for people (NO_COLOR turns colours off); -o json and -o yaml are for programs.
 As kubectl-harbormaster on the PATH, this program is also `kubectl harbormaster`, and asks the hub that kubectl asks.

@@ -1,0 +1,227 @@
+"""What a person may order of a run: to start, stop or go on, and the answer to an approval that it waits for.
+
+An order is refused with the reason, and one that is carried out already changes nothing.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from scorer.api.conditions import TRUE, make_condition
+from scorer.api.documents import (
+    conditions_of,
+    current_condition,
+    generation_of,
+    name_of,
+    spec_of,
+    status_of,
+    text_at,
+)
+from scorer.api.family import family_in
+from scorer.api.meta import JsonObject
+from scorer.api.names import REJECTED
+from scorer.api.staged_update import RunState
+from scorer.staged_update.approvals import ACCEPTED, APPROVED
+from scorer.staged_update.record import REQUEST_APPROVED, stage_name, status, tasks_of
+from scorer.staged_update.waiting import RunWait, Situation, WaitKind, stages_of
+
+APPROVED_BY_USER: Final = "ApprovedByUser"
+_LONGEST_MESSAGE: Final = 32768
+
+
+class OrderRefusedError(Exception):
+    """A run cannot do what it is ordered to; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class WantedRun:
+    """A run as a person orders it.
+
+    Args:
+        name: Of the run.
+        namespace: Empty: a ClusterStagedUpdateRun.
+        placement: What is rolled out; empty: the run is there already.
+        strategy: Its stages; empty: the run is there already.
+        index: The resource snapshot; empty: what is selected now.
+        state: Run, or Initialize for its plan alone.
+    """
+
+    name: str
+    namespace: str = ""
+    placement: str = ""
+    strategy: str = ""
+    index: str = ""
+    state: RunState = RunState.RUN
+
+    def document(self) -> JsonObject:
+        """Return the new run."""
+        kind, metadata = family_in(self.namespace).run, {"name": self.name}
+        if self.namespace:
+            metadata["namespace"] = self.namespace
+        spec = {
+            "placementName": self.placement,
+            "stagedRolloutStrategyName": self.strategy,
+            "state": str(self.state),
+        }
+        if self.index:
+            spec["resourceSnapshotIndex"] = self.index
+        return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": spec}
+
+
+def order_start(run: JsonObject, found: Situation, wanted: WantedRun) -> RunState | None:
+    """Return the state that starts a run which is there already; None: it has it.
+
+    Raises:
+        OrderRefusedError: The run is over, or another one than is wanted.
+    """
+    for field, text in (
+        ("placementName", wanted.placement),
+        ("stagedRolloutStrategyName", wanted.strategy),
+        ("resourceSnapshotIndex", wanted.index),
+    ):
+        own = text_at(spec_of(run), field)
+        if text and text != own:
+            what = f"spec.{field} is {own[:255]!r} and not {text[:255]!r}"
+            raise OrderRefusedError(f"run {wanted.name} is there already, and its {what}; choose another name")
+    _check_not_over(run, found, "choose another name")
+    state = text_at(spec_of(run), "state") or RunState.INITIALIZE
+    if wanted.state is RunState.INITIALIZE and state != RunState.INITIALIZE:
+        raise OrderRefusedError(f"run {wanted.name} has been started: it cannot go back to its initialisation")
+    return None if state == wanted.state else wanted.state
+
+
+def order_stop(run: JsonObject, found: Situation) -> RunState | None:
+    """Return the state that stops a run; None: it has it.
+
+    Raises:
+        OrderRefusedError: The run is over, or has not been started.
+    """
+    _check_not_over(run, found, "there is nothing to stop")
+    state = text_at(spec_of(run), "state") or RunState.INITIALIZE
+    if state == RunState.INITIALIZE:
+        raise OrderRefusedError(f"run {name_of(run)} has not been started: there is nothing to stop")
+    return None if state == RunState.STOP else RunState.STOP
+
+
+def order_resume(run: JsonObject, found: Situation) -> RunState | None:
+    """Return the state that lets a stopped run go on; None: it has it.
+
+    Raises:
+        OrderRefusedError: The run is over, or has not been started.
+    """
+    _check_not_over(run, found, "there is nothing to resume")
+    state = text_at(spec_of(run), "state") or RunState.INITIALIZE
+    if state == RunState.INITIALIZE:
+        raise OrderRefusedError(f"run {name_of(run)} has not been started, so it is not stopped: start it")
+    return None if state == RunState.RUN else RunState.RUN
+
+
+def _check_not_over(run: JsonObject, found: Situation, advice: str) -> None:
+    if found.is_over:
+        raise OrderRefusedError(f"run {name_of(run)} is over ({found.phase}): {advice}")
+
+
+def state_patch(state: RunState) -> JsonObject:
+    """Return the merge patch that sets the state of a run; one that goes on is not rejected any more."""
+    patch: JsonObject = {"spec": {"state": str(state)}}
+    return patch | ({"metadata": {"annotations": {REJECTED: None}}} if state is RunState.RUN else {})
+
+
+def rejection_patch(request: str, why: str) -> JsonObject:
+    """Return the merge patch of a run by which an approval is refused: the run stops.
+
+    Raises:
+        OrderRefusedError: No reason is given.
+    """
+    if not why.strip():
+        raise OrderRefusedError("the reason is empty: say why the request is rejected")
+    annotations = {REJECTED: f"{request}: {why.strip()}"}
+    return {"metadata": {"annotations": annotations}, "spec": {"state": str(RunState.STOP)}}
+
+
+def open_approval(run: JsonObject, found: Situation, *, stage: str = "", request: str = "") -> RunWait:
+    """Return the approval that a run waits for.
+
+    Args:
+        run: The run.
+        found: Where it stands.
+        stage: The stage that is meant; empty: whichever waits.
+        request: The name of the request that is meant; empty: whichever is open.
+
+    Raises:
+        OrderRefusedError: It waits for none, or for several.
+    """
+    asked = [wait for wait in found.waits if wait.kind is WaitKind.APPROVAL]
+    waits = [wait for wait in asked if stage in ("", wait.stage) and request in ("", wait.request)]
+    if len(waits) > 1:
+        named = ", ".join(wait.request for wait in waits)
+        raise OrderRefusedError(f"run {name_of(run)} waits for several approvals: {named}; say which")
+    if waits:
+        return waits[0]
+    raise OrderRefusedError(_why_none(run, found, asked, stage))
+
+
+def _why_none(run: JsonObject, found: Situation, asked: list[RunWait], stage: str) -> str:
+    name = name_of(run)
+    known = [stage_name(each) for each in stages_of(run)]
+    if stage and known and stage not in known:
+        return f"run {name} has no stage {stage[:63]!r}; its stages: {', '.join(known)}"
+    if asked:
+        return f"run {name} waits for another approval: {', '.join(wait.request for wait in asked)}"
+    if any(wait.kind is WaitKind.STATE for wait in found.waits):
+        return f"run {name} waits for no approval now: {found.waits[0].message}"
+    word = "is over" if found.is_over else "does not wait for an approval"
+    detail = f"{found.phase}: {found.message}" if found.message else found.phase
+    return f"run {name} {word} ({detail})"
+
+
+def approved_already(run: JsonObject, requests: Iterable[JsonObject], *, stage: str = "", request: str = "") -> str:
+    """Return the name of the request that was meant and is approved already; empty: there is none.
+
+    Without a stage and a request nobody can tell which one was meant.
+    """
+    if not stage and not request:
+        return ""
+    for each in stages_of(run):
+        for task in tasks_of(each):
+            name = text_at(task, "approvalRequestName")
+            meant = name and stage in ("", stage_name(each)) and request in ("", name)
+            if meant and status(task, REQUEST_APPROVED) == TRUE:
+                return name
+    return next((request for each in requests if request and name_of(each) == request and is_approved(each)), "")
+
+
+def is_approved(request: JsonObject) -> bool:
+    """Say whether somebody has approved a request in a way that counts."""
+    return any((current_condition(request, kind) or {}).get("status") == TRUE for kind in (APPROVED, ACCEPTED))
+
+
+def approved_conditions(request: JsonObject, message: str, now: datetime) -> list[JsonObject]:
+    """Return the conditions of a request with its approval.
+
+    Args:
+        request: As it is stored.
+        message: Who approves, and why.
+        now: When.
+    """
+    text = message[:_LONGEST_MESSAGE]
+    made = make_condition(APPROVED, TRUE, APPROVED_BY_USER, text, generation=generation_of(request), now=now)
+    return [*(each for each in conditions_of(request) if each.get("type") != APPROVED), made]
+
+
+def parent_run(request: JsonObject) -> str:
+    """Return the name of the run that has asked for an approval, empty when the request does not say."""
+    return text_at(request, "spec", "parentStageRollout")
+
+
+def rejected(run: JsonObject) -> str:
+    """Return why a run was rejected, empty when it was not, or goes on."""
+    if text_at(spec_of(run), "state") != RunState.STOP:
+        return ""
+    return text_at(run, "metadata", "annotations", REJECTED)
+
+
+def index_used(run: JsonObject) -> str:
+    """Return the resource snapshot that a run rolls out, empty before it is initialised."""
+    return text_at(status_of(run), "resourceSnapshotIndexUsed")

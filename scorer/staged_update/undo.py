@@ -1,0 +1,74 @@
+"""Taking back what a run has changed, on a person's order: by another run, to the resource snapshot before.
+
+The failure policy does the same by itself: `scorer.staged_update.rollback`.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+
+from scorer.api.documents import annotation, dicts_at, name_of, status_of, text_at
+from scorer.api.meta import JsonObject
+from scorer.api.names import ROLLBACK_OF
+from scorer.staged_update.orders import OrderRefusedError, index_used
+from scorer.staged_update.record import SUCCEEDED, is_final, status
+from scorer.staged_update.rollback import changed_clusters, free_name, previous_index, rollback_run
+from scorer.staged_update.waiting import RunPhase, Situation
+
+
+def undo(run: JsonObject, found: Situation, runs: Iterable[JsonObject], retained: Collection[int]) -> JsonObject:
+    """Return the run that takes another one back.
+
+    Args:
+        run: The run to take back.
+        found: Where it stands.
+        runs: All of its family and namespace.
+        retained: The indexes of the placement's resource snapshots that are there.
+
+    Raises:
+        OrderRefusedError: There is nothing to undo, or nowhere to go back to.
+    """
+    name, others = name_of(run), list(runs)
+    if not changed_clusters(dicts_at(status_of(run), "stagesStatus")):
+        raise OrderRefusedError(f"run {name} has changed no cluster, so there is nothing to undo")
+    if not found.is_over and found.phase is not RunPhase.STOPPED:
+        raise OrderRefusedError(f"run {name} is not over ({found.phase}): stop it first")
+    if known := _undone_by(run, others):
+        raise OrderRefusedError(f"run {known} takes back run {name} already")
+    index = undo_index(run, retained)
+    return rollback_run(run, free_name(name, "undo", {name_of(other) for other in others}), index)
+
+
+def undo_index(run: JsonObject, retained: Collection[int]) -> str:
+    """Return the resource snapshot to go back to.
+
+    It is the one that most clusters had before the run; if the run does not say, the one before its own.
+
+    Raises:
+        OrderRefusedError: There is none, or it is not retained any more.
+    """
+    noted, used, there = previous_index(run), index_used(run), sorted(retained)
+    if noted:
+        if noted not in {str(index) for index in there}:
+            message = f"its clusters had resource snapshot {noted[:63]}, which is not there any more"
+            raise OrderRefusedError(f"run {name_of(run)} cannot be undone: {message}; {_choices(there)}")
+        return noted
+    own = int(used) if used.isascii() and used.isdecimal() else 0
+    older = [index for index in there if index < own]
+    if not older:
+        message = f"there is no resource snapshot before {used or 'its own'}"
+        raise OrderRefusedError(f"run {name_of(run)} cannot be undone: {message}; {_choices(there)}")
+    return str(older[-1])
+
+
+def _choices(there: Sequence[int]) -> str:
+    return f"those there: {', '.join(map(str, there[-10:]))}" if there else "there is none at all"
+
+
+def _undone_by(run: JsonObject, others: Iterable[JsonObject]) -> str:
+    """Return a run that takes back *run* or has done so; one that has failed does not count."""
+    began = text_at(run, "metadata", "creationTimestamp")
+    for other in others:
+        if annotation(other, ROLLBACK_OF) != name_of(run) or text_at(other, "metadata", "creationTimestamp") < began:
+            continue
+        if not is_final(status_of(other)) or status(status_of(other), SUCCEEDED) == "True":
+            return name_of(other)
+    return ""

@@ -1,0 +1,67 @@
+"""``harbormaster approve``: a person lets a staged update go on."""
+
+from typing import Final
+
+import click
+
+from scorer.api.documents import name_of
+from scorer.api.quoting import printable
+from scorer.staged_update.orders import OrderRefusedError, approved_already, open_approval
+from webhook.cli.client import Client
+from webhook.cli.hub_options import HubOptions, hub_options
+from webhook.cli.options import run
+from webhook.cli.update_runs import Found, Runs, approver, run_namespace_option, told_to_user
+
+HELP: Final = """Approve what a staged update waits for.
+
+Name the run, or its approval request. The approval counts for the request that is open now: one that a run has not
+asked for yet cannot be approved in advance. `harbormaster run status RUN` shows what is waited for.
+
+\b
+Examples:
+  harbormaster approve spring
+  harbormaster approve spring --stage canary --message "error rate is flat"
+  harbormaster approve spring-after-canary
+  harbormaster approve web-7 -n team-a
+
+\b
+Exit codes:
+  0  approved, or had been
+  1  no such run or request, it waits for no approval, or no hub
+"""
+
+
+@click.command("approve", help=HELP, short_help="Approve what a staged update waits for.")
+@click.argument("name", metavar="RUN|REQUEST")
+@click.option("--stage", default="", metavar="STAGE", help="The stage that is meant.  [default: whichever waits]")
+@click.option("-m", "--message", default="", metavar="TEXT", help="Why; kept with the approval.")
+@run_namespace_option
+@hub_options
+def command(name: str, stage: str, message: str, namespace: str, hub: HubOptions) -> int:
+    """Approve a request."""
+    return run(_approve(hub, name, stage, message, namespace))
+
+
+async def _approve(hub: HubOptions, name: str, stage: str, message: str, namespace: str) -> int:
+    said = f"approved by {approver()}" + (f": {message}" if message else "")
+    async with Client(hub.find()) as client:
+        runs = Runs(client, namespace)
+        found, request = await runs.named(name)
+        wanted = _wanted(found, stage, request)
+        if not wanted or not await runs.approve(wanted, said):
+            done = wanted or approved_already(found.run, found.requests, stage=stage, request=request)
+            click.echo(printable(f"{done} was approved already"))
+            return 0
+    click.echo(printable(f"{wanted} approved: run {name_of(found.run)} goes on"))
+    return 0
+
+
+def _wanted(found: Found, stage: str, request: str) -> str:
+    """Return the name of the request to approve; empty: the one that is meant is approved already."""
+    with told_to_user():
+        try:
+            return open_approval(found.run, found.situation, stage=stage, request=request).request
+        except OrderRefusedError:
+            if approved_already(found.run, found.requests, stage=stage, request=request):
+                return ""
+            raise

@@ -1,0 +1,56 @@
+"""``harbormaster reject``: a person refuses what a staged update asks for, and the update stops."""
+
+from typing import Final
+
+import click
+
+from scorer.api.documents import name_of
+from scorer.api.quoting import printable
+from scorer.staged_update.orders import open_approval, rejection_patch
+from webhook.cli.client import Client
+from webhook.cli.failure import UserError
+from webhook.cli.hub_options import HubOptions, hub_options
+from webhook.cli.options import run
+from webhook.cli.update_runs import Runs, run_namespace_option, told_to_user
+
+HELP: Final = """Reject what a staged update asks for: it stops.
+
+Name the run, or its approval request. Clusters that are updated stay so: `harbormaster undo RUN` takes them back, and
+`harbormaster run resume RUN` lets the run ask again. The reason is kept on the run.
+
+\b
+Examples:
+  harbormaster reject spring --reason "error rate has doubled"
+  harbormaster reject spring-after-canary --reason "wait for the fix"
+
+\b
+Exit codes:
+  0  rejected: the run stops
+  1  no such run or request, it waits for no approval, or no hub
+"""
+
+
+@click.command("reject", help=HELP, short_help="Reject what a staged update asks for: it stops.")
+@click.argument("name", metavar="RUN|REQUEST")
+@click.option("--stage", default="", metavar="STAGE", help="The stage that is meant.  [default: whichever waits]")
+@click.option("--reason", required=True, metavar="TEXT", help="Why; kept on the run.")
+@run_namespace_option
+@hub_options
+def command(name: str, stage: str, reason: str, namespace: str, hub: HubOptions) -> int:
+    """Reject a request."""
+    return run(_reject(hub, name, stage, reason, namespace))
+
+
+async def _reject(hub: HubOptions, name: str, stage: str, reason: str, namespace: str) -> int:
+    async with Client(hub.find()) as client:
+        runs = Runs(client, namespace)
+        found, request = await runs.named(name)
+        with told_to_user():
+            wait = open_approval(found.run, found.situation, stage=stage, request=request)
+            patch = rejection_patch(wait.request, reason)
+        if wait.answered:
+            owner = name_of(found.run)
+            raise UserError(f"{wait.request} is approved already; to stop run {owner}: harbormaster run stop {owner}")
+        await runs.patch(found.run, patch)
+    click.echo(printable(f"{wait.request} rejected: run {name_of(found.run)} stops"))
+    return 0

@@ -1,0 +1,316 @@
+"""``harbormaster run``: staged update runs are started, stopped, resumed and looked at."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+import click
+
+from scorer.api.documents import name_of
+from scorer.api.meta import JsonObject
+from scorer.api.quoting import printable
+from scorer.api.staged_update import RunState
+from scorer.staged_update.orders import (
+    WantedRun,
+    order_resume,
+    order_start,
+    order_stop,
+    state_patch,
+)
+from scorer.staged_update.waiting import Situation
+from webhook.cli.client import Client
+from webhook.cli.connection import Connection
+from webhook.cli.hub_options import HubOptions, hub_options
+from webhook.cli.options import grouped, output_option, run
+from webhook.cli.output import print_document
+from webhook.cli.run_following import (
+    DONE,
+    Waiting,
+    follow,
+    initialised,
+    report,
+    stopped,
+    wait_for,
+    waiting_options,
+)
+from webhook.cli.run_output import news, print_run, run_document
+from webhook.cli.update_runs import Found, Runs, run_namespace_option, told_to_user
+from webhook.settings.clock import utc_now
+
+SHORT: Final = "Start, stop, resume and watch staged updates."
+_WAITING_CODES: Final = """  1  an error; with --wait also: the run could not be initialised, or was aborted
+  2  with --wait: it goes on only when somebody acts; what it waits for is on standard output
+  3  with --wait: the time is up
+"""
+HELP: Final = """Start, stop, resume and watch staged updates.
+
+A run takes a placement with strategy type External through the stages of a strategy. `harbormaster approve` and
+`harbormaster reject` answer the approvals that it waits for, `harbormaster undo` takes it back.
+
+\b
+Examples:
+  harbormaster run start spring --placement payments --strategy careful
+  harbormaster run status spring
+  harbormaster run stop spring --wait
+
+\b
+Exit codes:
+  0  done
+  1  an error, or the run has failed
+  2  with --wait: it goes on only when somebody acts
+  3  with --wait: the time is up
+"""
+START_HELP: Final = f"""Start a staged update.
+
+Creates the run NAME. If it is there already, initialised or stopped, it is started. With --initialize-only it is only
+planned: its stages and clusters are fixed and can be looked at, and nothing is touched until it is started.
+
+\b
+Examples:
+  harbormaster run start spring --placement payments --strategy careful
+  harbormaster run start spring --placement payments --strategy careful --initialize-only
+  harbormaster run start spring --wait --timeout 2h
+  harbormaster run start web-7 -n team-a --placement web --strategy careful --snapshot 7
+
+\b
+Exit codes:
+  0  started, or had been; with --wait: it has succeeded, with --initialize-only as well: it is planned
+{_WAITING_CODES}"""
+STOP_HELP: Final = """Stop a staged update.
+
+No further cluster is started; those in flight are brought to an end. `harbormaster run resume` lets it go on.
+
+\b
+Examples:
+  harbormaster run stop spring
+  harbormaster run stop spring --wait --timeout 10m
+
+\b
+Exit codes:
+  0  told to stop, or had been; with --wait: nothing is in flight any more
+  1  an error: no such run, or it is over or has not been started; with --wait also: it was aborted
+  3  with --wait: the time is up
+"""
+RESUME_HELP: Final = f"""Let a stopped staged update go on.
+
+\b
+Examples:
+  harbormaster run resume spring
+  harbormaster run resume spring --wait --through-approvals
+
+\b
+Exit codes:
+  0  told to go on, or was going on; with --wait: it has succeeded
+{_WAITING_CODES}"""
+STATUS_HELP: Final = f"""Show where a staged update stands.
+
+Its stages and clusters, what it waits for, and the command that answers it. -w shows every change until the run is
+over.
+
+\b
+Examples:
+  harbormaster run status spring
+  harbormaster run status spring -w
+  harbormaster run status web-7 -n team-a -o json
+  harbormaster run status spring --wait --timeout 2h --through-approvals
+
+\b
+Phases:  Initializing, Initialized, Running, Waiting, Stuck, Stopping, Stopped, Failed (not initialised), Aborted,
+         Succeeded
+States of a stage:    pending, waiting, updating, stopping, stopped, done, skipped, failed
+States of a cluster:  pending, held (may not be touched now), updating, done, failed
+
+\b
+-o json (yaml: the same; with -w one document per change):
+  run         kind namespace name placement strategy resourceSnapshotIndex state phase stage message rejected
+              rollbackOf
+  waits[]     kind (State, Approval, TimedWait, Cluster, Held) stage cluster approvalRequest since until needsPerson
+              message command
+  stages[]    stage state startTime endTime message clusters[]
+  clusters[]  cluster state since finished message
+
+\b
+Exit codes:
+  0  shown; with --wait: it has succeeded
+{_WAITING_CODES}"""
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What a new run rolls out.
+
+    Args:
+        placement: Its placement.
+        strategy: Its stages.
+        snapshot: The resource snapshot; None: what is selected now.
+        initialize_only: Plan it, and wait.
+    """
+
+    placement: str | None
+    strategy: str | None
+    snapshot: str | None
+    initialize_only: bool
+
+    def wanted(self, name: str, namespace: str) -> WantedRun:
+        """Return the run that is wanted."""
+        state = RunState.INITIALIZE if self.initialize_only else RunState.RUN
+        return WantedRun(name, namespace, self.placement or "", self.strategy or "", self.snapshot or "", state)
+
+
+@click.group("run", help=HELP, short_help=SHORT)
+def command() -> None:
+    """Hold the commands."""
+
+
+@command.command("start", help=START_HELP, short_help="Start a staged update.")
+@click.argument("name")
+@grouped(
+    "content",
+    Content,
+    click.option("--placement", metavar="NAME", help="What is rolled out; its strategy type is External."),
+    click.option("--strategy", metavar="NAME", help="The staged update strategy."),
+    click.option(
+        "--snapshot", metavar="INDEX", help="Index of the resource snapshot.  [default: what is selected now]"
+    ),
+    click.option("--initialize-only", is_flag=True, help="Plan the run, and touch nothing until it is started."),
+)
+@run_namespace_option
+@waiting_options
+@hub_options
+def start(name: str, content: Content, namespace: str, waiting: Waiting, hub: HubOptions) -> int:
+    """Start a run."""
+    waiting.check()
+    return run(_start(hub.find(), content.wanted(name, namespace), waiting, hub))
+
+
+async def _start(connection: Connection, wanted: WantedRun, waiting: Waiting, hub: HubOptions) -> int:
+    planning = wanted.state is RunState.INITIALIZE
+    async with Client(connection) as client:
+        runs = Runs(client, wanted.namespace)
+        found = await runs.find(wanted.name)
+        if found is None:
+            _check_complete(wanted)
+            title = await runs.create(wanted.document())
+            click.echo(f"{title} created{' to be planned only' if planning else ''}")
+        else:
+            said = ("planned already", "planned") if planning else ("running already", "started")
+            with told_to_user():
+                state = order_start(found.run, found.situation, wanted)
+            await _order(runs, found.run, state, *said)
+        return await wait_for(runs, wanted.name, waiting, initialised if planning else waiting.finished, hub)
+
+
+def _check_complete(wanted: WantedRun) -> None:
+    given = {"--placement": wanted.placement, "--strategy": wanted.strategy}
+    missing = " and ".join(option for option, value in given.items() if not value)
+    if missing:
+        raise click.UsageError(f"{missing}: missing, and there is no run {wanted.name} yet")
+
+
+async def _order(runs: Runs, document: JsonObject, state: RunState | None, already: str, done: str) -> None:
+    """Give a run its state, and say so."""
+    if state is not None:
+        await runs.patch(document, state_patch(state))
+    click.echo(f"{runs.title(name_of(document))} {done if state is not None else already}")
+
+
+@command.command("stop", help=STOP_HELP, short_help="Stop a staged update.")
+@click.argument("name")
+@run_namespace_option
+@waiting_options
+@hub_options
+def stop(name: str, namespace: str, waiting: Waiting, hub: HubOptions) -> int:
+    """Stop a run."""
+    waiting.check()
+    return run(_change(hub, name, namespace, waiting, order_stop, ("stopped already", "told to stop")))
+
+
+@command.command("resume", help=RESUME_HELP, short_help="Let a stopped staged update go on.")
+@click.argument("name")
+@run_namespace_option
+@waiting_options
+@hub_options
+def resume(name: str, namespace: str, waiting: Waiting, hub: HubOptions) -> int:
+    """Resume a run."""
+    waiting.check()
+    return run(_change(hub, name, namespace, waiting, order_resume, ("going on already", "resumed")))
+
+
+async def _change(
+    hub: HubOptions,
+    name: str,
+    namespace: str,
+    waiting: Waiting,
+    order: Callable[[JsonObject, Situation], RunState | None],
+    said: tuple[str, str],
+) -> int:
+    async with Client(hub.find()) as client:
+        runs = Runs(client, namespace)
+        found = await runs.get(name)
+        with told_to_user():
+            state = order(found.run, found.situation)
+        await _order(runs, found.run, state, *said)
+        return await wait_for(runs, name, waiting, stopped if order is order_stop else waiting.finished, hub)
+
+
+@command.command("status", help=STATUS_HELP, short_help="Show where a staged update stands.")
+@click.argument("name")
+@click.option("-w", "--watch", is_flag=True, help="Show every change until the run is over, or until Ctrl-C.")
+@output_option("table", "json", "yaml")
+@run_namespace_option
+@waiting_options
+@hub_options
+def status(name: str, watch: bool, output: str, namespace: str, waiting: Waiting, hub: HubOptions) -> int:
+    """Show a run."""
+    waiting.check()
+    with suppress(KeyboardInterrupt):
+        return run(_status(name, namespace, waiting, _Shown(output, hub, watch=watch)))
+    return 0
+
+
+async def _status(name: str, namespace: str, waiting: Waiting, shown: "_Shown") -> int:
+    async with Client(shown.hub.find()) as client:
+        runs = Runs(client, namespace)
+        if shown.watch:
+            ends = waiting.finished if waiting.wait else (lambda found: DONE if found.is_over else None)
+            code, found = await follow(runs, name, waiting, ends, shown.show)
+        elif waiting.wait:
+            code, found = await follow(runs, name, waiting, waiting.finished)
+            shown.show(found)
+        else:
+            shown.show(await runs.get(name))
+            return 0
+        return report(code, found, waiting, shown.hub) if waiting.wait and shown.output == "table" else code
+
+
+class _Shown:
+    """Shows a run, and with ``watch`` what changes about it.
+
+    Args:
+        output: ``table``, ``json`` or ``yaml``.
+        hub: How the user has named the hub.
+        watch: Whether it is shown more than once.
+    """
+
+    def __init__(self, output: str, hub: HubOptions, *, watch: bool) -> None:
+        self.output = output
+        self.hub = hub
+        self.watch = watch
+        self._last: JsonObject | None = None
+
+    def show(self, found: Found) -> None:
+        """Print the run, or what is new about it."""
+        document, last = run_document(found, self.hub), self._last
+        self._last = document
+        if document == last:
+            return
+        if self.output != "table":
+            if self.output == "yaml" and self.watch:
+                click.echo("---")
+            print_document(document, self.output)
+        elif last is None:
+            print_run(document, utc_now())
+        else:
+            for line in news(last, document):
+                click.echo(printable(line))

@@ -1,0 +1,183 @@
+"""Waiting for a staged update run, with an exit code for pipelines."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final, TypeVar
+
+import click
+
+from scorer.api.duration import format_duration
+from scorer.api.quoting import printable
+from scorer.staged_update.waiting import RunPhase, Situation, WaitKind
+from webhook.cli.client import RefusedError
+from webhook.cli.failure import UserError, complain
+from webhook.cli.hub_options import HubOptions
+from webhook.cli.options import grouped
+from webhook.cli.run_output import run_document, wait_lines
+from webhook.cli.update_runs import Duration, Found, Runs
+from webhook.settings.clock import utc_now
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+DONE: Final = 0
+FAILED: Final = 1
+NEEDS_PERSON: Final = 2
+TIMED_OUT: Final = 3
+
+POLL_SECONDS: Final = 1.0
+_PASSING: Final = frozenset({429, 500, 502, 503, 504})
+"""Answers of an API server that is in trouble for a moment."""
+
+Verdict = Callable[[Situation], int | None]
+"""Says with which code a wait ends; None: it goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Whether and how long to wait.
+
+    Args:
+        wait: Wait at all.
+        timeout: The longest; None: however long it takes.
+        through_approvals: Keep waiting while a person is asked.
+    """
+
+    wait: bool
+    timeout: timedelta | None
+    through_approvals: bool
+
+    def check(self) -> None:
+        """Raise `click.UsageError` for an option that says how to wait where nothing is waited for."""
+        if not self.wait and (self.timeout is not None or self.through_approvals):
+            given = "--timeout" if self.timeout is not None else "--through-approvals"
+            raise click.UsageError(f"{given}: only with --wait")
+
+    def finished(self, found: Situation) -> int | None:
+        """End when the run is over, or when nothing happens until somebody acts."""
+        if found.is_over:
+            return DONE if found.phase is RunPhase.SUCCEEDED else FAILED
+        persons = [wait.kind for wait in found.waits if wait.needs_person]
+        if self.through_approvals:
+            persons = [kind for kind in persons if kind is not WaitKind.APPROVAL]
+        return NEEDS_PERSON if persons else None
+
+
+def stopped(found: Situation) -> int | None:
+    """End when the run is stopped, or over."""
+    if found.is_over:
+        return DONE if found.phase is RunPhase.SUCCEEDED else FAILED
+    return DONE if found.phase is RunPhase.STOPPED else None
+
+
+def initialised(found: Situation) -> int | None:
+    """End when the run has its plan, or cannot have one."""
+    if found.phase is RunPhase.INITIALIZING:
+        return None
+    return FAILED if found.phase is RunPhase.FAILED else DONE
+
+
+def waiting_options(command: _Command) -> _Command:
+    """Give a command the options of `Waiting`; it gets them as ``waiting``."""
+    return grouped(
+        "waiting",
+        Waiting,
+        click.option("--wait", is_flag=True, help="Wait, and end with an exit code that says how it went."),
+        click.option("--timeout", type=Duration(), help="With --wait: at most this long, such as 90s or 1h30m."),
+        click.option(
+            "--through-approvals",
+            is_flag=True,
+            help="With --wait: do not end with 2 while an approval is missing, wait for it.",
+        ),
+    )(command)
+
+
+async def follow(
+    runs: Runs, name: str, waiting: Waiting, verdict: Verdict, seen: Callable[[Found], None] | None = None
+) -> tuple[int, Found]:
+    """Wait for a run; return the exit code, and the run as it was last.
+
+    A hub that cannot be reached for a moment is asked again: a rollout takes hours, and a pipeline shall survive that.
+
+    Args:
+        runs: Where it is.
+        name: Its name.
+        waiting: How long.
+        verdict: When to end.
+        seen: Called with the run each time it has been read.
+    """
+    clock = asyncio.get_running_loop().time
+    end = None if waiting.timeout is None else clock() + waiting.timeout.total_seconds()
+    found = await runs.get(name)
+    while True:
+        if seen is not None:
+            seen(found)
+        code = verdict(found.situation)
+        if code is not None:
+            return code, found
+        if end is not None and clock() >= end:
+            return TIMED_OUT, found
+        await asyncio.sleep(POLL_SECONDS if end is None else max(0.0, min(POLL_SECONDS, end - clock())))
+        found = await _again(runs, name) or found
+
+
+async def _again(runs: Runs, name: str) -> Found | None:
+    """Read a run once more; None: the hub cannot be asked just now.
+
+    Raises:
+        UserError: The run is gone.
+    """
+    try:
+        found = await runs.find(name)
+    except RefusedError as error:
+        if error.code not in _PASSING:
+            raise
+        complain(f"waiting: {error.message}")
+        return None
+    except UserError as error:
+        complain(f"waiting: {error.message}")
+        return None
+    if found is None:
+        raise UserError(f"run {runs.title(name)} is gone")
+    return found
+
+
+def tell_waits() -> Callable[[Found], None]:
+    """Return what says on standard error what a run waits for, whenever that changes."""
+    said = ""
+
+    def tell(found: Found) -> None:
+        nonlocal said
+        waits = "; ".join(wait.message for wait in found.situation.waits) or found.situation.message
+        line = f"{found.situation.phase}: {waits}" if waits else str(found.situation.phase)
+        if line != said and not found.situation.is_over:
+            complain(f"waiting: {line}")
+        said = line
+
+    return tell
+
+
+def report(code: int, found: Found, waiting: Waiting, hub: HubOptions) -> int:
+    """Say how a wait has ended; return the exit code."""
+    name, situation = found.run["metadata"]["name"], found.situation
+    if code == FAILED:
+        where = f" at stage {situation.stage}" if situation.stage else ""
+        complain(f"error: run {name} has ended as {situation.phase}{where}: {situation.message}")
+    elif code == TIMED_OUT:
+        after = format_duration(waiting.timeout or timedelta())
+        complain(f"error: run {name} is still {situation.phase} after {after}: {situation.message}")
+    else:
+        click.echo(f"run {name}: {situation.phase}")
+    if code == NEEDS_PERSON:
+        for line in wait_lines(run_document(found, hub), utc_now()):
+            click.echo(printable(line))
+    return code
+
+
+async def wait_for(runs: Runs, name: str, waiting: Waiting, verdict: Verdict, hub: HubOptions) -> int:
+    """Wait for a run if that is wanted; return the exit code."""
+    if not waiting.wait:
+        return DONE
+    code, found = await follow(runs, name, waiting, verdict, tell_waits())
+    return report(code, found, waiting, hub)

@@ -1,0 +1,205 @@
+"""Staged update runs on a hub, for the commands that order them, answer them and show them."""
+
+import getpass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final, TypeVar
+
+import click
+
+from scorer.api.documents import name_of, text_at
+from scorer.api.duration import parse_wait_time
+from scorer.api.family import Family, family_in
+from scorer.api.kinds import Kind
+from scorer.api.meta import JsonObject
+from scorer.api.names import PARENT_PLACEMENT, RESOURCE_INDEX, TARGET_UPDATE_RUN
+from scorer.rollout.resource_snapshots import snapshot_groups
+from scorer.staged_update.orders import OrderRefusedError, approved_conditions, is_approved, parent_run
+from scorer.staged_update.waiting import Situation, situation_of
+from webhook.cli.client import Answer, Client, Place, RefusedError
+from webhook.cli.documents import title_of
+from webhook.cli.failure import UserError, complain
+from webhook.settings.clock import utc_now
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+_CONFLICT: Final = 409
+_MISSING: Final = 404
+_ATTEMPTS: Final = 5
+
+
+def run_namespace_option(command: _Command) -> _Command:
+    """Give a command the option that says of which family a run is; it gets it as ``namespace``."""
+    return click.option(
+        "-n",
+        "--namespace",
+        default="",
+        metavar="NS",
+        help="Namespace of a StagedUpdateRun.  [default: none, a ClusterStagedUpdateRun is meant]",
+    )(command)
+
+
+@contextmanager
+def told_to_user() -> Iterator[None]:
+    """Make an order that is refused the user's mistake."""
+    try:
+        yield
+    except OrderRefusedError as error:
+        raise UserError(str(error)) from error
+
+
+class Duration(click.ParamType[timedelta]):
+    """A duration such as ``90s`` or ``1h30m``."""
+
+    name = "DURATION"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
+        """Return the duration; fail with a message that shows the value."""
+        if isinstance(value, timedelta):
+            return value
+        try:
+            return parse_wait_time(str(value))
+        except (ValueError, OverflowError) as error:
+            self.fail(str(error), param, ctx)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A run, and where it stands.
+
+    Args:
+        run: As it is stored.
+        requests: Its approval requests.
+        situation: Where it stands.
+    """
+
+    run: JsonObject
+    requests: list[JsonObject]
+    situation: Situation
+
+
+class Runs:
+    """The runs of one family and namespace.
+
+    Args:
+        client: Of the hub.
+        namespace: Empty: cluster-scoped.
+    """
+
+    def __init__(self, client: Client, namespace: str) -> None:
+        self._client = client
+        self._space = namespace or None
+        self.namespace = namespace
+        self.family: Family = family_in(namespace)
+
+    async def find(self, name: str) -> Found | None:
+        """Return a run; None: there is none of that name."""
+        run = await self._get(self.family.run, name)
+        return None if run is None else await self._with_requests(run)
+
+    async def get(self, name: str) -> Found:
+        """Return a run.
+
+        Raises:
+            UserError: There is none of that name.
+        """
+        found = await self.find(name)
+        if found is None:
+            raise UserError(f"there is no run {self.title(name)}{self._other_family()}")
+        return found
+
+    async def named(self, name: str) -> tuple[Found, str]:
+        """Return the run that a name means, and the approval request if it is the name of one.
+
+        Raises:
+            UserError: There is neither a run nor a request of that name.
+        """
+        if (found := await self.find(name)) is not None:
+            return found, ""
+        request = await self._get(self.family.approval_request, name)
+        if request is None:
+            raise UserError(f"there is no run and no approval request {name}{self._other_family()}")
+        return await self.get(parent_run(request) or name), name
+
+    async def all(self) -> list[JsonObject]:
+        """Return all runs."""
+        return await self._list(Place(self.family.run, self._space))
+
+    async def retained(self, placement: str) -> set[int]:
+        """Return the indexes of the resource snapshots of a placement that can be rolled out."""
+        place = Place(self.family.resource_snapshot, self._space)
+        snapshots = await self._list(place, f"{PARENT_PLACEMENT}={placement},{RESOURCE_INDEX}")
+        return {group.index for group in snapshot_groups(snapshots) if group.master is not None}
+
+    async def create(self, document: JsonObject) -> str:
+        """Create a run; return its title."""
+        _warn(await self._client.create(self.family.run, document))
+        return self.title(name_of(document))
+
+    async def patch(self, run: JsonObject, patch: JsonObject) -> None:
+        """Change a run."""
+        _warn(await self._client.patch(Place(self.family.run, self._space, name_of(run)), patch))
+
+    async def approve(self, name: str, message: str) -> bool:
+        """Approve a request; return whether it was not approved before.
+
+        The conditions are a list, which a patch replaces whole: the write names the version that it was made from.
+        """
+        kind = self.family.approval_request
+        for attempt in range(_ATTEMPTS):
+            request = await self._client.get(Place(kind, self._space, name))
+            if is_approved(request):
+                return False
+            conditions = approved_conditions(request, message, utc_now())
+            version = text_at(request, "metadata", "resourceVersion")
+            patch = {"metadata": {"resourceVersion": version}, "status": {"conditions": conditions}}
+            try:
+                _warn(await self._client.patch(Place(kind, self._space, name, subresource="status"), patch))
+            except RefusedError as error:
+                if error.code != _CONFLICT or attempt == _ATTEMPTS - 1:
+                    raise
+                continue
+            return True
+        raise AssertionError  # the last attempt returns or raises
+
+    def title(self, name: str) -> str:
+        """Return how messages name a run."""
+        return title_of(self.family.run, name)
+
+    async def _with_requests(self, run: JsonObject) -> Found:
+        place, name = Place(self.family.approval_request, self._space), name_of(run)
+        requests = await self._list(place, f"{TARGET_UPDATE_RUN}={name}")
+        return Found(run, requests, situation_of(run, requests, utc_now()))
+
+    async def _get(self, kind: Kind, name: str) -> JsonObject | None:
+        try:
+            return await self._client.get(Place(kind, self._space, name))
+        except RefusedError as error:
+            if error.code != _MISSING:
+                raise
+            if name in error.message:
+                return None
+            raise UserError(f"the hub knows no {kind.plural}; install them: harbormaster crds") from error
+
+    async def _list(self, place: Place, selector: str = "") -> list[JsonObject]:
+        listing = await self._client.list(place, selector)
+        about = {"apiVersion": place.kind.api_version, "kind": place.kind.kind}
+        return [{**about, **item} for item in listing.get("items") or ()]
+
+    def _other_family(self) -> str:
+        return f" in namespace {self.namespace}" if self.namespace else "; for that of a namespace: -n NAMESPACE"
+
+
+def _warn(answer: Answer) -> None:
+    for warning in answer.warnings:
+        complain(f"Warning: {warning}")
+
+
+def approver() -> str:
+    """Return who runs the command, as far as this machine knows."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return "somebody"
