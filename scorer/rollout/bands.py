@@ -8,9 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
 
-from scorer.api.documents import dicts_at, text_at
+from scorer.api.documents import text_at
 from scorer.api.meta import JsonObject, format_time, parse_time
 
 
@@ -181,8 +180,3 @@ def time_at(document: object, *members: str) -> datetime | None:
         return parse_time(text_at(document, *members))
     except ValueError:
         return None
-
-
-def condition_in(owner: Any, kind: str) -> JsonObject:
-    """Return a condition of *owner*, which is the status of an object or a part of one; empty when it has none."""
-    return next((each for each in dicts_at(owner, "conditions") if each.get("type") == kind), {})

@@ -5,56 +5,64 @@ Everything is read from the run's own record, tolerantly: it may be shown while 
 Source: staged-updates.md 2, 6 and 8.
 """
 
-from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
-from scorer.api.conditions import FALSE, TRUE, UNKNOWN
+from scorer.api.conditions import FALSE, TRUE
 from scorer.api.documents import dict_at, dicts_at, status_of, text_at
 from scorer.api.duration import parse_wait_time
 from scorer.api.int_or_percent import scaled_down
 from scorer.api.meta import JsonObject
 from scorer.api.staged_update import DELETE_STAGE, StageTaskType
-from scorer.rollout.bands import Band, Bar, BarState, Mark, MarkKind, Timeline, condition_in, earliest, time_at
+from scorer.rollout.bands import Band, Bar, BarState, Mark, MarkKind, Timeline, earliest, time_at
+from scorer.staged_update.execution import WAITING
+from scorer.staged_update.record import (
+    INITIALIZED,
+    PROGRESSING,
+    REQUEST_APPROVED,
+    REQUEST_CREATED,
+    STARTED,
+    SUCCEEDED,
+    WAIT_ELAPSED,
+    cluster_name,
+    clusters_of,
+    condition,
+    reason,
+    since,
+    stage_name,
+    status,
+)
 
 DELETION_BAND: Final = "deletion"
 """What the deletion stage is called where people read it."""
 
-_WAITING: Final = "ClusterUpdatingWaiting"
 _SKIPPED: Final = "StageUpdatingSkippedNoClusters"
-_NOTHING: Final[Mapping[str, str]] = {}
+_STOPPED: Final = "StageUpdatingStopped"
 
 
-def run_timeline(run: JsonObject, in_flight: Mapping[str, str] = _NOTHING) -> Timeline:
-    """Return the timeline of a run.
-
-    Args:
-        run: The run, with its record.
-        in_flight: What the bindings say is open on the clusters that are being updated, by cluster.
-    """
-    status = status_of(run)
-    ended = _end(status)
-    plans = {text_at(plan, "name"): plan for plan in dicts_at(status, "stagedUpdateStrategySnapshot", "stages")}
-    stages = [*dicts_at(status, "stagesStatus"), *filter(None, [dict_at(status, "deletionStageStatus")])]
-    bands = tuple(_band(stage, plans.get(text_at(stage, "stageName"), {}), ended, in_flight) for stage in stages)
+def run_timeline(run: JsonObject) -> Timeline:
+    """Return the timeline of a run, with its record."""
+    record = status_of(run)
+    ended = _end(record)
+    plans = {text_at(plan, "name"): plan for plan in dicts_at(record, "stagedUpdateStrategySnapshot", "stages")}
+    stages = [*dicts_at(record, "stagesStatus"), *filter(None, [dict_at(record, "deletionStageStatus")])]
+    bands = tuple(_band(stage, plans.get(stage_name(stage), {}), ended) for stage in stages)
     begun = earliest(each for band in bands for each in (band.started, *(mark.since for mark in band.marks)))
-    return Timeline(bands, begun or time_at(condition_in(status, "Initialized"), "lastTransitionTime"), ended)
+    return Timeline(bands, begun or since(record, INITIALIZED), ended)
 
 
-def _end(status: JsonObject) -> datetime | None:
+def _end(record: JsonObject) -> datetime | None:
     """Return when a run was over."""
-    for kind, over in (("Succeeded", (TRUE, FALSE)), ("Initialized", (FALSE,))):
-        if (condition := condition_in(status, kind)).get("status") in over:
-            return time_at(condition, "lastTransitionTime")
-    return None
+    if status(record, SUCCEEDED) in (TRUE, FALSE):
+        return since(record, SUCCEEDED)
+    return since(record, INITIALIZED) if status(record, INITIALIZED) == FALSE else None
 
 
-def _band(stage: JsonObject, plan: JsonObject, run_ended: datetime | None, in_flight: Mapping[str, str]) -> Band:
-    name, clusters = text_at(stage, "stageName"), dicts_at(stage, "clusters")
+def _band(stage: JsonObject, plan: JsonObject, run_ended: datetime | None) -> Band:
+    name, clusters = stage_name(stage), clusters_of(stage)
     deletes = name == DELETE_STAGE
-    state, is_reached = _stage_state(stage)
-    is_reached = is_reached and run_ended is None
-    bars = [_bar(entry, run_ended, in_flight, is_reached=is_reached) for entry in clusters]
+    state, has_turn = _stage_state(stage)
+    bars = [_bar(entry, run_ended, has_turn=has_turn and run_ended is None) for entry in clusters]
     return Band(
         DELETION_BAND if deletes else name,
         state,
@@ -70,27 +78,27 @@ def _band(stage: JsonObject, plan: JsonObject, run_ended: datetime | None, in_fl
 
 def _stage_state(stage: JsonObject) -> tuple[str, bool]:
     """Return the state of a stage in words, and whether its clusters have their turn (staged-updates.md 8)."""
-    progressing, succeeded = condition_in(stage, "Progressing"), condition_in(stage, "Succeeded").get("status")
-    if succeeded == TRUE:
-        return ("skipped" if progressing.get("reason") == _SKIPPED else "done"), False
-    if succeeded == FALSE:
+    if status(stage, SUCCEEDED) == TRUE:
+        return ("skipped" if reason(stage, SUCCEEDED) == _SKIPPED else "done"), False
+    if status(stage, SUCCEEDED) == FALSE:
         return "failed", False
-    match progressing.get("status"), progressing.get("reason"):
-        case None, _:
+    match status(stage, PROGRESSING):
+        case "":
             return "not reached", False
-        case "True", _:
+        case "True":
             return "updating", True
-        case status, _ if status == UNKNOWN:
+        case "Unknown":
             return "stopping", True
-        case _, "StageUpdatingStopped":
-            return "stopped", True
         case _:
-            return "waiting", True
+            return ("stopped" if reason(stage, PROGRESSING) == _STOPPED else "waiting"), True
 
 
 def _trouble(stage: JsonObject) -> str:
-    succeeded = condition_in(stage, "Succeeded")
-    return text_at(succeeded, "message") if succeeded.get("status") == FALSE else ""
+    return _message(stage, SUCCEEDED) if status(stage, SUCCEEDED) == FALSE else ""
+
+
+def _message(owner: JsonObject, kind: str) -> str:
+    return text_at(condition(owner, kind), "message")
 
 
 def _at_once(plan: JsonObject, clusters: int) -> int:
@@ -101,21 +109,19 @@ def _at_once(plan: JsonObject, clusters: int) -> int:
         return 1
 
 
-def _bar(entry: JsonObject, run_ended: datetime | None, in_flight: Mapping[str, str], *, is_reached: bool) -> Bar:
-    cluster = text_at(entry, "clusterName")
-    begun, outcome = condition_in(entry, "Started"), condition_in(entry, "Succeeded")
-    if begun.get("status") != TRUE and outcome.get("status") is None:
-        detail = text_at(begun, "message") if begun.get("reason") == _WAITING else ""
-        return Bar(cluster, BarState.WAITING if is_reached else BarState.NOT_REACHED, detail=detail)
-    started, ended = time_at(begun, "lastTransitionTime"), time_at(outcome, "lastTransitionTime")
-    match outcome.get("status"):
-        case "True":
-            return Bar(cluster, BarState.UPDATED, started or ended, ended)
-        case "False":
-            return Bar(cluster, BarState.FAILED, started or ended, ended, text_at(outcome, "message"))
+def _bar(entry: JsonObject, run_ended: datetime | None, *, has_turn: bool) -> Bar:
+    cluster, outcome = cluster_name(entry), status(entry, SUCCEEDED)
+    if status(entry, STARTED) != TRUE and not outcome:
+        detail = _message(entry, STARTED) if reason(entry, STARTED) == WAITING else ""
+        return Bar(cluster, BarState.WAITING if has_turn else BarState.NOT_REACHED, detail=detail)
+    started, ended = since(entry, STARTED), since(entry, SUCCEEDED)
+    if outcome == TRUE:
+        return Bar(cluster, BarState.UPDATED, started or ended, ended)
+    if outcome == FALSE:
+        return Bar(cluster, BarState.FAILED, started or ended, ended, _message(entry, SUCCEEDED))
     if run_ended is not None:
         return Bar(cluster, BarState.LEFT, started, run_ended, "the run ended before the outcome was known")
-    return Bar(cluster, BarState.UPDATING, started, detail=in_flight.get(cluster, ""))
+    return Bar(cluster, BarState.UPDATING, started, detail=_message(entry, STARTED))
 
 
 def _marks(stage: JsonObject, plan: JsonObject) -> tuple[Mark, ...]:
@@ -127,12 +133,11 @@ def _marks(stage: JsonObject, plan: JsonObject) -> tuple[Mark, ...]:
 def _mark(stage: JsonObject, task: JsonObject, plan: JsonObject, *, before: bool) -> Mark:
     if text_at(task, "type") == StageTaskType.TIMED_WAIT:
         return _timed_wait(stage, task, plan)
-    asked, approved = condition_in(task, "ApprovalRequestCreated"), condition_in(task, "ApprovalRequestApproved")
-    over = approved.get("status") == TRUE
+    over = status(task, REQUEST_APPROVED) == TRUE
     return Mark(
         MarkKind.APPROVAL_BEFORE if before else MarkKind.APPROVAL_AFTER,
-        time_at(asked, "lastTransitionTime"),
-        time_at(approved, "lastTransitionTime") if over else None,
+        since(task, REQUEST_CREATED),
+        since(task, REQUEST_APPROVED) if over else None,
         over,
         text_at(task, "approvalRequestName"),
     )
@@ -140,22 +145,19 @@ def _mark(stage: JsonObject, task: JsonObject, plan: JsonObject, *, before: bool
 
 def _timed_wait(stage: JsonObject, task: JsonObject, plan: JsonObject) -> Mark:
     """Return the wait after a stage; it begins when the last cluster is updated, and anew when the run is stopped."""
-    elapsed = condition_in(task, "WaitTimeElapsed")
-    over = elapsed.get("status") == TRUE
     length = _wait_time(plan)
-    if over:
-        ended = time_at(elapsed, "lastTransitionTime")
+    if status(task, WAIT_ELAPSED) == TRUE:
+        ended = since(task, WAIT_ELAPSED)
         return Mark(MarkKind.TIMED_WAIT, _later(ended, None if length is None else -length), ended, over=True)
-    since = _waiting_since(stage)
-    return Mark(MarkKind.TIMED_WAIT, since, _later(since, length))
+    begun = _waiting_since(stage)
+    return Mark(MarkKind.TIMED_WAIT, begun, _later(begun, length))
 
 
 def _waiting_since(stage: JsonObject) -> datetime | None:
     """Return since when a stage waits for what comes after its clusters; None: it does not."""
-    outcomes = [condition_in(entry, "Succeeded").get("status") for entry in dicts_at(stage, "clusters")]
-    progressing = condition_in(stage, "Progressing")
-    waits = progressing.get("status") == FALSE and progressing.get("reason") == "StageUpdatingWaiting"
-    return time_at(progressing, "lastTransitionTime") if waits and outcomes and set(outcomes) == {TRUE} else None
+    outcomes = {status(entry, SUCCEEDED) for entry in clusters_of(stage)}
+    waits = status(stage, PROGRESSING) == FALSE and reason(stage, PROGRESSING) == "StageUpdatingWaiting"
+    return since(stage, PROGRESSING) if waits and outcomes and "" not in outcomes else None
 
 
 def _wait_time(plan: JsonObject) -> timedelta | None:

@@ -53,13 +53,24 @@ class Moments:
         """Return a condition."""
         return condition(kind, status, reason, message, since=format_time(self.at(when)))
 
-    def cluster(self, name: str, started: str = "", ended: str = "", failed: str = "", waits: str = "") -> JsonObject:
-        """Return the entry of a cluster; *failed* is what went wrong by *ended*, *waits* why it is not begun."""
+    def cluster(
+        self, name: str, started: str = "", ended: str = "", *, failed: str = "", waits: str = "", trouble: str = ""
+    ) -> JsonObject:
+        """Return the entry of a cluster.
+
+        Args:
+            name: Of the cluster.
+            started: When it was; empty: not yet.
+            ended: When the outcome was known; empty: it is not.
+            failed: The message of a failure.
+            waits: Why it may not be begun.
+            trouble: What is open there.
+        """
         said = []
         if waits:
             said = [self.said("Started", "False", "ClusterUpdatingWaiting", "0:00", waits)]
         if started:
-            said = [self.said("Started", "True", "ClusterUpdatingStarted", started)]
+            said = [self.said("Started", "True", "ClusterUpdatingStarted", started, trouble)]
         if ended and failed:
             said.append(self.said("Succeeded", "False", "ClusterUpdatingFailed", ended, failed))
         elif ended:
@@ -173,7 +184,7 @@ class Moments:
         """17:25: one cluster does not become available, the others have gone on."""
         clusters = [
             self.cluster("c1", "12:10", "12:40"),
-            self.cluster("c2", "12:10"),
+            self.cluster("c2", "12:10", trouble="Deployment shop/web: 0 of 3 replicas available"),
             self.cluster("c3", "12:40", "13:10"),
             self.cluster("c4", "13:10", "13:40"),
             self.cluster("c5", waits="its maintenance window opens at 2026-11-23T13:00:00Z"),
@@ -192,7 +203,7 @@ class Moments:
     def aborted(self, **head: Any) -> JsonObject:
         """12:50: another run has taken a cluster, so this one is over."""
         preempted = "the binding of c1 was changed by another run"
-        clusters = [self.cluster("c1", "12:10", "12:50", preempted), self.cluster("c2", "12:10")]
+        clusters = [self.cluster("c1", "12:10", "12:50", failed=preempted), self.cluster("c2", "12:10")]
         failed = (
             self.said("Progressing", "False", "StageUpdatingFailed", "12:50", preempted),
             self.said("Succeeded", "False", "StageUpdatingFailed", "12:50", preempted),
