@@ -145,10 +145,9 @@ class Timeline:
     started: datetime | None = None
     ended: datetime | None = None
 
-    def document(self, now: datetime) -> JsonObject:
-        """Return it as JSON, as it is *now*."""
+    def document(self) -> JsonObject:
+        """Return it as JSON; it is the same at all times, so that answers that hold it can be cached."""
         return {
-            "at": format_time(now),
             "startedAt": written(self.started),
             "endedAt": written(self.ended),
             "bands": [band.document() for band in self.bands],

@@ -31,10 +31,12 @@ class Ask:
     """One thing that a run waits for.
 
     Args:
-        kind: ``approval``, ``timed wait``, ``cluster`` or ``state``.
+        kind: ``State``, ``Approval``, ``TimedWait``, ``Cluster`` or ``Held``.
         message: In words.
         stage: Where; empty: before all stages.
         cluster: Which may not be touched now; empty: it is not about a cluster.
+        request: Name of the approval request; empty: it is not about an approval.
+        since: When the wait began; None: that is unknown.
         until: When it ends by itself; None: nobody knows.
         command: What answers it; empty: nothing has to be done.
     """
@@ -43,6 +45,8 @@ class Ask:
     message: str
     stage: str = ""
     cluster: str = ""
+    request: str = ""
+    since: datetime | None = None
     until: datetime | None = None
     command: str = ""
 
@@ -53,6 +57,8 @@ class Ask:
             "message": self.message,
             "stage": self.stage,
             "cluster": self.cluster,
+            "request": self.request,
+            "since": written(self.since),
             "until": written(self.until),
             "command": self.command,
         }
@@ -68,8 +74,13 @@ def state_word(run: JsonObject) -> str:
     if status(record, INITIALIZED) != TRUE:
         return "initializing"
     if not status(record, PROGRESSING):
-        return "not started"
+        return "initialized"
     return _WORDS.get(reason(record, PROGRESSING), "running")
+
+
+def stage_at(timeline: Timeline) -> str:
+    """Return the first stage that is not done; empty: there is none."""
+    return next((band.name for band in timeline.bands if band.state not in ("done", "skipped")), "")
 
 
 def trouble_of(run: JsonObject) -> str:
@@ -88,10 +99,10 @@ def asks_of(run: JsonObject, timeline: Timeline) -> tuple[Ask, ...]:
         return ()
     name, where = name_of(run), f" -n {namespace}" if (namespace := namespace_of(run)) else ""
     match state_word(run), spec_of(run).get("state"):
-        case "not started", state if state != RunState.RUN:
-            return (Ask("state", "it has not been started", command=f"harbormaster run start {name}{where}"),)
+        case "initialized", state if state != RunState.RUN:
+            return (Ask("State", "it waits to be started", command=f"harbormaster run start {name}{where}"),)
         case "stopped", state if state == RunState.STOP:
-            return (Ask("state", "it is stopped", command=f"harbormaster run resume {name}{where}"),)
+            return (Ask("State", "it is stopped", command=f"harbormaster run resume {name}{where}"),)
     if spec_of(run).get("state") == RunState.STOP:
         return ()
     found = [ask for band in timeline.bands for ask in (*_tasks(band, name, where), *_held(band))]
@@ -103,17 +114,19 @@ def _tasks(band: Band, run: str, where: str) -> Iterator[Ask]:
         if mark.over or mark.since is None:
             continue
         if mark.kind is MarkKind.TIMED_WAIT:
-            yield Ask("timed wait", f"the wait after stage {band.name}", band.name, until=mark.until)
+            message = f"it waits after stage {band.name}"
+            yield Ask("TimedWait", message, band.name, since=mark.since, until=mark.until)
             continue
         when = "before" if mark.kind is MarkKind.APPROVAL_BEFORE else "after"
         command = f"harbormaster approve {run} --stage {band.name}{where}"
-        yield Ask("approval", f"an approval {when} stage {band.name}", band.name, command=command)
+        message = f"it needs an approval {when} stage {band.name}"
+        yield Ask("Approval", message, band.name, request=mark.request, since=mark.since, command=command)
 
 
 def _held(band: Band) -> Iterator[Ask]:
     """Yield the clusters that may not be touched now; those that only wait for their turn say nothing."""
     held = [bar for bar in band.bars if bar.state is BarState.WAITING and bar.detail]
     for bar in held[:NAMED]:
-        yield Ask("cluster", f"{bar.cluster}: {bar.detail}", band.name, bar.cluster)
+        yield Ask("Held", f"{bar.cluster}: {bar.detail}", band.name, bar.cluster)
     if len(held) > NAMED:
-        yield Ask("cluster", f"{len(held) - NAMED} more clusters that may not be touched now", band.name)
+        yield Ask("Held", f"{len(held) - NAMED} more clusters that may not be touched now", band.name)

@@ -5,7 +5,7 @@ import { flash, h, isNews, patchList, pill, say } from "./dom.js";
 import { count, number } from "./format.js";
 import { tone } from "./states.js";
 import { Timeline } from "./timeline.js";
-import { moment } from "./zone.js";
+import { localTimes, moment } from "./zone.js";
 
 /** Where the API keeps a run: `csur/web-3` → `/v1/runs/csur/web-3`. */
 export function runPath(ref) {
@@ -27,7 +27,7 @@ export function mostUrgent(runs) {
 /** What a run waits for first, in words. */
 function waitWords(run) {
   const [first] = run.waits;
-  return first ? `${first.message}${run.waits.length > 1 ? ` (and ${number(run.waits.length - 1)} more)` : ""}` : run.why;
+  return localTimes(first ? `${first.message}${run.waits.length > 1 ? ` (and ${number(run.waits.length - 1)} more)` : ""}` : run.why);
 }
 
 function content(run) {
@@ -35,7 +35,7 @@ function content(run) {
   return [
     h("span", { class: "row" },
       h("span", { class: "placement-name" }, run.namespace ? h("span", { class: "namespace" }, `${run.namespace}/`) : null, run.name),
-      " ", h("span", { class: "num" }, `${number(run.updated)} / ${number(run.clusters)}`),
+      " ", h("span", { class: "num" }, h("span", { class: "key" }, "updated "), `${number(run.updated)} / ${number(run.clusters)}`),
       " ", pill(run.state, tone(run.state))),
     h("span", { class: "placement-picks" }, [run.placement.slice(run.placement.indexOf("/") + 1), run.strategy].join(" · ")),
     words ? h("span", { class: "why" }, words) : null,
@@ -95,8 +95,8 @@ export class RunsView {
 
 /** One wait: what for, and what answers it. */
 function waiting(wait) {
-  const until = wait.until ? ` (until ${moment(Date.parse(wait.until))})` : "";
-  return h("li", {}, h("span", {}, `${wait.message}${until}`), wait.command ? h("code", { class: "command" }, wait.command) : null);
+  const until = wait.until ? ` until ${moment(Date.parse(wait.until))}` : "";
+  return h("li", {}, h("span", {}, `${localTimes(wait.message)}${until}`), wait.command ? h("code", { class: "command" }, wait.command) : null);
 }
 
 /** The panel of the selected run. */
@@ -133,7 +133,7 @@ export class RunView {
     this.json.href = runPath(run.ref);
     this.why.hidden = !run.why;
     this.why.className = `callout ${tone(run.state)}`;
-    say(this.why, run.why);
+    say(this.why, localTimes(run.why));
     this.waits.hidden = !run.waits.length;
     this.waits.className = `callout waits ${run.waits.some((wait) => wait.command) ? "warn" : "busy"}`;
     if (isNews(this.waits, run.waits)) this.waits.replaceChildren(...run.waits.map(waiting));

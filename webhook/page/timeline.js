@@ -9,9 +9,10 @@
 import { retime, serverNow, ticking } from "./clock.js";
 import { h, isNews, patchList, say } from "./dom.js";
 import { age, count, number, tally } from "./format.js";
-import { HOUR, clock, local, moment } from "./zone.js";
+import { HOUR, clock, local, localTimes, moment } from "./zone.js";
 
-const CALM = 24; // clusters; of a longer timeline, bands at rest show fewer
+const CALM = 24; // clusters; in a longer timeline, a band at rest is one line
+const ACTIVE = ["updating", "waiting", "stopping", "stopped", "failed"];
 const QUIET_SHARE = 0.3; // of the busy time: the longest that an idle stretch is drawn
 const TAIL = 0.04; // of the axis: room after now while there is more to come
 const LETTER = 7.5; // px
@@ -81,7 +82,8 @@ export function axisOf(bands, begin, end, open) {
     const share = Math.min(1, Math.max(0, (when - piece.from) / (piece.to - piece.from)));
     return (piece.left + share * piece.size) / whole;
   };
-  const short = pieces.filter((piece) => piece.size < (piece.to - piece.from) * 0.6).map((piece) => [piece.left / whole, (piece.left + piece.size) / whole]);
+  const short = pieces.filter((piece) => piece.size < (piece.to - piece.from) * 0.6)
+    .map((piece) => ({ from: piece.from, to: piece.to, left: piece.left / whole, right: (piece.left + piece.size) / whole }));
   return { place, short, last, begin };
 }
 
@@ -103,11 +105,12 @@ function ticks(bands, axis, now, ended, width) {
   wish(axis.begin);
   wish(ended ?? (axis.last > now ? axis.last : null));
   for (const band of bands) wish(band.from);
+  for (const { from, to, left, right } of axis.short) wished.push({ when: from, at: (left + right) / 2, kind: "idle", text: `idle ${age((to - from) / 1000)}` });
   for (const band of bands) wish(band.to);
   const out = [];
   for (const tick of wished) {
     const size = tick.text.length * LETTER + 8;
-    const middle = axis.place(tick.when) * width;
+    const middle = (tick.at ?? axis.place(tick.when)) * width;
     const left = Math.min(Math.max(0, middle - size / 2), Math.max(0, width - size));
     if (out.every((other) => left >= other.left + other.size || left + size <= other.left)) out.push({ ...tick, left, size });
   }
@@ -199,7 +202,7 @@ export class Timeline {
     const { document: doc } = this;
     if (!doc) return;
     const ended = instant(doc.endedAt);
-    const now = Math.max(serverNow(), instant(doc.at));
+    const now = serverNow();
     const bands = read(doc, ended ?? now);
     const begin = instant(doc.startedAt) ?? now;
     const axis = axisOf(bands, begin, ended ?? now, ended === null);
@@ -217,7 +220,7 @@ export class Timeline {
 
   drawAxis(bands, axis, now, ended) {
     const found = isLaidOut(this.axis) ? ticks(bands, axis, now, ended, this.axis.clientWidth) : [];
-    patchList(this.axis, found, (tick) => `${tick.kind}${tick.kind ? "" : tick.when}`, () => h("li"), (element, tick) => {
+    patchList(this.axis, found, (tick) => `${tick.kind}${tick.kind === "now" ? "" : tick.when}`, () => h("li"), (element, tick) => {
       element.className = tick.kind;
       element.style.left = `${tick.left}px`;
       element.style.width = `${tick.size}px`;
@@ -230,9 +233,23 @@ export class Timeline {
     const fold = element.lastElementChild;
     element.style.setProperty("--from", percent(band.from === null ? 0 : axis.place(band.from)));
     element.style.setProperty("--to", percent(band.from === null ? 0 : axis.place(band.to ?? Math.max(axis.last, ...band.bars.map((bar) => bar.to ?? 0)))));
+    element.classList.toggle("ahead", band.state === "not reached");
     drawHead(head, band);
-    const limit = this.limit(band, all);
-    const [shown, rest] = this.unfolded.has(band.name) ? [band.bars, []] : folded(band.bars, limit);
+    const isOpen = this.unfolded.has(band.name);
+    const toggle = () => {
+      if (isOpen) this.unfolded.delete(band.name);
+      else this.unfolded.add(band.name);
+      this.render();
+    };
+    const isShort = all > CALM && !ACTIVE.includes(band.state) && band.bars.length > 1;
+    head.hidden = isShort && !isOpen;
+    if (head.hidden) {
+      patchList(list, [band], () => "short", makeRow, (row) => drawShort(row, band, axis, toggle));
+      fold.hidden = true;
+      return;
+    }
+    const limit = isShort ? 0 : this.firstRows();
+    const [shown, rest] = isOpen ? [band.bars, []] : folded(band.bars, limit);
     const before = band.marks.filter((mark) => mark.kind === "approval before");
     const rows = [...before, ...shown, ...(rest.length ? [{ rest }] : []), ...band.marks.filter((mark) => !before.includes(mark))];
     patchList(list, rows, keyOf, makeRow, (row, item) => {
@@ -242,19 +259,9 @@ export class Timeline {
     });
     list.classList.toggle("all", shown.length > 60);
     fold.hidden = band.bars.length <= limit + 1;
-    say(fold, rest.length ? `Show all ${number(band.bars.length)} clusters` : `Show ${number(limit)} clusters only`);
-    fold.setAttribute("aria-expanded", String(!rest.length));
-    fold.onclick = () => {
-      if (rest.length) this.unfolded.add(band.name);
-      else this.unfolded.delete(band.name);
-      this.render();
-    };
-  }
-
-  limit(band, all) {
-    const most = this.firstRows();
-    if (all <= CALM) return most;
-    return ["done", "skipped", "not reached"].includes(band.state) ? 3 : most;
+    say(fold, !isOpen ? `Show all ${number(band.bars.length)} clusters` : isShort ? `Fold ${band.name}` : `Show ${number(limit)} clusters only`);
+    fold.setAttribute("aria-expanded", String(isOpen));
+    fold.onclick = toggle;
   }
 }
 
@@ -263,8 +270,8 @@ const isLaidOut = (element) => element.isConnected && element.clientWidth > 0;
 /** The background of idle stretches, as layers of a track. */
 function broken(stretches) {
   if (!stretches.length) return "none";
-  return stretches.slice(0, 20).map(([from, to]) =>
-    `linear-gradient(to right, transparent ${percent(from)}, var(--tl-gap) ${percent(from)} ${percent(to)}, transparent ${percent(to)})`).join(", ");
+  return stretches.slice(0, 20).map(({ left: from, right: to }) =>
+    `repeating-linear-gradient(to right, var(--tl-gap) 0 1px, transparent 1px 5px) ${percent(from / Math.max(1e-6, 1 - (to - from)))} 0 / ${percent(to - from)} 100% no-repeat`).join(", ");
 }
 
 function keyOf(item) {
@@ -296,7 +303,7 @@ function drawHead(head, band) {
     count(band.bars.length, "cluster"),
     band.atOnce && band.bars.length > 1 ? (band.atOnce === 1 ? "one at a time" : `${number(band.atOnce)} at a time`) : "",
   ].filter(Boolean).join(", ");
-  const words = band.deletes ? `${plan} to remove it from` : plan;
+  const words = band.deletes ? `removed from ${plan}` : plan;
   if (isNews(track, [words, band.state, band.detail])) {
     track.replaceChildren(h("span", { class: "tl-plan" }, words), " ",
       h("span", { class: `pill ${BAND_TONES[band.state] ?? "calm"}` }, band.state), ...(band.detail ? [" ", h("span", { class: "tl-trouble" }, band.detail)] : []));
@@ -315,9 +322,9 @@ function stretch(track, from, to, style, axis) {
 }
 
 /** Show the words of a row: right of the track, below it, and for the ear. */
-function label(row, { who, amount, since = null, tone, words = "", told }) {
+function label(row, { who, amount, since = null, tone, words = "", told, named = null }) {
   const [name, , figure, below, ear] = row.children;
-  say(name, who);
+  say(named ?? name, who);
   name.title = who;
   figure.className = `tl-amount ${tone}`;
   const shown = figure.firstElementChild;
@@ -343,9 +350,9 @@ function drawBar(row, bar, axis, format, band) {
     who: bar.cluster,
     amount: bar.state === "updating" ? "" : bar.state === "updated" ? (done ? age((bar.to - bar.from) / 1000) : "updated") : bar.state === "not reached" ? "–" : bar.state,
     since: bar.state === "updating" ? bar.from : null,
-    tone: bar.state === "updated" || bar.state === "not reached" ? "plain" : tone,
-    words: bar.detail,
-    told: `${bar.cluster}: ${state}${when}${bar.detail ? `; ${bar.detail}` : ""}`,
+    tone: bar.state === "updated" || bar.state === "not reached" ? "plain" : bar.state === "updating" && bar.detail ? "warn" : tone,
+    words: localTimes(bar.detail),
+    told: `${bar.cluster}: ${state}${when}${bar.detail ? `; ${localTimes(bar.detail)}` : ""}`,
   });
 }
 
@@ -370,16 +377,34 @@ function drawMark(row, mark, axis, format) {
   });
 }
 
-/** The bars that are folded, as one row: where any of them was at work. */
+/** The bars that are folded, as one row. */
 function drawRest(row, rest, axis) {
-  const track = row.children[1];
+  drawMany(row.children[1], rest, axis);
+  const states = listed(rest);
+  label(row, { who: `and ${number(rest.length)} more`, amount: "", tone: "plain", words: states, told: `${number(rest.length)} more: ${states}` });
+}
+
+/** A band at rest as one row, with a button that unfolds it. */
+function drawShort(row, band, axis, unfold) {
+  const [name] = row.children;
+  const button = name.firstElementChild ?? h("button", { type: "button", class: "tl-open", tabindex: -1, "aria-expanded": false });
+  if (button.parentElement !== name) name.replaceChildren(button);
+  name.removeAttribute("aria-hidden");
+  button.onclick = unfold;
+  row.onkeydown = (event) => { if (event.key === "Enter" && event.target === row) unfold(); };
+  drawMany(row.children[1], band.bars, axis);
+  const amount = band.state === "not reached" ? "–" : band.from !== null && band.to !== null ? age((band.to - band.from) / 1000) : band.state;
+  label(row, { who: band.name, amount, tone: "plain", told: `${band.name}, ${count(band.bars.length, "cluster")}: ${band.state}`, named: button });
+  row.classList.toggle("tl-faint", band.state === "not reached");
+}
+
+/** Draw where any of many bars was at work. */
+function drawMany(track, rest, axis) {
   const stretches = merged(rest.filter((bar) => bar.from !== null).map((bar) => [axis.place(bar.from), axis.place(bar.to)])).slice(0, 50);
   track.replaceChildren(...stretches.map(([from, to]) => {
-    const piece = h("i", { class: "tl-bar tl-many" });
+    const piece = h("i", { class: `tl-bar tl-many ${rest.every((bar) => bar.state === "updated") ? "good" : "calm"}` });
     piece.style.left = percent(from);
     piece.style.width = percent(to - from);
     return piece;
   }));
-  const states = listed(rest);
-  label(row, { who: `and ${number(rest.length)} more`, amount: "", tone: "plain", words: states, told: `${number(rest.length)} more: ${states}` });
 }

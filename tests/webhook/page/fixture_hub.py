@@ -21,7 +21,7 @@ from scorer.api.node_pool import Budget
 from scorer.node_budgets.budgets import NodeCounts
 from scorer.node_budgets.documents import BudgetedPool, CalendarMaker, overview
 from tests.webhook.page.fixture_runs import rolling, sample_runs
-from webhook.answers.runs import run_detail, run_view
+from webhook.answers.update_runs import run_detail, run_view
 
 PAGE = Path(__file__).parents[3] / "webhook" / "page"
 CSP = (
@@ -649,13 +649,13 @@ class FixtureHub:
         return web.json_response(item)
 
     async def _runs(self, _: web.Request) -> web.Response:
-        return web.json_response({"evaluatedAt": ago(0), "items": [run_view(run) for run in self.runs]})
+        return web.json_response({"items": [run_view(run) for run in self.runs]})
 
     async def _run(self, request: web.Request) -> web.Response:
         found = [run for run in self.runs if run_view(run)["ref"] == request.match_info["ref"]]
         if not found:
             return web.json_response({"title": "Not found", "status": 404, "detail": "no such run"}, status=404)
-        return web.json_response(run_detail(found[0], datetime.now(UTC)))
+        return web.json_response(run_detail(found[0]))
 
     async def _explain(self, request: web.Request) -> web.Response:
         ref = (await request.json())["placement"]["ref"]

@@ -78,4 +78,4 @@ def rolling(clusters: list[JsonObject]) -> JsonObject:
                 bars.append(Bar(entry["cluster"], kind, begun, detail=entry["detail"]))
     band = Band("rolling update", "updating", tuple(bars), started=now - timedelta(seconds=80))
     over = all(bar.state is BarState.UPDATED for bar in bars)
-    return Timeline((band,), band.started, now if over else None).document(now)
+    return Timeline((band,), band.started, now if over else None).document()
