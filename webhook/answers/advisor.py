@@ -11,9 +11,9 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from scorer.api.documents import dict_at, list_at
-from scorer.api.family import FAMILY_OF
+from scorer.api.family import FAMILY_OF, Family
 from scorer.api.meta import JsonObject, format_time
-from scorer.api.placement import PlacementPolicy
+from scorer.api.placement import PlacementPolicy, StrategyType
 from scorer.api.references import PlacementRef, UnknownObjectError
 from scorer.columns import BoolColumn
 from scorer.fleet import Fleet
@@ -23,6 +23,7 @@ from scorer.placement.policy_hash import policy_hash, policy_in_force
 from scorer.placement.request import Request, read_request
 from scorer.placement.schedule import Schedule, schedule
 from scorer.placement.trace import Occasion, explanation
+from scorer.rollout.timeline import rolling_timeline
 from scorer.selectors import InvalidPolicyError, match_labels
 from webhook.answers.history import RunHistory
 from webhook.answers.questions import InvalidQuestionError, Question, Verdict
@@ -139,7 +140,14 @@ class HubAdvisor:
             **placement_view(self._cache, family, document),
             "selectedResources": list_at(document, "status", "selectedResources"),
             "strategy": dict_at(document, "spec", "strategy"),
+            "timeline": self._timeline(family, document),
         }
+
+    def _timeline(self, family: Family, placement: JsonObject) -> JsonObject | None:
+        """Return the last rolling update of a placement; None: update runs decide about it, and show theirs."""
+        if dict_at(placement, "spec", "strategy").get("type") == StrategyType.EXTERNAL:
+            return None
+        return rolling_timeline(children(self._cache, family.binding, family.ref(placement))).document()
 
     def _policy(self, question: Question) -> tuple[JsonObject, str]:
         placement = question.placement

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from functools import partial
 
-from scorer.api.family import FAMILIES, Family
+from scorer.api.documents import namespace_of, text_at
+from scorer.api.family import FAMILIES, Family, placement_ref
 from scorer.api.kinds import MEMBER_CLUSTER
 from webhook.answers.questions import ViewChange
 from webhook.kube.cache import Cache
@@ -25,6 +26,7 @@ class HubChanges:
         for family in FAMILIES:
             cache.subscribe(family.placement, partial(self._on_placement, family))
             cache.subscribe(family.binding, partial(self._on_binding, family))
+            cache.subscribe(family.run, self._on_run)
 
     def everything(self) -> ViewChange:
         """Return the change that covers everything."""
@@ -48,6 +50,12 @@ class HubChanges:
     def _on_binding(self, family: Family, change: Change) -> None:
         ref = str(family.parent(change.document))
         self._tell(ViewChange(self._cache.revision, clusters=change.came_or_went, placements=frozenset({ref})))
+
+    def _on_run(self, change: Change) -> None:
+        """A run is shown with its placement, and whoever may see the one is told of the other."""
+        placement = text_at(change.document, "spec", "placementName")
+        ref = str(placement_ref(placement, namespace_of(change.document)))
+        self._tell(ViewChange(self._cache.revision, placements=frozenset({ref})))
 
     def _tell(self, change: ViewChange) -> None:
         for viewer in tuple(self._viewers.values()):  # a copy: a viewer may unsubscribe while it is called

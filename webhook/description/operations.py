@@ -28,6 +28,7 @@ from webhook.description.plan import PlanAnswer
 from webhook.description.rehearsal import DefaultAnswer, ValidateAnswer
 from webhook.description.runs import RunList
 from webhook.description.scoring import FilterAnswer, ScoreAnswer
+from webhook.description.update_runs import UpdateRunDetail, UpdateRunList
 from webhook.endpoints.gate_question import DisruptionBatchModel, DisruptionModel, RenewalModel, ReservationModel
 from webhook.endpoints.member_gates import ClusterUpdateModel, RolloutModel
 from webhook.endpoints.planning import PlanModel
@@ -422,6 +423,33 @@ OPERATIONS: Final = (
         for kind, path in (
             ("ClusterResourcePlacement", "/v1/placements/crp/{name}"),
             ("ResourcePlacement", "/v1/placements/rp/{namespace}/{name}"),
+        )
+    ),
+    Operation(
+        "listUpdateRuns",
+        "get",
+        "/v1/runs",
+        "Fleet",
+        "Staged updates and what they wait for",
+        "All staged update runs of the kinds that the caller may list in all namespaces, the latest first.",
+        UpdateRunList,
+        tagged=True,
+    ),
+    *(
+        Operation(
+            f"get{kind}",
+            "get",
+            path,
+            "Fleet",
+            f"One {kind}",
+            "One entry of the list, with its timeline. A run that the caller may not read does not exist for them.",
+            UpdateRunDetail,
+            problems=(Problem.NOT_FOUND,),
+            tagged=True,
+        )
+        for kind, path in (
+            ("ClusterStagedUpdateRun", "/v1/runs/csur/{name}"),
+            ("StagedUpdateRun", "/v1/runs/sur/{namespace}/{name}"),
         )
     ),
     Operation(

@@ -5,6 +5,7 @@ from typing import Literal
 from scorer.api.conditions import Condition
 from scorer.api.placement import ResourceIdentifier, RolloutStrategy
 from webhook.description.model import AnswerModel, FleetRevision, Instant
+from webhook.description.timeline import UpdateTimeline
 
 
 class PlacedCluster(AnswerModel):
@@ -59,6 +60,8 @@ class PlacementDetail(Placement):
 
     selected_resources: list[ResourceIdentifier]
     strategy: RolloutStrategy
+    timeline: UpdateTimeline | None
+    """The last rolling update; null where update runs decide."""
 
 
 class PlacementList(AnswerModel):

@@ -5,7 +5,7 @@ Source: serving.md 3.1 to 3.4.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -159,15 +159,19 @@ class Api:
         if self._callers is not None and not await self._callers.may_read(caller_of(request), ref):
             raise ProblemError(Problem.NOT_FOUND, unknown_placement(ref))
 
-    async def readable_kinds(self, request: web.Request) -> frozenset[Kind]:
-        """Return which of the two kinds of placements the caller may list in all namespaces.
+    async def may_get(self, request: web.Request, kind: Kind, name: str, namespace: str) -> bool:
+        """Say whether the caller may get an object. Raises `ProblemError` when the hub does not say."""
+        return self._callers is None or await self._callers.may_get(caller_of(request), kind, name, namespace)
+
+    async def readable_kinds(self, request: web.Request, of: Collection[Kind] = PLACEMENT_KINDS) -> frozenset[Kind]:
+        """Return which of these kinds the caller may list in all namespaces.
 
         Raises:
             ProblemError: The hub does not say.
         """
         if self._callers is None:
-            return PLACEMENT_KINDS
-        return await self._callers.readable_kinds(caller_of(request))
+            return frozenset(of)
+        return await self._callers.readable_kinds(caller_of(request), of)
 
     def _wrap(self, endpoint: "_Endpoint", handler: Handler) -> Handler:
         route, surface = endpoint.route, endpoint.surface

@@ -20,7 +20,7 @@ import hashlib
 import logging
 import secrets
 from collections import OrderedDict
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
@@ -223,12 +223,15 @@ class Callers:
 
     async def may_read(self, caller: UserInfo, ref: PlacementRef) -> bool:
         """Say whether *caller* may read a placement. Raises `ProblemError` when the hub does not answer."""
-        kind = family_in(ref.namespace).placement
-        return await self._may(caller, Access("get", kind.group, kind.plural, ref.name, ref.namespace))
+        return await self.may_get(caller, family_in(ref.namespace).placement, ref.name, ref.namespace)
 
-    async def readable_kinds(self, caller: UserInfo) -> frozenset[Kind]:
-        """Return which kinds of placements *caller* may list. Raises `ProblemError` when the hub does not answer."""
-        kinds = tuple(PLACEMENT_KINDS)
+    async def may_get(self, caller: UserInfo, kind: Kind, name: str, namespace: str) -> bool:
+        """Say whether *caller* may get an object. Raises `ProblemError` when the hub does not answer."""
+        return await self._may(caller, Access("get", kind.group, kind.plural, name, namespace))
+
+    async def readable_kinds(self, caller: UserInfo, of: Iterable[Kind] = PLACEMENT_KINDS) -> frozenset[Kind]:
+        """Return which of these kinds *caller* may list. Raises `ProblemError` when the hub does not answer."""
+        kinds = tuple(of)
         answers = await asyncio.gather(*(self._may(caller, Access("list", kind.group, kind.plural)) for kind in kinds))
         return frozenset(kind for kind, may in zip(kinds, answers, strict=True) if may)
 

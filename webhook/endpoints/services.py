@@ -13,6 +13,7 @@ from webhook.answers.extender import HubExtender
 from webhook.answers.history import RunHistory
 from webhook.answers.plans import HubPlanner
 from webhook.answers.questions import Advisor, Changes
+from webhook.answers.update_runs import HubRuns
 from webhook.gate.assembly import Disruption
 from webhook.validation.context import Context
 
@@ -40,6 +41,7 @@ class Answers:
         advisor: Answers ``/v1``.
         changes: Feeds ``/v1/events``.
         history: Keeps the last decisions on every placement.
+        runs: Answers ``/v1/runs``.
         planner: Answers ``/v1/plan``.
         admission: Returns what admission rules may look at besides the object; called once per request.
         admittance: Who may ask.
@@ -50,6 +52,7 @@ class Answers:
     advisor: Advisor
     changes: Changes
     history: RunHistory
+    runs: HubRuns
     planner: HubPlanner
     admission: Callable[[], Context]
     admittance: Admittance

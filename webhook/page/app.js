@@ -7,6 +7,7 @@ import { h, isNews, patchList, say } from "./dom.js";
 import { FleetView } from "./fleet.js";
 import { PlacementView } from "./placement.js";
 import { PlacementsView } from "./placements.js";
+import { RunView, RunsView, mostUrgent, runPath } from "./runs.js";
 import { token } from "./session.js";
 import { SignIn } from "./sign_in.js";
 import { showSummary } from "./summary.js";
@@ -19,7 +20,10 @@ const state = {
   clusters: null,
   placements: null,
   budgets: null,
-  selected: "", // the ref in the address, or the chosen default
+  runs: null,
+  run: null, // the selected run in full
+  selected: "", // the ref of the placement in the address, or the chosen default
+  selectedRun: "", // the ref of a run in the same way
   problems: new Map(), // path → message
   connection: { state: "connecting", retryAt: 0 },
   revision: null,
@@ -30,7 +34,7 @@ const state = {
 
 const signIn = new SignIn(() => {
   reopen();
-  for (const again of [askClusters, askPlacements, askDetail, askBudgets]) again.now();
+  for (const again of [askClusters, askPlacements, askDetail, askBudgets, askRuns]) again.now();
 });
 const fleet = new FleetView({ body: by("fleet-body"), sub: by("fleet-sub"), filter: by("fleet-filter"), firstRows: () => (narrow.matches ? 6 : 25) });
 const placements = new PlacementsView({ body: by("placements-body"), sub: by("placements-sub"), firstRows: () => (narrow.matches ? 8 : 50) });
@@ -42,38 +46,72 @@ const detail = new PlacementView({
   title: by("placement-title"), sub: by("placement-sub"), json: by("placement-json"), body: by("placement-body"),
   firstRows: () => (narrow.matches ? 12 : 15),
 });
+const runs = new RunsView({ body: by("runs-body"), sub: by("runs-sub"), firstRows: () => (narrow.matches ? 4 : 12) });
+const run = new RunView({
+  title: by("run-title"), sub: by("run-sub"), json: by("run-json"), body: by("run-body"), firstRows: () => (narrow.matches ? 6 : 10),
+});
 
-/** The ref in the address, `""` when there is none. */
-function addressed() {
+const PLACEMENT = /^(crp\/[^/]+|rp\/[^/]+\/[^/]+)$/;
+const RUN = /^(csur\/[^/]+|sur\/[^/]+\/[^/]+)$/;
+
+/** The ref in the address if it has the form of `pattern`, else `""`. */
+function addressed(pattern) {
   let text;
   try {
     text = decodeURIComponent(location.hash.slice(1));
   } catch {
     return "";
   }
-  return /^(crp\/[^/]+|rp\/[^/]+\/[^/]+)$/.test(text) ? text : "";
+  return pattern.test(text) ? text : "";
 }
 
 function listed(ref) {
   return state.placements?.find((placement) => placement.ref === ref);
 }
 
-/** The one in the address; else the one shown; else the first that needs a look; else the first. */
+/** The placement in the address; else that of the run there; else the one shown; else the first that needs a look; else the first. */
 function choose() {
-  const wish = addressed();
+  const wish = addressed(PLACEMENT) || listedRun(addressed(RUN))?.placement;
   if (wish) return wish;
   if (listed(state.selected)) return state.selected;
   const items = state.placements ?? [];
   return (items.find((p) => p.why) ?? items[0])?.ref ?? "";
 }
 
+function listedRun(ref) {
+  return state.runs?.find((one) => one.ref === ref);
+}
+
+/** The run in the address; else the latest of the placement there; else the one shown; else the most urgent. */
+function chooseRun() {
+  const wish = addressed(RUN);
+  if (wish) return wish;
+  const placement = addressed(PLACEMENT);
+  const own = placement && (listedRun(state.selectedRun)?.placement === placement ? listedRun(state.selectedRun) : state.runs?.find((one) => one.placement === placement));
+  if (own) return own.ref;
+  return listedRun(state.selectedRun) ? state.selectedRun : mostUrgent(state.runs ?? [])?.ref ?? "";
+}
+
+/** Show the runs; where there are none, and none is asked for, nothing of them is to be seen. */
+function renderRuns() {
+  if (!state.runs) return;
+  const isEmpty = !state.runs.length && !addressed(RUN);
+  by("runs").hidden = by("runs-link").hidden = isEmpty;
+  if (isEmpty) return;
+  runs.show(state.runs, state.selectedRun);
+  const known = listedRun(state.selectedRun);
+  if (known) run.show(state.run?.ref === known.ref ? { ...state.run, ...known } : known);
+  else run.showNothing(`There is no update run ${state.selectedRun} (any more).`);
+}
+
 function render() {
+  renderRuns();
   showSummary(by("summary"), state.clusters?.items ?? null, state.placements, budgetsCard(state.budgets, budgets.calendars));
   fleet.show(state.clusters);
   placements.show(state.placements, state.selected);
   if (state.placements) {
     const placement = listed(state.selected);
-    if (placement) detail.show(placement);
+    if (placement) detail.show(placement, state.runs);
     else detail.showNothing(state.selected ? `There is no placement ${state.selected} (any more).` : "Nothing to explain yet.");
   }
   if (wished && state.clusters && state.placements && (wished !== "budgets" || state.budgets)) {
@@ -84,7 +122,7 @@ function render() {
 }
 
 /** The view that a link of another page leads to: `/#placements-title`; it is gone to once there is something to see. */
-let wished = ["fleet", "placements", "budgets"].find((view) => location.hash === `#${view}-title`) ?? null;
+let wished = ["fleet", "placements", "runs", "budgets"].find((view) => location.hash === `#${view}-title`) ?? null;
 
 function goTo(view) {
   by(view).scrollIntoView({ behavior: still.matches ? "auto" : "smooth", block: "start" });
@@ -159,7 +197,43 @@ const askCalendars = paced(() => reading("/v1/budgets/calendar", async () => {
   render();
 }));
 
+const askRuns = paced(() => reading("/v1/runs", async () => {
+  const { items } = (await ask("/v1/runs")).document;
+  announceRuns(state.runs, items);
+  state.runs = items;
+  selectRun();
+  select(choose());
+  render();
+  if (listedRun(state.selectedRun)) askRun();
+}));
+
+const askRun = paced(() => reading("/v1/runs", async () => {
+  const ref = state.selectedRun;
+  if (!listedRun(ref)) return;
+  try {
+    const { document } = await ask(runPath(ref));
+    if (state.selectedRun === ref) state.run = document;
+  } catch (error) {
+    if (error.status !== 404) throw error;
+    askRuns(); // it has gone since the list was read
+  }
+  renderRuns();
+}));
+
+/** Choose the run to show, and read it if it is another than before. */
+function selectRun() {
+  const ref = chooseRun();
+  if (ref === state.selectedRun) return;
+  state.selectedRun = ref;
+  if (listedRun(ref)) askRun.now();
+}
+
 const LOOK_AGAIN = 30000; // ms
+const NOW_MOVES = 5000; // ms
+
+setInterval(() => {
+  if (!document.hidden) for (const view of [run.timeline, detail.timeline]) view.render();
+}, NOW_MOVES);
 
 setInterval(() => {
   if (!document.hidden && state.budgets) askBudgets();
@@ -174,7 +248,7 @@ const askDetail = paced(async () => {
   const question = { placement: { ref: namespace ? { kind, namespace, name } : { kind, name } } };
   const [whole, explanation] = await Promise.allSettled([ask(placementPath(ref), { signal }), ask("/v1/explain", { body: question, signal })]);
   if (state.selected !== ref) return;
-  if (whole.status === "fulfilled" && listed(ref)) detail.show({ ...listed(ref), ...whole.value.document });
+  if (whole.status === "fulfilled" && listed(ref)) detail.show({ ...listed(ref), ...whole.value.document }, state.runs);
   if (explanation.status === "fulfilled") detail.explain(explanation.value.document, explanation.value.text);
   else detail.cannotExplain(explanation.reason.message);
   for (const outcome of [whole, explanation]) {
@@ -193,8 +267,9 @@ function select(ref) {
 
 addEventListener("hashchange", () => {
   select(choose());
+  selectRun();
   render();
-  const panel = by("placement");
+  const panel = by(addressed(RUN) ? "run" : "placement");
   const { top } = panel.getBoundingClientRect();
   if (top > innerHeight * 0.7 || top < 0) panel.scrollIntoView({ behavior: still.matches ? "auto" : "smooth", block: "start" });
 });
@@ -210,6 +285,14 @@ function announce(before, after) {
   const gone = before.filter((p) => !after.some((q) => q.ref === p.ref));
   const words = [...news.map((p) => `${p.name}: ${p.state}, picked ${p.picked}`), ...gone.map((p) => `${p.name}: deleted`)];
   if (words.length) say(by("news"), words.slice(0, 3).join("; ") + (words.length > 3 ? ` and ${words.length - 3} more` : ""));
+}
+
+/** Announce what runs wait for, and how they ended, for screen readers. */
+function announceRuns(before, after) {
+  if (!before) return;
+  const known = new Map(before.map((one) => [one.ref, one.state]));
+  const news = after.filter((one) => known.get(one.ref) !== one.state).map((one) => `run ${one.name}: ${one.state}${one.waits.length ? `, ${one.waits[0].message}` : ""}`);
+  if (news.length) say(by("news"), news.slice(0, 3).join("; "));
 }
 
 /** Note the hub's revision. A stream begins with the present one; that event alone is no change. */
@@ -246,7 +329,10 @@ const reopen = follow(
     }
     const touched = change.placements ?? [];
     if (change.clusters) askClusters();
-    if (touched.length) askPlacements();
+    if (touched.length) {
+      askPlacements();
+      askRuns();
+    }
     if (change.clusters || touched.includes(state.selected)) askDetail();
   },
   (name, retryAt, error) => {
@@ -279,12 +365,13 @@ document.addEventListener("visibilitychange", () => {
   if (!document.hidden) askBudgets();
   if (document.hidden || !state.missed) return;
   state.missed = false;
-  for (const again of [askClusters, askPlacements, askDetail]) again();
+  for (const again of [askClusters, askPlacements, askDetail, askRuns]) again();
 });
 
 narrow.addEventListener("change", () => {
   render();
   detail.explanation.render();
+  for (const view of [run.timeline, detail.timeline]) view.render();
   askCalendars();
 });
 
@@ -297,7 +384,7 @@ for (const link of document.querySelectorAll("[data-goto]")) {
 }
 
 // The top bar marks the view that is on the screen.
-const views = ["fleet", "placements", "budgets"];
+const views = ["fleet", "placements", "runs", "budgets"];
 const inView = new Set();
 const watcher = new IntersectionObserver((entries) => {
   for (const entry of entries) inView[entry.isIntersecting ? "add" : "delete"](entry.target.id);
@@ -309,4 +396,4 @@ const watcher = new IntersectionObserver((entries) => {
 }, { rootMargin: "-80px 0px -55% 0px" });
 for (const id of views) watcher.observe(by(id));
 
-for (const again of [askClusters, askPlacements, askBudgets]) again();
+for (const again of [askClusters, askPlacements, askBudgets, askRuns]) again();

@@ -6,9 +6,11 @@ import { ExplanationView } from "./explanation.js";
 import { count, number, tally } from "./format.js";
 import { numbers } from "./placements.js";
 import { ROLLOUT_STATES, tone } from "./states.js";
+import { Timeline } from "./timeline.js";
 import { placementPath } from "./api.js";
 
 const NAMED_CLUSTERS = 12;
+const NAMED_RUNS = 3;
 
 /** `payments`, or `shop/cart` for a placement of a namespace. */
 function fullName(placement) {
@@ -71,6 +73,12 @@ function more(placement) {
   return out;
 }
 
+/** Links to the update runs of a placement, the latest first. */
+function runLinks(own) {
+  const shown = own.slice(0, NAMED_RUNS).flatMap((run, index) => [index ? ", " : "", h("a", { href: `#${run.ref}` }, run.name), ` ${run.state}`]);
+  return ["Update runs: ", ...shown, own.length > NAMED_RUNS ? ` and ${number(own.length - NAMED_RUNS)} earlier` : ""];
+}
+
 /** The panel of the selected placement. */
 export class PlacementView {
   constructor({ title, sub, json, body, firstRows }) {
@@ -82,7 +90,11 @@ export class PlacementView {
     this.rollout = h("section", { class: "rollout", "aria-label": "Rollout" });
     this.rolloutSub = h("span", { class: "sub" });
     this.progress = h("div", {});
-    this.rollout.append(h("h3", {}, "Rollout ", this.rolloutSub), this.progress);
+    this.runs = h("p", { class: "own-runs", hidden: true });
+    this.timeline = new Timeline({ firstRows });
+    this.course = h("details", { class: "course", hidden: true }, h("summary", {}, "course of the rollout"), this.timeline.element);
+    this.course.addEventListener("toggle", () => this.timeline.render());
+    this.rollout.append(h("h3", {}, "Rollout ", this.rolloutSub), this.progress, this.runs, this.course);
     this.more = h("div", { class: "more-about" });
     this.all = [this.why, this.problem, this.waiting, this.explanation.element, this.rollout, this.more];
   }
@@ -96,10 +108,13 @@ export class PlacementView {
     if (isNews(this.body, words)) this.body.replaceChildren(h("p", { class: "quiet" }, words));
   }
 
-  /** Show a placement as listed, or as read in full. */
-  show(placement) {
+  /** Show a placement as listed, or as read in full, with those of the runs that are its own. */
+  show(placement, runs) {
     if (this.ref !== placement.ref) {
       this.ref = placement.ref;
+      this.timeline.reset();
+      this.course.hidden = true;
+      this.course.open = placement.state !== "available";
       this.explanation.reset();
       this.explanation.element.hidden = true;
       this.problem.hidden = true;
@@ -123,6 +138,13 @@ export class PlacementView {
     this.why.className = `callout ${tone(placement.state)}`;
     say(this.why, placement.why ?? "");
     if (isNews(this.progress, placement.clusters)) this.progress.replaceChildren(...progress(placement));
+    const own = (runs ?? []).filter((run) => run.placement === placement.ref);
+    this.runs.hidden = !own.length;
+    if (isNews(this.runs, own.map((run) => [run.ref, run.state]))) this.runs.replaceChildren(...runLinks(own));
+    if (placement.timeline?.bands.some((band) => band.bars.length)) {
+      this.course.hidden = false;
+      this.timeline.update(placement.timeline);
+    }
     if ("strategy" in placement || "selectedResources" in placement) {
       say(this.rolloutSub, strategyWords(placement.strategy));
       const open = [...this.more.querySelectorAll("details")].map((details) => details.open);

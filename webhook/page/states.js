@@ -2,9 +2,9 @@
 
 const TONES = {
   eligible: "good", available: "good", picked: "good", kept: "good",
-  "rolling out": "busy", applying: "busy", upgrading: "busy",
-  short: "warn", "not joined": "warn", "health unknown": "warn", waiting: "warn",
-  stalled: "bad", silent: "bad", "not reporting": "bad", unhealthy: "bad", failed: "bad", invalid: "bad",
+  "rolling out": "busy", applying: "busy", upgrading: "busy", succeeded: "good", initializing: "busy", running: "busy",
+  short: "warn", "not joined": "warn", "health unknown": "warn", waiting: "warn", stopping: "warn", stopped: "warn",
+  stuck: "bad", aborted: "bad", stalled: "bad", silent: "bad", "not reporting": "bad", unhealthy: "bad", failed: "bad", invalid: "bad",
 };
 
 export const CLUSTER_STATES = ["eligible", "leaving", "silent", "not reporting", "unhealthy", "health unknown", "not joined"];

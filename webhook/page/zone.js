@@ -48,6 +48,11 @@ export function moment(instant) {
   return `${dayOf(instant)} ${clock(instant)}`;
 }
 
+/** A text of the API with its instants as the reader's clock shows them. */
+export function localTimes(text) {
+  return text.replace(/\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/g, (found) => moment(Date.parse(found)));
+}
+
 /** Every full hour of the reader's clock in `[start, end)`, with what the clock shows: days of 23 or 25 hours as they are. */
 export function hours(start, end) {
   const found = [];

@@ -11,6 +11,7 @@ from webhook.answers.changes import HubChanges
 from webhook.answers.extender import HubExtender
 from webhook.answers.history import RunHistory
 from webhook.answers.plans import HubPlanner
+from webhook.answers.update_runs import HubRuns
 from webhook.endpoints.services import Admittance, Answers, Services
 from webhook.gate.assembly import disruption_of
 from webhook.gate.metrics import PoolMetrics
@@ -37,6 +38,7 @@ def answers_of(
         advisor=HubAdvisor(cache, now, history),
         changes=HubChanges(cache),
         history=history,
+        runs=HubRuns(cache),
         planner=HubPlanner(cache, admission, admittance.rights, now),
         admission=admission,
         admittance=admittance,

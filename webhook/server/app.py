@@ -30,6 +30,7 @@ from webhook.endpoints import (
     rehearsal,
     runs,
     scoring,
+    update_runs,
 )
 from webhook.endpoints.api import Api
 from webhook.endpoints.bodies import Bodies
@@ -151,6 +152,7 @@ def _add_views(api: Api) -> None:
     clusters.add_routes(api)
     placements.add_routes(api)
     runs.add_routes(api)
+    update_runs.add_routes(api)
 
 
 def _add_page(api: Api, health: Health) -> None:

@@ -56,6 +56,8 @@ API_ROUTES: Final = (
     "/v1/placements",
     "/v1/placements/*",
     "/v1/placements/*/runs",
+    "/v1/runs",
+    "/v1/runs/*",
     "/v1/gate/disruption",
     "/v1/gate/reservations",
     "/v1/gate/reservations/*",

@@ -83,6 +83,7 @@ EXAMPLES: dict[str, tuple[str, str, Any]] = {
     "getClusterResourcePlacement": ("GET", "/v1/placements/crp/payments", None),
     "listClusterResourcePlacementRuns": ("GET", "/v1/placements/crp/payments/runs", None),
     "listResourcePlacementRuns": ("GET", "/v1/placements/rp/pricing/rates/runs", None),
+    "listUpdateRuns": ("GET", "/v1/runs", None),
     "getResourcePlacement": ("GET", "/v1/placements/rp/pricing/rates", None),
 }
 """By operation: what the document shows."""

@@ -20,6 +20,8 @@ from aiohttp import web
 from scorer.api.node_pool import Budget
 from scorer.node_budgets.budgets import NodeCounts
 from scorer.node_budgets.documents import BudgetedPool, CalendarMaker, overview
+from tests.webhook.page.fixture_runs import rolling, sample_runs
+from webhook.answers.update_runs import run_detail, run_view
 
 PAGE = Path(__file__).parents[3] / "webhook" / "page"
 CSP = (
@@ -548,6 +550,7 @@ class FixtureHub:
         self.clusters = sample_clusters()
         self.placements = sample_placements()
         self.pools: list[BudgetedPool] = []
+        self.runs: list[Json] = []
         self.revision = 8841
         self.failing: dict[str, int] = {}
         self.explanations: dict[str, Json] = {}
@@ -593,6 +596,8 @@ class FixtureHub:
         app.router.add_get("/v1/clusters", self._clusters)
         app.router.add_get("/v1/placements", self._placements)
         app.router.add_get("/v1/placements/{ref:.+}", self._placement)
+        app.router.add_get("/v1/runs", self._runs)
+        app.router.add_get("/v1/runs/{ref:.+}", self._run)
         app.router.add_post("/v1/explain", self._explain)
         app.router.add_get("/v1/events", self._events)
         app.router.add_get("/v1/budgets", self._budgets)
@@ -640,7 +645,17 @@ class FixtureHub:
             {"group": "apps", "version": "v1", "kind": "Deployment", "namespace": "payments", "name": "api"},
         ]
         item["strategy"] = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "25%", "maxSurge": 1}}
+        item["timeline"] = rolling(item["clusters"])
         return web.json_response(item)
+
+    async def _runs(self, _: web.Request) -> web.Response:
+        return web.json_response({"items": [run_view(run) for run in self.runs]})
+
+    async def _run(self, request: web.Request) -> web.Response:
+        found = [run for run in self.runs if run_view(run)["ref"] == request.match_info["ref"]]
+        if not found:
+            return web.json_response({"title": "Not found", "status": 404, "detail": "no such run"}, status=404)
+        return web.json_response(run_detail(found[0]))
 
     async def _explain(self, request: web.Request) -> web.Response:
         ref = (await request.json())["placement"]["ref"]
@@ -689,7 +704,9 @@ async def serving(hub: FixtureHub, port: int = 0) -> AsyncIterator[str]:
 
 
 async def _main(port: int) -> None:
-    async with serving(FixtureHub(), port) as address:
+    hub = FixtureHub()
+    hub.runs = sample_runs()
+    async with serving(hub, port) as address:
         sys.stdout.write(f"{address}\n")
         await asyncio.Event().wait()
 

@@ -1,0 +1,37 @@
+"""``/v1/runs``: staged update runs, what they wait for, and how each has gone so far.
+
+A caller sees the runs that they may read on the hub; others are as if not there.
+"""
+
+from typing import Final
+
+from aiohttp import web
+
+from scorer.api.family import FAMILIES, family_in
+from webhook.answers.update_runs import unknown_run
+from webhook.endpoints.answers import tagged
+from webhook.endpoints.api import Api
+from webhook.endpoints.problems import Problem, ProblemError
+
+RUN_KINDS: Final = frozenset(family.run for family in FAMILIES)
+
+
+def add_routes(api: Api) -> None:
+    """Serve the list of the runs that the caller may list, and the single run by its reference."""
+    answers = api.answers
+
+    async def every(request: web.Request) -> web.Response:
+        document = answers.runs.runs(await api.readable_kinds(request, RUN_KINDS))
+        return tagged(request, document, answers.advisor.fleet_revision)
+
+    async def one(request: web.Request) -> web.Response:
+        name, namespace = request.match_info["name"], request.match_info.get("namespace", "")
+        may = await api.may_get(request, family_in(namespace).run, name, namespace)
+        document = answers.runs.run(name, namespace) if may else None
+        if document is None:
+            raise ProblemError(Problem.NOT_FOUND, unknown_run(name, namespace))
+        return tagged(request, document, answers.advisor.fleet_revision)
+
+    api.get("/v1/runs", "/v1/runs", every)
+    api.get("/v1/runs/csur/{name}", "/v1/runs/*", one)
+    api.get("/v1/runs/sur/{namespace}/{name}", "/v1/runs/*", one)

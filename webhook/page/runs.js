@@ -1,0 +1,157 @@
+/** Staged update runs: the list, and one run with what it waits for and its timeline. */
+
+import { ticking } from "./clock.js";
+import { flash, h, isNews, patchList, pill, say } from "./dom.js";
+import { count, number } from "./format.js";
+import { tone } from "./states.js";
+import { Timeline } from "./timeline.js";
+import { localTimes, moment } from "./zone.js";
+
+/** Where the API keeps a run: `csur/web-3` → `/v1/runs/csur/web-3`. */
+export function runPath(ref) {
+  return `/v1/runs/${ref.split("/").map(encodeURIComponent).join("/")}`;
+}
+
+/** `web-3`, or `shop/web-3` for a run of a namespace. */
+function fullName(run) {
+  return run.namespace ? `${run.namespace}/${run.name}` : run.name;
+}
+
+const isOver = (run) => run.endedAt !== null;
+
+/** The first run that asks for something, else the first that is not over, else the first. */
+export function mostUrgent(runs) {
+  return runs.find((run) => run.waits.some((wait) => wait.command)) ?? runs.find((run) => !isOver(run)) ?? runs[0];
+}
+
+/** What a run waits for first, in words. */
+function waitWords(run) {
+  const [first] = run.waits;
+  return localTimes(first ? `${first.message}${run.waits.length > 1 ? ` (and ${number(run.waits.length - 1)} more)` : ""}` : run.why);
+}
+
+function content(run) {
+  const words = waitWords(run);
+  return [
+    h("span", { class: "row" },
+      h("span", { class: "placement-name" }, run.namespace ? h("span", { class: "namespace" }, `${run.namespace}/`) : null, run.name),
+      " ", h("span", { class: "num" }, h("span", { class: "key" }, "updated "), `${number(run.updated)} / ${number(run.clusters)}`),
+      " ", pill(run.state, tone(run.state))),
+    h("span", { class: "placement-picks" }, [run.placement.slice(run.placement.indexOf("/") + 1), run.strategy].join(" · ")),
+    words ? h("span", { class: "why" }, words) : null,
+  ].filter(Boolean);
+}
+
+/** The list panel: keeps what the viewer unfolded between updates. */
+export class RunsView {
+  constructor({ body, sub, firstRows }) {
+    Object.assign(this, { body, sub, firstRows, all: false, items: null, selected: "" });
+    this.list = h("ul", { class: "placements runs", onkeydown: (event) => this.move(event) });
+    this.more = h("button", { type: "button", class: "more", onclick: () => { this.all = !this.all; this.render(); } });
+  }
+
+  /** Show the runs, one of them selected. */
+  show(items, selected) {
+    this.items = items;
+    this.selected = selected;
+    this.render();
+  }
+
+  /** Arrow keys walk the list as well as Tab does. */
+  move(event) {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (!step || event.altKey || event.ctrlKey || event.metaKey) return;
+    const links = [...this.list.querySelectorAll("a")];
+    const next = links[links.indexOf(document.activeElement) + step];
+    if (!next) return;
+    event.preventDefault();
+    next.focus();
+  }
+
+  render() {
+    const { items, body, sub } = this;
+    if (!items) return;
+    const open = items.filter((run) => !isOver(run)).length;
+    say(sub, `${number(items.length)}${open ? `, ${number(open)} not over` : ""}`);
+    if (isNews(body, "list")) {
+      const head = h("div", { class: "placements-head runs", "aria-hidden": true }, ["", "updated", ""].map((title) => h("span", {}, title)));
+      body.replaceChildren(head, h("div", { class: "placements-box" }, this.list), this.more);
+    }
+    const limit = this.firstRows();
+    const shown = this.all || items.length <= limit ? items : items.filter((run, index) => index < limit || run.ref === this.selected);
+    patchList(this.list, shown, (run) => run.ref, (run) => h("li", {}, h("a", { href: `#${run.ref}` })), (element, run, isNew) => {
+      const link = element.firstElementChild;
+      if (run.ref === this.selected) link.setAttribute("aria-current", "true");
+      else link.removeAttribute("aria-current");
+      if (!isNews(link, [run.state, run.updated, run.clusters, run.why, run.waits, run.strategy])) return;
+      link.replaceChildren(...content(run));
+      if (!isNew) flash(link);
+    });
+    this.more.hidden = items.length <= limit;
+    say(this.more, this.all ? `Show the first ${number(limit)} only` : `Show all ${number(items.length)} runs`);
+    this.more.setAttribute("aria-expanded", String(this.all));
+  }
+}
+
+/** One wait: what for, and what answers it. */
+function waiting(wait) {
+  const until = wait.until ? ` until ${moment(Date.parse(wait.until))}` : "";
+  return h("li", {}, h("span", {}, `${localTimes(wait.message)}${until}`), wait.command ? h("code", { class: "command" }, wait.command) : null);
+}
+
+/** The panel of the selected run. */
+export class RunView {
+  constructor({ title, sub, json, body, firstRows }) {
+    Object.assign(this, { title, sub, json, body, ref: "" });
+    this.why = h("p", { class: "callout", hidden: true });
+    this.waits = h("ul", { class: "callout waits", hidden: true, "aria-label": "What the run waits for" });
+    this.timeline = new Timeline({ firstRows });
+    this.quiet = h("p", { class: "quiet" }, "Reading the run…");
+  }
+
+  /** There is no such run. */
+  showNothing(words) {
+    this.ref = "";
+    say(this.title, "Update run");
+    say(this.sub, "");
+    this.json.hidden = true;
+    if (isNews(this.body, words)) this.body.replaceChildren(h("p", { class: "quiet" }, words));
+  }
+
+  /** Show a run as listed, or as read in full. */
+  show(run) {
+    if (this.ref !== run.ref) {
+      this.ref = run.ref;
+      this.timeline.reset();
+      this.timeline.element.hidden = true;
+      this.quiet.hidden = false;
+    }
+    if (isNews(this.body, "run")) this.body.replaceChildren(this.why, this.waits, this.quiet, this.timeline.element);
+    say(this.title, fullName(run));
+    this.drawSub(run);
+    this.json.hidden = false;
+    this.json.href = runPath(run.ref);
+    this.why.hidden = !run.why;
+    this.why.className = `callout ${tone(run.state)}`;
+    say(this.why, localTimes(run.why));
+    this.waits.hidden = !run.waits.length;
+    this.waits.className = `callout waits ${run.waits.some((wait) => wait.command) ? "warn" : "busy"}`;
+    if (isNews(this.waits, run.waits)) this.waits.replaceChildren(...run.waits.map(waiting));
+    if (!run.timeline) return;
+    this.quiet.hidden = true;
+    this.timeline.element.hidden = false;
+    this.timeline.update(run.timeline);
+  }
+
+  drawSub(run) {
+    if (!isNews(this.sub, [run.placement, run.strategy, run.resourceSnapshotIndex, run.state, run.startedAt, run.endedAt, run.updated, run.clusters])) return;
+    const [started, ended] = [Date.parse(run.startedAt ?? ""), Date.parse(run.endedAt ?? "")];
+    this.sub.replaceChildren(
+      pill(run.state, tone(run.state)), " ", h("a", { href: `#${run.placement}` }, run.placement.slice(run.placement.indexOf("/") + 1)),
+      run.resourceSnapshotIndex ? ` to snapshot ${run.resourceSnapshotIndex}` : "", ` by ${run.strategy}`,
+      ` · ${number(run.updated)} of ${count(run.clusters, "cluster")} updated`,
+      ...(Number.isNaN(started) ? [] : [` · started ${moment(started)}`]),
+      ...(Number.isNaN(ended) ? [] : [" · ", ticking(ended, "over for ", "")]),
+    );
+  }
+}
