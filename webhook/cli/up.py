@@ -13,9 +13,13 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import click
 
+from scorer.api.documents import name_of, namespace_of, text_at
+from scorer.api.family import placement_ref
+from scorer.api.meta import JsonObject
+from scorer.api.references import PlacementRef
 from webhook.cli.documents import Loaded, check_metadata, load
 from webhook.cli.failure import UserError, complain
-from webhook.cli.hub_options import called_by_kubectl, default_data
+from webhook.cli.hub_options import HubOptions, called_by_kubectl, default_data
 from webhook.cli.interrupts import end_in_order
 from webhook.cli.options import file_option
 from webhook.cli.output import is_terminal, print_table
@@ -23,6 +27,7 @@ from webhook.cli.output import is_terminal, print_table
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from scorer.staged_update.waiting import Situation
     from webhook.processes.up import Up
     from webhook.settings.programs import UpSettings
 
@@ -56,6 +61,8 @@ Exit codes:
 
 _POLL_SECONDS: Final = 0.25
 _PLAIN_SECONDS: Final = 2.0
+_MOST_WAITS: Final = 3
+"""How many things that a run waits for are named."""
 
 
 @click.command("up", help=HELP, short_help="Run a hub with simulated members, all in this one process.")
@@ -189,22 +196,44 @@ class _Session:
     async def _fill_and_wait(self, up: "Up") -> int:
         refused = await self._apply()
         settled = await self._settle(up)
-        rows = [_row(item) for item in up.placements()]
+        runs = up.runs()
+        busy = {str(_placement_of(run)): name_of(run) for run, _ in runs}
+        rows = [_row(item, busy.get(str(item["ref"]), "")) for item in up.placements()]
         if rows:
             headers = ["PLACEMENT", "TYPE", "WANTED", "PICKED", "AVAILABLE", "STATE", "WHY NOT"]
             print_table(headers, rows, colour=self._colour)
+        self._print_runs(runs)
         if not settled:
-            waiting = ", ".join(str(item["ref"]) for item in up.unsettled[:10]) or "the fleet is still busy"
+            late = [*(str(item["ref"]) for item in up.unsettled), *(f"run {name}" for name in up.moving_runs)]
+            waiting = ", ".join(late[:10]) or "the fleet is still busy"
             complain(f"error: not settled after {self._timeout:g} s: {waiting}")
         sys.stdout.flush()
         return 0 if settled and not refused else 1
+
+    def _print_runs(self, runs: "Sequence[tuple[JsonObject, Situation]]") -> None:
+        """Print the runs that are not over, what each waits for, and the command that answers."""
+        from webhook.cli.run_output import answer_to
+        from webhook.cli.update_runs import Found
+
+        if not runs:
+            return
+        hub = HubOptions(data=None if self._folder == default_data(os.environ).absolute() else self._folder)
+        rows, answers = [], []
+        for run, situation in runs:
+            waits = "; ".join(wait.message for wait in situation.waits[:_MOST_WAITS]) or situation.message
+            rows.append([name_of(run), str(_placement_of(run)), str(situation.phase), situation.stage, waits])
+            commands = (answer_to(wait, Found(run, [], situation), hub) for wait in situation.waits)
+            answers += [command for command in commands if command]
+        click.echo()
+        print_table(["RUN", "PLACEMENT", "STATE", "STAGE", "WAITS FOR"], rows, colour=self._colour)
+        for command in answers:
+            click.echo(f"  {command}")
 
     async def _apply(self) -> int:
         """Apply the files through the door that everybody uses; return how many objects were refused."""
         from webhook.cli.apply import tell
         from webhook.cli.applying import apply_all
         from webhook.cli.client import Client
-        from webhook.cli.hub_options import HubOptions
 
         refused = 0
         counts: dict[str, int] = {}
@@ -243,7 +272,13 @@ class _Session:
             rest.cancel()
 
 
-def _row(item: dict[str, Any]) -> list[str]:
+def _placement_of(run: JsonObject) -> PlacementRef:
+    """Return the placement that a run takes through its stages."""
+    return placement_ref(text_at(run, "spec", "placementName"), namespace_of(run))
+
+
+def _row(item: dict[str, Any], run: str) -> list[str]:
+    """Return the row of a placement; *run* is taking it through its stages, if it is not empty."""
     wanted = "all" if item["wanted"] is None else str(item["wanted"])
     return [
         str(item["ref"]),
@@ -252,7 +287,7 @@ def _row(item: dict[str, Any]) -> list[str]:
         str(item["picked"]),
         str(item["available"]) + (f" (+{item['availableOld']} old)" if item["availableOld"] else ""),
         str(item["state"]),
-        str(item["why"]),
+        f"run {run} is under way" if run and item["state"] == "external" else str(item["why"]),
     ]
 
 

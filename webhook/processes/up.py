@@ -19,11 +19,13 @@ from typing import Any, Final, Self
 from aiohttp import web
 
 from certs.client_authorities import AuthorityFile
+from scorer.api.documents import name_of
 from scorer.api.family import FAMILIES
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, KINDS, MEMBER_CLUSTER, NAMESPACE
 from scorer.api.meta import JsonObject
 from scorer.rollout.resource_snapshots import SnapshotSettings
 from scorer.rollout.selectable_kinds import DEFAULT_SETTINGS as DEFAULT_SELECTION
+from scorer.staged_update.waiting import RunPhase, Situation, WaitKind, situation_of
 from webhook.admission.cached import CachedContext
 from webhook.admission.rights import UndisputedRights
 from webhook.answers.views import placement_view
@@ -59,6 +61,9 @@ QUIET_SECONDS: Final = 0.6
 """How long nothing may change before the fleet counts as settled."""
 THROTTLE: Final = SnapshotSettings(interval=timedelta(), collection=timedelta(seconds=1))
 """A user who edits an example waits for a second, not for half a minute."""
+
+SOON: Final = timedelta(seconds=30)
+"""A run that waits no longer than this is waited for."""
 
 _TIMES_OF_REPORTS: Final = frozenset({"resourceVersion", "lastReceivedHeartbeat", "observationTime"})
 
@@ -167,19 +172,37 @@ class Up:
         )
         return sorted(found, key=lambda item: str(item["ref"]))
 
+    def runs(self) -> list[tuple[JsonObject, Situation]]:
+        """Return the staged update runs that are not over, and where each stands."""
+        found = []
+        for family in FAMILIES:
+            requests = self.cache.list(family.approval_request)
+            found += [(run, situation_of(run, requests, self._now())) for run in self.cache.list(family.run)]
+        return [(run, situation) for run, situation in found if not situation.is_over]
+
+    @property
+    def moving_runs(self) -> list[str]:
+        """The names of the runs that get further by themselves before long."""
+        soon = self._now() + SOON
+        return [name_of(run) for run, situation in self.runs() if _is_moving(situation, soon)]
+
     @property
     def unsettled(self) -> list[JsonObject]:
         """The placements that have not come to rest."""
         return [item for item in self.placements() if item["state"] not in SETTLED_STATES]
 
     async def settled(self, timeout_seconds: float) -> bool:
-        """Wait until every placement has come to rest and nothing moves; False when it takes too long."""
+        """Wait until every placement and run has come to rest and nothing moves; False when it takes too long."""
         loop = asyncio.get_running_loop()
         end, quiet_since, news = loop.time() + timeout_seconds, loop.time(), -1
         was_idle = False
         while loop.time() < end:
             at_rest = (
-                self.cache.synced and self.loop.idle_but_for_reports and not self.nodes.busy and not self.unsettled
+                self.cache.synced
+                and self.loop.idle_but_for_reports
+                and not self.nodes.busy
+                and not self.unsettled
+                and not self.moving_runs
             )
             if not at_rest or self._news != news:
                 quiet_since, news, was_idle = loop.time(), self._news, False
@@ -250,6 +273,18 @@ class Up:
                 await self.store.create(NAMESPACE, document)
             except AlreadyExistsError:
                 continue
+
+
+def _is_moving(situation: Situation, soon: datetime) -> bool:
+    """Say whether a run gets further by itself before long."""
+    if situation.phase in (RunPhase.INITIALIZING, RunPhase.STOPPING) or not situation.waits:
+        return True
+    if situation.needs_person or situation.phase is RunPhase.STUCK:
+        return False
+    return any(
+        wait.kind is WaitKind.CLUSTER or wait.answered or (wait.until is not None and wait.until < soon)
+        for wait in situation.waits
+    )
 
 
 def _without_times(value: Any) -> Any:
