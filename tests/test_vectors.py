@@ -18,6 +18,7 @@ from tests.vector_families.extender import check_extender
 from tests.vector_families.line import Line
 from tests.vector_families.rollout import check_rollout
 from tests.vector_families.scheduling import check_schedule, check_schedule_aux, check_schedule_rules
+from tests.vector_families.staged import check_staged
 
 FOLDER = Path(os.environ.get("HARBORMASTER_VECTORS") or Path(__file__).parent / "vectors")
 
@@ -35,6 +36,7 @@ FAMILIES: dict[str, Callable[[Line], None]] = {
     "scheduling": check_schedule,
     "scheduling_aux": check_schedule_aux,
     "scheduling_rules": check_schedule_rules,
+    "staged": check_staged,
 }
 
 ELSEWHERE = {"admission_protocol"}

@@ -10,7 +10,16 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from scorer.api.documents import annotations_of, dict_at, name_of, namespace_of, spec_of, text_at, with_metadata
+from scorer.api.documents import (
+    annotations_of,
+    dict_at,
+    dicts_at,
+    name_of,
+    namespace_of,
+    spec_of,
+    text_at,
+    with_metadata,
+)
 from scorer.api.meta import JsonObject, dump_json
 from scorer.api.names import PREVIOUS_INDEX
 from scorer.api.staged_update import DELETE_STAGE, StageTaskType, UpdateStrategySpec
@@ -97,13 +106,27 @@ def _strategy(run: JsonObject, facts: Facts) -> tuple[UpdateStrategySpec, Mappin
     try:
         strategy = UpdateStrategySpec.read(spec_of(document))
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        message = f"strategy {name} cannot be read: spec.{where}: {first['msg']}"
-        raise RunFailedError(Cause.STRATEGY_INVALID, message) from error
+        raise _unreadable(document, error) from error
     annotations = taken_over(run, document)
     policy_of(with_metadata(run, annotations=annotations))
     return strategy, annotations
+
+
+def _unreadable(strategy: JsonObject, error: ValidationError) -> RunFailedError:
+    """Return what is wrong with a strategy that was stored before admission was there to refuse it."""
+    first = error.errors()[0]
+    place = [str(part) for part in first["loc"]]
+    causes = {
+        "beforeStageTasks": Cause.BEFORE_STAGE_TASKS_INVALID,
+        "afterStageTasks": Cause.AFTER_STAGE_TASKS_INVALID,
+        "labelSelector": Cause.LABEL_SELECTOR_INVALID,
+    }
+    cause = next((cause for part, cause in causes.items() if part in place), Cause.STRATEGY_INVALID)
+    stages = dicts_at(strategy, "spec", "stages")
+    number = int(place[1]) if len(place) > 1 and place[1].isdecimal() else len(stages)
+    of = f" (stage {text_at(stages[number], 'name')[:63]})" if number < len(stages) else ""
+    where = ".".join(["spec", *place])
+    return RunFailedError(cause, f"strategy {name_of(strategy)} cannot be read: {where}{of}: {first['msg']}")
 
 
 def _content(index: str, facts: Facts, placement: JsonObject) -> tuple[SnapshotGroup | None, tuple[Write, ...]]:
