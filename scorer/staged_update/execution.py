@@ -7,7 +7,7 @@ slot: the ones behind it were to come later.
 Source: staged-updates.md 6; KubeFleet pkg/controllers/updaterun/execution.go.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
@@ -126,23 +126,33 @@ def _skip(work: Pass) -> None:
 
 
 def _is_approved_to_start(work: Pass) -> bool:
-    """Look at the task before the stage; once a cluster has started, it is behind us."""
+    """Look at the task before the stage.
+
+    An approval that has just been found is recorded before anything is begun on its strength: a process that ends in
+    between would leave a cluster that nobody has let in.
+    """
     tasks = dicts_at(work.stage, "beforeStageTaskStatus")
+    if all(status(task, REQUEST_APPROVED) == TRUE for task in tasks):
+        return True
     for task in tasks:
         work.actions += look_at_approval(
             work.record, task, work.planned.name, TaskPlace.BEFORE, work.run, work.facts.requests
         )
-    return all(status(task, REQUEST_APPROVED) == TRUE for task in tasks)
+    work.again_at_once = all(status(task, REQUEST_APPROVED) == TRUE for task in tasks)
+    return False
 
 
 def _update_clusters(work: Pass) -> bool:
     """Look at the clusters in flight and start the next ones; return whether all are done."""
     stage = clusters_of(work.stage)
+    failed = _failed(stage)
     for entry in stage:
         if not _is_done(entry, work.policy) and _is_under_way(work, entry):
             look_at_cluster(work, entry)
     _check_failures(work)
     slots = work.planned.at_once - sum(is_in_flight(entry) for entry in stage)
+    if _failed(stage) != failed:  # recorded first: until then it may still turn out well, and needs its slot
+        slots, work.again_at_once = 0, True
     held = _start_next(work, [entry for entry in stage if not status(entry, SUCCEEDED)], slots)
     is_open = any(not status(entry, SUCCEEDED) for entry in stage)
     if is_open:
@@ -290,11 +300,16 @@ def _is_too_late(work: Pass, entry: JsonObject, binding: JsonObject) -> bool:
     return False
 
 
+def _failed(entries: Sequence[JsonObject]) -> list[str]:
+    """Return the clusters that have failed."""
+    return [cluster_name(entry) for entry in entries if status(entry, SUCCEEDED) == FALSE]
+
+
 def _check_failures(work: Pass) -> None:
     """Abort when more clusters of the stage have failed than the policy tolerates."""
     if work.policy is None:
         return
-    failed = [cluster_name(entry) for entry in clusters_of(work.stage) if status(entry, SUCCEEDED) == FALSE]
+    failed = _failed(clusters_of(work.stage))
     if len(failed) > work.policy.max_failures:
         message = (
             f"{len(failed)} clusters of stage {work.planned.name} have failed, and {work.policy.max_failures} may: "

@@ -1,0 +1,96 @@
+"""Every order of events, for runs of up to two stages, two clusters a stage and one approval.
+
+The small shapes are walked in every run of the tests; the full ones in ``make soak``. ``pytest -s`` shows the numbers.
+"""
+
+import sys
+from dataclasses import replace
+
+import pytest
+
+from scorer.api.documents import with_spec
+from tests.scorer.staged_update.hub import Hub, make_binding, make_hub, make_policy_snapshot, make_run, make_stage
+from tests.scorer.staged_update.orders import Shape, walk
+
+APPROVAL = [{"type": "Approval"}]
+WAIT = {"type": "TimedWait", "waitTime": "5m"}
+TWO = {"a": "one", "b": "two"}
+FOUR = {"a": "one", "b": "one", "c": "two", "d": "two"}
+
+
+def hub_of(*stages: dict, clusters: dict[str, str], state: str = "Run", gone: str = "", **annotations: str) -> Hub:
+    """Return a hub whose run rolls out the second resource snapshot, and removes the placement from *gone*."""
+    hub = make_hub(*stages, clusters=clusters, run=make_run(state=state, **annotations), snapshots=2)
+    olds = {name: make_binding(name, "Bound", snapshot="p-0-snapshot") for name in hub.bindings}
+    if gone:
+        olds[gone] = make_binding(gone, "Unscheduled", snapshot="p-0-snapshot")
+    return replace(hub, bindings=olds)
+
+
+def scheduled_anew(hub: Hub) -> Hub:
+    """Return the hub with another policy, by which the scheduler has picked the same clusters."""
+    bindings = {name: with_spec(each, schedulingPolicySnapshotName="p-1") for name, each in hub.bindings.items()}
+    return replace(hub, policies=(make_policy_snapshot(index=1),), bindings=bindings)
+
+
+EDITS = {
+    "relabel": lambda hub: hub.labelled("a", stage="two"),
+    "new policy": scheduled_anew,
+    "strategy deleted": lambda hub: replace(hub, strategy=None),
+}
+BEFORE = (make_stage("one"), make_stage("two", beforeStageTasks=APPROVAL))
+AFTER = (make_stage("one", afterStageTasks=APPROVAL), make_stage("two"))
+BOTH = (make_stage("one", afterStageTasks=[*APPROVAL, WAIT]), make_stage("two"))
+
+SMALL = {
+    "one-cluster": Shape(
+        hub_of(make_stage("one"), clusters={"a": "one"}, state="Initialize"), edits=EDITS, others=False
+    ),
+    "approval-before": Shape(hub_of(*BEFORE, clusters=TWO), others=False, failing=False),
+    "approval-and-wait-after": Shape(hub_of(*BOTH, clusters=TWO), others=False, failing=False),
+    "two-at-once": Shape(
+        hub_of(make_stage("one", maxConcurrency=2), clusters={"a": "one", "b": "one"}), others=False, failing=False
+    ),
+    "one-after-the-other": Shape(hub_of(make_stage("one"), clusters={"a": "one", "b": "one"}), failing=False),
+    "removal": Shape(hub_of(make_stage("one"), clusters={"a": "one"}, gone="z")),
+    "some-may-fail": Shape(
+        hub_of(make_stage("one"), clusters={"a": "one", "b": "one"}, cluster_deadline="60s", max_failures="1"),
+        others=False,
+        failing=False,
+    ),
+}
+FULL = {
+    "deadline": Shape(
+        hub_of(make_stage("one"), clusters={"a": "one", "b": "one"}, cluster_deadline="60s", on_failure="Rollback")
+    ),
+    "full-approval-before": Shape(hub_of(*BEFORE, clusters=FOUR), edits=EDITS),
+    "full-approval-after": Shape(hub_of(*AFTER, clusters=FOUR), edits=EDITS),
+    "full-two-at-once": Shape(
+        hub_of(
+            make_stage("one", maxConcurrency=2, afterStageTasks=APPROVAL),
+            make_stage("two", maxConcurrency=2),
+            clusters=FOUR,
+        ),
+        edits=EDITS,
+    ),
+    "full-approval-and-wait-after-and-removal": Shape(hub_of(*BOTH, clusters=FOUR, gone="z"), others=False),
+}
+
+
+def look(name: str, shape: Shape) -> None:
+    """Walk a shape, and say how much of it there is."""
+    found = walk(shape)
+    sys.stdout.write(f"{name}: {len(found.states)} states, {found.ways} ways, {len(found.ends)} ends\n")
+    assert found.ends
+    assert found.without_an_end() == 0
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_every_order_of_a_small_run_keeps_the_rules_and_can_end(name):
+    look(name, SMALL[name])
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", FULL)
+def test_every_order_of_a_full_run_keeps_the_rules_and_can_end(name):
+    look(name, FULL[name])
