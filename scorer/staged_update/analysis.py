@@ -100,6 +100,11 @@ class ObjectCheck:
         return group if slash else ""
 
     @property
+    def version(self) -> str:
+        """The version of that group."""
+        return self.api_version.rpartition("/")[2]
+
+    @property
     def every(self) -> timedelta:
         """How often it is looked at."""
         return OBJECT_EVERY

@@ -15,19 +15,35 @@ from typing import Any, Final
 
 from scorer.api.conditions import FALSE, TRUE, UNKNOWN, ConditionStatus, make_condition, merge_conditions
 from scorer.api.documents import (
+    annotation,
     conditions_of,
     current_condition,
     dict_at,
+    dicts_at,
     generation_of,
+    label,
     list_at,
+    name_of,
+    namespace_of,
     status_of,
     text_at,
 )
 from scorer.api.duration import format_duration
 from scorer.api.meta import JsonObject, format_time, parse_time
+from scorer.api.names import REJECTED, TASK_TYPE
 from scorer.api.quoting import printable
+from scorer.api.staged_update import RunState
 from scorer.staged_update.analysis import Check, ObjectCheck, QueryCheck, digest
-from scorer.staged_update.approvals import APPROVED
+from scorer.staged_update.approvals import APPROVED, TaskPlace
+from scorer.staged_update.record import (
+    PROGRESSING,
+    REQUEST_APPROVED,
+    REQUEST_CREATED,
+    is_final,
+    reason,
+    stage_name,
+    status,
+)
 
 ANALYZED: Final = "Analyzed"
 """The condition on an approval request that says how its check goes: True while the check is met."""
@@ -163,6 +179,32 @@ def judge(request: JsonObject, check: Check, seen: Observation, now: datetime, f
     return _look(request, _said(request, TRUE, "Met", message, check, now), again=min(left, check.every))
 
 
+def is_asked(run: JsonObject, request: JsonObject) -> bool:
+    """Say whether a run waits for this very request after a stage.
+
+    The run's own record says so, and the request by its ``spec``, which nobody can change. A run that was stopped waits
+    for nothing.
+    """
+    named = (text_at(request, "spec", "parentStageRollout"), namespace_of(request))
+    if named != (name_of(run), namespace_of(run)) or label(request, TASK_TYPE) != TaskPlace.AFTER:
+        return False
+    if is_final(status_of(run)) or text_at(run, "spec", "state") == RunState.STOP:
+        return False
+    target = text_at(request, "spec", "targetStage")
+    stage = next((each for each in dicts_at(status_of(run), "stagesStatus") if stage_name(each) == target), {})
+    return reason(stage, PROGRESSING) == "StageUpdatingWaiting" and any(
+        text_at(task, "approvalRequestName") == name_of(request)
+        and status(task, REQUEST_CREATED) == TRUE
+        and status(task, REQUEST_APPROVED) != TRUE
+        for task in dicts_at(stage, "afterStageTaskStatus")
+    )
+
+
+def is_rejected(run: JsonObject, request: JsonObject) -> bool:
+    """Say whether a person has rejected a request: then only a person approves it."""
+    return annotation(run, REJECTED).partition(":")[0].strip() == name_of(request)
+
+
 def pause(request: JsonObject, reason: str, message: str, now: datetime) -> Look:
     """Say that nothing is looked at, and why; what was counted so far is forgotten."""
     return _look(request, _condition(request, ANALYZED, UNKNOWN, reason, message, now))
@@ -240,9 +282,10 @@ def _status(request: JsonObject, made: Iterable[JsonObject]) -> JsonObject | Non
     kinds = {condition["type"] for condition in conditions}
     before = status_of(request)
     others = [condition for condition in conditions_of(request) if condition.get("type") not in kinds]
-    status = {**before, "conditions": [*others, *conditions]}
     kept = [condition for condition in conditions_of(request) if condition.get("type") in kinds]
-    return None if sorted(kept, key=_kind) == sorted(conditions, key=_kind) else status
+    if sorted(kept, key=_kind) == sorted(conditions, key=_kind):
+        return None
+    return {**before, "conditions": [*others, *conditions]}
 
 
 def _kind(condition: JsonObject) -> str:

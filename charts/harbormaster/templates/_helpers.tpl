@@ -177,6 +177,12 @@ annotations:
 {{- end }}
 {{- end }}
 {{- end }}
+{{- range $group, $plurals := include "harbormaster.byGroup" .Values.settings.analysisKinds | fromJson }}
+  # their conditions may approve a stage of a run
+  - apiGroups: [{{ $group | quote }}]
+    resources: {{ toJson $plurals }}
+    verbs: ["get"]
+{{- end }}
 {{- end }}
 
 {{/* Words plural.group, as plurals by group. */}}
