@@ -74,7 +74,7 @@ class QueryEndpoints:
 
     def _credentials(self, address: str) -> tuple[ssl.SSLContext | bool, dict[str, str]]:
         """Return whom to trust and what to send, from files as they are now: both are renewed by others."""
-        headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
+        headers = {"Accept-Encoding": "identity"}
         if not address.startswith("https:"):
             return True, headers
         trust = ssl.create_default_context()

@@ -115,7 +115,7 @@ def read_endpoints(words: tuple[str, ...]) -> dict[str, str]:
     """Return the addresses of endpoints by their names, from texts of the form ``NAME=URL``.
 
     Raises:
-        ValueError: One is not of that form, or stands there twice; the message shows it, but no credentials in it.
+        ValueError: One is not of that form, or stands there twice.
     """
     found: dict[str, str] = {}
     for word in words:

@@ -25,18 +25,18 @@ _AT: Final = METADATA / "annotations" / ANALYSIS
 _STAGES: Final = FieldPath.of("spec", "stages")
 
 
-def validate_analysis(metadata: ObjectMeta, context: Context) -> Iterator[FieldError]:
+def validate_analysis(metadata: ObjectMeta, old: ObjectMeta | None, context: Context) -> Iterator[FieldError]:
     """The annotation can be read (X-52).
 
-    The loop copies that of a strategy onto its runs, also one that was stored before there was this rule.
+    The loop copies that of a strategy onto a run, also one that was stored before there was this rule.
     """
     text = metadata.annotations.get(ANALYSIS, "")
-    if not text or context.is_ours:
+    if not text or (context.is_ours and old is not None):
         return
     try:
         read_analysis(text, metadata.namespace)
     except AnalysisError as error:
-        yield FieldError(_AT, Cause.INVALID, str(error), READABLE.id)
+        yield FieldError(_AT, Cause.INVALID, str(error), "X-52")
 
 
 def validate_analysed_stages(metadata: ObjectMeta, spec: UpdateStrategySpec) -> Iterator[FieldError]:
@@ -46,4 +46,4 @@ def validate_analysed_stages(metadata: ObjectMeta, spec: UpdateStrategySpec) -> 
     except AnalysisError:
         return
     for problem in stage_problems(checks, spec.stages):
-        yield FieldError(_AT, Cause.INVALID, problem, OF_STAGES.id, (_AT, _STAGES))
+        yield FieldError(_AT, Cause.INVALID, problem, "X-53", (_AT, _STAGES))

@@ -86,7 +86,7 @@ def _judge(
 ) -> Iterator[Finding]:
     yield from validate_metadata(new.metadata, old.metadata if old else None)
     yield from warn_about_reserved_keys(new.metadata, old.metadata if old else None, context)
-    yield from validate_analysis(new.metadata, context)
+    yield from validate_analysis(new.metadata, old.metadata if old else None, context)
     yield from validate_stages(new.spec)
     yield from validate_analysed_stages(new.metadata, new.spec)
 

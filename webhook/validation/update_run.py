@@ -77,7 +77,7 @@ def _judge(new: ClusterStagedUpdateRun, old: ClusterStagedUpdateRun | None, cont
     yield from validate_metadata(new.metadata, old.metadata if old else None)
     yield from validate_name_length(new.metadata.name, "R-01")
     yield from warn_about_reserved_keys(new.metadata, old.metadata if old else None, context)
-    yield from validate_analysis(new.metadata, context)
+    yield from validate_analysis(new.metadata, old.metadata if old else None, context)
     yield from validate_references(new.spec)
     yield from validate_snapshot_index(new.spec.resource_snapshot_index)
     absent = context.settings.staged_run_default_state

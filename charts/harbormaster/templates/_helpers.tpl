@@ -185,6 +185,20 @@ annotations:
 {{- end }}
 {{- end }}
 
+{{/* Where the loop finds what query endpoints take. */}}
+{{- define "harbormaster.analysisEnv" -}}
+{{- if .Values.reconcile.analysis.secret }}
+{{- with .Values.reconcile.analysis.authorities }}
+- name: HARBORMASTER_ANALYSIS_CA
+  value: /analysis/{{ . }}
+{{- end }}
+{{- with .Values.reconcile.analysis.token }}
+- name: HARBORMASTER_ANALYSIS_TOKEN_FILE
+  value: /analysis/{{ . }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{/* Words plural.group, as plurals by group. */}}
 {{- define "harbormaster.byGroup" -}}
 {{- $groups := dict -}}
