@@ -106,7 +106,7 @@ class RegistrationSettings(HookSecretSettings, ReviewSettings):
     """``harbormaster webhook-configuration``: which hooks there are, and below which path."""
 
 
-class DoctorSettings(RegistrationSettings, LeaseSettings, AuthorityPlaceSettings):
+class DoctorSettings(RegistrationSettings, LeaseSettings, AuthorityPlaceSettings, AnalysisKindSettings):
     """``harbormaster doctor``: how the processes are set up that no chart has installed."""
 
 
