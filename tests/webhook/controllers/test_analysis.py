@@ -1,12 +1,15 @@
 """Stages that are approved by a number or an object of the hub, from end to end."""
 
+import asyncio
 import json
 from contextlib import asynccontextmanager
 
 import pytest
 
-from scorer.api.documents import conditions_of, current_condition
-from scorer.api.kinds import APPROVAL_REQUEST, KINDS, STAGED_RUN
+from scorer.api.documents import conditions_of, current_condition, with_metadata
+from scorer.api.family import NAMESPACED
+from scorer.api.kinds import APPROVAL_REQUEST, KINDS, NAMESPACE, NODE, STAGED_RUN, STAGED_STRATEGY
+from scorer.staged_update.approvals import TaskPlace, make_request
 from tests.webhook.controllers.query_server import query_server
 from tests.webhook.controllers.staged_world import (
     APPROVAL,
@@ -19,6 +22,11 @@ from tests.webhook.controllers.staged_world import (
     set_state,
     staged,
 )
+from webhook.controllers.analysis import AnalysisController, RequestRef
+from webhook.embedded.store import EmbeddedStore
+from webhook.embedded.stored_kinds import EmbeddedKinds
+from webhook.kube.cache import Cache
+from webhook.kube.hub import Hub
 from webhook.kube.ports import Key
 from webhook.settings.analysis import AnalysisOptions
 from webhook.settings.clock import utc_now
@@ -79,6 +87,23 @@ async def test_a_number_that_is_right_approves_the_stage_and_the_run_goes_on():
         assert shown(world, "Approved") == "True AnalysisPassed"
         assert told(world, "Approved") == "main gives 0.25, wanted is below 5"
         assert {each["type"] for each in conditions_of(request(world))} == {"Analyzed", "Approved", "ApprovalAccepted"}
+
+
+async def test_a_run_keeps_the_analysis_that_its_strategy_had_at_the_start():
+    async with queried() as (world, server):
+        server.value = "7"
+        strategy = await world.store.get(STAGED_STRATEGY, Key("careful"))
+        checks = {"harbormaster.dev/analysis": json.dumps({"test": {"query": QUERY}})}
+        strategy = await world.store.replace(STAGED_STRATEGY, with_metadata(strategy, annotations=checks))
+        await world.until(lambda: True)
+        await world.add(make_run("r"))
+        await world.until(lambda: shown(world) == "False NotMet")
+        loose = {"harbormaster.dev/analysis": json.dumps({"test": {"query": {**QUERY, "below": 100}}})}
+        await world.store.replace(STAGED_STRATEGY, with_metadata(strategy, annotations=loose))
+        asked = len(server.asked)
+        pass_time(world, seconds=30)
+        await world.until(lambda: len(server.asked) > asked)
+        assert shown(world) == "False NotMet"
 
 
 async def test_a_wrong_number_keeps_the_run_waiting_and_the_request_says_so():
@@ -194,6 +219,12 @@ async def test_a_request_before_a_stage_is_never_approved_by_analysis():
             assert (server.asked, request(world, "r-before-test").get("status")) == ([], None)
 
 
+async def put(store, kind, document):
+    """Create an object, and store its status, too."""
+    stored = await store.create(kind, document)
+    return await store.replace_status(kind, {**stored, "status": document.get("status", {})})
+
+
 def make_job(name="smoke-r", namespace="shop", **conditions):
     found = [{"type": kind, "status": text} for kind, text in conditions.items()]
     meta = {"name": name, "namespace": namespace}
@@ -202,7 +233,7 @@ def make_job(name="smoke-r", namespace="shop", **conditions):
 
 async def test_the_job_of_a_run_approves_the_stage_once_it_is_complete():
     async with staged(*STAGES, analysis=AnalysisOptions(kinds=frozenset({"jobs.batch"}))) as world:
-        await world.store.create(JOB, make_job("smoke-earlier", Complete="True"))
+        await put(world.store, JOB, make_job("smoke-earlier", Complete="True"))
         await world.add(analysed(test={"object": SMOKE}))
         await world.until(lambda: shown(world) == "Unknown NotFound")
         assert "Job shop/smoke-r does not exist" in told(world)
@@ -228,3 +259,62 @@ async def test_only_objects_of_the_kinds_in_the_settings_are_looked_at(changed, 
     async with staged(*STAGES, analysis=AnalysisOptions(kinds=frozenset({"jobs.batch"}))) as world:
         await world.add(analysed(test={"object": {**SMOKE, **changed}}))
         await world.until(lambda: shown(world) == f"Unknown {reason}")
+
+
+@asynccontextmanager
+async def in_namespace(check, *objects):
+    """Yield a controller that looks at jobs and nodes, and the request of a run in the namespace ``shop``."""
+    waiting = {"type": "Progressing", "status": "False", "reason": "StageUpdatingWaiting"}
+    created = {"type": "ApprovalRequestCreated", "status": "True"}
+    task = {"type": "Approval", "approvalRequestName": "r-after-test", "conditions": [created]}
+    stage = {"stageName": "test", "clusters": [], "afterStageTaskStatus": [task], "conditions": [waiting]}
+    run = {**analysed(test={"object": check}), "kind": NAMESPACED.run.kind, "status": {"stagesStatus": [stage]}}
+    run["metadata"]["namespace"] = "shop"
+    store = EmbeddedStore.open(None)
+    for name in ("shop", "dock"):
+        await store.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    await put(store, NAMESPACED.run, run)
+    await store.create(NAMESPACED.approval_request, make_request(run, "test", TaskPlace.AFTER))
+    for kind, document in objects:
+        await put(store, kind, document)
+    cache = Cache(store)
+    hub = Hub(store, cache)
+    options = AnalysisOptions(kinds=frozenset({"jobs.batch", "nodes"}))
+    served = EmbeddedKinds(store.kinds)
+    task = asyncio.create_task(cache.run())
+    cache.require((NAMESPACED.run, NAMESPACED.approval_request))
+    await cache.wait_synced((NAMESPACED.run, NAMESPACED.approval_request))
+    try:
+        yield AnalysisController(hub, utc_now, served, options, lambda *_: None), store
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        store.close()
+
+
+async def test_a_run_in_a_namespace_looks_at_the_job_there():
+    check = {**SMOKE, "namespace": ""}
+    jobs = (JOB, make_job(Complete="True")), (JOB, make_job(namespace="dock"))
+    async with in_namespace(check, *jobs) as (controller, store):
+        await controller.reconcile(RequestRef("r-after-test", "shop"))
+        found = await store.get(NAMESPACED.approval_request, Key("r-after-test", "shop"))
+        assert current_condition(found, "Approved")["reason"] == "AnalysisPassed"
+
+
+@pytest.mark.parametrize(
+    ("check", "reason"),
+    [
+        pytest.param({**SMOKE, "namespace": "dock"}, "AnalysisInvalid", id="another-namespace"),
+        pytest.param(
+            {"apiVersion": "v1", "kind": "Node", "name": "n", "condition": "Ready"}, "KindNotAllowed", id="no-namespace"
+        ),
+    ],
+)
+async def test_a_run_in_a_namespace_learns_nothing_of_other_places(check, reason):
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}
+    ready = {"conditions": [{"type": "Ready", "status": "True"}]}
+    objects = (JOB, make_job(namespace="dock", Complete="True")), (NODE, {**node, "status": ready})
+    async with in_namespace(check, *objects) as (controller, store):
+        await controller.reconcile(RequestRef("r-after-test", "shop"))
+        found = await store.get(NAMESPACED.approval_request, Key("r-after-test", "shop"))
+        assert [(each["type"], each["reason"]) for each in conditions_of(found)] == [("Analyzed", reason)]
