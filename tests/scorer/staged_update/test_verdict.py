@@ -6,7 +6,18 @@ import pytest
 
 from scorer.api.documents import conditions_of, current_condition
 from scorer.staged_update.analysis import Comparison, ObjectCheck, QueryCheck
-from scorer.staged_update.verdict import NotSeen, Number, Reached, judge, pause, read_answer, read_object
+from scorer.staged_update.approvals import TaskPlace, make_request
+from scorer.staged_update.verdict import (
+    NotSeen,
+    Number,
+    Reached,
+    is_asked,
+    is_rejected,
+    judge,
+    pause,
+    read_answer,
+    read_object,
+)
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 CHECK = QueryCheck("main", "errors", Comparison.BELOW, 5.0, timedelta(minutes=10), timedelta(seconds=30))
@@ -71,6 +82,7 @@ def test_the_time_of_another_check_does_not_count():
     other = QueryCheck("main", "latency", Comparison.BELOW, 5.0, timedelta(minutes=10), timedelta(seconds=30))
     changed = after(judge(good, other, Number(1), NOW + timedelta(minutes=20)), good)
     assert "Approved" not in {each["type"] for each in conditions_of(changed)}
+    assert not judge(changed, other, Number(1), NOW + timedelta(minutes=29)).approves
     assert judge(changed, other, Number(1), NOW + timedelta(minutes=30)).approves
 
 
@@ -175,3 +187,63 @@ def test_an_object_that_has_reached_its_condition_approves():
     waiting = judge(REQUEST, JOB, Reached(""), NOW)
     message = current_condition(after(waiting), "Analyzed")["message"]
     assert message.startswith("Complete of Job team/smoke is not there, wanted is True")
+
+
+def make_run(*, created="True", approved="", why="StageUpdatingWaiting", place="after", succeeded="", **more):
+    """Make a run that waits for its approval after the stage ``test``, but for what is said."""
+    conditions = [{"type": "ApprovalRequestCreated", "status": created}]
+    conditions += [{"type": "ApprovalRequestApproved", "status": approved}] if approved else []
+    task = {"type": "Approval", "approvalRequestName": "r-after-test", "conditions": conditions}
+    progressing = {"type": "Progressing", "status": "False", "reason": why}
+    stage = {"stageName": "test", f"{place}StageTaskStatus": [task], "conditions": [progressing]}
+    over = [{"type": "Succeeded", "status": succeeded}] if succeeded else []
+    spec = {"state": "Run", **more}
+    return {"metadata": {"name": "r"}, "spec": spec, "status": {"stagesStatus": [stage], "conditions": over}}
+
+
+ASKED = make_request({"metadata": {"name": "r"}}, "test", TaskPlace.AFTER)
+
+
+def test_a_run_that_waits_for_a_request_asks_for_it():
+    assert is_asked(make_run(), ASKED)
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        pytest.param(make_run(created="False"), id="not-created-yet"),
+        pytest.param(make_run(approved="True"), id="approved"),
+        pytest.param(make_run(why="StageUpdatingStarted"), id="clusters-are-updated"),
+        pytest.param(make_run(why="StageUpdatingStopped"), id="stopped"),
+        pytest.param(make_run(state="Stop"), id="to-be-stopped"),
+        pytest.param(make_run(succeeded="False"), id="failed"),
+        pytest.param(make_run(place="before"), id="before-the-stage"),
+        pytest.param({**make_run(), "metadata": {"name": "other"}}, id="another-run"),
+        pytest.param({**make_run(), "metadata": {"name": "r", "namespace": "team"}}, id="a-run-in-a-namespace"),
+        pytest.param({"metadata": {"name": "r"}}, id="a-new-run"),
+    ],
+)
+def test_a_run_that_does_not_wait_for_a_request_does_not_ask_for_it(run):
+    assert not is_asked(run, ASKED)
+
+
+@pytest.mark.parametrize(
+    ("spec", "kind"),
+    [
+        ({"parentStageRollout": "r", "targetStage": "live"}, "afterStage"),
+        ({"parentStageRollout": "s", "targetStage": "test"}, "afterStage"),
+        ({"parentStageRollout": "r", "targetStage": "test"}, "beforeStage"),
+    ],
+)
+def test_a_request_for_something_else_is_not_asked_for(spec, kind):
+    labels = {"kubernetes-fleet.io/taskType": kind}
+    assert not is_asked(make_run(), {**ASKED, "metadata": {**ASKED["metadata"], "labels": labels}, "spec": spec})
+
+
+@pytest.mark.parametrize(
+    ("text", "rejected"),
+    [("r-after-test: too slow", True), ("r-after-test", True), ("r-after-live: too slow", False), ("", False)],
+)
+def test_the_annotation_names_the_request_that_a_person_has_rejected(text, rejected):
+    run = {**make_run(), "metadata": {"name": "r", "annotations": {"harbormaster.dev/rejected": text}}}
+    assert is_rejected(run, ASKED) is rejected

@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import json
 import ssl
 from datetime import timedelta
 from pathlib import Path
@@ -74,7 +75,8 @@ def endless():
 
 
 def zipped():
-    return web.Response(body=gzip.compress(b"{}" * 10), headers={"Content-Encoding": "gzip"})
+    answer = {"status": "success", "data": {"resultType": "scalar", "result": [utc_now().timestamp(), "1"]}}
+    return web.Response(body=gzip.compress(json.dumps(answer).encode()), headers={"Content-Encoding": "gzip"})
 
 
 def elsewhere():
