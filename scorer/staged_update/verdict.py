@@ -8,6 +8,7 @@ Source: staged-updates.md 6.2.
 """
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -52,6 +53,9 @@ PASSED: Final = "AnalysisPassed"
 OLDEST: Final = timedelta(minutes=5)
 """A number that was measured longer ago says nothing about now; Prometheus looks back as far."""
 SLOWEST_RETRY: Final = timedelta(minutes=5)
+_FOR_PERSONS: Final = ("Rejected", "AnalysisInvalid")
+"""Reasons that do not go away by themselves."""
+_MARK: Final = re.compile(r" \[[0-9a-f]{8}\]$", re.ASCII)
 _LONGEST_WORDS: Final = 64
 _LONGEST_ERROR: Final = 200
 
@@ -208,6 +212,16 @@ def is_rejected(run: JsonObject, request: JsonObject) -> bool:
 def pause(request: JsonObject, reason: str, message: str, now: datetime) -> Look:
     """Say that nothing is looked at, and why; what was counted so far is forgotten."""
     return _look(request, _condition(request, ANALYZED, UNKNOWN, reason, message, now))
+
+
+def progress_of(request: JsonObject) -> str:
+    """Return what a request says about its check, for people; empty: it has none."""
+    return _MARK.sub("", text_at(current_condition(request, ANALYZED), "message"))
+
+
+def is_looked_at(request: JsonObject) -> bool:
+    """Say whether a request may be approved without anybody doing anything."""
+    return text_at(current_condition(request, ANALYZED), "reason") not in ("", *_FOR_PERSONS)
 
 
 def _retry(every: timedelta, failures: int) -> timedelta:

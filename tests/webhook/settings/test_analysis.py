@@ -6,6 +6,7 @@ import pytest
 
 from webhook.settings.analysis import AnalysisSettings
 from webhook.settings.environment import SettingsError
+from webhook.settings.loop import HubLoopSettings
 
 ENDPOINTS, KINDS = "HARBORMASTER_ANALYSIS_ENDPOINTS", "HARBORMASTER_ANALYSIS_KINDS"
 
@@ -18,6 +19,11 @@ def test_nothing_may_be_asked_by_default():
     assert not read().is_on
     assert read(**{KINDS: "jobs.batch"}).is_on
     assert read(**{ENDPOINTS: "main=http://prometheus:9090"}).is_on
+
+
+def test_the_loop_gets_what_the_settings_name():
+    options = HubLoopSettings.read({ENDPOINTS: "main=http://a", KINDS: "jobs.batch"}).loop().analysis
+    assert (dict(options.endpoints), options.kinds) == ({"main": "http://a"}, {"jobs.batch"})
 
 
 def test_endpoints_have_names_and_may_be_below_a_path():
