@@ -33,6 +33,7 @@ from scorer.staged_update.record import (
     stage_name,
     status,
 )
+from scorer.staged_update.verdict import is_looked_at, progress_of
 
 
 class RunPhase(StrEnum):
@@ -79,7 +80,8 @@ class RunWait:
         request: Of an approval: the name of its request.
         since: When the wait began; None: unknown.
         until: When a timed wait ends; None: nobody knows.
-        answered: A person has approved already, and the run has not taken notice yet.
+        answered: It is approved already, and the run has not taken notice yet.
+        analysed: Of an approval: something is looked at that may give it.
         message: For people.
     """
 
@@ -90,12 +92,13 @@ class RunWait:
     since: datetime | None = None
     until: datetime | None = None
     answered: bool = False
+    analysed: bool = False
     message: str = ""
 
     @property
     def needs_person(self) -> bool:
         """Say whether nothing happens until somebody acts."""
-        return self.kind in (WaitKind.STATE, WaitKind.APPROVAL) and not self.answered
+        return self.kind in (WaitKind.STATE, WaitKind.APPROVAL) and not self.answered and not self.analysed
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,14 +223,18 @@ def _tasks(
 
 def _approval(stage: JsonObject, task: JsonObject, requests: Mapping[str, JsonObject], word: str) -> RunWait:
     name = text_at(task, "approvalRequestName")
-    answered = (current_condition(requests.get(name, {}), APPROVED) or {}).get("status") == TRUE
+    request = requests.get(name, {})
+    answered = (current_condition(request, APPROVED) or {}).get("status") == TRUE
     message = f"approval of {name} {word} stage {stage_name(stage)}"
+    if not answered and (progress := progress_of(request)):
+        message += f": {progress}"
     return RunWait(
         WaitKind.APPROVAL,
         stage_name(stage),
         request=name,
         since=since(task, REQUEST_CREATED),
         answered=answered,
+        analysed=is_looked_at(request),
         message=f"{message}: given, the run is about to go on" if answered else message,
     )
 

@@ -17,6 +17,8 @@ HUB_PROGRAMS: Final = ("serve", "reconcile")
 AGENT_PROGRAMS: Final = ("agent",)
 OF_THE_CHART: Final = frozenset(
     {
+        "analysis_ca",
+        "analysis_token_file",
         "certificate_secret",
         "client_ca",
         "commit",

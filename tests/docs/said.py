@@ -16,6 +16,7 @@ from tests.docs.pages import ROOT
 
 SPEAKERS: Final = frozenset(
     {"make_condition", "Event", "MemberEvent", "Statement", "CollectionError", "Repair", "Cost", "report_refusal"}
+    | {"NotSeen"}
 )
 """What makes a condition or an event, or a part of one."""
 SPEAKING_METHODS: Final = frozenset({"put_run", "put_stage"})

@@ -108,6 +108,9 @@ LIVE_RULES: Final[Mapping[Callable[..., Any], tuple[Rule, ...]]] = {
     live_staged_update.warn_about_references: (
         warn("X-41", "Placement, strategy and snapshot of a run exist, and the placement is External.", on=CREATE),
     ),
+    live_staged_update.warn_about_analysis: (
+        warn("X-54", "The analysis of a run names stages of its strategy that wait for an Approval after them."),
+    ),
     live_staged_update.warn_about_other_runs: (warn("X-43", "No other run of the placement is unfinished."),),
     live_override.warn_about_placement: pick(override.RULES, "X-62"),
     live_eviction.warn_about_target: (

@@ -49,6 +49,9 @@ be selected, except Secrets, because an account that reads all Secrets of a hub 
 place Secrets, add --secrets or --select secrets. A placement that selects a kind which the loop may not read says so in
 its status. A placement of a whole namespace leaves the kind out, and an Event says so.
 
+The loop also gets the kinds of HARBORMASTER_ANALYSIS_KINDS, whose conditions may approve a stage of a staged update
+run.
+
 For `harbormaster serve --reconcile`, --serve prints the roles of both for the one account.
 
 Admission exempts the loop from its rules about users, so it has to know the loop's user: set
@@ -190,7 +193,13 @@ def reconcile(
     named = _read("--select", (*select, "secrets") if select and secrets else select)
     selected = Selected(everything=True) if select_everything else named or default_selection(secrets=secrets)
     settings = _settings(subject.namespace)
-    roles = reconcile_roles(selected, settings.namespace, lease=settings.lease_name, back_report=back_report)
+    roles = reconcile_roles(
+        selected,
+        settings.namespace,
+        lease=settings.lease_name,
+        back_report=back_report,
+        analysed=settings.analysis_kinds,
+    )
     policies = reconcile_policies(settings.lease_name, settings.namespace)
     if with_server:
         roles += _serve_roles(settings)

@@ -19,6 +19,7 @@ from scorer.api.kinds import (
 from scorer.api.meta import JsonObject
 from scorer.member_gate.holds import MemberDisruption
 from scorer.rollout.placement_status import Event
+from webhook.controllers.analysis import AnalysisController
 from webhook.controllers.back_reports import BackReportController
 from webhook.controllers.evictions import EvictionController
 from webhook.controllers.loop import Loop
@@ -62,12 +63,14 @@ CONTROLLERS: Final = (
     "scheduler",
     "rollout",
     "staged_update",
+    "analysis",
     "work",
     "eviction",
     "back_report",
     "node_pool",
 )
-"""Their names, in the order of the pipeline; the last one only where placements select no nodes."""
+"""Their names, in the order of the pipeline; ``analysis`` only where the settings name something to look at, the last
+one only where placements select no nodes."""
 
 
 def required(settings: LoopSettings) -> tuple[Kind, ...]:
@@ -115,6 +118,8 @@ def _controllers(
     yield RolloutController(hub, now, settings, turns.get(MemberDisruption.ROLLOUT)).wiring()
     staged = turns.get(MemberDisruption.STAGED_UPDATE)
     yield StagedUpdateController(hub, now, record, selectables, settings, staged).wiring()
+    if settings.analysis.is_on:
+        yield AnalysisController(hub, now, served, settings.analysis, record).wiring()
     yield WorkGenerator(hub, now, served, record, settings.selection).wiring()
     yield EvictionController(hub, now, turns.get(MemberDisruption.EVICTION), record).wiring()
     yield BackReportController(hub, served, record).wiring(selectables)

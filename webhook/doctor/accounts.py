@@ -96,7 +96,9 @@ def accounts_of(installation: Installation, roles: Roles) -> Iterator[Account]:
         certificate_secret=settings.certificate_secret,
         webhook_configuration=installation.configuration,
     )
-    looping = reconcile_roles(Selected(), settings.namespace, lease=settings.lease_name)
+    looping = reconcile_roles(
+        Selected(), settings.namespace, lease=settings.lease_name, analysed=settings.analysis_kinds
+    )
 
     def account(check: str, command: str, username: str, needed: Iterable[Role]) -> Account:
         choice = Choice(READ, READ_BY_CHOICE, "placements may select") if username == installation.loop else None

@@ -156,6 +156,12 @@ def _resource(word: str) -> Resource:
     return Resource(group, plural)
 
 
+def _named(word: str) -> Resource:
+    """Return the resource of ``PLURAL.GROUP``, or of a plural in the core group."""
+    plural, _, group = word.partition(".")
+    return Resource(group, plural)
+
+
 def _pool_rules(why: str, read: Iterable[Kind]) -> Iterator[Rule]:
     """Yield what is read of node pools."""
     yield from _grouped(why, READ, _sorted(map(Resource.of, read)))
@@ -167,7 +173,12 @@ def _reserving() -> Rule:
 
 
 def reconcile_roles(
-    selected: Selected, namespace: str, *, lease: str = "harbormaster-reconcile", back_report: bool = False
+    selected: Selected,
+    namespace: str,
+    *,
+    lease: str = "harbormaster-reconcile",
+    back_report: bool = False,
+    analysed: Iterable[str] = (),
 ) -> tuple[Role, ...]:
     """Return what ``harbormaster reconcile`` needs on the hub.
 
@@ -176,11 +187,13 @@ def reconcile_roles(
         namespace: Where its Lease is, and where the reservations are.
         lease: The name of the Lease by which it leads.
         back_report: Whether placements may have the status of their objects written back.
+        analysed: Kinds whose objects may approve a stage (``HARBORMASTER_ANALYSIS_KINDS``), as ``PLURAL.GROUP``.
     """
     rules = [
         *_reconcile_rules(),
         *_pool_rules("Events of node pools that stay shut: their nodes are counted", COUNTED_KINDS),
         *_reading(selected),
+        *_grouped("their conditions may approve a stage of a run", ("get",), _sorted(map(_named, analysed))),
     ]
     if back_report:
         rules += _back_reporting(selected)

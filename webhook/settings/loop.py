@@ -10,6 +10,7 @@ from scorer.member_gate.holds import MemberDisruption
 from scorer.reservations import LEASE_PREFIX
 from scorer.rollout.resource_snapshots import SnapshotSettings
 from scorer.rollout.selectable_kinds import SelectionSettings
+from webhook.settings.analysis import AnalysisOptions, AnalysisSettings
 from webhook.settings.environment import Contradiction, Settings
 from webhook.settings.gate import HeldMemberSettings
 from webhook.settings.rollout import RolloutSettings, ThrottleSettings
@@ -32,6 +33,7 @@ class LoopSettings:
         writes_at_once: Writes under way at once.
         gate_members: Disruptions of a member that wait for one another; none: no controller reserves a member or waits.
         namespace: Where reservations are kept.
+        analysis: What may approve a stage of a staged update run by itself.
     """
 
     snapshots: SnapshotSettings = field(default_factory=SnapshotSettings)
@@ -44,9 +46,10 @@ class LoopSettings:
     writes_at_once: int = 32
     gate_members: tuple[MemberDisruption, ...] = ()
     namespace: str = "harbormaster-system"
+    analysis: AnalysisOptions = field(default_factory=AnalysisOptions)
 
 
-class ControllerSettings(PlaceableSettings, HeldMemberSettings, RolloutSettings):
+class ControllerSettings(PlaceableSettings, HeldMemberSettings, RolloutSettings, AnalysisSettings):
     """Settings of the controllers, on any kind of hub."""
 
     force_delete_seconds: SecondsWithin = Field(
@@ -69,6 +72,7 @@ class ControllerSettings(PlaceableSettings, HeldMemberSettings, RolloutSettings)
             workers=self.reconcile_workers,
             gate_members=self.gate_members,
             namespace=self.namespace,
+            analysis=self.analysis(),
         )
 
 

@@ -8,6 +8,7 @@ from pydantic import Field
 from webhook.settings.access import CallerSettings, HookSettings, TokenSettings
 from webhook.settings.admission import MemberNetworkSettings, ReviewSettings
 from webhook.settings.agent import HubTokenRenewalSettings, HubTokenSettings, MemberLimitSettings
+from webhook.settings.analysis import AnalysisKindSettings
 from webhook.settings.certificates import (
     AuthorityPlaceSettings,
     AuthoritySettings,
@@ -83,7 +84,9 @@ class UpSettings(ServerSettings, ControllerSettings, DataSettings, ProcessSettin
     )
 
 
-class RbacSettings(InstallationSettings, LeaseSettings, MemberNetworkSettings, AuthorityPlaceSettings):
+class RbacSettings(
+    InstallationSettings, LeaseSettings, MemberNetworkSettings, AuthorityPlaceSettings, AnalysisKindSettings
+):
     """``harbormaster rbac``: whom the roles are for, and what they allow."""
 
 
@@ -103,7 +106,7 @@ class RegistrationSettings(HookSecretSettings, ReviewSettings):
     """``harbormaster webhook-configuration``: which hooks there are, and below which path."""
 
 
-class DoctorSettings(RegistrationSettings, LeaseSettings, AuthorityPlaceSettings):
+class DoctorSettings(RegistrationSettings, LeaseSettings, AuthorityPlaceSettings, AnalysisKindSettings):
     """``harbormaster doctor``: how the processes are set up that no chart has installed."""
 
 

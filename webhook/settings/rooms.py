@@ -8,6 +8,7 @@ from webhook.settings import (
     access,
     admission,
     agent,
+    analysis,
     certificates,
     command_line,
     data_folder,
@@ -109,6 +110,12 @@ ROOMS: Final = (
         "Rollout",
         "`up` takes a snapshot one second after a change.",
         (rollout.RolloutSettings, rollout.RemovalSettings, rollout.ThrottleSettings),
+    ),
+    Room(
+        "Analysis",
+        "What may approve a stage of a staged update run by itself, where the annotation `harbormaster.dev/analysis` "
+        "asks for it. `rbac reconcile` gives the loop the right to look at the kinds.",
+        (analysis.AnalysisKindSettings, analysis.AnalysisSettings),
     ),
     Room(
         "Reconcile loop",

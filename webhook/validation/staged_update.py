@@ -17,6 +17,7 @@ from scorer.api.int_or_percent import LARGEST
 from scorer.api.meta import JsonObject
 from scorer.api.quoting import quote
 from scorer.api.staged_update import ClusterStagedUpdateStrategy, Stage, StageTask, StageTaskType, UpdateStrategySpec
+from webhook.validation.analysis import OF_STAGES, READABLE, validate_analysed_stages, validate_analysis
 from webhook.validation.context import Context
 from webhook.validation.field import Cause, FieldError, FieldWarning, duplicate, invalid
 from webhook.validation.grammar import qualified_name_error
@@ -59,6 +60,8 @@ RULES: Final = (
     deny("X-32", "The labelSelector of a stage is well formed.", OURS, "spec.stages.*.labelSelector"),
     deny("X-33", "sortingLabelKey is a valid label key.", OURS, "spec.stages.*.sortingLabelKey"),
     warn("X-34", "There are stages, each with a labelSelector, and no wait of zero or of more than 720h."),
+    READABLE,
+    OF_STAGES,
 )
 SHAPE_RULES: Final = shape_rules(RULES)
 """The rules that the model enforces, by path."""
@@ -83,7 +86,9 @@ def _judge(
 ) -> Iterator[Finding]:
     yield from validate_metadata(new.metadata, old.metadata if old else None)
     yield from warn_about_reserved_keys(new.metadata, old.metadata if old else None, context)
+    yield from validate_analysis(new.metadata, old.metadata if old else None, context)
     yield from validate_stages(new.spec)
+    yield from validate_analysed_stages(new.metadata, new.spec)
 
 
 def validate_stages(spec: UpdateStrategySpec) -> Iterator[Finding]:

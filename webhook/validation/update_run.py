@@ -11,6 +11,7 @@ from scorer.api.conditions import current_condition
 from scorer.api.field_path import FieldPath
 from scorer.api.meta import JsonObject
 from scorer.api.staged_update import ClusterStagedUpdateRun, RunState, UpdateRunSpec
+from webhook.validation.analysis import READABLE, validate_analysis
 from webhook.validation.context import Context
 from webhook.validation.field import Cause, FieldError, FieldWarning, invalid
 from webhook.validation.metadata import USER_RULES, validate_metadata, validate_name_length, warn_about_reserved_keys
@@ -45,6 +46,7 @@ RULES: Final = (
     warn("X-42", "A new run has state Run; until then it does nothing.", f"{OURS}; seed 004", on=CREATE),
     deny("X-44", "resourceSnapshotIndex is neither added nor removed.", OURS, on=UPDATE),
     deny("X-45", "placementName and stagedRolloutStrategyName are not empty.", OURS),
+    READABLE,
 )
 DELETION_RULES: Final = (
     warn("D-04", "Says that the deletion of an unfinished run leaves the rollout incomplete: see X-46.", on=DELETE),
@@ -75,6 +77,7 @@ def _judge(new: ClusterStagedUpdateRun, old: ClusterStagedUpdateRun | None, cont
     yield from validate_metadata(new.metadata, old.metadata if old else None)
     yield from validate_name_length(new.metadata.name, "R-01")
     yield from warn_about_reserved_keys(new.metadata, old.metadata if old else None, context)
+    yield from validate_analysis(new.metadata, old.metadata if old else None, context)
     yield from validate_references(new.spec)
     yield from validate_snapshot_index(new.spec.resource_snapshot_index)
     absent = context.settings.staged_run_default_state

@@ -177,6 +177,26 @@ annotations:
 {{- end }}
 {{- end }}
 {{- end }}
+{{- range $group, $plurals := include "harbormaster.byGroup" .Values.settings.analysisKinds | fromJson }}
+  # their conditions may approve a stage of a run
+  - apiGroups: [{{ $group | quote }}]
+    resources: {{ toJson $plurals }}
+    verbs: ["get"]
+{{- end }}
+{{- end }}
+
+{{/* Where the loop finds what query endpoints take. */}}
+{{- define "harbormaster.analysisEnv" -}}
+{{- if .Values.reconcile.analysis.secret }}
+{{- with .Values.reconcile.analysis.authorities }}
+- name: HARBORMASTER_ANALYSIS_CA
+  value: /analysis/{{ . }}
+{{- end }}
+{{- with .Values.reconcile.analysis.token }}
+- name: HARBORMASTER_ANALYSIS_TOKEN_FILE
+  value: /analysis/{{ . }}
+{{- end }}
+{{- end }}
 {{- end }}
 
 {{/* Words plural.group, as plurals by group. */}}

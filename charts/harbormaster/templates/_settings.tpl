@@ -62,6 +62,9 @@
 {{- include "harbormaster.setting" (list "HARBORMASTER_REMOVAL_NEEDS_BUDGET" .Values.settings.removalNeedsBudget "true") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_RESOURCE_SNAPSHOT_INTERVAL_SECONDS" .Values.settings.resourceSnapshotIntervalSeconds "30") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_RESOURCE_COLLECTION_SECONDS" .Values.settings.resourceCollectionSeconds "15") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_ANALYSIS_KINDS" .Values.settings.analysisKinds "") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_ANALYSIS_ENDPOINTS" .Values.settings.analysisEndpoints "") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_ANALYSIS_SECONDS" .Values.settings.analysisSeconds "10") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_LEASE_NAME" .Values.settings.leaseName "harbormaster-reconcile") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_FORCE_DELETE_SECONDS" .Values.settings.forceDeleteSeconds "900") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_RECONCILE_WORKERS" .Values.settings.reconcileWorkers "16") }}
@@ -84,6 +87,9 @@
 {{- include "harbormaster.setting" (list "HARBORMASTER_REMOVAL_NEEDS_BUDGET" .Values.settings.removalNeedsBudget "true") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_RESOURCE_SNAPSHOT_INTERVAL_SECONDS" .Values.settings.resourceSnapshotIntervalSeconds "30") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_RESOURCE_COLLECTION_SECONDS" .Values.settings.resourceCollectionSeconds "15") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_ANALYSIS_KINDS" .Values.settings.analysisKinds "") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_ANALYSIS_ENDPOINTS" .Values.settings.analysisEndpoints "") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_ANALYSIS_SECONDS" .Values.settings.analysisSeconds "10") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_LEASE_NAME" .Values.settings.leaseName "harbormaster-reconcile") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_FORCE_DELETE_SECONDS" .Values.settings.forceDeleteSeconds "900") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_RECONCILE_WORKERS" .Values.settings.reconcileWorkers "16") }}

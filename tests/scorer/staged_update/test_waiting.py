@@ -164,6 +164,26 @@ def test_an_approval_that_does_not_count_still_needs_a_person(given):
     assert wait.needs_person
 
 
+def analyzed(text, message="main gives 7, wanted is below 5 [0123abcd]"):
+    return said(f"Analyzed={text}") | {"message": message}
+
+
+@pytest.mark.parametrize(
+    ("text", "needs_person"),
+    [
+        pytest.param("False NotMet", False, id="not-met-yet"),
+        pytest.param("True Met", False, id="met"),
+        pytest.param("Unknown Timeout", False, id="no-answer"),
+        pytest.param("Unknown Rejected", True, id="rejected"),
+        pytest.param("Unknown AnalysisInvalid", True, id="unreadable"),
+    ],
+)
+def test_what_is_looked_at_for_an_approval_is_told_and_a_person_may_wait(text, needs_person):
+    (wait,) = waits_of(before_all(said("ApprovalRequestCreated")), request("r-before-all", analyzed(text)))
+    assert wait.message == "approval of r-before-all before stage all: main gives 7, wanted is below 5"
+    assert wait.needs_person is needs_person
+
+
 def test_a_request_of_another_run_answers_nothing():
     theirs = request("r-before-all", said("Approved"), run="another")
     (wait,) = waits_of(before_all(said("ApprovalRequestCreated")), theirs)

@@ -136,6 +136,14 @@ def test_everything_only_when_asked_for(cli):
     assert '"*' not in cli("rbac", "reconcile", "--back-report").stdout
 
 
+def test_kinds_that_may_approve_a_stage_are_read_one_by_one(cli, monkeypatch):
+    monkeypatch.setenv("HARBORMASTER_ANALYSIS_KINDS", "jobs.batch,canaries.example.com,pods")
+    printed = cli("rbac", "reconcile", "--select", "ns", "-o", "json").stdout
+    rules = next(each["rules"] for each in json.loads(printed)["items"] if each["kind"] == "ClusterRole")
+    found = [(rule["apiGroups"], rule["resources"]) for rule in rules if rule["verbs"] == ["get"]]
+    assert found[-3:] == [([""], ["pods"]), (["batch"], ["jobs"]), (["example.com"], ["canaries"])]
+
+
 def test_what_narrows_an_account_comes_before_what_it_is_given(cli):
     kinds = [each["kind"] for each in yaml.safe_load_all(cli("rbac", "reconcile").stdout)]
     policies = ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"] * 4

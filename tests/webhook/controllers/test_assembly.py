@@ -14,6 +14,7 @@ from webhook.embedded.store import EmbeddedStore
 from webhook.gate.holds import seen_in
 from webhook.kube.cache import Cache
 from webhook.kube.hub import Hub
+from webhook.settings.analysis import AnalysisOptions
 from webhook.settings.clock import utc_now
 from webhook.settings.loop import LoopSettings
 
@@ -33,12 +34,17 @@ def make():
 
 
 async def test_the_queues_are_called_as_the_metrics_call_them(make):
-    assert tuple(make().queues) == CONTROLLERS
+    everything = AnalysisOptions(kinds=frozenset({"jobs.batch"}))
+    assert tuple(make(analysis=everything).queues) == CONTROLLERS
+
+
+async def test_nothing_is_analysed_where_the_settings_name_nothing_to_look_at(make):
+    assert set(CONTROLLERS) - set(make().queues) == {"analysis"}
 
 
 async def test_where_placements_select_nodes_nobody_looks_at_pools(make):
     found = make(selection=SelectionSettings.of(allowed="v1/Node"))
-    assert tuple(found.queues) == CONTROLLERS[:-1]
+    assert set(CONTROLLERS) - set(found.queues) == {"analysis", "node_pool"}
     assert not found._hub.cache.watches(NODE)
 
 

@@ -78,6 +78,20 @@ def test_a_right_that_is_missing_is_named():
     assert loop.state is State.OK
 
 
+def test_the_loop_needs_the_rights_to_what_may_approve_a_stage():
+    analysing = by_hand(
+        {"HARBORMASTER_CERTIFICATE_SECRET": "ca", "HARBORMASTER_ANALYSIS_KINDS": "canaries.example.com,jobs.batch"}
+    )
+    assert judge(installation=analysing)["loop-rights"].problems == (
+        f"{INSTALLATION.loop} may not get canaries.example.com",
+    )
+    role = reconcile_roles(default_selection(), HOME, analysed=("canaries.example.com", "jobs.batch"))
+    looping = [deepcopy(each) for each, _ in documents(role, subject_of(INSTALLATION.loop))]
+    serving = made(by_hand({"HARBORMASTER_CERTIFICATE_SECRET": "ca"}, has_loop=False))
+    accounts = accounts_of(analysing, roles_of(*serving, *looping))
+    assert [judge_account(account, ()).state for account in accounts] == [State.OK, State.OK]
+
+
 def test_a_right_too_many_is_named():
     admin = {"kind": "ClusterRole", "metadata": {"name": "admin"}, "rules": [rule("*", "*", "*")]}
     ref = {"kind": "ClusterRole", "name": "admin"}

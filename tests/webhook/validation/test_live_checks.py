@@ -405,6 +405,40 @@ def test_x43_another_run_of_the_placement(old, others, warned):
     assert bool(of("X-43", findings(make_run(), old, others))) is warned
 
 
+ANALYSIS = "harbormaster.dev/analysis"
+CHECK = '{"test": {"query": {"endpoint": "main", "expr": "errors", "below": 5}}}'
+ASKS = {"name": "test", "afterStageTasks": [{"type": "Approval"}]}
+
+
+def analysed(text=CHECK, **more):
+    run = make_run(**more)
+    return {**run, "metadata": {**run["metadata"], "annotations": {ANALYSIS: text}}}
+
+
+@pytest.mark.parametrize(
+    ("run", "old", "hub", "told"),
+    [
+        pytest.param(analysed(), None, [make_strategy(ASKS)], [], id="well"),
+        pytest.param(analysed(), None, [make_strategy({"name": "live"})], ['"test" is no stage'], id="no-such-stage"),
+        pytest.param(analysed(), None, [make_strategy({"name": "test"})], ["stage test has no App"], id="no-approval"),
+        pytest.param(analysed(), make_run(), [make_strategy()], ['"test" is no stage'], id="added-later"),
+        pytest.param(analysed(), analysed(), [make_strategy()], [], id="untouched"),
+        pytest.param(
+            analysed(status={"stagedUpdateStrategySnapshot": {"stages": [ASKS]}}),
+            make_run(),
+            [make_strategy()],
+            [],
+            id="the-copy-of-the-run-counts",
+        ),
+        pytest.param(analysed(), None, [], [], id="no-strategy"),
+        pytest.param(analysed("{"), None, [make_strategy()], [], id="unreadable"),
+    ],
+)
+def test_x54_checks_of_stages_that_do_not_wait(run, old, hub, told):
+    found = [message for _, message in of("X-54", findings(run, old, hub))]
+    assert [message[: len(start)] for message, start in zip(found, told, strict=True)] == told
+
+
 def test_x43_stopping_is_not_warned_about():
     assert not of("X-43", findings(make_run(state="Stop"), make_run(), [make_run("first")]))
 

@@ -12,16 +12,17 @@ from typing import Final
 import numpy as np
 from pydantic import ValidationError
 
-from scorer.api.documents import dict_at, labels_of, name_of, namespace_of, text_at
+from scorer.api.documents import annotation, dict_at, labels_of, name_of, namespace_of, spec_of, text_at
 from scorer.api.field_path import FieldPath
 from scorer.api.label_selector import selector_error
 from scorer.api.meta import JsonObject
-from scorer.api.names import RESOURCE_INDEX
+from scorer.api.names import ANALYSIS, RESOURCE_INDEX
 from scorer.api.quoting import quote
 from scorer.api.staged_update import UpdateStrategySpec
 from scorer.columns import BoolColumn
 from scorer.fleet import Fleet
 from scorer.selectors import match_labels
+from scorer.staged_update.analysis import read_analysis, stage_problems
 from webhook.validation.context import Context, NotKnownError
 from webhook.validation.field import FieldWarning
 from webhook.validation.live.check import LiveCheck, counted, timed
@@ -153,6 +154,25 @@ def _warn_about_strategy(document: JsonObject, context: Context) -> Iterator[Fie
         yield FieldWarning(at, f"there is no {kind.kind} {quote(name)}: the run fails", "X-41")
 
 
+def warn_about_analysis(
+    document: JsonObject | None, old: JsonObject | None, context: Context
+) -> Iterator[FieldWarning]:
+    """The annotation of a run names stages that its strategy does not have, or that wait for no approval (X-54)."""
+    text = annotation(document, ANALYSIS) if document is not None else ""
+    if document is None or not text or (old is not None and annotation(old, ANALYSIS) == text):
+        return
+    found = dict_at(document, "status", "stagedUpdateStrategySnapshot")
+    if not found:
+        name, namespace = text_at(document, "spec", "stagedRolloutStrategyName"), namespace_of(document)
+        found = spec_of(context.hub.get(family_of(document).strategy, name, namespace) or {})
+    try:
+        problems = stage_problems(read_analysis(text, namespace_of(document)), UpdateStrategySpec.read(found).stages)
+    except ValueError:  # either is refused elsewhere, or X-41 says that there is no strategy
+        return
+    for problem in problems:
+        yield FieldWarning(FieldPath.of("metadata", "annotations", ANALYSIS), problem, "X-54")
+
+
 def warn_about_other_runs(
     document: JsonObject | None, old: JsonObject | None, context: Context
 ) -> Iterator[FieldWarning]:
@@ -180,4 +200,4 @@ def warn_about_other_runs(
 
 STRATEGY_CHECKS: Final[tuple[LiveCheck, ...]] = (warn_about_use, warn_about_stages)
 STRATEGY_DELETION_CHECKS: Final[tuple[LiveCheck, ...]] = (warn_about_use,)
-RUN_CHECKS: Final[tuple[LiveCheck, ...]] = (warn_about_references, warn_about_other_runs)
+RUN_CHECKS: Final[tuple[LiveCheck, ...]] = (warn_about_references, warn_about_analysis, warn_about_other_runs)

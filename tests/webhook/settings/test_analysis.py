@@ -1,0 +1,66 @@
+"""The settings of analysis: names of endpoints and kinds, none by default."""
+
+from pathlib import Path
+
+import pytest
+
+from webhook.settings.analysis import AnalysisSettings
+from webhook.settings.environment import SettingsError
+from webhook.settings.loop import HubLoopSettings
+
+ENDPOINTS, KINDS = "HARBORMASTER_ANALYSIS_ENDPOINTS", "HARBORMASTER_ANALYSIS_KINDS"
+
+
+def read(**environment):
+    return AnalysisSettings.read(environment).analysis()
+
+
+def test_nothing_may_be_asked_by_default():
+    assert not read().is_on
+    assert read(**{KINDS: "jobs.batch"}).is_on
+    assert read(**{ENDPOINTS: "main=http://prometheus:9090"}).is_on
+
+
+def test_the_loop_gets_what_the_settings_name():
+    options = HubLoopSettings.read({ENDPOINTS: "main=http://a", KINDS: "jobs.batch"}).loop().analysis
+    assert (dict(options.endpoints), options.kinds) == ({"main": "http://a"}, {"jobs.batch"})
+
+
+def test_endpoints_have_names_and_may_be_below_a_path():
+    options = read(**{ENDPOINTS: "main=http://prometheus:9090/, other-2=https://[::1]/thanos/"})
+    assert dict(options.endpoints) == {"main": "http://prometheus:9090", "other-2": "https://[::1]/thanos"}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        pytest.param("http://prometheus:9090", "NAME=URL is needed", id="no-name"),
+        pytest.param("Main=http://a", "is no name of an endpoint", id="upper-case"),
+        pytest.param("a=http://a,a=http://b", "is there twice", id="twice"),
+        pytest.param("a=ftp://a", "has to begin with http:// or https://", id="scheme"),
+        pytest.param("a=http://", "has to begin with http:// or https:// and a host", id="no-host"),
+        pytest.param("a=http://a:b", "is no URL", id="port"),
+        pytest.param("a=http://me:secret@a", "has credentials in it", id="credentials"),
+        pytest.param("a=http://a?query=up", "has a query or a fragment", id="query"),
+    ],
+)
+def test_an_endpoint_that_cannot_be_asked_is_named(text, told):
+    with pytest.raises(SettingsError, match=ENDPOINTS) as caught:
+        read(**{ENDPOINTS: text})
+    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [("Job", "is not written as PLURAL.GROUP"), ("batch/v1/Job", "is not written"), ("secrets", "no conditions")],
+)
+def test_a_kind_that_cannot_be_looked_at_is_named(text, told):
+    with pytest.raises(SettingsError, match=told):
+        read(**{KINDS: text})
+
+
+def test_a_token_goes_to_no_endpoint_without_tls():
+    file = {"HARBORMASTER_ANALYSIS_TOKEN_FILE": "/token"}
+    assert read(**{ENDPOINTS: "a=https://a", **file}).token_file == Path("/token")
+    with pytest.raises(SettingsError, match="the endpoint 'b' in analysis_endpoints is not reached by https"):
+        read(**{ENDPOINTS: "a=https://a,b=http://b", **file})

@@ -1,0 +1,143 @@
+"""What may approve a stage of a staged update run by itself: query endpoints and kinds of objects, none by default."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+from urllib.parse import urlsplit
+
+from pydantic import Field, field_validator
+
+from webhook.settings.environment import Contradiction, Settings
+from webhook.settings.values import SecondsWithin, Words
+
+_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
+_KIND: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
+_SECRETS: Final = "secrets"
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysisOptions:
+    """What the loop may ask for the analysis of stages.
+
+    Args:
+        endpoints: Addresses of query endpoints, by the names that users give them.
+        kinds: Of objects that may be looked at, as ``PLURAL.GROUP``.
+        ca: File of the authorities of endpoints; None: those of the system.
+        token_file: File of the token that is sent to endpoints; None: none is sent.
+        seconds: How long an answer may take.
+    """
+
+    endpoints: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    kinds: frozenset[str] = frozenset()
+    ca: Path | None = None
+    token_file: Path | None = None
+    seconds: float = 10.0
+
+    @property
+    def is_on(self) -> bool:
+        """Whether there is anything that could be asked."""
+        return bool(self.endpoints or self.kinds)
+
+
+class AnalysisKindSettings(Settings):
+    """The kinds of objects that may be looked at; the loop needs rights for them."""
+
+    analysis_kinds: Words = Field(
+        default=(),
+        description="Kinds of objects on the hub whose conditions may approve a stage, as `PLURAL.GROUP`, such as "
+        "`jobs.batch`; empty: none.",
+    )
+
+    @field_validator("analysis_kinds")
+    @classmethod
+    def _check_kinds(cls, words: tuple[str, ...]) -> tuple[str, ...]:
+        for word in words:
+            if not _KIND.fullmatch(word):
+                raise ValueError(f"{word[:64]!r} is not written as PLURAL.GROUP")
+            if word == _SECRETS:
+                raise ValueError("secrets have no conditions, and reading them takes the right to all of them")
+        return words
+
+
+class AnalysisSettings(AnalysisKindSettings):
+    """The query endpoints: users name them, and only the operator says where they are."""
+
+    analysis_endpoints: Words = Field(
+        default=(),
+        description="Endpoints with the query API of Prometheus whose numbers may approve a stage, as `NAME=URL`: what "
+        "stands before `/api/v1/query`; empty: there are none.",
+    )
+    analysis_ca: Path | None = Field(
+        default=None,
+        description="Certificate authorities of those endpoints in PEM, read at every question; unset: those of the "
+        "system.",
+    )
+    analysis_token_file: Path | None = Field(
+        default=None,
+        description="File of a bearer token that is sent to each of those endpoints, which takes https; read at every "
+        "question.",
+    )
+    analysis_seconds: SecondsWithin = Field(
+        default=10, ge=1, le=60, description="How long the answer of a query endpoint may take."
+    )
+
+    @field_validator("analysis_endpoints")
+    @classmethod
+    def _check_endpoints(cls, words: tuple[str, ...]) -> tuple[str, ...]:
+        read_endpoints(words)
+        return words
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        """Yield what contradicts what."""
+        yield from super().contradictions()
+        plain = [name for name, url in read_endpoints(self.analysis_endpoints).items() if url.startswith("http:")]
+        if self.analysis_token_file is not None and plain:
+            yield Contradiction(
+                frozenset({"analysis_endpoints", "analysis_token_file"}),
+                f"analysis_token_file: the endpoint {plain[0]!r} in analysis_endpoints is not reached by https",
+            )
+
+    def analysis(self) -> AnalysisOptions:
+        """Return what may be asked, ready for use."""
+        return AnalysisOptions(
+            MappingProxyType(read_endpoints(self.analysis_endpoints)),
+            frozenset(self.analysis_kinds),
+            self.analysis_ca,
+            self.analysis_token_file,
+            self.analysis_seconds,
+        )
+
+
+def read_endpoints(words: tuple[str, ...]) -> dict[str, str]:
+    """Return the addresses of endpoints by their names, from texts of the form ``NAME=URL``.
+
+    Raises:
+        ValueError: One is not of that form, or stands there twice.
+    """
+    found: dict[str, str] = {}
+    for word in words:
+        name, equals, url = word.partition("=")
+        if not equals or not _NAME.fullmatch(name):
+            raise ValueError(f"{name[:64]!r} is no name of an endpoint: NAME=URL is needed")
+        if name in found:
+            raise ValueError(f"{name!r} is there twice")
+        _check_address(name, url)
+        found[name] = url.rstrip("/")
+    return found
+
+
+def _check_address(name: str, url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        parts.port  # noqa: B018 - raises where it is no number
+    except ValueError as error:
+        raise ValueError(f"the address of {name!r} is no URL: {error}") from error
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ValueError(f"the address of {name!r} has to begin with http:// or https:// and a host")
+    if parts.username is not None or parts.password is not None:
+        raise ValueError(f"the address of {name!r} has credentials in it; a token is given as a file")
+    if parts.query or parts.fragment:
+        raise ValueError(f"the address of {name!r} has a query or a fragment: it ends before /api/v1/query")
