@@ -8,24 +8,25 @@ Source: issue 16, item 5; staged-updates.md 4 to 6.
 """
 
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
 from scorer.api.conditions import FALSE, TRUE
-from scorer.api.documents import dicts_at, name_of, status_of, text_at, with_metadata
+from scorer.api.documents import dicts_at, status_of, text_at, with_metadata
 from scorer.api.duration import parse_wait_time
 from scorer.api.meta import JsonObject
 from scorer.api.staged_update import StageTaskType
 from scorer.rollout.resource_snapshots import snapshot_groups
-from scorer.rollout.writes import Verb, Write
+from scorer.rollout.writes import applied
 from scorer.staged_update.approvals import TaskPlace
 from scorer.staged_update.clusters import Wanted
 from scorer.staged_update.execution import is_in_flight
 from scorer.staged_update.facts import Facts, Wait
 from scorer.staged_update.initialization import initialise
+from scorer.staged_update.policy import FailurePolicy, policy_of
 from scorer.staged_update.record import (
     INITIALIZED,
     PROGRESSING,
@@ -137,6 +138,7 @@ class Forecast:
         stages: In order.
         removed: The clusters that lose the placement at the end, by name.
         ends: When the run is done at the earliest.
+        policy: What happens when clusters fail; None: they are waited for.
     """
 
     run: JsonObject
@@ -145,6 +147,7 @@ class Forecast:
     stages: tuple[ForecastStage, ...]
     removed: tuple[str, ...]
     ends: datetime
+    policy: FailurePolicy | None = None
 
 
 def forecast(run: JsonObject, facts: Facts, each: timedelta = NO_TIME) -> Forecast:
@@ -161,7 +164,7 @@ def forecast(run: JsonObject, facts: Facts, each: timedelta = NO_TIME) -> Foreca
     """
     run, facts = as_initialised(run, facts)
     record = Record(run, facts.now)
-    validated = validate(run, record, facts)
+    validated, policy = validate(run, record, facts), policy_of(run)
     snapshot, clock = wanted_snapshot(run, record), facts.now
     stages = []
     for at, planned in enumerate(validated.stages):
@@ -170,7 +173,7 @@ def forecast(run: JsonObject, facts: Facts, each: timedelta = NO_TIME) -> Foreca
             stage = _timed(stage, record.stages[at], planned, clock, each)
             clock = stage.ends or clock
         stages.append(stage)
-    return Forecast(run, facts, snapshot, tuple(stages), tuple(sorted(validated.targets.removed)), clock)
+    return Forecast(run, facts, snapshot, tuple(stages), tuple(sorted(validated.targets.removed)), clock, policy)
 
 
 def as_initialised(run: JsonObject, facts: Facts) -> tuple[JsonObject, Facts]:
@@ -191,17 +194,6 @@ def as_initialised(run: JsonObject, facts: Facts) -> tuple[JsonObject, Facts]:
     record = Record(made, facts.now)
     record.put(record.status, INITIALIZED, TRUE, "UpdateRunInitializedSuccessfully")
     return {**made, "status": record.status}, facts
-
-
-def applied(documents: Iterable[JsonObject], writes: Iterable[Write]) -> list[JsonObject]:
-    """Return the documents of one kind and namespace as they are after *writes*."""
-    found = {name_of(document): document for document in documents}
-    for write in writes:
-        if write.verb is Verb.DELETE:
-            found.pop(write.name, None)
-        else:
-            found[write.name] = write.document
-    return list(found.values())
 
 
 @dataclass(frozen=True, slots=True)
