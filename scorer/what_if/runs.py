@@ -31,7 +31,7 @@ from scorer.staged_update.policy import FailurePolicy
 from scorer.staged_update.record import INITIALIZED, SUCCEEDED, condition, status
 from scorer.what_if.changes import Changed, apply_changes
 from scorer.what_if.scheduling import scheduled
-from scorer.what_if.state import Changes, HubState, Identity, identity_of
+from scorer.what_if.state import FIELDS, Changes, HubState, Identity, identity_of
 
 NO_CHANGES: Final = Changes()
 BROKEN_BINDING: Final = "broken-binding"
@@ -52,8 +52,10 @@ def planned_runs(
         only: The runs to report, whether they are over or not; None: all that are not over.
         shown: The kinds of resource snapshots whose content may be shown; None: all.
     """
-    after, before = apply_changes(state, changes), Changed(state, {}, {}, {})
     given = {identity_of(document) for document in changes.objects}
+    if not state.runs and all(FIELDS.get((each.group, each.kind)) != "runs" for each in given):
+        return []
+    after, before = apply_changes(state, changes), Changed(state, {}, {}, {})
     known = {identity_of(run): run for run in state.runs}
     entries = []
     for run in sorted(after.state.runs, key=lambda each: (namespace_of(each), name_of(each))):
@@ -80,7 +82,7 @@ def _entry(run: JsonObject, hub: Changed, *, visible: bool) -> JsonObject:
         return _bare(run, "Over", *_outcome(run))
     begun = status(status_of(run), INITIALIZED) == TRUE
     try:
-        facts, notes = _facts(run, hub)
+        facts, notes = run_facts(run, hub)
         found = forecast(run, facts)
     except RunFailedError as error:
         return _bare(run, "Aborted" if begun else "Refused", str(error.cause), str(error))
@@ -247,7 +249,7 @@ def _assumptions(state: str, found: Forecast) -> Iterator[str]:
         yield f"nobody can say when these clusters may be touched: {', '.join(sorted(waiting))}"
 
 
-def _facts(run: JsonObject, hub: Changed) -> tuple[Facts, Sequence[str]]:
+def run_facts(run: JsonObject, hub: Changed) -> tuple[Facts, Sequence[str]]:
     """Gather what the engine decides on, and what had to be assumed for that.
 
     Raises:

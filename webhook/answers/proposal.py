@@ -43,6 +43,7 @@ _OF_THE_SERVER: Final = (
 """Fields of ``metadata`` that only the API server sets."""
 _FROM_NOW_ON: Final = (("Joined", "InternalMemberClusterJoined"), ("Healthy", "InternalMemberClusterHealthy"))
 
+RUNS: Final = tuple(family.run for family in FAMILIES)
 RESOURCE_SNAPSHOTS: Final = tuple(family.resource_snapshot for family in FAMILIES)
 MOST_NAMED: Final = 20
 """How many members an answer names to a user who named one that does not exist."""
@@ -110,13 +111,13 @@ class Audience:
     """What the caller may see, and asks for.
 
     Args:
-        kinds: The kinds of placements that the caller may see.
+        kinds: The kinds of placements, and of their runs, that the caller may see.
         only: The placements that the caller asks about; None: all.
         runs: The staged update runs that the caller asks about; None: all that are not over.
         contents: The kinds of resource snapshots whose content the caller may see.
     """
 
-    kinds: Collection[Kind] = frozenset(PLACEMENTS)
+    kinds: Collection[Kind] = frozenset((*PLACEMENTS, *RUNS))
     only: Collection[Identity] | None = None
     runs: Collection[Identity] | None = None
     contents: Collection[Kind] = frozenset(RESOURCE_SNAPSHOTS)
@@ -124,12 +125,13 @@ class Audience:
     def knows(self, identity: tuple[str, str]) -> bool:
         """Say whether the caller may see objects of a group and kind.
 
-        Only placements may be hidden, and the objects made for them, whose names derive from theirs.
+        Only placements may be hidden, and what is made for them and tells of them.
         """
         if identity not in FIELDS:
             return True
-        family = NAMESPACED if KINDS[identity].namespaced else CLUSTER
-        return family.placement in self.kinds
+        kind = KINDS[identity]
+        family = NAMESPACED if kind.namespaced else CLUSTER
+        return family.placement in self.kinds and (kind != family.run or kind in self.kinds)
 
 
 PLANNED_KINDS: Final = (kinds.MEMBER_CLUSTER, *(KINDS[identity] for identity in FIELDS))
@@ -225,7 +227,8 @@ def as_written(each: Given, stored: JsonObject | None, now: datetime) -> tuple[J
     """Return an object as it would reach admission, and the assumptions made about it.
 
     As with ``kubectl apply``, a write changes only the fields of ``metadata`` that it names. It cannot change the
-    status, except that of a hypothetical member cluster: the given fields count, the others are as stored.
+    status, except that of a hypothetical member cluster: the given fields count, the others are as stored. A new run
+    has none: it has not begun.
     """
     document, notes = each.document, []
     if stored is not None:
@@ -243,6 +246,8 @@ def as_written(each: Given, stored: JsonObject | None, now: datetime) -> tuple[J
         document = {key: value for key, value in document.items() if key != "status"}
         if "status" in stored:
             document["status"] = stored["status"]
+    elif each.kind in RUNS:
+        document = {key: value for key, value in document.items() if key != "status"}
     return document, notes
 
 
@@ -425,13 +430,13 @@ def _misfits(fleet: Fleet, proposal: Proposal, audience: Audience, hub: Document
                 yield Misfit(pointer, "duplicate", f"member cluster {quote(name)} is also in {first_at}")
             elif member == "lost" and name in given:
                 yield Misfit(pointer, "duplicate", f"member cluster {quote(name)} is also in /objects/{given[name]}")
-    if audience.only is None:
-        return
-    for at, identity in enumerate(audience.only):
-        kind = KINDS[identity.group, identity.kind]
-        visible = audience.knows(kind.group_kind)
-        if not visible or (identity not in places and hub.find(kind, identity.name, identity.namespace) is None):
-            yield Misfit(f"/placements/{at}", "unknown", f"there is no {kind.kind} {quote(_shown(identity))}")
+    there = places.keys() | {each.identity for each in proposal.adopted}
+    for member, asked in (("placements", audience.only), ("runs", audience.runs)):
+        for at, identity in enumerate(asked or ()):
+            kind = KINDS[identity.group, identity.kind]
+            visible = audience.knows(kind.group_kind)
+            if not visible or (identity not in there and hub.find(kind, identity.name, identity.namespace) is None):
+                yield Misfit(f"/{member}/{at}", "unknown", f"there is no {kind.kind} {quote(_shown(identity))}")
 
 
 def _names_of(fleet: Fleet) -> str:

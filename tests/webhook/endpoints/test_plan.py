@@ -88,7 +88,7 @@ async def test_what_would_change_is_told_and_nothing_does(world, client):
     assert answer.headers["Content-Type"] == "application/json; charset=utf-8"
     assert answer.headers["Cache-Control"] == "no-store"
     plan = answer.json
-    assert plan.keys() == {"placements", "admission", "fleet", "evaluatedAt", "fleetRevision"}
+    assert plan.keys() == {"placements", "runs", "admission", "fleet", "evaluatedAt", "fleetRevision"}
     (entry,) = plan["placements"]
     assert entry["moves"] == {"gained": ["m0", "m1"], "lost": ["m3"], "stays": ["m2"]}
     steps = [(step["bind"], step["remove"]) for step in entry["rollout"]["steps"]]
