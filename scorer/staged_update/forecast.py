@@ -23,7 +23,7 @@ from scorer.rollout.resource_snapshots import snapshot_groups
 from scorer.rollout.writes import applied
 from scorer.staged_update.approvals import TaskPlace
 from scorer.staged_update.clusters import Wanted
-from scorer.staged_update.execution import is_in_flight
+from scorer.staged_update.execution import WAITING, is_in_flight
 from scorer.staged_update.facts import Facts, Wait
 from scorer.staged_update.initialization import initialise
 from scorer.staged_update.policy import FailurePolicy, policy_of
@@ -37,6 +37,7 @@ from scorer.staged_update.record import (
     Record,
     cluster_name,
     clusters_of,
+    condition,
     since,
     status,
 )
@@ -209,8 +210,14 @@ class _Clusters:
         """Read one entry."""
         name, progress = cluster_name(entry), _progress(entry)
         wanted = Wanted.of(entry, self.snapshot, self.record)
-        wait = self.facts.waits.get(name) if progress is Progress.TO_COME else None
+        wait = (self.facts.waits.get(name) or _noted(entry)) if progress is Progress.TO_COME else None
         return ForecastCluster(name, progress, self.validated.targets.selected.get(name), wanted, wait=wait)
+
+
+def _noted(entry: JsonObject) -> Wait | None:
+    """Return the reason that the loop has noted for not starting a cluster; until when it holds is in its words."""
+    found = condition(entry, STARTED)
+    return Wait(text_at(found, "message")) if text_at(found, "reason") == WAITING else None
 
 
 def _progress(entry: JsonObject) -> Progress:

@@ -15,6 +15,8 @@ _VERDICTS: Final = {
     "Pending": "cannot begin yet",
     "Over": "is over",
 }
+_MOST_NAMED: Final = 12
+"""How many of the clusters that something changes on are named, besides the stages."""
 _MOST_BATCHES: Final = 20
 """How many batches of a stage are shown."""
 
@@ -50,13 +52,14 @@ def _course(run: JsonObject) -> Iterator[str]:
         yield f"{number}. {_stage(stage)}"
         yield from (f"   {line}" for line in _waits(stage))
     if run["removed"]:
-        yield f"{len(run['stages']) + 1}. removed from {' '.join(run['removed'])}"
+        yield f"{len(run['stages']) + 1}. removed from {_named(run['removed'])}"
     for content in run["contents"]:
         yield from _content(content)
     yield from _overrides(run)
     if (policy := run["failurePolicy"]) is not None:
-        failed = f"more than {policy['maxFailures']} clusters of a stage"
-        yield f"{policy['onFailure']} as soon as {failed} are not done within {policy['clusterDeadline']}"
+        some = policy["maxFailures"]
+        failed = f"more than {some} clusters of a stage are" if some else "a cluster is"
+        yield f"{policy['onFailure']} as soon as {failed} not done within {policy['clusterDeadline']}"
     yield f"Done at {run['earliestFinish']} at the earliest{':' if run['assumptions'] else ''}"
     yield from (f"  {assumption}" for assumption in run["assumptions"])
 
@@ -88,7 +91,7 @@ def _waits(stage: JsonObject) -> Iterator[str]:
 
 
 def _content(content: JsonObject) -> Iterator[str]:
-    clusters = " ".join(content["clusters"])
+    clusters = _named(content["clusters"])
     if not content["from"]:
         yield f"New on {clusters}:"
     else:
@@ -121,4 +124,9 @@ def _overrides(run: JsonObject) -> Iterator[str]:
     clusters = [cluster for stage in run["stages"] for cluster in stage["clusters"]]
     for key, words in (("overrides", "Other overrides"), ("applyStrategy", "Another apply strategy")):
         if names := [cluster["cluster"] for cluster in clusters if key in cluster["differs"]]:
-            yield f"{words} on {' '.join(names)}"
+            yield f"{words} on {_named(names)}"
+
+
+def _named(clusters: Sequence[str]) -> str:
+    more = f" (and {len(clusters) - _MOST_NAMED} more)" if len(clusters) > _MOST_NAMED else ""
+    return " ".join(clusters[:_MOST_NAMED]) + more

@@ -199,6 +199,18 @@ class TestARunUnderWay:
         assert found.stages[0].clusters[0].progress is Progress.UNDER_WAY
         assert (found.stages[0].ends, found.ends) == (at("12:03"), at("12:18"))
 
+    def test_a_cluster_that_the_loop_has_held_back_says_why(self):
+        hub = facts()
+        note = {
+            "type": "Started",
+            "status": "False",
+            "reason": "ClusterUpdatingWaiting",
+            "message": "closed until noon",
+        }
+        made = under_way(hub, clusters=[{"clusterName": "t1", "conditions": [note]}])
+        (cluster,) = forecast(made, hub).stages[0].clusters
+        assert (cluster.progress, cluster.wait) == (Progress.TO_COME, Wait("closed until noon"))
+
     def test_an_approval_that_was_given_is_done(self):
         hub = facts(stage("test", beforeStageTasks=[APPROVAL], afterStageTasks=[APPROVAL]), stage("live"))
         given = {"type": "Approval", "conditions": conditions(("ApprovalRequestApproved", "True"))}

@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from scorer.api.meta import format_time
+from scorer.api.names import IS_LATEST_SNAPSHOT
 from scorer.fleet import Fleet
 from scorer.staged_update.engine import advance
 from scorer.staged_update.facts import Wait
@@ -96,6 +97,38 @@ class TestANewRun:
             "an approval counts as given as soon as it is asked for",
             "what is placed is selected from the objects that are given",
         ]
+
+    def test_a_run_of_a_namespace_has_its_placement_and_strategy_there(self):
+        there = {"name": "r", "namespace": "shop"}
+        mine = {**run(), "kind": "StagedUpdateRun", "metadata": there}
+        stages = {**strategy(stage("all", labelSelector={})), "kind": "StagedUpdateStrategy"}
+        stages["metadata"] = {"name": "careful", "namespace": "shop"}
+        state = hub(runs=[mine], strategies=[stages])
+        assert entry(state)["finding"]["cause"] == "placement-not-found"
+        placed = placement("p", None, namespace="shop", strategy={"type": "External"})
+        placed["spec"]["resourceSelectors"] = [{"group": "", "version": "v1", "kind": "ConfigMap", "name": "rates"}]
+        found = entry(replace(state, placements=[placed]))
+        assert (found["phase"], names(found)) == ("New", {"all": ["t1", "v1", "v2"]})
+        assert [each["name"] for each in found["contents"][0]["objects"]] == ["rates"]
+
+    def test_overrides_that_hold_for_a_cluster_are_given_to_it(self):
+        rule = {"clusterSelector": {"clusterSelectorTerms": [{"labelSelector": {"matchLabels": {"stage": "test"}}}]}}
+        spec = {
+            "clusterResourceSelectors": [{"group": "", "version": "v1", "kind": "Namespace", "name": "shop"}],
+            "policy": {"overrideRules": [{**rule, "overrideType": "Delete"}]},
+        }
+        meta = {"name": "o-0", "labels": {IS_LATEST_SNAPSHOT: "true"}}
+        made = {
+            "apiVersion": API,
+            "kind": "ClusterResourceOverrideSnapshot",
+            "metadata": meta,
+            "spec": {"overrideSpec": spec, "overrideHash": ""},
+        }
+        found = entry(hub(overrides=[made]))
+        changes = {
+            each["cluster"]: each["differs"] for each_stage in found["stages"] for each in each_stage["clusters"]
+        }
+        assert changes == {"t1": ["content", "overrides"], "v1": ["content"], "v2": ["content"]}
 
     def test_one_that_is_only_to_be_initialised_says_that_it_waits(self):
         found = entry(hub(runs=[run(state="Initialize")]))
