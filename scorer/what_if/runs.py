@@ -83,7 +83,7 @@ def _entry(run: JsonObject, hub: Changed, *, visible: bool) -> JsonObject:
     begun = status(status_of(run), INITIALIZED) == TRUE
     try:
         facts, notes = run_facts(run, hub)
-        found = forecast(run, facts)
+        found = forecast(run, facts, waits=hub.state.waits)
     except RunFailedError as error:
         return _bare(run, "Aborted" if begun else "Refused", str(error.cause), str(error))
     except NotYetError as error:
@@ -258,7 +258,7 @@ def run_facts(run: JsonObject, hub: Changed) -> tuple[Facts, Sequence[str]]:
     state, spec, namespace = hub.state, spec_of(run), namespace_of(run)
     ref = placement_ref(text_at(spec, "placementName"), namespace)
     placement = _named(state.placements, ref.name, namespace)
-    facts = Facts(now=state.now, members=_labels(state), waits=state.waits)
+    facts = Facts(now=state.now, members=_labels(state))
     if placement is None:
         return facts, ()
     left = scheduled(state, placement)

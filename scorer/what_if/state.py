@@ -18,6 +18,7 @@ from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_PLACEMENT
 from scorer.fleet import Fleet
 from scorer.staged_update.facts import Wait
+from scorer.staged_update.forecast import Waits
 
 _ByParent: TypeAlias = Mapping[tuple[str, str], Sequence[JsonObject]]
 
@@ -37,6 +38,10 @@ def identity_of(document: Mapping[str, Any]) -> Identity:
     return Identity(group, kind, name_of(document), namespace_of(document))
 
 
+def _no_wait(_cluster: str, _at: datetime) -> Wait | None:
+    return None
+
+
 @dataclass(frozen=True)
 class HubState:
     """Everything that a decision depends on.
@@ -54,7 +59,7 @@ class HubState:
         overrides: Override snapshots of both kinds.
         content: Returns the objects that placements may select, as far as they are known.
         kinds: The kinds that the hub serves.
-        waits: The clusters that may not be touched now.
+        waits: The clusters that may not be touched at an instant.
     """
 
     fleet: Fleet
@@ -69,7 +74,7 @@ class HubState:
     overrides: Sequence[JsonObject] = ()
     content: Callable[[], Iterable[JsonObject]] = tuple
     kinds: Mapping[tuple[str, str], Kind] = field(default_factory=lambda: KINDS)
-    waits: Mapping[str, Wait] = field(default_factory=dict)
+    waits: Waits = _no_wait
 
     def bindings_of(self, placement: Mapping[str, Any]) -> Sequence[JsonObject]:
         """Return the bindings of a placement."""
