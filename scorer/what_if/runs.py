@@ -34,6 +34,8 @@ from scorer.what_if.scheduling import scheduled
 from scorer.what_if.state import FIELDS, Changes, HubState, Identity, identity_of
 
 NO_CHANGES: Final = Changes()
+MOST_NAMED: Final = 10
+"""How many clusters one sentence names."""
 BROKEN_BINDING: Final = "broken-binding"
 """What is found where the scheduler cannot process the placement; a run waits until a user has repaired the binding."""
 
@@ -246,7 +248,8 @@ def _assumptions(state: str, found: Forecast) -> Iterator[str]:
         yield "an approval counts as given as soon as it is asked for"
     waiting = [each.name for stage in open_stages for each in stage.clusters if each.wait and each.wait.until is None]
     if waiting:
-        yield f"nobody can say when these clusters may be touched: {', '.join(sorted(waiting))}"
+        more = f" and {len(waiting) - MOST_NAMED} more" if len(waiting) > MOST_NAMED else ""
+        yield f"nobody can say when these clusters may be touched: {', '.join(sorted(waiting)[:MOST_NAMED])}{more}"
 
 
 def run_facts(run: JsonObject, hub: Changed) -> tuple[Facts, Sequence[str]]:

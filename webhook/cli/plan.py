@@ -213,7 +213,7 @@ def command(wanted: Wanted, output: str, now: datetime | None, hub: HubOptions) 
     document = _Ground(connection, load(bases) if bases else (), now).plan(
         given, lost=lost, drained=drained, named=wanted.run
     )
-    return _report(document, given, output, everything=False)
+    return _report(document, given, output, everything=wanted.run is not None)
 
 
 def _plan_files(loaded: Sequence[Loaded], wanted: Wanted, output: str, now: datetime | None) -> int:
@@ -224,7 +224,7 @@ def _plan_files(loaded: Sequence[Loaded], wanted: Wanted, output: str, now: date
     adopted = [Given(one.kind, one.document) for one in planned]
     proposal = Proposal(adopted=adopted, lost=wanted.lost, drained=wanted.drained)
     document = _plan(stored, loaded, proposal, (), wanted.run)
-    return _report(document, planned, output, everything=not (wanted.lost or wanted.drained))
+    return _report(document, planned, output, everything=wanted.run is not None or not (wanted.lost or wanted.drained))
 
 
 def _plan(

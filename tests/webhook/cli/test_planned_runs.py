@@ -112,6 +112,14 @@ class TestOnFiles:
             ("other", "resource-snapshot-not-found")
         ]
 
+    def test_a_run_that_is_over_says_how_it_has_ended(self, cli, folder):
+        said = {"type": "Succeeded", "status": "False", "reason": "UpdateRunFailed", "message": "preempted: by r2"}
+        write(folder / "more.yaml", run("old") | {"status": {"conditions": [said]}})
+        for words in ([], ["--lost", "dover"]):
+            result = cli("plan", "-f", folder, "--run", "old", *words)
+            assert result.exit_code == 0
+            assert result.stdout.endswith("Run old of crp/web is over: UpdateRunFailed: preempted: by r2\n")
+
     def test_a_name_that_no_run_has_is_a_mistake(self, cli, folder):
         result = cli("plan", "-f", folder, "--run", "spring", "-n", "shop")
         assert result.exit_code == 1
