@@ -1,5 +1,6 @@
 """The writes of a plan, in the order in which they must be carried out."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -44,3 +45,14 @@ def replace(document: JsonObject) -> Write:
 def delete(document: JsonObject) -> Write:
     """Ask for an object to be deleted."""
     return Write(Verb.DELETE, document)
+
+
+def applied(documents: Iterable[JsonObject], writes: Iterable[Write]) -> list[JsonObject]:
+    """Return the documents of one kind and namespace as they are after *writes*."""
+    found = {str(document["metadata"]["name"]): document for document in documents}
+    for write in writes:
+        if write.verb is Verb.DELETE:
+            found.pop(write.name, None)
+        else:
+            found[write.name] = write.document
+    return list(found.values())

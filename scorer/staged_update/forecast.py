@@ -8,24 +8,26 @@ Source: issue 16, item 5; staged-updates.md 4 to 6.
 """
 
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Final
+from functools import partial
+from typing import Final, TypeAlias
 
 from scorer.api.conditions import FALSE, TRUE
-from scorer.api.documents import dicts_at, name_of, status_of, text_at, with_metadata
+from scorer.api.documents import dicts_at, status_of, text_at, with_metadata
 from scorer.api.duration import parse_wait_time
 from scorer.api.meta import JsonObject
 from scorer.api.staged_update import StageTaskType
 from scorer.rollout.resource_snapshots import snapshot_groups
-from scorer.rollout.writes import Verb, Write
+from scorer.rollout.writes import applied
 from scorer.staged_update.approvals import TaskPlace
 from scorer.staged_update.clusters import Wanted
-from scorer.staged_update.execution import is_in_flight
+from scorer.staged_update.execution import WAITING, is_in_flight
 from scorer.staged_update.facts import Facts, Wait
 from scorer.staged_update.initialization import initialise
+from scorer.staged_update.policy import FailurePolicy, policy_of
 from scorer.staged_update.record import (
     INITIALIZED,
     PROGRESSING,
@@ -36,6 +38,7 @@ from scorer.staged_update.record import (
     Record,
     cluster_name,
     clusters_of,
+    condition,
     since,
     status,
 )
@@ -44,6 +47,8 @@ from scorer.staged_update.validation import Validated, validate, wanted_snapshot
 
 LONGEST_WAIT: Final = timedelta(days=36500)
 NO_TIME: Final = timedelta()
+Waits: TypeAlias = Callable[[str, datetime], Wait | None]
+"""Why a cluster may not be touched at an instant; None: it may."""
 
 
 class Progress(StrEnum):
@@ -65,7 +70,7 @@ class ForecastCluster:
         binding: As it is now; None: it is gone.
         wanted: What the run gives it.
         starts: When it is started at the earliest; None: it has been.
-        wait: Why it may not be touched now; None: it may.
+        wait: Why it may not be touched when its stage can begin; None: it may.
     """
 
     name: str
@@ -137,6 +142,7 @@ class Forecast:
         stages: In order.
         removed: The clusters that lose the placement at the end, by name.
         ends: When the run is done at the earliest.
+        policy: What happens when clusters fail; None: they are waited for.
     """
 
     run: JsonObject
@@ -145,15 +151,17 @@ class Forecast:
     stages: tuple[ForecastStage, ...]
     removed: tuple[str, ...]
     ends: datetime
+    policy: FailurePolicy | None = None
 
 
-def forecast(run: JsonObject, facts: Facts, each: timedelta = NO_TIME) -> Forecast:
+def forecast(run: JsonObject, facts: Facts, each: timedelta = NO_TIME, waits: Waits | None = None) -> Forecast:
     """Say how a run that is not over would go.
 
     Args:
         run: As it is stored, or as it would be.
         facts: The hub around it; everything that an initialisation needs if the run has not been initialised.
         each: How long a cluster takes.
+        waits: The clusters that may not be touched, at any instant; None: those that may not now.
 
     Raises:
         scorer.staged_update.failures.RunFailedError: The engine would end the run.
@@ -161,16 +169,16 @@ def forecast(run: JsonObject, facts: Facts, each: timedelta = NO_TIME) -> Foreca
     """
     run, facts = as_initialised(run, facts)
     record = Record(run, facts.now)
-    validated = validate(run, record, facts)
+    validated, policy = validate(run, record, facts), policy_of(run)
     snapshot, clock = wanted_snapshot(run, record), facts.now
     stages = []
-    for at, planned in enumerate(validated.stages):
+    for at in range(len(validated.stages)):
         stage = _stage(record, validated, at, _Clusters(snapshot, facts, validated, record))
         if at >= validated.at:
-            stage = _timed(stage, record.stages[at], planned, clock, each)
+            stage = _Timing(each, waits or partial(_now, facts.waits)).timed(stage, record.stages[at], clock)
             clock = stage.ends or clock
         stages.append(stage)
-    return Forecast(run, facts, snapshot, tuple(stages), tuple(sorted(validated.targets.removed)), clock)
+    return Forecast(run, facts, snapshot, tuple(stages), tuple(sorted(validated.targets.removed)), clock, policy)
 
 
 def as_initialised(run: JsonObject, facts: Facts) -> tuple[JsonObject, Facts]:
@@ -193,17 +201,6 @@ def as_initialised(run: JsonObject, facts: Facts) -> tuple[JsonObject, Facts]:
     return {**made, "status": record.status}, facts
 
 
-def applied(documents: Iterable[JsonObject], writes: Iterable[Write]) -> list[JsonObject]:
-    """Return the documents of one kind and namespace as they are after *writes*."""
-    found = {name_of(document): document for document in documents}
-    for write in writes:
-        if write.verb is Verb.DELETE:
-            found.pop(write.name, None)
-        else:
-            found[write.name] = write.document
-    return list(found.values())
-
-
 @dataclass(frozen=True, slots=True)
 class _Clusters:
     """Reads the clusters of a record."""
@@ -217,8 +214,14 @@ class _Clusters:
         """Read one entry."""
         name, progress = cluster_name(entry), _progress(entry)
         wanted = Wanted.of(entry, self.snapshot, self.record)
-        wait = self.facts.waits.get(name) if progress is Progress.TO_COME else None
+        wait = _noted(entry) if progress is Progress.TO_COME else None
         return ForecastCluster(name, progress, self.validated.targets.selected.get(name), wanted, wait=wait)
+
+
+def _noted(entry: JsonObject) -> Wait | None:
+    """Return the reason that the loop has noted for not starting a cluster; until when it holds is in its words."""
+    found = condition(entry, STARTED)
+    return Wait(text_at(found, "message")) if text_at(found, "reason") == WAITING else None
 
 
 def _progress(entry: JsonObject) -> Progress:
@@ -238,21 +241,6 @@ def _stage(record: Record, validated: Validated, at: int, clusters: _Clusters) -
     return ForecastStage(planned, Progress.UNDER_WAY if began else Progress.TO_COME, found)
 
 
-def _timed(
-    stage: ForecastStage, recorded: JsonObject, planned: PlannedStage, clock: datetime, each: timedelta
-) -> ForecastStage:
-    """Say when a stage begins and ends that can begin at *clock*, apart from its tasks."""
-    if not stage.clusters:
-        return replace(stage, begins=clock, ends=clock)
-    clusters, done = _started(stage, recorded, clock, each)
-    waiting = not stage.batches and status(recorded, PROGRESSING) == FALSE
-    tasks = [*_tasks(recorded, planned, TaskPlace.BEFORE, clock)]
-    tasks += _tasks(recorded, planned, TaskPlace.AFTER, (since(recorded, PROGRESSING) if waiting else None) or done)
-    ends = max([done, *(task.until for task in tasks if task.until is not None and not task.done)])
-    began = any(cluster.progress is not Progress.TO_COME for cluster in stage.clusters)
-    return replace(stage, clusters=clusters, tasks=tuple(tasks), begins=None if began else clock, ends=ends)
-
-
 def _tasks(recorded: JsonObject, planned: PlannedStage, place: TaskPlace, begins: datetime) -> Iterator[ForecastTask]:
     """Yield the tasks before or after a stage; a timed wait counts from *begins*."""
     before = place is TaskPlace.BEFORE
@@ -269,38 +257,71 @@ def _tasks(recorded: JsonObject, planned: PlannedStage, place: TaskPlace, begins
             yield ForecastTask(place, task.type, status(known, WAIT_ELAPSED) == TRUE, wait=wait, until=begins + wait)
 
 
-def _started(
-    stage: ForecastStage, recorded: JsonObject, clock: datetime, each: timedelta
-) -> tuple[tuple[ForecastCluster, ...], datetime]:
-    """Say when the clusters of a stage are started, and when all are done.
+@dataclass(frozen=True, slots=True)
+class _Timing:
+    """Says when stages and clusters begin and end.
 
-    Where the clusters have an order, one that may not be touched takes a slot and is waited for; else it is passed
-    over, and started in the first slot that is free once it may be touched.
+    Args:
+        each: How long a cluster takes.
+        waits: The clusters that may not be touched.
     """
-    entries = {cluster_name(entry): entry for entry in clusters_of(recorded)}
-    slots = [
-        max(clock, (since(entries[cluster.name], STARTED) or clock) + each)
-        for cluster in stage.clusters
-        if cluster.progress is Progress.UNDER_WAY
-    ]
-    slots += [clock] * (stage.planned.at_once - len(slots))
-    heapq.heapify(slots)
-    starts: dict[str, datetime] = {}
-    for cluster in _in_turn(stage, clock):
-        starts[cluster.name] = max(heapq.heappop(slots), _opening(cluster, clock))
-        heapq.heappush(slots, starts[cluster.name] + each)
-    return tuple(replace(cluster, starts=starts.get(cluster.name)) for cluster in stage.clusters), max(slots)
+
+    each: timedelta
+    waits: Waits
+
+    def timed(self, stage: ForecastStage, recorded: JsonObject, clock: datetime) -> ForecastStage:
+        """Say when a stage begins and ends that can begin at *clock*, apart from what comes before it."""
+        if not stage.clusters:
+            return replace(stage, begins=clock, ends=clock)
+        stage, done = self._started(stage, recorded, clock)
+        waiting = not stage.batches and status(recorded, PROGRESSING) == FALSE
+        since_done = (since(recorded, PROGRESSING) if waiting else None) or done
+        tasks = [*_tasks(recorded, stage.planned, TaskPlace.BEFORE, clock)]
+        tasks += _tasks(recorded, stage.planned, TaskPlace.AFTER, since_done)
+        ends = max([done, *(task.until for task in tasks if task.until is not None and not task.done)])
+        began = any(cluster.progress is not Progress.TO_COME for cluster in stage.clusters)
+        return replace(stage, tasks=tuple(tasks), begins=None if began else clock, ends=ends)
+
+    def _started(self, stage: ForecastStage, recorded: JsonObject, clock: datetime) -> tuple[ForecastStage, datetime]:
+        """Say when the clusters of a stage are started, and when all are done.
+
+        Where the clusters have an order, one that may not be touched takes a slot and is waited for; else it is passed
+        over, and started in the first slot that is free once it may be touched.
+        """
+        entries = {cluster_name(entry): entry for entry in clusters_of(recorded)}
+        slots = [
+            max(clock, (since(entries[cluster.name], STARTED) or clock) + self.each)
+            for cluster in stage.clusters
+            if cluster.progress is Progress.UNDER_WAY
+        ]
+        slots += [clock] * (stage.planned.at_once - len(slots))
+        heapq.heapify(slots)
+        starts: dict[str, datetime] = {}
+        for name in self._in_turn(stage, clock):
+            starts[name] = self._opening(name, heapq.heappop(slots))
+            heapq.heappush(slots, starts[name] + self.each)
+        clusters = [
+            replace(cluster, starts=starts[cluster.name], wait=self.waits(cluster.name, clock) or cluster.wait)
+            if cluster.name in starts
+            else cluster
+            for cluster in stage.clusters
+        ]
+        return replace(stage, clusters=tuple(clusters)), max(slots)
+
+    def _in_turn(self, stage: ForecastStage, clock: datetime) -> Sequence[str]:
+        """Return the clusters that are to come, in the order in which they are started."""
+        to_come = [cluster.name for cluster in stage.clusters if cluster.progress is Progress.TO_COME]
+        if stage.planned.stage.sorting_label_key is not None:
+            return to_come
+        return sorted(to_come, key=lambda name: self._opening(name, clock))
+
+    def _opening(self, name: str, at: datetime) -> datetime:
+        """Return when a cluster may be touched from *at* on; one for which nobody knows counts as if at once."""
+        wait = self.waits(name, at)
+        return at if wait is None or wait.until is None else max(at, wait.until)
 
 
-def _in_turn(stage: ForecastStage, clock: datetime) -> Sequence[ForecastCluster]:
-    to_come = [cluster for cluster in stage.clusters if cluster.progress is Progress.TO_COME]
-    if stage.planned.stage.sorting_label_key is not None:
-        return to_come
-    return sorted(to_come, key=lambda cluster: _opening(cluster, clock))
-
-
-def _opening(cluster: ForecastCluster, clock: datetime) -> datetime:
-    """Return when a cluster may be touched; one for which nobody knows counts as if it could be at once."""
-    if cluster.wait is None or cluster.wait.until is None:
-        return clock
-    return max(clock, cluster.wait.until)
+def _now(waits: Mapping[str, Wait], name: str, at: datetime) -> Wait | None:
+    """Look among the clusters that may not be touched now, for what still holds then."""
+    wait = waits.get(name)
+    return None if wait is None or (wait.until is not None and wait.until <= at) else wait

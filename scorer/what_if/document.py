@@ -11,16 +11,15 @@ from typing import Any, Final
 
 from scorer.api.documents import is_deleting, name_of, namespace_of, spec_of
 from scorer.api.meta import JsonObject, format_time
-from scorer.placement.binding_plan import BrokenBindingError, plan_bindings
-from scorer.placement.plan_document import decide, plan_entry
-from scorer.placement.policy_hash import policy_hash
+from scorer.placement.binding_plan import BrokenBindingError
+from scorer.placement.plan_document import plan_entry
 from scorer.placement.record import scheduled_condition
 from scorer.placement.schedule import Schedule
 from scorer.rollout.planner import Budget
-from scorer.rollout.policy_snapshots import plan_policy_snapshots
 from scorer.rollout.preview import EXTERNAL, Blocked, RolloutPreview, Step, preview_rollout
 from scorer.what_if.changes import Changed, Evicted, apply_changes, binding_states
 from scorer.what_if.content import snapshot_to_roll_out
+from scorer.what_if.scheduling import scheduled
 from scorer.what_if.state import Changes, HubState, Identity, identity_of
 
 NO_CHANGES: Final = Changes()
@@ -46,8 +45,8 @@ def what_if(state: HubState, changes: Changes = NO_CHANGES, only: Collection[Ide
 
 
 def changes_anything(plan: Mapping[str, Any]) -> bool:
-    """Say whether any placement of *plan* changes."""
-    return any(entry["changed"] for entry in plan["placements"])
+    """Say whether any placement of *plan* changes, or any of its runs would change something."""
+    return any(entry["changed"] for key in ("placements", "runs") for entry in plan.get(key, ()))
 
 
 def _entry(
@@ -123,10 +122,11 @@ def _course(changed: Changed, subject: JsonObject, before: JsonObject | None, *,
     if ends or is_deleting(subject):
         return _Course(_DELETION)
     try:
-        run, bindings = _schedule(state, subject)
+        found = scheduled(state, subject)
     except BrokenBindingError as error:
         blocked = Blocked((), "BrokenBinding", str(error))
         return _Course(RolloutPreview("RollingUpdate", blocked=blocked), broken=str(error))
+    run, bindings = found.run, found.bindings
     snapshots = state.resource_snapshots_of(subject)
     snapshot = snapshot_to_roll_out(subject, before, snapshots, bindings, changed.content)
     if not snapshots:
@@ -147,20 +147,6 @@ def _head(placement: JsonObject, course: _Course, state: HubState) -> JsonObject
     if course.run is not None:
         return plan_entry(placement, course.run)
     return _broken(placement, course.broken) if course.broken else _ending(placement, state.bindings_of(placement))
-
-
-def _schedule(state: HubState, placement: JsonObject) -> tuple[Schedule, list[JsonObject]]:
-    """Return the decision, and the bindings as the scheduler leaves them.
-
-    Raises:
-        BrokenBindingError: A binding contradicts itself.
-    """
-    bindings, snapshots = list(state.bindings_of(placement)), list(state.policy_snapshots_of(placement))
-    run = decide(placement, state.fleet, bindings, snapshots, state.now)
-    policy = plan_policy_snapshots(placement, snapshots, policy_hash(spec_of(placement).get("policy")))
-    plan = plan_bindings(run, placement, policy.name, bindings, {})
-    written = {name_of(document): document for document in plan.replace}
-    return run, [*(written.get(name_of(each), each) for each in bindings), *plan.create]
 
 
 def _as_rolled_out(bindings: Sequence[JsonObject], snapshot: str) -> list[JsonObject]:

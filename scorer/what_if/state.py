@@ -4,7 +4,7 @@ Objects are raw documents, read-only; the fleet is a separate snapshot.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -12,11 +12,13 @@ from typing import Any, NamedTuple, TypeAlias
 
 from scorer.api.documents import label, name_of, namespace_of
 from scorer.api.family import FAMILIES
-from scorer.api.kinds import DISRUPTION_BUDGET, group_kind
+from scorer.api.kinds import DISRUPTION_BUDGET, KINDS, Kind, group_kind
 from scorer.api.member_cluster import MemberCluster
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_PLACEMENT
 from scorer.fleet import Fleet
+from scorer.staged_update.facts import Wait
+from scorer.staged_update.forecast import Waits
 
 _ByParent: TypeAlias = Mapping[tuple[str, str], Sequence[JsonObject]]
 
@@ -36,6 +38,10 @@ def identity_of(document: Mapping[str, Any]) -> Identity:
     return Identity(group, kind, name_of(document), namespace_of(document))
 
 
+def _no_wait(_cluster: str, _at: datetime) -> Wait | None:
+    return None
+
+
 @dataclass(frozen=True)
 class HubState:
     """Everything that a decision depends on.
@@ -48,6 +54,12 @@ class HubState:
         policy_snapshots: Likewise.
         resource_snapshots: Likewise; if a placement has none, its bindings count as up to date.
         budgets: ClusterResourcePlacementDisruptionBudgets.
+        runs: Staged update runs of both kinds.
+        strategies: Their strategies.
+        overrides: Override snapshots of both kinds.
+        content: Returns the objects that placements may select, as far as they are known.
+        kinds: The kinds that the hub serves.
+        waits: The clusters that may not be touched at an instant.
     """
 
     fleet: Fleet
@@ -57,6 +69,12 @@ class HubState:
     policy_snapshots: Sequence[JsonObject] = ()
     resource_snapshots: Sequence[JsonObject] = ()
     budgets: Sequence[JsonObject] = ()
+    runs: Sequence[JsonObject] = ()
+    strategies: Sequence[JsonObject] = ()
+    overrides: Sequence[JsonObject] = ()
+    content: Callable[[], Iterable[JsonObject]] = tuple
+    kinds: Mapping[tuple[str, str], Kind] = field(default_factory=lambda: KINDS)
+    waits: Waits = _no_wait
 
     def bindings_of(self, placement: Mapping[str, Any]) -> Sequence[JsonObject]:
         """Return the bindings of a placement."""
@@ -107,6 +125,9 @@ FIELDS: Mapping[tuple[str, str], str] = {
     **{family.binding.group_kind: "bindings" for family in FAMILIES},
     **{family.policy_snapshot.group_kind: "policy_snapshots" for family in FAMILIES},
     **{family.resource_snapshot.group_kind: "resource_snapshots" for family in FAMILIES},
+    **{family.run.group_kind: "runs" for family in FAMILIES},
+    **{family.strategy.group_kind: "strategies" for family in FAMILIES},
+    **{family.override_snapshot.group_kind: "overrides" for family in FAMILIES},
     DISRUPTION_BUDGET.group_kind: "budgets",
 }
 """The field of `HubState` that holds the objects of each kind; member clusters are in its fleet."""

@@ -1,7 +1,7 @@
 """A hub as a set of documents, which hypothetical changes can overlay: what admission judges a plan by."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from scorer.api.documents import labels_of, name_of, namespace_of
 from scorer.api.kinds import Kind, group_kind
@@ -55,6 +55,12 @@ class DocumentSet:
             keys = sorted(shelf, key=lambda key: (key.namespace, key.name))
             self._sorted[kind.group_kind] = [shelf[key] for key in keys]
         return self._sorted[kind.group_kind]
+
+    def others(self, left_out: Collection[tuple[str, str]]) -> Iterator[JsonObject]:
+        """Yield every object but those of the kinds *left_out*."""
+        for kind, shelf in self._shelves.items():
+            if kind not in left_out:
+                yield from shelf.values()
 
     def get(self, kind: Kind, name: str, namespace: str = "") -> JsonObject | None:
         """See `HubView.get`."""

@@ -8,6 +8,7 @@ Source: scheduling.md 22, property 10; placement-api.md 2.8.
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from pydantic import ValidationError
@@ -16,7 +17,7 @@ from scorer.api import kinds
 from scorer.api.conditions import TRUE, make_condition
 from scorer.api.crd import MODELS
 from scorer.api.documents import dict_at, metadata_of
-from scorer.api.family import CLUSTER, NAMESPACED, PLACEMENTS
+from scorer.api.family import CLUSTER, FAMILIES, NAMESPACED, PLACEMENTS
 from scorer.api.kinds import KINDS, OUR_KINDS, Kind, group_kind
 from scorer.api.member_cluster import MEMBER_AGENT, MemberCluster
 from scorer.api.meta import JsonObject, format_time
@@ -24,6 +25,7 @@ from scorer.api.quoting import printable, quote
 from scorer.api.schema import apply_schema_defaults
 from scorer.fleet import Fleet
 from scorer.what_if.document import what_if
+from scorer.what_if.runs import planned_runs
 from scorer.what_if.state import FIELDS, Changes, HubState, Identity, identity_of
 from webhook.access.rights import UNDISPUTED, Reviewed
 from webhook.admission import registry
@@ -41,6 +43,8 @@ _OF_THE_SERVER: Final = (
 """Fields of ``metadata`` that only the API server sets."""
 _FROM_NOW_ON: Final = (("Joined", "InternalMemberClusterJoined"), ("Healthy", "InternalMemberClusterHealthy"))
 
+RUNS: Final = tuple(family.run for family in FAMILIES)
+RESOURCE_SNAPSHOTS: Final = tuple(family.resource_snapshot for family in FAMILIES)
 MOST_NAMED: Final = 20
 """How many members an answer names to a user who named one that does not exist."""
 NO_STATUS: Final = "status: none is given and none is stored: it counts as not reporting"
@@ -107,22 +111,27 @@ class Audience:
     """What the caller may see, and asks for.
 
     Args:
-        kinds: The kinds of placements that the caller may see.
+        kinds: The kinds of placements, and of their runs, that the caller may see.
         only: The placements that the caller asks about; None: all.
+        runs: The staged update runs that the caller asks about; None: all that are not over.
+        contents: The kinds of resource snapshots whose content the caller may see.
     """
 
-    kinds: Collection[Kind] = frozenset(PLACEMENTS)
+    kinds: Collection[Kind] = frozenset((*PLACEMENTS, *RUNS))
     only: Collection[Identity] | None = None
+    runs: Collection[Identity] | None = None
+    contents: Collection[Kind] = frozenset(RESOURCE_SNAPSHOTS)
 
     def knows(self, identity: tuple[str, str]) -> bool:
         """Say whether the caller may see objects of a group and kind.
 
-        Only placements may be hidden, and the objects made for them, whose names derive from theirs.
+        Only placements may be hidden, and what is made for them and tells of them.
         """
         if identity not in FIELDS:
             return True
-        family = NAMESPACED if KINDS[identity].namespaced else CLUSTER
-        return family.placement in self.kinds
+        kind = KINDS[identity]
+        family = NAMESPACED if kind.namespaced else CLUSTER
+        return family.placement in self.kinds and (kind != family.run or kind in self.kinds)
 
 
 PLANNED_KINDS: Final = (kinds.MEMBER_CLUSTER, *(KINDS[identity] for identity in FIELDS))
@@ -149,7 +158,7 @@ def plan(
     audience: Audience = EVERYBODY,
     reviews: Mapping[Identity, Reviewed] = _NO_REVIEWS,
 ) -> JsonObject:
-    """Return ``{"placements", "admission", "fleet", "evaluatedAt"}``.
+    """Return ``{"placements", "runs", "admission", "fleet", "evaluatedAt"}``.
 
     Args:
         hub: The hub as it is.
@@ -182,12 +191,16 @@ def plan(
         _judge(judged, each, document, old, context, reviews.get(each.identity, UNDISPUTED), notes, audience)
     for identity in deleted:
         _judge_deletion(judged, identity, hub, context)
-    state = _state(hub, judged.adopted, context.now, audience)
+    state = _state(hub, judged.adopted, context, audience)
     changes = Changes(judged.members, judged.objects, frozenset(judged.deleted), proposal.lost, proposal.drained)
     document = what_if(state, changes, audience.only)
-    admission = {"admission": judged.admission}
-    return {"placements": document["placements"], **admission, "fleet": document["fleet"]} | {
-        "evaluatedAt": document["evaluatedAt"]
+    runs = planned_runs(state, changes, audience.runs, {kind.kind for kind in audience.contents})
+    return {
+        "placements": document["placements"],
+        "runs": runs,
+        "admission": judged.admission,
+        "fleet": document["fleet"],
+        "evaluatedAt": document["evaluatedAt"],
     }
 
 
@@ -214,7 +227,8 @@ def as_written(each: Given, stored: JsonObject | None, now: datetime) -> tuple[J
     """Return an object as it would reach admission, and the assumptions made about it.
 
     As with ``kubectl apply``, a write changes only the fields of ``metadata`` that it names. It cannot change the
-    status, except that of a hypothetical member cluster: the given fields count, the others are as stored.
+    status, except that of a hypothetical member cluster: the given fields count, the others are as stored. A new run
+    has none: it has not begun.
     """
     document, notes = each.document, []
     if stored is not None:
@@ -232,6 +246,8 @@ def as_written(each: Given, stored: JsonObject | None, now: datetime) -> tuple[J
         document = {key: value for key, value in document.items() if key != "status"}
         if "status" in stored:
             document["status"] = stored["status"]
+    elif each.kind in RUNS:
+        document = {key: value for key, value in document.items() if key != "status"}
     return document, notes
 
 
@@ -326,20 +342,27 @@ def _error(error: FieldError) -> JsonObject:
     return {"field": printable(str(error.field)), "reason": cause.value, "message": error.text(), "rule": error.rule}
 
 
-def _state(hub: DocumentSet, adopted: Sequence[JsonObject], now: datetime, audience: Audience) -> HubState:
+def _state(hub: DocumentSet, adopted: Sequence[JsonObject], context: Context, audience: Audience) -> HubState:
     fields: dict[str, list[JsonObject]] = {name: [] for name in FIELDS.values()}
     for kind, name in FIELDS.items():
         if audience.knows(kind):
             fields[name] += hub.existing(KINDS[kind])
-    fields["placements"] = [*map(_defaulted, fields["placements"]), *adopted]
+    fields["placements"] = [*map(_defaulted, fields["placements"])]
+    for document in adopted:
+        fields[FIELDS[group_kind(document)]].append(document)
     return HubState(
         hub.fleet,
-        now,
+        context.now,
         placements=fields["placements"],
         bindings=fields["bindings"],
         policy_snapshots=fields["policy_snapshots"],
         resource_snapshots=fields["resource_snapshots"],
         budgets=fields["budgets"],
+        runs=fields["runs"],
+        strategies=fields["strategies"],
+        overrides=fields["overrides"],
+        content=partial(hub.others, {*FIELDS, kinds.MEMBER_CLUSTER.group_kind}),
+        kinds={**context.kinds.custom, **KINDS},
     )
 
 
@@ -407,13 +430,13 @@ def _misfits(fleet: Fleet, proposal: Proposal, audience: Audience, hub: Document
                 yield Misfit(pointer, "duplicate", f"member cluster {quote(name)} is also in {first_at}")
             elif member == "lost" and name in given:
                 yield Misfit(pointer, "duplicate", f"member cluster {quote(name)} is also in /objects/{given[name]}")
-    if audience.only is None:
-        return
-    for at, identity in enumerate(audience.only):
-        kind = KINDS[identity.group, identity.kind]
-        visible = audience.knows(kind.group_kind)
-        if not visible or (identity not in places and hub.find(kind, identity.name, identity.namespace) is None):
-            yield Misfit(f"/placements/{at}", "unknown", f"there is no {kind.kind} {quote(_shown(identity))}")
+    there = places.keys() | {each.identity for each in proposal.adopted}
+    for member, asked in (("placements", audience.only), ("runs", audience.runs)):
+        for at, identity in enumerate(asked or ()):
+            kind = KINDS[identity.group, identity.kind]
+            visible = audience.knows(kind.group_kind)
+            if not visible or (identity not in there and hub.find(kind, identity.name, identity.namespace) is None):
+                yield Misfit(f"/{member}/{at}", "unknown", f"there is no {kind.kind} {quote(_shown(identity))}")
 
 
 def _names_of(fleet: Fleet) -> str:

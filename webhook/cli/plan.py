@@ -10,13 +10,14 @@ from typing import Final, NamedTuple
 
 import click
 
-from scorer.api.family import PLACEMENTS
+from scorer.api.family import PLACEMENTS, family_in
 from scorer.api.meta import JsonObject
 from scorer.what_if.comparison import compare
 from scorer.what_if.document import changes_anything
+from scorer.what_if.state import Identity
 from webhook.access.user import UserInfo
 from webhook.admission.failures import log_failure
-from webhook.answers.proposal import Given, Proposal, ProposalError, plan
+from webhook.answers.proposal import EVERYBODY, RUNS, Audience, Given, Proposal, ProposalError, plan
 from webhook.cli.connection import Connection
 from webhook.cli.documents import DEFAULT_NAMESPACE, Loaded, load
 from webhook.cli.failure import UserError, complain
@@ -26,16 +27,20 @@ from webhook.cli.offline_hub import StoredFiles, store
 from webhook.cli.options import file_option, grouped, output_option, run
 from webhook.cli.output import print_document
 from webhook.cli.plan_output import print_comparison, print_plan
+from webhook.cli.update_runs import run_namespace_option
 from webhook.validation.context import Context
 
-HELP = """Show what would happen to the placements, without doing it.
+HELP = """Show what would happen to the placements, and what staged update runs would do, without doing it.
 
 With -f alone, the files are both the hub and what is planned on it: MemberClusters, placements, and existing bindings
 and snapshots, if any. A member that has never reported is simulated as `harbormaster up` would do it. A dump of a real
 hub is evaluated at the moment it was taken.
 
 With --on, or on a running hub (--hub, or an option that names one), -f is what would be applied to it: new or changed
-placements, member clusters, budgets or other objects. Admission judges all of it first. Nothing is written.
+placements, runs, member clusters, budgets or other objects. Admission judges all of it first. Nothing is written.
+
+A staged update run that is not over is shown with its stages, their clusters in order, what they wait for, what changes
+on the clusters, and when it is done at the earliest. What would end the run is told too; nothing is refused for that.
 
 \b
 Examples:
@@ -43,6 +48,7 @@ Examples:
   harbormaster plan --hub -f payments.yaml                   # what would this change on the running hub?
   harbormaster plan --server https://hub:9443 --lost dover   # what if dover were gone?
   harbormaster plan --on dump.yaml --drained dover           # on a dump: what if dover were drained?
+  harbormaster plan --hub --run spring                       # what is still to come of this run?
   harbormaster plan --compare a.yaml b.yaml -f examples/fleet
   kubectl get memberclusters,crp,rp,crb,rb,csps,sps,crs,resourcesnapshots -A -o yaml > dump.yaml
   harbormaster plan --on dump.yaml -f new.yaml
@@ -51,9 +57,11 @@ In the kubectl command, write resourcesnapshots in full: kubectl takes its short
 
 \b
 Exit codes:
-  0  no placement would change: nothing moves, is rolled out or evicted, and no placement becomes blocked or short
+  0  no placement would change: nothing moves, is rolled out or evicted, and no placement becomes blocked or short;
+     and no run would change anything on a cluster
   1  an error, or admission refuses an object: file, document and field are on standard error
-  2  a placement would change, or is new; with --compare: a policy picks a cluster that the other does not
+  2  a placement would change, or is new, or a run would change something; with --compare: a policy picks a cluster that
+     the other does not
 """
 
 CHANGES = 2
@@ -83,13 +91,14 @@ class _Ground:
         lost: Sequence[str] = (),
         drained: Sequence[str] = (),
         only: Sequence[Loaded] | None = None,
+        named: Identity | None = None,
     ) -> JsonObject:
-        """Return the plan of applying *given*. Raises `UserError`."""
+        """Return the plan of applying *given*, or that of one run after that. Raises `UserError`."""
         if self.connection is not None:
-            return run(_ask(self.connection, given, lost, drained, only))
+            return run(_ask(self.connection, given, lost, drained, _wanted_part(only, named)))
         stored = store(self.base, now=self.now, clock=datetime.now(UTC))
         objects = [Given(one.kind, one.document) for one in given]
-        document = _plan(stored, self.base, Proposal(objects, lost=lost, drained=drained), given)
+        document = _plan(stored, self.base, Proposal(objects, lost=lost, drained=drained), given, named)
         if only is not None:
             wanted = {(one.namespace, one.name) for one in only}
             found = [entry for entry in document["placements"] if (entry["namespace"], entry["name"]) in wanted]
@@ -108,6 +117,8 @@ class Wanted:
         lost: Members that are gone.
         drained: Members that are tainted and emptied.
         pair: Two files whose policies are compared.
+        named: The run that the plan is about; None: all placements, and all runs that are not over.
+        namespace: That of the run.
     """
 
     files: Sequence[str]
@@ -116,6 +127,15 @@ class Wanted:
     lost: Sequence[str]
     drained: Sequence[str]
     pair: tuple[str, str] | None
+    named: str | None
+    namespace: str
+
+    @property
+    def run(self) -> Identity | None:
+        """What identifies the run; None: the plan is not about one."""
+        if self.named is None:
+            return None
+        return Identity(*family_in(self.namespace).run.group_kind, self.named, self.namespace)
 
     def is_of_hub(self, hub: HubOptions, now: datetime | None) -> bool:
         """Return whether to plan on the running hub: if the user asks for it, or gives no files.
@@ -124,23 +144,25 @@ class Wanted:
             click.UsageError: The options do not fit together.
         """
         live = self.live or bool(hub)
-        if self.pair is not None and (self.lost or self.drained):
-            option = "--lost" if self.lost else "--drained"
+        if self.namespace and self.named is None:
+            raise click.UsageError("-n is the namespace of the run that --run names")
+        if self.pair is not None and (self.lost or self.drained or self.named):
+            option = "--lost" if self.lost else "--drained" if self.drained else "--run"
             raise click.UsageError(
                 f"--compare takes no {option}: it compares two policies on an unchanged fleet: "
                 "that of a hub (--hub), of a dump (--on FILE), or of files (-f FILE)"
             )
         if live and self.bases:
             raise click.UsageError("--on takes the hub from files; it cannot be combined with a running hub")
-        if not (live or self.files or self.bases or self.lost or self.drained or self.pair):
-            raise click.UsageError("say what to plan: -f FILE, --lost CLUSTER or --drained CLUSTER")
+        if not (live or self.files or self.bases or self.lost or self.drained or self.pair or self.named):
+            raise click.UsageError("say what to plan: -f FILE, --run NAME, --lost CLUSTER or --drained CLUSTER")
         live = live or not (self.files or self.bases)
         if live and now is not None:
             raise click.UsageError("--now is for files; the running hub uses its own clock")
         return live
 
 
-@click.command("plan", help=HELP, short_help="Show what would happen to the placements, without doing it.")
+@click.command("plan", help=HELP, short_help="Show what would happen to placements and what runs would do.")
 @grouped(
     "wanted",
     Wanted,
@@ -164,6 +186,8 @@ class Wanted:
         metavar="A B",
         help="Compare the policies of two files with one placement each, as if nothing were placed yet.",
     ),
+    click.option("--run", "named", metavar="NAME", help="Only what this staged update run would do."),
+    run_namespace_option,
 )
 @output_option()
 @now_option
@@ -184,32 +208,36 @@ def command(wanted: Wanted, output: str, now: datetime | None, hub: HubOptions) 
     if connection is None and not bases:
         if called_by_kubectl():
             complain("planning on these files alone; to plan on the hub of the current context, give --hub")
-        return _plan_files(load(files), lost, drained, output, now)
+        return _plan_files(load(files), wanted, output, now)
     given = load(files, namespace=connection.namespace if connection else DEFAULT_NAMESPACE) if files else []
-    document = _Ground(connection, load(bases) if bases else (), now).plan(given, lost=lost, drained=drained)
-    return _report(document, given, output, everything=False)
+    document = _Ground(connection, load(bases) if bases else (), now).plan(
+        given, lost=lost, drained=drained, named=wanted.run
+    )
+    return _report(document, given, output, everything=wanted.run is not None)
 
 
-def _plan_files(
-    loaded: Sequence[Loaded], lost: Sequence[str], drained: Sequence[str], output: str, now: datetime | None
-) -> int:
+def _plan_files(loaded: Sequence[Loaded], wanted: Wanted, output: str, now: datetime | None) -> int:
     """Plan on files that are both the hub and what is planned on it."""
-    placements = [one for one in loaded if one.kind in PLACEMENTS]
-    others = [one for one in loaded if one.kind not in PLACEMENTS]
+    planned = [one for one in loaded if one.kind in (*PLACEMENTS, *RUNS)]
+    others = [one for one in loaded if one.kind not in (*PLACEMENTS, *RUNS)]
     stored = store(others, now=now, clock=datetime.now(UTC))
-    adopted = [Given(one.kind, one.document) for one in placements]
-    document = _plan(stored, loaded, Proposal(adopted=adopted, lost=lost, drained=drained), ())
-    return _report(document, placements, output, everything=not (lost or drained))
+    adopted = [Given(one.kind, one.document) for one in planned]
+    proposal = Proposal(adopted=adopted, lost=wanted.lost, drained=wanted.drained)
+    document = _plan(stored, loaded, proposal, (), wanted.run)
+    return _report(document, planned, output, everything=wanted.run is not None or not (wanted.lost or wanted.drained))
 
 
-def _plan(stored: StoredFiles, loaded: Sequence[Loaded], proposal: Proposal, given: Sequence[Loaded]) -> JsonObject:
+def _plan(
+    stored: StoredFiles, loaded: Sequence[Loaded], proposal: Proposal, given: Sequence[Loaded], named: Identity | None
+) -> JsonObject:
     context = Context.of_objects(
         [one.document for one in loaded], user=_ADMINISTRATOR, now=stored.now, on_failure=log_failure
     )
+    audience = EVERYBODY if named is None else Audience(only=(), runs=(named,))
     try:
-        return plan(stored.hub, proposal, context)
+        return plan(stored.hub, proposal, context, audience)
     except ProposalError as error:
-        places = _Places(given, proposal.lost, proposal.drained)
+        places = _Places(given, proposal.lost, proposal.drained, named)
         raise UserError(places.told(pointer, detail) for pointer, _, detail in error.mistakes) from error
 
 
@@ -219,6 +247,7 @@ class _Places(NamedTuple):
     given: Sequence[Loaded]
     lost: Sequence[str]
     drained: Sequence[str]
+    named: Identity | None
 
     def told(self, pointer: str, detail: str) -> str:
         """Return a mistake as one about the command line and the files."""
@@ -231,8 +260,31 @@ class _Places(NamedTuple):
             if not 0 <= at < len(self.given):
                 return "-f"
             return ": ".join(filter(None, (str(self.given[at].source), ".".join(rest[1:]))))
+        if member == "runs" and self.named is not None:
+            return f"--run {self.named.name}"
         names: Sequence[str] = {"lost": self.lost, "drained": self.drained}.get(member, ())
         return f"--{member} {names[at]}" if 0 <= at < len(names) else pointer
+
+
+class _Part(NamedTuple):
+    """The part of a plan that the answer is about.
+
+    Args:
+        members: Of the request body; none: it is about everything.
+        named: The only run; None: there is no such limit.
+    """
+
+    members: JsonObject
+    named: Identity | None
+
+
+def _wanted_part(only: Sequence[Loaded] | None, named: Identity | None) -> _Part:
+    if named is not None:
+        return _Part({"placements": [], "runs": [{"name": named.name, "namespace": named.namespace}]}, named)
+    if only is None:
+        return _Part({}, None)
+    places = [{"kind": one.kind.kind, "name": one.name, **_place(one)} for one in only]
+    return _Part({"placements": places}, None)
 
 
 async def _ask(
@@ -240,21 +292,16 @@ async def _ask(
     given: Sequence[Loaded],
     lost: Sequence[str],
     drained: Sequence[str],
-    only: Sequence[Loaded] | None,
+    part: "_Part",
 ) -> JsonObject:
     from webhook.cli.client import Client, RefusedError
 
-    body: JsonObject = {"objects": [one.document for one in given], "lost": list(lost), "drained": list(drained)}
-    if only is not None:
-        body["placements"] = [
-            {"kind": one.kind.kind, "name": one.name} | ({"namespace": one.namespace} if one.namespace else {})
-            for one in only
-        ]
+    changes: JsonObject = {"objects": [one.document for one in given], "lost": list(lost), "drained": list(drained)}
     async with Client(connection) as client:
         try:
-            return await client.ask("/v1/plan", body)
+            return await client.ask("/v1/plan", changes | part.members)
         except RefusedError as error:
-            places = _Places(given, lost, drained)
+            places = _Places(given, lost, drained, part.named)
             told = [places.told(pointer, detail) for pointer, detail in error.mistakes]
             raise UserError(told or error.message) from error
 

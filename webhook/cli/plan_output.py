@@ -9,6 +9,7 @@ from scorer.api.meta import JsonObject
 from scorer.api.quoting import printable
 from webhook.cli.failure import complain
 from webhook.cli.output import print_table
+from webhook.cli.planned_runs import print_runs
 
 MOST_KEPT: Final = 12
 """How many of the clusters that a placement keeps are named; those that it gains or loses all are."""
@@ -23,9 +24,10 @@ def print_plan(plan: JsonObject, *, everything: bool) -> None:
         plan: The document.
         everything: Show also what stays as it is.
     """
+    runs = [run for run in plan.get("runs", ()) if everything or run["changed"]]
     entries = sorted(plan["placements"], key=lambda entry: not entry["changed"])
     shown = entries if everything else [entry for entry in entries if entry["changed"]]
-    if not entries:
+    if not (entries or runs):
         complain("No placements in these files" if everything else "There are no placements")
         return
     _print_fleet(plan["fleet"])
@@ -36,6 +38,7 @@ def print_plan(plan: JsonObject, *, everything: bool) -> None:
     if rest := len(entries) - len(shown):
         what = "1 placement stays as it is." if rest == 1 else f"{rest} placements stay as they are."
         click.echo(f"\n{what}" if shown else what)
+    print_runs(runs, after_other=bool(entries))
 
 
 def _print_fleet(fleet: Mapping[str, Sequence[str]]) -> None:

@@ -198,7 +198,8 @@ OPERATIONS: Final = (
         "What would happen if",
         "What every placement has now, and what it would have after changes that are not made: objects written or "
         "deleted, member clusters lost or drained. Admission judges each change first, as a write of the caller; "
-        "changes that it would refuse are left out. The empty question tells what would happen anyway.",
+        "changes that it would refuse are left out. The empty question tells what would happen anyway. Of staged "
+        "update runs: their stages, what they wait for, what they change, and when they are done at the earliest.",
         PlanAnswer,
         PlanModel,
         (Problem.DEADLINE_EXCEEDED,),

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from webhook.description.explanation import PairOfScores
-from webhook.description.model import AnswerModel, Instant
+from webhook.description.model import AnswerModel, DurationText, Instant
 from webhook.description.rehearsal import FieldMistake
 
 
@@ -150,6 +150,146 @@ class PlannedPlacement(AnswerModel):
     """Whether, because of the changes, it would move, be rolled out, be blocked, or be short of clusters."""
 
 
+class RunFinding(AnswerModel):
+    """What keeps a run from being carried out, or how it has ended."""
+
+    cause: str
+    """For programs, such as `clusters-in-no-stage`; the reason of the condition for a run that is over; empty for a run
+    that only waits."""
+    message: str
+
+
+class RunFailurePolicy(AnswerModel):
+    """What the run does when clusters fail."""
+
+    on_failure: Literal["Stop", "Rollback"]
+    max_failures: int
+    """How many clusters of one stage may fail."""
+    cluster_deadline: DurationText
+    """How long a cluster may take before it counts as failed."""
+
+
+class RunCluster(AnswerModel):
+    """A cluster of a stage."""
+
+    cluster: str
+    progress: Literal["Done", "Failed", "UnderWay", "ToCome"]
+    from_: Annotated[str, Field(alias="from")]
+    """Name of the resource snapshot that it has now, empty for none."""
+    differs: list[Literal["content", "overrides", "applyStrategy"]]
+    """What the run changes on it; nothing once it has been started."""
+    earliest_start: Instant | None
+    """Null once it has been started."""
+    waits_for: str
+    """Why it may not be touched now, empty when it may."""
+
+
+class RunTask(AnswerModel):
+    """Something that a stage waits for."""
+
+    place: Literal["Before", "After"]
+    """Before its clusters are started, or after all are done."""
+    type: Literal["Approval", "TimedWait"]
+    done: bool
+    request: str
+    """Name of the approval request; whoever may write its status can answer. Empty for a timed wait."""
+    wait: DurationText
+    """Empty for an approval."""
+    until: Instant | None
+    """When a timed wait ends at the earliest; null for an approval."""
+
+
+class RunStage(AnswerModel):
+    """A stage of a run."""
+
+    name: str
+    progress: Literal["Done", "UnderWay", "ToCome"]
+    at_once: int
+    """How many of its clusters may be in flight at once."""
+    sorted_by: str
+    """The label by which its clusters are sorted; empty: by name."""
+    clusters: list[RunCluster]
+    """In order. Without any, the stage is skipped, with its tasks."""
+    batches: list[list[str]]
+    """The clusters that are not done, as many at a time as may be in flight."""
+    tasks: list[RunTask]
+    """None for a stage that is done."""
+    earliest_start: Instant | None
+    """Null once it has begun."""
+    earliest_end: Instant | None
+    """Null once it is done."""
+
+
+class RunFieldChange(AnswerModel):
+    """A field of an object that differs."""
+
+    path: str
+    before: str
+    """Its value in short, as JSON; empty where there is none. Of a Secret, only the members that differ are named."""
+    after: str
+
+
+class RunObjectChange(AnswerModel):
+    """An object that differs."""
+
+    change: Literal["Added", "Removed", "Changed"]
+    group: str
+    kind: str
+    namespace: str
+    name: str
+    envelope: str
+    """The envelope that it is in, empty for none."""
+    fields: list[RunFieldChange]
+    """For an object that changes."""
+    more: int
+    """How many other fields differ."""
+
+
+class RunContent(AnswerModel):
+    """What changes on clusters that have the same content now, apart from overrides."""
+
+    from_: Annotated[str, Field(alias="from")]
+    """Name of the resource snapshot that they have, empty for none."""
+    to: str
+    clusters: list[str]
+    known: bool
+    """Whether the snapshot that they have is still retained; else nothing is known of what changes."""
+    hidden: bool
+    """Whether the changes are left out because the caller may not list resource snapshots."""
+    objects: list[RunObjectChange]
+    more: int
+    """How many other objects differ."""
+
+
+class PlannedRun(AnswerModel):
+    """One staged update run, and what is still to come of it."""
+
+    name: str
+    namespace: str
+    placement: str
+    strategy: str
+    state: str
+    """As it is wanted: `Initialize`, `Run` or `Stop`."""
+    phase: Literal["New", "UnderWay", "Pending", "Refused", "Aborted", "Over"]
+    """It would be initialised, it goes on, it waits before it can be initialised, its initialisation would fail, its
+    next step would end it, or nothing will happen to it any more."""
+    finding: RunFinding | None
+    """For the last four phases; all that follows is empty then."""
+    snapshot: str
+    """Name of the resource snapshot that every cluster gets; it need not exist yet."""
+    failure_policy: RunFailurePolicy | None
+    stages: list[RunStage]
+    removed: list[str]
+    """The clusters that lose the placement at the end."""
+    contents: list[RunContent]
+    earliest_finish: Instant | None
+    assumptions: list[str]
+    """What the earliest finish rests on, and what was not known."""
+    changed: bool
+    """Whether it would change anything on a cluster; for a run that is on the hub and not among the changes, whether
+    they make a difference to it."""
+
+
 class AdmissionVerdict(AnswerModel):
     """What admission would say about one of the changes; what it refuses is left out of the plan."""
 
@@ -179,6 +319,8 @@ class PlanAnswer(AnswerModel):
     at its own instant."""
     placements: list[PlannedPlacement]
     """By namespace and name."""
+    runs: list[PlannedRun]
+    """Staged update runs of such placements, by namespace and name: those that are not over, or those asked about."""
     admission: list[AdmissionVerdict]
     """One verdict per object that would be written or deleted."""
     fleet: PlannedFleet

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 from aiohttp import web
 from pydantic import Field
 
-from scorer.api.family import FAMILY_OF
+from scorer.api.family import FAMILY_OF, PLACEMENTS, family_in
 from scorer.api.field_path import json_pointer
 from scorer.api.kinds import KINDS, api_version, group_kind, split_api_version
 from scorer.api.meta import JsonObject
@@ -17,7 +17,7 @@ from scorer.api.quoting import quote
 from scorer.what_if.state import Identity
 from webhook.access.ports import NotReviewedError
 from webhook.answers.plans import BusyError
-from webhook.answers.proposal import Audience, Deleted, Given, Proposal, ProposalError
+from webhook.answers.proposal import RESOURCE_SNAPSHOTS, RUNS, Audience, Deleted, Given, Proposal, ProposalError
 from webhook.endpoints.answers import JSON, headers
 from webhook.endpoints.api import Api, RequestModel
 from webhook.endpoints.callers import caller_of
@@ -42,6 +42,14 @@ class DeletedModel(RequestModel):
     """Empty for what is cluster-scoped."""
 
 
+class RunRefModel(RequestModel):
+    """Names a staged update run on the hub, or among the objects."""
+
+    name: Name
+    namespace: Annotated[str, Field(max_length=63)] = ""
+    """Of a StagedUpdateRun; a ClusterStagedUpdateRun has none."""
+
+
 class PlanModel(RequestModel):
     """Changes to the hub, all made at once; without any change, the plan is what will happen anyway."""
 
@@ -56,6 +64,8 @@ class PlanModel(RequestModel):
     """Member clusters that would be tainted, and their placements evicted, as `kubectl fleet drain` does."""
     placements: Annotated[tuple[RefModel, ...], Field(max_length=MOST_OBJECTS)] | None = None
     """The answer is only about these placements; absent: about all."""
+    runs: Annotated[tuple[RunRefModel, ...], Field(max_length=MOST_OBJECTS)] | None = None
+    """The answer is only about these staged update runs; absent: about all that are not over."""
 
 
 def add_routes(api: Api) -> None:
@@ -64,7 +74,9 @@ def add_routes(api: Api) -> None:
     async def plan(request: web.Request) -> web.Response:
         body = await api.read(request, PlanModel)
         proposal = _proposal(body, api.answers.admission().kinds)
-        audience = Audience(await api.readable_kinds(request), _only(body))
+        contents = await api.readable_kinds(request, RESOURCE_SNAPSHOTS)
+        kinds = await api.readable_kinds(request, (*PLACEMENTS, *RUNS))
+        audience = Audience(kinds, _only(body), _runs(body), contents)
         try:
             document = await api.answers.planner.plan(proposal, caller_of(request), audience)
         except ProposalError as error:
@@ -83,6 +95,12 @@ def _only(body: PlanModel) -> list[Identity] | None:
     if body.placements is None:
         return None
     return [Identity(*FAMILY_OF[ref.kind].placement.group_kind, ref.name, ref.namespace) for ref in body.placements]
+
+
+def _runs(body: PlanModel) -> list[Identity] | None:
+    if body.runs is None:
+        return None
+    return [Identity(*family_in(ref.namespace).run.group_kind, ref.name, ref.namespace) for ref in body.runs]
 
 
 def _proposal(body: PlanModel, known: KnownKinds) -> Proposal:

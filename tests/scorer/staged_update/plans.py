@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from scorer.api.meta import parse_time
 from scorer.rollout.resource_snapshots import UNTHROTTLED, plan_resource_snapshots, snapshot_groups
 from scorer.rollout.selection import Selection
+from scorer.rollout.writes import applied
 from scorer.staged_update.facts import Facts
-from scorer.staged_update.forecast import applied
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 API = "placement.kubernetes-fleet.io/v1beta1"

@@ -107,7 +107,17 @@ class TestTheEarliestFinish:
     def test_a_window_that_opens_before_its_stage_begins_makes_no_difference(self):
         waits = {"v2": Wait("its windows are closed", at("12:05"))}
         hub = facts(stage("test", afterStageTasks=[WAIT]), stage("live"), waits=waits)
-        assert forecast(run(), hub).ends == at("12:10")
+        found = forecast(run(), hub)
+        assert (found.ends, found.stages[1].clusters[1].wait) == (at("12:10"), None)
+
+    def test_a_window_that_has_closed_when_its_stage_begins_is_waited_for(self):
+        def closed(name, instant):
+            return Wait("closed", at("22:00")) if name == "v2" and at("12:05") <= instant < at("22:00") else None
+
+        hub = facts(stage("test", afterStageTasks=[WAIT]), stage("live"))
+        found = forecast(run(), hub, waits=closed)
+        assert (found.ends, found.stages[1].clusters[1].wait) == (at("22:00"), closed("v2", at("12:10")))
+        assert forecast(run(), facts(), waits=closed).ends == NOW
 
     def test_where_clusters_have_an_order_those_behind_one_that_waits_wait_too(self):
         clusters = {name: {"stage": "live", "wave": wave} for name, wave in (("a", "1"), ("b", "2"))}
@@ -198,6 +208,18 @@ class TestARunUnderWay:
         found = forecast(made, hub, timedelta(minutes=5))
         assert found.stages[0].clusters[0].progress is Progress.UNDER_WAY
         assert (found.stages[0].ends, found.ends) == (at("12:03"), at("12:18"))
+
+    def test_a_cluster_that_the_loop_has_held_back_says_why(self):
+        hub = facts()
+        note = {
+            "type": "Started",
+            "status": "False",
+            "reason": "ClusterUpdatingWaiting",
+            "message": "closed until noon",
+        }
+        made = under_way(hub, clusters=[{"clusterName": "t1", "conditions": [note]}])
+        (cluster,) = forecast(made, hub).stages[0].clusters
+        assert (cluster.progress, cluster.wait) == (Progress.TO_COME, Wait("closed until noon"))
 
     def test_an_approval_that_was_given_is_done(self):
         hub = facts(stage("test", beforeStageTasks=[APPROVAL], afterStageTasks=[APPROVAL]), stage("live"))

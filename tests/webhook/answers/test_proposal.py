@@ -8,13 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scorer.api import kinds
+from scorer.api.family import PLACEMENTS
 from scorer.api.kinds import KINDS, MEMBER_CLUSTER, group_kind
 from scorer.what_if.state import FIELDS
 from tests.scorer.builders import NOW, cluster_document, modest, pick_n
 from tests.scorer.what_if.settled_hub import ALL, FIXED, NODE_COUNTS, RATES, SHOP, WEB, budget, placement, settled
 from webhook.access.user import UserInfo
 from webhook.admission.documents import DocumentSet
-from webhook.answers.proposal import PLANNED_KINDS, Audience, Given, Proposal, plan
+from webhook.answers.proposal import EVERYBODY, PLANNED_KINDS, RUNS, Audience, Given, Proposal, plan
 from webhook.validation.context import Context
 
 STATE = settled(
@@ -72,14 +73,20 @@ def test_whatever_is_proposed_is_judged_and_the_rest_is_planned(documents, drain
     ("kinds_known", "told"),
     [
         ((), {False}),
-        ((kinds.PLACEMENT, kinds.RESOURCE_PLACEMENT), {True}),
+        (PLACEMENTS, {True}),
     ],
 )
 def test_what_is_made_for_a_placement_is_as_secret_as_the_placement(kinds_known, told):
     """Its name is made of the placement's: whoever may guess one has guessed the other."""
     audience = Audience(frozenset(kinds_known))
-    assert {audience.knows(kind) for kind in FIELDS} == told
+    assert {audience.knows(kind) for kind in FIELDS if KINDS[kind] not in RUNS} == told
     assert audience.knows(kinds.MEMBER_CLUSTER.group_kind)
+
+
+def test_a_run_is_told_to_whoever_may_see_both_it_and_its_placement():
+    for seen in (PLACEMENTS, RUNS):
+        assert not any(Audience(frozenset(seen)).knows(run.group_kind) for run in RUNS)
+    assert all(EVERYBODY.knows(run.group_kind) for run in RUNS)
 
 
 def test_namespaced_and_cluster_wide_placements_are_told_apart():

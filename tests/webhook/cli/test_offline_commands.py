@@ -90,6 +90,7 @@ def test_plan_prints_the_document_that_others_build_on(cli, fleet):
                 "changed": True,
             }
         ],
+        "runs": [],
         "admission": [
             {
                 "kind": "ClusterResourcePlacement",

@@ -19,6 +19,8 @@ from scorer.api.kinds import (
     POLICY_SNAPSHOT,
     RESOURCE_PLACEMENT,
     RESOURCE_SNAPSHOT,
+    STAGED_RUN,
+    STAGED_STRATEGY,
 )
 from scorer.api.names import IS_LATEST_SNAPSHOT, PARENT_PLACEMENT
 from tests.builders.placement import make_placement
@@ -45,6 +47,17 @@ def base(tmp_path):
         binding("web-dover", "web", "dover"),
         binding("web-genoa", "web", "genoa"),
     )
+
+
+def make_run(name, placement_name):
+    """Return a run, and its strategy, which takes one cluster after the other."""
+    spec = {"placementName": placement_name, "stagedRolloutStrategyName": "one", "state": "Run"}
+    stages = [{"name": "all", "labelSelector": {}, "afterStageTasks": [{"type": "Approval"}]}]
+    made = ((STAGED_RUN, name, spec), (STAGED_STRATEGY, "one", {"stages": stages}))
+    return [
+        {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": called}, "spec": content}
+        for kind, called, content in made
+    ]
 
 
 def more(number, **spec):
@@ -399,6 +412,8 @@ class TestTheRunningHub:
             pytest.param(["-f", "members.yaml"], id="members"),
             pytest.param(["-f", "content.yaml"], id="content"),
             pytest.param(["-f", "pool.yaml"], id="a-kind-that-nothing-depends-on"),
+            pytest.param(["-f", "run.yaml"], id="a-run"),
+            pytest.param(["-f", "run.yaml", "--run", "spring"], id="a-run-alone"),
         ],
     )
     def test_a_dump_of_it_gives_the_same_document(self, cli, hub, dump, tmp_path, words):
@@ -420,6 +435,8 @@ class TestTheRunningHub:
             tmp_path / "pool.yaml",
             {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "p"}, "spec": pool},
         )
+        left_to_runs = make_placement("slow", pick_n(3), strategy={"type": "External"})
+        write(tmp_path / "run.yaml", left_to_runs, *make_run("spring", "slow"))
         words = [str(tmp_path / word) if word.endswith(".yaml") else word for word in words]
         asked = cli("plan", "--data", hub, *words, "-o", "json")
         assert asked.exit_code in (0, 2), asked.stderr
@@ -437,6 +454,11 @@ class TestTheRunningHub:
         assert result.exit_code == 2
         assert result.stdout.startswith("Fleet: lost m5\n")
         assert cli("plan", "--hub").exit_code == 0
+
+    def test_a_run_that_it_does_not_know_is_told(self, cli, hub):
+        result = cli("plan", "--data", hub, "--run", "spring")
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert result.stderr == 'error: --run spring: there is no ClusterStagedUpdateRun "spring"\n'
 
     def test_its_refusals_are_told_with_file_and_field(self, cli, hub, tmp_path):
         file = write(tmp_path / "bad.yaml", placement("bad", placementType="PickN"))

@@ -192,3 +192,19 @@ NAMESPACED = {
     "metadata": {"name": "cart", "namespace": "checkout", "labels": {"a": "b"}, "annotations": {"c": "d"}},
     "spec": {"resourceSelectors": [{"group": "", "version": "v1", "kind": "ConfigMap", "name": "cart"}]},
 }
+
+NEXT_RELEASE = [
+    {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "rates", "namespace": "storefront"},
+        "data": {"fee": "0.30"},
+    },
+    {
+        "apiVersion": "placement.kubernetes-fleet.io/v1beta1",
+        "kind": "ClusterStagedUpdateRun",
+        "metadata": {"name": "storefront-2"},
+        "spec": {"placementName": "storefront", "stagedRolloutStrategyName": "step-by-step", "state": "Run"},
+    },
+]
+"""New content, and a run that would bring it to the clusters."""

@@ -15,6 +15,7 @@ from tests.webhook.description.mistakes import MISTAKES
 from tests.webhook.description.questions import (
     EXAMPLES,
     NAMESPACED,
+    NEXT_RELEASE,
     PLACEMENT,
     SCORES,
     STRANGE,
@@ -67,6 +68,7 @@ async def ask_everything(caller: Caller, contract: Contract) -> None:
     await ask("POST", "/v1/plan", {})
     await ask("POST", "/v1/plan", {"objects": [edited, PLACEMENT | {"metadata": {"name": "broken"}}]})
     await ask("POST", "/v1/plan", {"lost": ["bravelion"], "drained": ["jumpingcat", "smartfish"]})
+    await ask("POST", "/v1/plan", {"objects": NEXT_RELEASE, "placements": [], "runs": [{"name": "storefront-2"}]})
 
 
 async def test_answers_are_as_described_and_what_is_described_is_answered(caller, contract):

@@ -6,8 +6,9 @@ from contextlib import asynccontextmanager
 import pytest
 import pytest_asyncio
 
-from scorer.api.kinds import PLACEMENT, RESOURCE_PLACEMENT
+from scorer.api.kinds import PLACEMENT, RESOURCE_PLACEMENT, RESOURCE_SNAPSHOT, STAGED_RUN
 from tests.builders.placement import make_placement
+from tests.webhook.controllers.staged_world import make_run, make_stage, make_strategy
 from tests.webhook.controllers.world import make_member, pick_n, running
 from tests.webhook.endpoints.conftest import QUICK, Clock, Port
 from tests.webhook.services import OWNER, TOKEN, admit, make_server, make_services
@@ -88,7 +89,7 @@ async def test_what_would_change_is_told_and_nothing_does(world, client):
     assert answer.headers["Content-Type"] == "application/json; charset=utf-8"
     assert answer.headers["Cache-Control"] == "no-store"
     plan = answer.json
-    assert plan.keys() == {"placements", "admission", "fleet", "evaluatedAt", "fleetRevision"}
+    assert plan.keys() == {"placements", "runs", "admission", "fleet", "evaluatedAt", "fleetRevision"}
     (entry,) = plan["placements"]
     assert entry["moves"] == {"gained": ["m0", "m1"], "lost": ["m3"], "stays": ["m2"]}
     steps = [(step["bind"], step["remove"]) for step in entry["rollout"]["steps"]]
@@ -160,6 +161,28 @@ async def test_placements_that_the_caller_may_not_list_are_left_out(world):
         assert [entry["name"] for entry in (await ask(client)).json["placements"]] == ["web"]
 
 
+RELEASE = (
+    make_placement("slow", pick_n(2), strategy={"type": "External"}),
+    make_strategy(make_stage("all", labelSelector={})),
+    {**make_run("r"), "spec": {**make_run("r")["spec"], "placementName": "slow"}},
+)
+
+
+async def test_what_a_run_changes_is_told_to_those_who_may_list_snapshots(world):
+    for listed, hidden in (((), True), ((RESOURCE_SNAPSHOT,), False)):
+        rights = Rights(PLACEMENT, STAGED_RUN, *listed)
+        async with serving(world, authorizer=rights) as port, port.dial() as client:
+            (run,) = (await ask(client, objects=list(RELEASE))).json["runs"]
+            assert run["stages"][0]["clusters"]
+            assert [content["hidden"] for content in run["contents"]] == [hidden]
+
+
+async def test_runs_are_told_to_those_who_may_list_both_them_and_placements(world):
+    for listed in ((PLACEMENT,), (STAGED_RUN,)):
+        async with serving(world, authorizer=Rights(*listed)) as port, port.dial() as client:
+            assert (await ask(client, objects=list(RELEASE))).json["runs"] == []
+
+
 WEB = make_placement("web", pick_n(1))
 
 
@@ -197,6 +220,13 @@ WEB = make_placement("web", pick_n(1))
             "/placements/0",
             "unknown",
             'there is no ClusterResourcePlacement "none"',
+        ),
+        ({"runs": [{"name": "none"}]}, "/runs/0", "unknown", 'there is no ClusterStagedUpdateRun "none"'),
+        (
+            {"runs": [{"name": "none", "namespace": "shop"}]},
+            "/runs/0",
+            "unknown",
+            'there is no StagedUpdateRun "shop/none"',
         ),
         ({"placements": [{"kind": "Node", "name": "a"}]}, "/placements/0/kind", "invalid", "Node"),
         ({"objects": [{}]}, "/objects/0/apiVersion", "required", "must be given"),

@@ -1,0 +1,317 @@
+"""What staged update runs would do after changes to a hub, as one document for people and programs.
+
+A run that has not begun is initialised in thought, on what the scheduler makes of its placement; one that is under way
+is shown as what is still to come by its record. What the engine would refuse is what is found about a run.
+
+Source: issue 16, item 5.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from scorer.api.conditions import TRUE
+from scorer.api.documents import is_deleting, name_of, namespace_of, spec_of, status_of, text_at
+from scorer.api.duration import format_duration
+from scorer.api.family import family_in, placement_ref
+from scorer.api.meta import JsonObject, format_time
+from scorer.api.staged_update import RunState, StageTaskType
+from scorer.placement.binding_plan import BrokenBindingError
+from scorer.rollout.apply_strategy import effective_apply_strategy
+from scorer.rollout.bindings import Overrides
+from scorer.rollout.override_matching import matching_overrides, overrides_by_cluster
+from scorer.rollout.resource_snapshots import SnapshotGroup, latest_group, snapshot_groups
+from scorer.rollout.selection import DocumentInventory, Selection, SelectionError, select_resources
+from scorer.staged_update.content_diff import ContentDiff, ObjectChange, content_diff
+from scorer.staged_update.engine import is_over
+from scorer.staged_update.facts import Facts
+from scorer.staged_update.failures import NotYetError, RunFailedError
+from scorer.staged_update.forecast import Forecast, ForecastCluster, ForecastStage, ForecastTask, Progress, forecast
+from scorer.staged_update.policy import FailurePolicy
+from scorer.staged_update.record import INITIALIZED, SUCCEEDED, condition, status
+from scorer.what_if.changes import Changed, apply_changes
+from scorer.what_if.scheduling import scheduled
+from scorer.what_if.state import FIELDS, Changes, HubState, Identity, identity_of
+
+NO_CHANGES: Final = Changes()
+MOST_NAMED: Final = 10
+"""How many clusters one sentence names."""
+BROKEN_BINDING: Final = "broken-binding"
+"""What is found where the scheduler cannot process the placement; a run waits until a user has repaired the binding."""
+
+
+def planned_runs(
+    state: HubState,
+    changes: Changes = NO_CHANGES,
+    only: Collection[Identity] | None = None,
+    shown: Collection[str] | None = None,
+) -> list[JsonObject]:
+    """Return what every run would do, by namespace and name.
+
+    Args:
+        state: The hub as it is.
+        changes: The hypothetical changes; without any, it is what would happen anyway.
+        only: The runs to report, whether they are over or not; None: all that are not over.
+        shown: The kinds of resource snapshots whose content may be shown; None: all.
+    """
+    given = {identity_of(document) for document in changes.objects}
+    if not state.runs and all(FIELDS.get((each.group, each.kind)) != "runs" for each in given):
+        return []
+    after, before = apply_changes(state, changes), Changed(state, {}, {}, {})
+    known = {identity_of(run): run for run in state.runs}
+    entries = []
+    for run in sorted(after.state.runs, key=lambda each: (namespace_of(each), name_of(each))):
+        identity = identity_of(run)
+        if is_over(run) if only is None else identity not in only:
+            continue
+        visible = shown is None or family_in(identity.namespace).resource_snapshot.kind in shown
+        entry = _entry(run, after, visible=visible)
+        changed = _acts(entry)
+        if changes and identity in known and identity not in given:
+            changed = _entry(known[identity], before, visible=visible) != entry
+        entries.append({**entry, "changed": changed})
+    return entries
+
+
+def _acts(entry: JsonObject) -> bool:
+    """Say whether a run would change anything on a cluster."""
+    clusters = (cluster for stage in entry["stages"] for cluster in stage["clusters"])
+    return bool(entry["removed"]) or any(cluster["differs"] for cluster in clusters)
+
+
+def _entry(run: JsonObject, hub: Changed, *, visible: bool) -> JsonObject:
+    if is_over(run) or is_deleting(run):
+        return _bare(run, "Over", *_outcome(run))
+    begun = status(status_of(run), INITIALIZED) == TRUE
+    try:
+        facts, notes = run_facts(run, hub)
+        found = forecast(run, facts, waits=hub.state.waits)
+    except RunFailedError as error:
+        return _bare(run, "Aborted" if begun else "Refused", str(error.cause), str(error))
+    except NotYetError as error:
+        return _bare(run, "Pending", "", str(error))
+    except BrokenBindingError as error:
+        return _bare(run, "Pending", BROKEN_BINDING, str(error))
+    return _foreseen(run, found, "UnderWay" if begun else "New", notes, visible=visible)
+
+
+def _outcome(run: JsonObject) -> tuple[str, str]:
+    """Return reason and message of a run that is over."""
+    if is_deleting(run):
+        return "Deleted", "the run is being deleted"
+    found = condition(status_of(run), SUCCEEDED) or condition(status_of(run), INITIALIZED)
+    return text_at(found, "reason"), text_at(found, "message")
+
+
+def _bare(run: JsonObject, phase: str, cause: str, message: str) -> JsonObject:
+    """Return the entry of a run that nothing can be foreseen of."""
+    spec = spec_of(run)
+    return {
+        "name": name_of(run),
+        "namespace": namespace_of(run),
+        "placement": text_at(spec, "placementName"),
+        "strategy": text_at(spec, "stagedRolloutStrategyName"),
+        "state": text_at(spec, "state") or str(RunState.INITIALIZE),
+        "phase": phase,
+        "finding": {"cause": cause, "message": message} if cause or message else None,
+        "snapshot": "",
+        "failurePolicy": None,
+        "stages": [],
+        "removed": [],
+        "contents": [],
+        "earliestFinish": None,
+        "assumptions": [],
+    }
+
+
+def _foreseen(run: JsonObject, found: Forecast, phase: str, notes: Sequence[str], *, visible: bool) -> JsonObject:
+    bare = _bare(run, phase, "", "")
+    return {
+        **bare,
+        "snapshot": found.snapshot,
+        "failurePolicy": _failure_policy(found.policy),
+        "stages": [_stage(stage) for stage in found.stages],
+        "removed": list(found.removed),
+        "contents": list(_contents(found, visible=visible)),
+        "earliestFinish": format_time(found.ends),
+        "assumptions": [*_assumptions(bare["state"], found), *notes],
+    }
+
+
+def _failure_policy(policy: FailurePolicy | None) -> JsonObject | None:
+    if policy is None:
+        return None
+    deadline = format_duration(policy.deadline)
+    return {"onFailure": str(policy.on_failure), "maxFailures": policy.max_failures, "clusterDeadline": deadline}
+
+
+def _stage(stage: ForecastStage) -> JsonObject:
+    return {
+        "name": stage.planned.name,
+        "progress": str(stage.progress),
+        "atOnce": stage.planned.at_once,
+        "sortedBy": stage.planned.stage.sorting_label_key or "",
+        "clusters": [_cluster(each) for each in stage.clusters],
+        "batches": stage.batches,
+        "tasks": [_task(task) for task in stage.tasks],
+        "earliestStart": format_time(stage.begins) if stage.begins else None,
+        "earliestEnd": format_time(stage.ends) if stage.ends else None,
+    }
+
+
+def _cluster(cluster: ForecastCluster) -> JsonObject:
+    wait = cluster.wait
+    return {
+        "cluster": cluster.name,
+        "progress": str(cluster.progress),
+        "from": _snapshot_of(cluster),
+        "differs": list(_differences(cluster)) if cluster.progress is Progress.TO_COME else [],
+        "earliestStart": format_time(cluster.starts) if cluster.starts else None,
+        "waitsFor": wait.message if wait else "",
+    }
+
+
+def _snapshot_of(cluster: ForecastCluster) -> str:
+    return text_at(cluster.binding, "spec", "resourceSnapshotName")
+
+
+def _differences(cluster: ForecastCluster) -> Iterator[str]:
+    """Yield what of its binding the run changes."""
+    spec, wanted = spec_of(cluster.binding or {}), cluster.wanted
+    if _snapshot_of(cluster) != wanted.snapshot:
+        yield "content"
+    if Overrides.of(spec) != wanted.overrides:
+        yield "overrides"
+    if _snapshot_of(cluster) and effective_apply_strategy(spec.get("applyStrategy")) != wanted.apply_strategy:
+        yield "applyStrategy"
+
+
+def _task(task: ForecastTask) -> JsonObject:
+    return {
+        "place": "Before" if task.place == "beforeStage" else "After",
+        "type": str(task.type),
+        "done": task.done,
+        "request": task.request,
+        "wait": format_duration(task.wait) if task.type is StageTaskType.TIMED_WAIT else "",
+        "until": format_time(task.until) if task.until else None,
+    }
+
+
+def _contents(found: Forecast, *, visible: bool) -> Iterator[JsonObject]:
+    """Yield what changes on the clusters that are still to come: once for each content that they have now."""
+    groups = {group.name: group for group in found.facts.groups}
+    by_snapshot: dict[str, list[str]] = {}
+    for stage in found.stages:
+        for cluster in stage.clusters:
+            if cluster.progress is Progress.TO_COME and _snapshot_of(cluster) != found.snapshot:
+                by_snapshot.setdefault(_snapshot_of(cluster), []).append(cluster.name)
+    for before, clusters in by_snapshot.items():
+        known = (not before or before in groups) and found.snapshot in groups
+        diff = content_diff(_objects(groups, before), _objects(groups, found.snapshot)) if known else ContentDiff()
+        yield {
+            "from": before,
+            "to": found.snapshot,
+            "clusters": clusters,
+            "known": known,
+            "hidden": not visible,
+            "objects": [_change(each) for each in diff.objects] if visible else [],
+            "more": diff.more if visible else 0,
+        }
+
+
+def _objects(groups: Mapping[str, SnapshotGroup], name: str) -> Iterable[JsonObject]:
+    return groups[name].objects() if name in groups else ()
+
+
+def _change(change: ObjectChange) -> JsonObject:
+    place = change.place
+    return {
+        "change": str(change.change),
+        "group": place.group,
+        "kind": place.kind,
+        "namespace": place.namespace,
+        "name": place.name,
+        "envelope": str(place.envelope) if place.envelope else "",
+        "fields": [{"path": each.path, "before": each.before, "after": each.after} for each in change.fields],
+        "more": change.more,
+    }
+
+
+def _assumptions(state: str, found: Forecast) -> Iterator[str]:
+    """Yield what the earliest finish rests on."""
+    if state != RunState.RUN:
+        yield f"spec.state is {state}: the run waits until it is Run, which counts as happening now"
+    open_stages = [stage for stage in found.stages if stage.progress is not Progress.DONE]
+    if any(stage.batches for stage in open_stages):
+        yield "a cluster counts as taking no time"
+    if any(task.request and not task.done for stage in open_stages for task in stage.tasks):
+        yield "an approval counts as given as soon as it is asked for"
+    waiting = [each.name for stage in open_stages for each in stage.clusters if each.wait and each.wait.until is None]
+    if waiting:
+        more = f" and {len(waiting) - MOST_NAMED} more" if len(waiting) > MOST_NAMED else ""
+        yield f"nobody can say when these clusters may be touched: {', '.join(sorted(waiting)[:MOST_NAMED])}{more}"
+
+
+def run_facts(run: JsonObject, hub: Changed) -> tuple[Facts, Sequence[str]]:
+    """Gather what the engine decides on, and what had to be assumed for that.
+
+    Raises:
+        BrokenBindingError: The scheduler cannot process the placement.
+    """
+    state, spec, namespace = hub.state, spec_of(run), namespace_of(run)
+    ref = placement_ref(text_at(spec, "placementName"), namespace)
+    placement = _named(state.placements, ref.name, namespace)
+    facts = Facts(now=state.now, members=_labels(state))
+    if placement is None:
+        return facts, ()
+    left = scheduled(state, placement)
+    groups = snapshot_groups(state.resource_snapshots_of(placement))
+
+    def overrides(group: SnapshotGroup) -> Mapping[str, Overrides]:
+        return _overrides(state, placement, group)
+
+    facts = replace(
+        facts,
+        placement=placement,
+        policy_snapshots=left.policy_snapshots,
+        bindings=left.bindings,
+        strategy=_named(state.strategies, text_at(spec, "stagedRolloutStrategyName"), namespace),
+        groups=groups,
+        overrides=overrides,
+    )
+    if text_at(spec, "resourceSnapshotIndex") or status(status_of(run), INITIALIZED):
+        return facts, ()
+    selection, note = _selected(placement, groups, hub)
+    return replace(facts, selection=selection), (note,)
+
+
+def _named(documents: Iterable[JsonObject], name: str, namespace: str) -> JsonObject | None:
+    found = (each for each in documents if (name_of(each), namespace_of(each)) == (name, namespace))
+    return next(found, None)
+
+
+def _labels(state: HubState) -> Mapping[str, Mapping[str, str]]:
+    return {member.metadata.name: member.metadata.labels for member in state.fleet.members}
+
+
+def _selected(
+    placement: JsonObject, groups: Sequence[SnapshotGroup], hub: Changed
+) -> tuple[Selection | SelectionError, str]:
+    """Return what a placement selects, and what is assumed about it: not every object of the hub may be at hand."""
+    latest = latest_group(groups)
+    objects: dict[Identity, JsonObject | None] = {
+        identity_of(document): document
+        for documents in (latest.objects() if latest else (), hub.state.content())
+        for document in documents
+    }
+    known = [document for document in {**objects, **hub.content}.values() if document is not None]
+    terms: Sequence[Any] = spec_of(placement).get("resourceSelectors") or ()
+    selection = select_resources(terms, namespace_of(placement), DocumentInventory(known), hub.state.kinds)
+    rest = f"; all others as in resource snapshot {latest.name}" if latest else ""
+    return selection, f"what is placed is selected from the objects that are given{rest}"
+
+
+def _overrides(state: HubState, placement: JsonObject, group: SnapshotGroup) -> Mapping[str, Overrides]:
+    matching = matching_overrides(placement, group, state.overrides, kinds=state.kinds)
+    members = {name: {"metadata": {"name": name, "labels": dict(found)}} for name, found in _labels(state).items()}
+    return overrides_by_cluster(matching, members).by_cluster

@@ -1,0 +1,57 @@
+"""What the scheduler makes of a placement: the decision, and the bindings and policy snapshots that it leaves."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scorer.api.documents import generation_of, name_of, spec_of, with_spec
+from scorer.api.meta import JsonObject
+from scorer.placement.binding_plan import plan_bindings
+from scorer.placement.plan_document import decide
+from scorer.placement.policy_hash import policy_hash
+from scorer.placement.record import snapshot_status
+from scorer.placement.schedule import Schedule
+from scorer.rollout.policy_snapshots import plan_policy_snapshots
+from scorer.rollout.writes import applied
+from scorer.what_if.state import HubState
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduled:
+    """A placement that has been scheduled.
+
+    Args:
+        run: The decision.
+        bindings: As the scheduler leaves them.
+        policy_snapshots: Likewise; the latest says what was decided.
+    """
+
+    run: Schedule
+    bindings: Sequence[JsonObject]
+    policy_snapshots: Sequence[JsonObject]
+
+
+def scheduled(state: HubState, placement: JsonObject) -> Scheduled:
+    """Schedule a placement.
+
+    Raises:
+        scorer.placement.binding_plan.BrokenBindingError: A binding contradicts itself.
+    """
+    bindings, snapshots = list(state.bindings_of(placement)), list(state.policy_snapshots_of(placement))
+    run = decide(placement, state.fleet, bindings, snapshots, state.now)
+    policy = plan_policy_snapshots(placement, snapshots, policy_hash(spec_of(placement).get("policy")))
+    plan = plan_bindings(run, placement, policy.name, bindings, {})
+    written = {name_of(document): document for document in plan.replace}
+    left = [*(written.get(name_of(each), each) for each in bindings), *plan.create]
+    if not snapshots:  # every binding counts as made under the present policy
+        left = [_made_by(policy.name, each) for each in left]
+    decided = [
+        {**each, "status": snapshot_status(run, each, generation_of(placement), state.now)}
+        if name_of(each) == policy.name
+        else each
+        for each in applied(snapshots, policy.writes)
+    ]
+    return Scheduled(run, left, decided)
+
+
+def _made_by(policy_snapshot: str, binding: JsonObject) -> JsonObject:
+    return with_spec(binding, schedulingPolicySnapshotName=policy_snapshot)
