@@ -100,9 +100,14 @@ export class RunsView {
   }
 }
 
+/** A command that is selected as a whole, and broken between its words only. */
+function command(text) {
+  return h("code", { class: "command" }, text.split(" ").flatMap((word, index) => [index ? " " : "", h("span", {}, word)]));
+}
+
 /** One wait: what for, and what answers it. */
 function waiting(wait) {
-  return h("li", {}, h("span", {}, inWords(wait)), wait.command ? h("code", { class: "command" }, wait.command) : null);
+  return h("li", {}, h("span", {}, inWords(wait)), wait.command ? command(wait.command) : null);
 }
 
 /** The panel of the selected run. */

@@ -210,7 +210,6 @@ export class Timeline {
     const axis = axisOf(bands, begin, ended ?? now, ended === null);
     const format = timeIn(axis.last - axis.begin);
     this.element.style.setProperty("--now", ended === null ? percent(axis.place(now)) : "-9px");
-    this.element.style.setProperty("--gap", broken(axis.short));
     this.drawAxis(bands, axis, now, ended);
     const all = bands.reduce((sum, band) => sum + band.bars.length, 0);
     patchList(this.bands, bands, (band) => band.name, makeBand, (element, band) => this.drawBand(element, band, axis, format, all));
@@ -235,7 +234,7 @@ export class Timeline {
     const fold = element.lastElementChild;
     element.style.setProperty("--from", percent(band.from === null ? 0 : axis.place(band.from)));
     element.style.setProperty("--to", percent(band.from === null ? 0 : axis.place(band.to ?? Math.max(axis.last, ...band.bars.map((bar) => bar.to ?? 0)))));
-    element.classList.toggle("ahead", band.state === "not reached");
+    element.style.setProperty("--gap", broken(axis.short.filter(({ from, to }) => concerns(band, from, to))));
     drawHead(head, band);
     const isOpen = this.unfolded.has(band.name);
     const toggle = () => {
@@ -268,6 +267,13 @@ export class Timeline {
 }
 
 const isLaidOut = (element) => element.isConnected && element.clientWidth > 0;
+
+/** Whether a band was begun, or waited, before the end of a stretch and was not over when that began. */
+function concerns(band, from, to) {
+  const begun = [band.from, ...band.marks.map((mark) => mark.from)].filter((when) => when !== null);
+  const ended = Math.max(band.to ?? (band.from === null ? 0 : Infinity), ...band.marks.map((mark) => mark.to ?? 0));
+  return begun.length > 0 && Math.min(...begun) < to && ended > from;
+}
 
 /** The background of idle stretches, as layers of a track. */
 function broken(stretches) {

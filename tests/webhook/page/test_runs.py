@@ -135,6 +135,24 @@ async def test_a_run_says_what_it_waits_for_and_the_command_that_answers_it(hub,
     await expect(opened.page.locator("#runs-body .why")).to_contain_text("approval")
 
 
+async def test_the_cards_count_the_runs_that_wait_for_somebody(hub, open_page):
+    hub.runs = sample_runs()
+    opened = await open_page()
+    assert (await lines(opened.page.locator(".card")))[3] == "Waiting for you 3 approval: cart-1, stage all"
+    hub.runs = [since(12, 27).at_twelve()]
+    hub.publish("crp/web")
+    await expect(opened.page.locator(".card").nth(3)).to_contain_text("Bindings")
+
+
+async def test_a_command_breaks_between_its_words_only(hub, open_page):
+    """Whoever copies it from a phone gets the words that stand there."""
+    show(hub, since(11, 30).at_eleven())
+    opened = await opened_on(open_page, hub, width=320)
+    words = opened.page.locator("#run .command span")
+    assert await words.all_inner_texts() == ["harbormaster", "approve", "r", "--stage", "all"]
+    assert await words.evaluate_all("(all) => all.map((one) => one.getClientRects().length)") == [1] * 5
+
+
 async def test_each_row_says_in_words_how_far_the_cluster_is(hub, open_page):
     show(hub, since(17, 40).stuck())
     opened = await opened_on(open_page, hub)
