@@ -55,8 +55,9 @@ async def test_a_staged_update_is_followed_until_it_waits_for_an_approval(up, br
     stage = {"name": "all", "labelSelector": {}, "maxConcurrency": "100%", "afterStageTasks": [{"type": "Approval"}]}
     strategy = {"metadata": {"name": "once"}, "spec": {"stages": [stage]}}
     spec = {"placementName": "ledger", "stagedRolloutStrategyName": "once", "state": "Run"}
-    placement = make_placement("ledger", pick_n(2))
-    await up.store.create(PLACEMENT, {**placement, "spec": {**placement["spec"], "strategy": {"type": "External"}}})
+    await up.store.create(_kind("Namespace"), {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ledger"}})
+    placement = make_placement("ledger", pick_n(2), home="ledger", strategy={"type": "External"})
+    await up.store.create(PLACEMENT, placement)
     assert await up.settled(20)
     for kind, document in ((STAGED_STRATEGY, strategy), (STAGED_RUN, {"metadata": {"name": "ledger-1"}, "spec": spec})):
         await up.store.create(kind, {"apiVersion": kind.api_version, "kind": kind.kind, **document})
