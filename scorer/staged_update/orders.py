@@ -14,6 +14,7 @@ from scorer.api.documents import (
     current_condition,
     generation_of,
     name_of,
+    namespace_of,
     spec_of,
     status_of,
     text_at,
@@ -24,7 +25,7 @@ from scorer.api.names import REJECTED
 from scorer.api.staged_update import RunState
 from scorer.staged_update.approvals import ACCEPTED, APPROVED
 from scorer.staged_update.record import REQUEST_APPROVED, stage_name, status, tasks_of
-from scorer.staged_update.waiting import RunWait, Situation, WaitKind, stages_of
+from scorer.staged_update.waiting import RunPhase, RunWait, Situation, WaitKind, stages_of
 
 APPROVED_BY_USER: Final = "ApprovedByUser"
 _LONGEST_MESSAGE: Final = 32768
@@ -208,6 +209,18 @@ def approved_conditions(request: JsonObject, message: str, now: datetime) -> lis
     text = message[:_LONGEST_MESSAGE]
     made = make_condition(APPROVED, TRUE, APPROVED_BY_USER, text, generation=generation_of(request), now=now)
     return [*(each for each in conditions_of(request) if each.get("type") != APPROVED), made]
+
+
+def answer_words(run: JsonObject, found: Situation, wait: RunWait) -> list[str]:
+    """Return the words of the harbormaster command that answers what a run waits for; none: no command does."""
+    if not wait.needs_person:
+        return []
+    name, namespace = name_of(run), namespace_of(run)
+    if wait.kind is WaitKind.APPROVAL:
+        words = ["approve", name, "--stage", wait.stage]
+    else:
+        words = ["run", "start" if found.phase is RunPhase.INITIALIZED else "resume", name]
+    return [*words, *(["-n", namespace] if namespace else [])]
 
 
 def parent_run(request: JsonObject) -> str:

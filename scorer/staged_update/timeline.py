@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from scorer.api.conditions import FALSE, TRUE
-from scorer.api.documents import dict_at, dicts_at, status_of, text_at
+from scorer.api.documents import dicts_at, status_of, text_at
 from scorer.api.duration import parse_wait_time
 from scorer.api.int_or_percent import scaled_down
 from scorer.api.meta import JsonObject
@@ -32,6 +32,7 @@ from scorer.staged_update.record import (
     stage_name,
     status,
 )
+from scorer.staged_update.waiting import stages_of
 
 DELETION_BAND: Final = "deletion"
 """What the deletion stage is called where people read it."""
@@ -45,8 +46,7 @@ def run_timeline(run: JsonObject) -> Timeline:
     record = status_of(run)
     ended = _end(record)
     plans = {text_at(plan, "name"): plan for plan in dicts_at(record, "stagedUpdateStrategySnapshot", "stages")}
-    stages = [*dicts_at(record, "stagesStatus"), *filter(None, [dict_at(record, "deletionStageStatus")])]
-    bands = tuple(_band(stage, plans.get(stage_name(stage), {}), ended) for stage in stages)
+    bands = tuple(_band(stage, plans.get(stage_name(stage), {}), ended) for stage in stages_of(run))
     begun = earliest(each for band in bands for each in (band.started, *(mark.since for mark in band.marks)))
     return Timeline(bands, begun or since(record, INITIALIZED), ended)
 

@@ -127,7 +127,9 @@ class Moments:
                 "policySnapshotIndexUsed": "0",
                 "stagedUpdateStrategySnapshot": strategy,
                 "stagesStatus": list(stages),
-                "deletionStageStatus": deletion or self.stage(DELETE_STAGE, [self.cluster("z")]),
+                "deletionStageStatus": deletion
+                if deletion is not None
+                else self.stage(DELETE_STAGE, [self.cluster("z")]),
                 "conditions": [initialized, *said],
             },
         }

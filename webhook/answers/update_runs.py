@@ -3,17 +3,28 @@
 Shapes are those of ``GET /v1/runs``; the page shows nothing else.
 """
 
-from collections.abc import Container
+import shlex
+from collections.abc import Callable, Container, Sequence
+from datetime import datetime
+from itertools import islice
+from typing import Final
 
-from scorer.api.documents import annotation, conditions_of, dict_at, name_of, namespace_of, spec_of, text_at
+from scorer.api.documents import annotation, conditions_of, name_of, namespace_of, spec_of, text_at
 from scorer.api.family import FAMILIES, family_in, placement_ref
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import ROLLBACK_OF
 from scorer.rollout.bands import BarState, Timeline, written
-from scorer.staged_update.asks import asks_of, stage_at, state_word, trouble_of
+from scorer.staged_update.orders import answer_words, index_used, rejected
 from scorer.staged_update.timeline import run_timeline
+from scorer.staged_update.waiting import RunPhase, RunWait, Situation, WaitKind, situation_of
 from webhook.kube.cache import Cache
+
+MOST_HELD: Final = 10
+"""How many clusters that may not be touched now are named; the timeline has all of them."""
+
+_TROUBLED: Final = frozenset({RunPhase.FAILED, RunPhase.ABORTED, RunPhase.STUCK, RunPhase.INITIALIZING})
+"""In these phases the message of a run says what is wrong, or what is missing."""
 
 
 def run_ref(name: str, namespace: str = "") -> str:
@@ -32,10 +43,12 @@ class HubRuns:
 
     Args:
         cache: The hub's objects; it is made to watch what is needed.
+        now: The clock.
     """
 
-    def __init__(self, cache: Cache) -> None:
+    def __init__(self, cache: Cache, now: Callable[[], datetime]) -> None:
         self._cache = cache
+        self._now = now
         for family in FAMILIES:
             cache.shelf(family.run)
 
@@ -43,27 +56,28 @@ class HubRuns:
         """Return the runs of these kinds, the latest first."""
         found = [run for family in FAMILIES if family.run in kinds for run in self._cache.list(family.run)]
         found.sort(key=lambda run: (text_at(run, "metadata", "creationTimestamp"), name_of(run)), reverse=True)
-        return {"items": [run_view(run) for run in found]}
+        now = self._now()
+        return {"items": [run_view(run, now) for run in found]}
 
     def run(self, name: str, namespace: str = "") -> JsonObject | None:
         """Return one run with its timeline, None when there is none of that name."""
         document = self._cache.get(family_in(namespace).run, name, namespace)
-        return None if document is None else run_detail(document)
+        return None if document is None else run_detail(document, self._now())
 
 
-def run_view(run: JsonObject) -> JsonObject:
+def run_view(run: JsonObject, now: datetime) -> JsonObject:
     """Return one run: of which placement, how far, and what it waits for."""
-    return _view(run, run_timeline(run))
+    return _view(run, run_timeline(run), now)
 
 
-def run_detail(run: JsonObject) -> JsonObject:
+def run_detail(run: JsonObject, now: datetime) -> JsonObject:
     """Return one run with its timeline."""
     timeline = run_timeline(run)
-    return {**_view(run, timeline), "conditions": list(conditions_of(run)), "timeline": timeline.document()}
+    return {**_view(run, timeline, now), "conditions": list(conditions_of(run)), "timeline": timeline.document()}
 
 
-def _view(run: JsonObject, timeline: Timeline) -> JsonObject:
-    name, namespace = name_of(run), namespace_of(run)
+def _view(run: JsonObject, timeline: Timeline, now: datetime) -> JsonObject:
+    name, namespace, found = name_of(run), namespace_of(run), situation_of(run, (), now)
     return {
         "ref": run_ref(name, namespace),
         "kind": family_in(namespace).run.kind,
@@ -71,16 +85,37 @@ def _view(run: JsonObject, timeline: Timeline) -> JsonObject:
         "name": name,
         "placement": str(placement_ref(text_at(run, "spec", "placementName"), namespace)),
         "strategy": text_at(run, "spec", "stagedRolloutStrategyName"),
-        "resourceSnapshotIndex": text_at(dict_at(run, "status"), "resourceSnapshotIndexUsed")
-        or text_at(spec_of(run), "resourceSnapshotIndex"),
+        "resourceSnapshotIndex": index_used(run) or text_at(spec_of(run), "resourceSnapshotIndex"),
         "rollbackOf": annotation(run, ROLLBACK_OF),
-        "state": state_word(run),
-        "stage": stage_at(timeline),
-        "why": trouble_of(run),
-        "waits": [ask.document() for ask in asks_of(run, timeline)],
+        "rejected": rejected(run),
+        "state": str(found.phase).lower(),
+        "stage": found.stage,
+        "why": found.message if found.phase in _TROUBLED else "",
+        "waits": [_wait(run, found, wait) for wait in _told(found.waits)],
         "clusters": sum(len(band.bars) for band in timeline.bands),
         "updated": timeline.count(BarState.UPDATED),
         "createdAt": text_at(run, "metadata", "creationTimestamp") or None,
         "startedAt": written(timeline.started),
         "endedAt": written(timeline.ended),
+    }
+
+
+def _told(waits: Sequence[RunWait]) -> list[RunWait]:
+    """Return what a run waits for, what needs a person first; clusters in flight are seen in the timeline."""
+    told = [wait for wait in waits if wait.kind not in (WaitKind.CLUSTER, WaitKind.HELD)]
+    held = islice((wait for wait in waits if wait.kind is WaitKind.HELD), MOST_HELD)
+    return sorted((*told, *held), key=lambda wait: not wait.needs_person)
+
+
+def _wait(run: JsonObject, found: Situation, wait: RunWait) -> JsonObject:
+    words = answer_words(run, found, wait)
+    return {
+        "kind": str(wait.kind),
+        "message": wait.message,
+        "stage": wait.stage,
+        "cluster": wait.cluster,
+        "request": wait.request,
+        "since": written(wait.since),
+        "until": written(wait.until),
+        "command": shlex.join(["harbormaster", *words]) if words else "",
     }

@@ -7,12 +7,13 @@ from typing import Final
 
 import click
 
-from scorer.api.documents import dicts_at, text_at
+from scorer.api.documents import dicts_at
 from scorer.api.duration import format_duration
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.quoting import printable
+from scorer.staged_update.orders import answer_words
 from scorer.staged_update.overview import overview
-from scorer.staged_update.waiting import RunPhase, RunWait, WaitKind
+from scorer.staged_update.waiting import RunWait
 from webhook.cli.hub_options import HubOptions
 from webhook.cli.output import print_table
 from webhook.cli.update_runs import Found
@@ -35,16 +36,12 @@ def hub_words(hub: HubOptions) -> list[str]:
 
 def answer_to(wait: RunWait, found: Found, hub: HubOptions) -> str:
     """Return the command that answers what a run waits for; empty: no command does."""
-    name, namespace = text_at(found.run, "metadata", "name"), text_at(found.run, "metadata", "namespace")
-    if not wait.needs_person:
+    words = answer_words(found.run, found.situation, wait)
+    if not words:
         return ""
-    if wait.kind is WaitKind.APPROVAL:
-        words = ["approve", name, "--stage", wait.stage]
-    else:
-        words = ["run", "start" if found.situation.phase is RunPhase.INITIALIZED else "resume", name]
     context = click.get_current_context(silent=True)
     program = (context.find_root().info_name if context is not None else None) or "harbormaster"
-    return f"{program} {shlex.join([*words, *(['-n', namespace] if namespace else []), *hub_words(hub)])}"
+    return f"{program} {shlex.join([*words, *hub_words(hub)])}"
 
 
 def run_document(found: Found, hub: HubOptions) -> JsonObject:

@@ -18,7 +18,8 @@ from scorer.api.meta import JsonObject
 from scorer.api.node_pool import DisruptionReason
 from scorer.node_budgets.documents import LONGEST_DAYS
 from webhook.description.model import KubernetesObject
-from webhook.description.operations import GATE_QUESTIONS, NAMES, OPERATIONS, TAGS, Operation
+from webhook.description.operation import Operation
+from webhook.description.operations import GATE_QUESTIONS, NAMES, OPERATIONS, TAGS
 from webhook.description.problem import ProblemDetails
 from webhook.description.schemas import named, reference, references, schemas_of
 from webhook.endpoints.budgets import USUAL_DAYS

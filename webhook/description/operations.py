@@ -4,10 +4,7 @@ A test compares it with the routes of the application, in both directions.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final, Literal
-
-from pydantic import BaseModel
+from typing import Final
 
 from webhook.description.budgets import BudgetCalendar, BudgetList
 from webhook.description.explanation import ExplainAnswer
@@ -23,6 +20,7 @@ from webhook.description.extender import (
 from webhook.description.fleet import Cluster, ClusterList
 from webhook.description.gate import GateAnswer, GateAnswers, ReservationList, TakenReservation
 from webhook.description.member_gates import MemberGateAnswer
+from webhook.description.operation import Operation
 from webhook.description.placements import Change, PlacementDetail, PlacementList
 from webhook.description.plan import PlanAnswer
 from webhook.description.rehearsal import DefaultAnswer, ValidateAnswer
@@ -67,84 +65,6 @@ TAGS: Final[Mapping[str, str]] = {
     "Description": "This document.",
     "Extender": "The protocol by which kube-scheduler asks; member names are spelled as it spells them.",
 }
-
-_EVERYONE: Final = (
-    Problem.UNAUTHENTICATED,
-    Problem.FORBIDDEN,
-    Problem.INTERNAL,
-    Problem.NOT_READY,
-)
-_BODY: Final = (
-    Problem.MALFORMED_REQUEST,
-    Problem.REQUEST_TIMEOUT,
-    Problem.PAYLOAD_TOO_LARGE,
-    Problem.UNSUPPORTED_MEDIA_TYPE,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """One method on one path.
-
-    Args:
-        name: ``operationId``, and the name of its example.
-        method: Lower case.
-        path: With its parameters in braces.
-        tag: One of `TAGS`.
-        summary: A few words.
-        description: Sentences; literals in backticks.
-        answer: Model of a good answer; None: described by *media* alone.
-        request: Model of the body.
-        problems: What can go wrong, in addition to what can go wrong everywhere.
-        tagged: Whether answers carry an ``ETag``.
-        many: The answer is a bare list of *answer*.
-        batch: Models of several questions in one body, and of their answers.
-        query: Names of its parameters in the query of the URL.
-        status: Of a good answer; 204: it has no content.
-        media: Type of the answer.
-        open_to_all: Callers need not authenticate.
-    """
-
-    name: str
-    method: Literal["get", "post", "put", "delete"]
-    path: str
-    tag: str
-    summary: str
-    description: str
-    answer: type[BaseModel] | None = None
-    request: type[BaseModel] | None = None
-    problems: tuple[Problem, ...] = ()
-    tagged: bool = False
-    many: bool = False
-    batch: tuple[type[BaseModel], type[BaseModel]] | None = None
-    query: tuple[str, ...] = ()
-    status: Literal[200, 201, 204] = 200
-    media: str = "application/json"
-    open_to_all: bool = False
-
-    @property
-    def requests(self) -> tuple[type[BaseModel], ...]:
-        """Models of the body: any of them."""
-        return () if self.request is None else (self.request, *(self.batch or ())[:1])
-
-    @property
-    def answers(self) -> tuple[type[BaseModel], ...]:
-        """Models of the answer: any of them."""
-        return () if self.answer is None else (self.answer, *(self.batch or ())[1:])
-
-    @property
-    def every_problem(self) -> tuple[Problem, ...]:
-        """All that can go wrong, by status."""
-        return tuple(sorted({*self._common(), *self.problems}, key=lambda problem: (problem.status, problem.slug)))
-
-    def _common(self) -> tuple[Problem, ...]:
-        if self.open_to_all:
-            return (Problem.INTERNAL,)
-        if self.tag == "Extender":  # schedulers are never held back, and their questions are read leniently
-            return (*_EVERYONE, *_BODY, Problem.DEADLINE_EXCEEDED)
-        limits = (Problem.RATE_LIMITED,)
-        return (*_EVERYONE, *limits, *((*_BODY, Problem.VALIDATION_FAILED) if self.request is not None else ()))
-
 
 _MANY_ANSWERS: Final = (
     "Two equal questions about one state of the fleet (`fleetRevision`) get the same bytes, under the same `ETag`."

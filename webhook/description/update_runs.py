@@ -10,7 +10,7 @@ from webhook.description.timeline import UpdateTimeline
 class UpdateRunWait(AnswerModel):
     """One thing that a run waits for."""
 
-    kind: Literal["State", "Approval", "TimedWait", "Cluster", "Held"]
+    kind: Literal["State", "Approval", "TimedWait", "Held"]
     """Held: a cluster that may not be touched now."""
     message: str
     stage: str
@@ -42,6 +42,8 @@ class UpdateRun(AnswerModel):
     """The version that it rolls out; empty while that is not decided."""
     rollback_of: str
     """The run that it takes back; empty: none."""
+    rejected: str
+    """Which approval was refused, and why, while it is stopped for that; else empty."""
     state: Literal[
         "initializing",
         "initialized",
@@ -58,9 +60,10 @@ class UpdateRun(AnswerModel):
     stage: str
     """The stage that it is at; empty: none."""
     why: str
-    """What is wrong with it."""
+    """What is wrong with it, or missing."""
     waits: list[UpdateRunWait]
-    """What a person has to answer comes first."""
+    """What a person has to answer comes first. Clusters that are being updated are not among them: the timeline has
+    those. Of clusters that may not be touched now, ten are named."""
     clusters: int
     updated: int
     created_at: Instant | None

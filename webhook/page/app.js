@@ -106,7 +106,7 @@ function renderRuns() {
 
 function render() {
   renderRuns();
-  showSummary(by("summary"), state.clusters?.items ?? null, state.placements, budgetsCard(state.budgets, budgets.calendars));
+  showSummary(by("summary"), state.clusters?.items ?? null, state.placements, state.runs, budgetsCard(state.budgets, budgets.calendars));
   fleet.show(state.clusters);
   placements.show(state.placements, state.selected);
   if (state.placements) {
@@ -114,7 +114,7 @@ function render() {
     if (placement) detail.show(placement, state.runs);
     else detail.showNothing(state.selected ? `There is no placement ${state.selected} (any more).` : "Nothing to explain yet.");
   }
-  if (wished && state.clusters && state.placements && (wished !== "budgets" || state.budgets)) {
+  if (wished && state.clusters && state.placements && (wished !== "budgets" || state.budgets) && (wished !== "runs" || state.runs)) {
     goTo(wished);
     wished = null;
   }

@@ -5,13 +5,13 @@
  * Lists are patched by key, so that focus, open disclosures and scroll positions survive a live update.
  */
 
-/** Make an element. `on…` properties become listeners, true an empty attribute, null and false nothing. */
+/** Make an element. `on…` properties become listeners, true an empty attribute (of `aria-…`: "true"), null and false nothing. */
 export function h(tag, properties = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    else element.setAttribute(name, value === true ? "" : String(value));
+    else element.setAttribute(name, value === true && !name.startsWith("aria-") ? "" : String(value));
   }
   element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== ""));
   return element;

@@ -94,9 +94,9 @@ export class PlacementView {
     this.timeline = new Timeline({ firstRows });
     this.course = h("details", { class: "course", hidden: true }, h("summary", {}, "course of the rollout"), this.timeline.element);
     this.course.addEventListener("toggle", () => this.timeline.render());
-    this.rollout.append(h("h3", {}, "Rollout ", this.rolloutSub), this.progress, this.runs, this.course);
+    this.rollout.append(h("h3", {}, "Rollout ", this.rolloutSub), this.progress, this.course);
     this.more = h("div", { class: "more-about" });
-    this.all = [this.why, this.problem, this.waiting, this.explanation.element, this.rollout, this.more];
+    this.all = [this.why, this.runs, this.problem, this.waiting, this.explanation.element, this.rollout, this.more];
   }
 
   /** Nothing to show: no placement at all, or the one in the address does not exist. */

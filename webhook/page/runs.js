@@ -24,10 +24,17 @@ export function mostUrgent(runs) {
   return runs.find((run) => run.waits.some((wait) => wait.command)) ?? runs.find((run) => !isOver(run)) ?? runs[0];
 }
 
-/** What a run waits for first, in words. */
+/** One thing that a run waits for, in words. */
+function inWords(wait) {
+  const until = wait.until ? ` lasts until ${moment(Date.parse(wait.until))}` : "";
+  return `${wait.kind === "Approval" ? "needs " : ""}${localTimes(wait.message)}${until}`;
+}
+
+/** What is to be said of a run in a line: what it waits for first, else what is wrong. */
 function waitWords(run) {
   const [first] = run.waits;
-  return localTimes(first ? `${first.message}${run.waits.length > 1 ? ` (and ${number(run.waits.length - 1)} more)` : ""}` : run.why);
+  if (!first) return localTimes(run.why);
+  return `${inWords(first)}${run.waits.length > 1 ? ` (and ${number(run.waits.length - 1)} more)` : ""}`;
 }
 
 function content(run) {
@@ -93,10 +100,14 @@ export class RunsView {
   }
 }
 
+/** A command that is selected as a whole, and broken between its words only. */
+function command(text) {
+  return h("code", { class: "command" }, text.split(" ").flatMap((word, index) => [index ? " " : "", h("span", {}, word)]));
+}
+
 /** One wait: what for, and what answers it. */
 function waiting(wait) {
-  const until = wait.until ? ` until ${moment(Date.parse(wait.until))}` : "";
-  return h("li", {}, h("span", {}, `${localTimes(wait.message)}${until}`), wait.command ? h("code", { class: "command" }, wait.command) : null);
+  return h("li", {}, h("span", {}, inWords(wait)), wait.command ? command(wait.command) : null);
 }
 
 /** The panel of the selected run. */
@@ -131,9 +142,10 @@ export class RunView {
     this.drawSub(run);
     this.json.hidden = false;
     this.json.href = runPath(run.ref);
-    this.why.hidden = !run.why;
+    const why = [run.why, run.rejected && `rejected: ${run.rejected}`].filter(Boolean).join("; ");
+    this.why.hidden = !why;
     this.why.className = `callout ${tone(run.state)}`;
-    say(this.why, localTimes(run.why));
+    say(this.why, localTimes(why));
     this.waits.hidden = !run.waits.length;
     this.waits.className = `callout waits ${run.waits.some((wait) => wait.command) ? "warn" : "busy"}`;
     if (isNews(this.waits, run.waits)) this.waits.replaceChildren(...run.waits.map(waiting));
@@ -144,11 +156,11 @@ export class RunView {
   }
 
   drawSub(run) {
-    if (!isNews(this.sub, [run.placement, run.strategy, run.resourceSnapshotIndex, run.state, run.startedAt, run.endedAt, run.updated, run.clusters])) return;
+    if (!isNews(this.sub, [run.rollbackOf, run.placement, run.strategy, run.resourceSnapshotIndex, run.state, run.startedAt, run.endedAt, run.updated, run.clusters])) return;
     const [started, ended] = [Date.parse(run.startedAt ?? ""), Date.parse(run.endedAt ?? "")];
     this.sub.replaceChildren(
       pill(run.state, tone(run.state)), " ", h("a", { href: `#${run.placement}` }, run.placement.slice(run.placement.indexOf("/") + 1)),
-      run.resourceSnapshotIndex ? ` to snapshot ${run.resourceSnapshotIndex}` : "", ` by ${run.strategy}`,
+      run.resourceSnapshotIndex ? ` to snapshot ${run.resourceSnapshotIndex}` : "", ` by ${run.strategy}`, run.rollbackOf ? ` · takes back ${run.rollbackOf}` : "",
       ` · ${number(run.updated)} of ${count(run.clusters, "cluster")} updated`,
       ...(Number.isNaN(started) ? [] : [` · started ${moment(started)}`]),
       ...(Number.isNaN(ended) ? [] : [" · ", ticking(ended, "over for ", "")]),

@@ -6,7 +6,16 @@ import { CLUSTER_STATES, PLACEMENT_STATES, ROLLOUT_STATES } from "./states.js";
 
 const listed = (pairs) => pairs.map(([state, n]) => `${number(n)}\u00a0${state}`).join(" · ");
 
-function cards(clusters, placements, more) {
+/** The runs that go on only when somebody acts, and what the first of them asks for. */
+function asking(runs) {
+  const found = (runs ?? []).filter((run) => run.waits.some((wait) => wait.command));
+  if (!found.length) return null;
+  const first = found.find((run) => run.waits[0].kind === "Approval") ?? found[0];
+  const words = first.waits[0].kind === "Approval" ? `approval: ${first.name}, stage ${first.waits[0].stage}` : `${first.name} is ${first.state}`;
+  return { name: "Waiting for you", value: found.length, words };
+}
+
+function cards(clusters, placements, runs, more) {
   const out = [];
   if (clusters) {
     const states = tally(clusters, (cluster) => cluster.state, CLUSTER_STATES);
@@ -28,17 +37,21 @@ function cards(clusters, placements, more) {
 
     const bindings = placements.flatMap((p) => p.clusters);
     const states = tally(bindings, (c) => c.state, ROLLOUT_STATES);
-    out.push({ name: "Bindings", value: bindings.length, words: listed(states) || "no cluster picked yet" });
+    out.push(asking(runs) ?? { name: "Bindings", value: bindings.length, words: listed(states) || "no cluster picked yet" });
   }
   if (more) out.push(more);
   return out;
 }
 
-/** Show the cards for the clusters and placements read so far (null = not read yet), and one more when there is one. */
-export function showSummary(box, clusters, placements, more = null) {
+/**
+ * Show the cards for the clusters, placements and runs read so far (null = not read yet), and one more when there is one.
+ *
+ * Where a run waits for somebody, that takes the place of the bindings.
+ */
+export function showSummary(box, clusters, placements, runs, more = null) {
   patchList(
     box,
-    cards(clusters, placements, more),
+    cards(clusters, placements, runs, more),
     (card) => card.name,
     () => h("div", { class: "card" }),
     (element, card) => {
@@ -46,7 +59,7 @@ export function showSummary(box, clusters, placements, more = null) {
       element.replaceChildren(
         h("h2", { class: "card-name" }, card.name),
         h("p", { class: "card-value" }, number(card.value)),
-        h("p", { class: "card-words" }, card.words),
+        h("p", { class: "card-words", title: card.words }, card.words),
       );
     },
   );

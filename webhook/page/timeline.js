@@ -15,7 +15,7 @@ const CALM = 24; // clusters; in a longer timeline, a band at rest is one line
 const ACTIVE = ["updating", "waiting", "stopping", "stopped", "failed"];
 const QUIET_SHARE = 0.3; // of the busy time: the longest that an idle stretch is drawn
 const TAIL = 0.04; // of the axis: room after now while there is more to come
-const LETTER = 7.5; // px
+const LETTER = 7; // px
 
 const TONES = { updated: "good", updating: "busy", failed: "bad", waiting: "warn", left: "calm", "not reached": "calm" };
 const BAND_TONES = { done: "good", updating: "busy", failed: "bad", waiting: "warn", stopping: "warn", stopped: "warn" };
@@ -105,14 +105,16 @@ function ticks(bands, axis, now, ended, width) {
   wish(axis.begin);
   wish(ended ?? (axis.last > now ? axis.last : null));
   for (const band of bands) wish(band.from);
-  for (const { from, to, left, right } of axis.short) wished.push({ when: from, at: (left + right) / 2, kind: "idle", text: `idle ${age((to - from) / 1000)}` });
+  for (const { from, to, left, right } of axis.short) wished.push({ when: from, within: [left, right], kind: "idle", text: `↔ ${age((to - from) / 1000)}` });
   for (const band of bands) wish(band.to);
   const out = [];
   for (const tick of wished) {
     const size = tick.text.length * LETTER + 8;
-    const middle = (tick.at ?? axis.place(tick.when)) * width;
-    const left = Math.min(Math.max(0, middle - size / 2), Math.max(0, width - size));
-    if (out.every((other) => left >= other.left + other.size || left + size <= other.left)) out.push({ ...tick, left, size });
+    const [low, high] = (tick.within ?? [axis.place(tick.when), axis.place(tick.when)]).map((share) => share * width);
+    if (tick.within && size > high - low) continue;
+    const places = [(low + high - size) / 2, ...(tick.within ? [low, high - size] : [])].map((left) => Math.min(Math.max(0, left), Math.max(0, width - size)));
+    const left = places.find((place) => out.every((other) => place >= other.left + other.size || place + size <= other.left));
+    if (left !== undefined) out.push({ ...tick, left, size });
   }
   return out.sort((a, b) => a.left - b.left);
 }
@@ -208,7 +210,6 @@ export class Timeline {
     const axis = axisOf(bands, begin, ended ?? now, ended === null);
     const format = timeIn(axis.last - axis.begin);
     this.element.style.setProperty("--now", ended === null ? percent(axis.place(now)) : "-9px");
-    this.element.style.setProperty("--gap", broken(axis.short));
     this.drawAxis(bands, axis, now, ended);
     const all = bands.reduce((sum, band) => sum + band.bars.length, 0);
     patchList(this.bands, bands, (band) => band.name, makeBand, (element, band) => this.drawBand(element, band, axis, format, all));
@@ -233,7 +234,7 @@ export class Timeline {
     const fold = element.lastElementChild;
     element.style.setProperty("--from", percent(band.from === null ? 0 : axis.place(band.from)));
     element.style.setProperty("--to", percent(band.from === null ? 0 : axis.place(band.to ?? Math.max(axis.last, ...band.bars.map((bar) => bar.to ?? 0)))));
-    element.classList.toggle("ahead", band.state === "not reached");
+    element.style.setProperty("--gap", broken(axis.short.filter(({ from, to }) => concerns(band, from, to))));
     drawHead(head, band);
     const isOpen = this.unfolded.has(band.name);
     const toggle = () => {
@@ -266,6 +267,13 @@ export class Timeline {
 }
 
 const isLaidOut = (element) => element.isConnected && element.clientWidth > 0;
+
+/** Whether a band was begun, or waited, before the end of a stretch and was not over when that began. */
+function concerns(band, from, to) {
+  const begun = [band.from, ...band.marks.map((mark) => mark.from)].filter((when) => when !== null);
+  const ended = Math.max(band.to ?? (band.from === null ? 0 : Infinity), ...band.marks.map((mark) => mark.to ?? 0));
+  return begun.length > 0 && Math.min(...begun) < to && ended > from;
+}
 
 /** The background of idle stretches, as layers of a track. */
 function broken(stretches) {
@@ -387,7 +395,7 @@ function drawRest(row, rest, axis) {
 /** A band at rest as one row, with a button that unfolds it. */
 function drawShort(row, band, axis, unfold) {
   const [name] = row.children;
-  const button = name.firstElementChild ?? h("button", { type: "button", class: "tl-open", tabindex: -1, "aria-expanded": false });
+  const button = name.firstElementChild ?? h("button", { type: "button", class: "tl-open", tabindex: -1, "aria-expanded": "false" });
   if (button.parentElement !== name) name.replaceChildren(button);
   name.removeAttribute("aria-hidden");
   button.onclick = unfold;

@@ -38,7 +38,7 @@ def answers_of(
         advisor=HubAdvisor(cache, now, history),
         changes=HubChanges(cache),
         history=history,
-        runs=HubRuns(cache),
+        runs=HubRuns(cache, now),
         planner=HubPlanner(cache, admission, admittance.rights, now),
         admission=admission,
         admittance=admittance,

@@ -2,6 +2,7 @@
 
 import pytest
 
+from scorer.api.staged_update import DELETE_STAGE
 from scorer.rollout.bands import BarState, MarkKind
 from scorer.staged_update.timeline import run_timeline
 from tests.builders.update_run import STRATEGY, Moments
@@ -117,6 +118,11 @@ def test_a_run_lasts_from_its_first_cluster_to_its_end():
     over = run_timeline(MOMENTS.succeeded())
     assert (over.started, over.ended) == (at("0:00"), at("13:55"))
     assert run_timeline(MOMENTS.stuck()).ended is None
+
+
+def test_a_run_that_removes_nothing_has_no_band_for_it():
+    run = MOMENTS.run([MOMENTS.tried()], deletion=MOMENTS.stage(DELETE_STAGE, []))
+    assert [band.name for band in run_timeline(run).bands] == ["try"]
 
 
 def test_a_run_without_a_record_is_an_empty_timeline():

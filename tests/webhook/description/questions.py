@@ -84,6 +84,7 @@ EXAMPLES: dict[str, tuple[str, str, Any]] = {
     "listClusterResourcePlacementRuns": ("GET", "/v1/placements/crp/payments/runs", None),
     "listResourcePlacementRuns": ("GET", "/v1/placements/rp/pricing/rates/runs", None),
     "listUpdateRuns": ("GET", "/v1/runs", None),
+    "getClusterStagedUpdateRun": ("GET", "/v1/runs/csur/storefront-1", None),
     "getResourcePlacement": ("GET", "/v1/placements/rp/pricing/rates", None),
 }
 """By operation: what the document shows."""

@@ -57,6 +57,8 @@ async def ask_everything(caller: Caller, contract: Contract) -> None:
             await ask("POST", path, body)
         await ask("GET", f"/v1/placements/{item['ref']}")
         await ask("GET", f"/v1/placements/{item['ref']}/runs")
+    for item in (await ask("GET", "/v1/runs"))["items"]:
+        await ask("GET", f"/v1/runs/{item['ref']}")
     for item in (await ask("GET", "/v1/clusters"))["items"]:
         await ask("GET", f"/v1/clusters/{item['name']}")
     for path in ("/v1/explain", "/v1/filter", "/v1/score"):

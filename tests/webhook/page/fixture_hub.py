@@ -649,13 +649,13 @@ class FixtureHub:
         return web.json_response(item)
 
     async def _runs(self, _: web.Request) -> web.Response:
-        return web.json_response({"items": [run_view(run) for run in self.runs]})
+        return web.json_response({"items": [run_view(run, datetime.now(UTC)) for run in self.runs]})
 
     async def _run(self, request: web.Request) -> web.Response:
-        found = [run for run in self.runs if run_view(run)["ref"] == request.match_info["ref"]]
+        found = [run for run in self.runs if run_view(run, datetime.now(UTC))["ref"] == request.match_info["ref"]]
         if not found:
             return web.json_response({"title": "Not found", "status": 404, "detail": "no such run"}, status=404)
-        return web.json_response(run_detail(found[0]))
+        return web.json_response(run_detail(found[0], datetime.now(UTC)))
 
     async def _explain(self, request: web.Request) -> web.Response:
         ref = (await request.json())["placement"]["ref"]

@@ -1,6 +1,6 @@
 // Measures the page as a reader sees it; evaluated in the browser by test_page.py.
 () => {
-  const atoms = ".pill, .taint, .meter, .bar-track, .strip, .swatch, button:not(.stretch), input, time"; // a short stretch is drawn wider than it is
+  const atoms = ".pill, .taint, .meter, .bar-track, .strip, .swatch, .tl-bar, .tl-line, button:not(.stretch), input, time"; // a short stretch is drawn wider than it is
   scrollTo(0, 0); // the top bar is sticky: over the page it covers text on purpose
   const clip = (rect, element) => {
     let { left, top, right, bottom } = rect;

@@ -2,13 +2,15 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 from playwright.async_api import expect
 
-from scorer.api.kinds import PLACEMENT
+from scorer.api.kinds import APPROVAL_REQUEST, PLACEMENT, STAGED_RUN, STAGED_STRATEGY
+from scorer.staged_update.orders import approved_conditions
 from tests.builders.placement import make_placement
 from tests.webhook.controllers.world import CONFIG_MAP, make_config_map, make_member, pick_n
 from tests.webhook.page.conftest import REMEMBER_VIOLATIONS, VIEWS
@@ -46,6 +48,30 @@ def _kind(name):
     from scorer.api.kinds import KINDS
 
     return next(kind for kind in KINDS.values() if kind.kind == name)
+
+
+async def test_a_staged_update_is_followed_until_it_waits_for_an_approval(up, browser):
+    """The run is carried out by the loop of this hub, and the approval is given as the page says."""
+    stage = {"name": "all", "labelSelector": {}, "maxConcurrency": "100%", "afterStageTasks": [{"type": "Approval"}]}
+    strategy = {"metadata": {"name": "once"}, "spec": {"stages": [stage]}}
+    spec = {"placementName": "ledger", "stagedRolloutStrategyName": "once", "state": "Run"}
+    await up.store.create(_kind("Namespace"), {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ledger"}})
+    placement = make_placement("ledger", pick_n(2), home="ledger", strategy={"type": "External"})
+    await up.store.create(PLACEMENT, placement)
+    assert await up.settled(20)
+    for kind, document in ((STAGED_STRATEGY, strategy), (STAGED_RUN, {"metadata": {"name": "ledger-1"}, "spec": spec})):
+        await up.store.create(kind, {"apiVersion": kind.api_version, "kind": kind.kind, **document})
+    page = await browser.new_page()
+    await page.goto(f"{up.http_url}/#csur/ledger-1")
+    await expect(page.locator("#run .tl-bar.good")).to_have_count(2)
+    await expect(page.locator("#run .command")).to_have_text("harbormaster approve ledger-1 --stage all")
+    await expect(page.locator("#placement .own-runs")).to_have_text("Update runs: ledger-1 waiting")
+    request = await up.store.get(APPROVAL_REQUEST, Key("ledger-1-after-all"))
+    said = approved_conditions(request, "by the test", datetime.now(UTC))
+    await up.store.replace_status(APPROVAL_REQUEST, {**request, "status": {"conditions": said}})
+    await expect(page.locator("#run-sub .pill")).to_have_text("succeeded")
+    await expect(page.locator("#run .waits")).to_be_hidden()
+    await page.close()
 
 
 async def test_it_is_legible_and_follows_an_edit(up, browser):
