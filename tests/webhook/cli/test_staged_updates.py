@@ -110,7 +110,7 @@ def test_a_run_is_planned_looked_at_and_then_started(cli, opened):
     out = ok(cli(*START, "--initialize-only", "--wait", "--timeout", "30s"))
     assert out.splitlines()[-1] == "run spring: Initialized"
     table = ok(cli("run", "status", "spring"))
-    assert "waits for the run has not been started" in table
+    assert "waits for somebody to start it, since " in table
     assert "  harbormaster run start spring" in table
     assert ok(cli(*START, "--initialize-only")).endswith(" planned already\n")
     assert ok(cli("run", "start", "spring")).endswith(" started\n")
@@ -150,7 +150,7 @@ def test_a_run_is_stopped_and_resumed(cli, opened):
     assert ok(cli("run", "stop", "spring")).endswith("stopped already\n")
     waiting = ok(cli("run", "status", "spring", "--wait", "--timeout", "30s"), 2)
     assert "  harbormaster run resume spring" in waiting
-    assert "the run is stopped" in refused(cli("approve", "spring"))
+    assert "but for somebody to resume it" in refused(cli("approve", "spring"))
     assert "run spring: Waiting" in ok(cli("run", "resume", "spring", "--wait", "--timeout", "30s"), 2)
     assert ok(cli("run", "resume", "spring")).endswith("going on already\n")
 
@@ -223,7 +223,7 @@ class TestApprove:
 
     def test_a_run_that_waits_for_none(self, cli, opened):
         ok(cli(*START, "--initialize-only", "--wait", "--timeout", "30s"))
-        assert "run spring waits for no approval now: the run has not been started" in refused(cli("approve", "spring"))
+        assert "run spring waits for no approval now, but for somebody to start it" in refused(cli("approve", "spring"))
 
     def test_a_run_that_is_over(self, cli, opened):
         ok(cli(*START, "--wait", "--timeout", "30s"), 2)
