@@ -171,7 +171,7 @@ def _why_none(run: JsonObject, found: Situation, asked: list[RunWait], stage: st
     if asked:
         return f"run {name} waits for another approval: {', '.join(wait.request for wait in asked)}"
     if any(wait.kind is WaitKind.STATE for wait in found.waits):
-        return f"run {name} waits for no approval now: {found.waits[0].message}"
+        return f"run {name} waits for no approval now, but for {found.waits[0].message}"
     word = "is over" if found.is_over else "does not wait for an approval"
     detail = f"{found.phase}: {found.message}" if found.message else found.phase
     return f"run {name} {word} ({detail})"

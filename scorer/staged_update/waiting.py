@@ -82,7 +82,7 @@ class RunWait:
         until: When a timed wait ends; None: nobody knows.
         answered: It is approved already, and the run has not taken notice yet.
         analysed: Of an approval: something is looked at that may give it.
-        message: For people.
+        message: For people: what comes after "waits for".
     """
 
     kind: WaitKind
@@ -142,8 +142,8 @@ def situation_of(run: JsonObject, requests: Iterable[JsonObject], now: datetime)
         return Situation(phase, stage_name(stage), message=_message(found))
     if phase in (RunPhase.INITIALIZED, RunPhase.STOPPED):
         began = since(found, INITIALIZED if phase is RunPhase.INITIALIZED else PROGRESSING)
-        word = "has not been started" if phase is RunPhase.INITIALIZED else "is stopped"
-        wait = RunWait(WaitKind.STATE, since=began, message=f"the run {word}; state Run lets it go on")
+        word = "start" if phase is RunPhase.INITIALIZED else "resume"
+        wait = RunWait(WaitKind.STATE, since=began, message=f"somebody to {word} it")
         return Situation(phase, stage_name(stage), (wait,), _message(found))
     own = {name_of(request): request for request in requests_of(run, requests)}
     waits = (*_tasks(found, stage, own, now), *_clusters(stage, stopping=phase is RunPhase.STOPPING))
@@ -245,7 +245,9 @@ def _timed_wait(found: JsonObject, stage: JsonObject, task: JsonObject, now: dat
     began, name = since(stage, PROGRESSING), stage_name(stage)
     until = _end(began, _wait_time(found, name))
     if until is None or until > now:
-        yield RunWait(WaitKind.TIMED_WAIT, name, since=began, until=until, message=f"the wait after stage {name}")
+        yield RunWait(
+            WaitKind.TIMED_WAIT, name, since=began, until=until, message=f"the end of the wait after stage {name}"
+        )
 
 
 def _wait_time(found: JsonObject, stage: str) -> str:

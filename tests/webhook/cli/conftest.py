@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -67,34 +67,47 @@ def hub(tmp_path, monkeypatch):
         yield found
 
 
+@asynccontextmanager
+async def bare_store():
+    """Open a store with two namespaces, on which nothing works."""
+    store = EmbeddedStore.open(None)
+    for name in ("default", "shop"):
+        await store.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    yield store
+    store.close()
+
+
 @contextmanager
-def running_hub(data):
-    """Run a hub with its data folder at *data*."""
+def running_hub(data, opened=bare_store):
+    """Run a hub with its data folder at *data*.
+
+    Args:
+        data: A folder that is not there yet.
+        opened: Returns an async context manager of the store.
+    """
     now = datetime.now(UTC)
     authority = Authority.new(now)
     listener = ServerContext(authority.issue(("localhost",), ("127.0.0.1",), now)).listener
-    loop = asyncio.new_event_loop()
+    loop, opening = asyncio.new_event_loop(), opened()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
 
     def there(work):
         """Run *work* where the hub runs: a database belongs to the thread that opened it."""
-        return asyncio.run_coroutine_threadsafe(work, loop).result(10)
+        return asyncio.run_coroutine_threadsafe(work, loop).result(30)
 
     async def start():
-        store = EmbeddedStore.open(None)
+        store = await opening.__aenter__()
         app = web.Application()
         add_routes(app, store, lambda: Context.of_objects([]).asked_by(USER), TOKEN)
         runner = web.AppRunner(app)
-        for name in ("default", "shop"):
-            await store.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=listener).start()
         return store, runner
 
-    async def stop(store, runner):
+    async def stop(runner):
         await runner.cleanup()
-        store.close()
+        await opening.__aexit__(None, None, None)
 
     try:
         store, runner = there(start())
@@ -102,7 +115,7 @@ def running_hub(data):
         try:
             yield _found_by_clients(data, authority, store, port, loop)
         finally:
-            there(stop(store, runner))
+            there(stop(runner))
     finally:
         loop.call_soon_threadsafe(loop.stop)
         thread.join(10)
