@@ -27,6 +27,8 @@ from scorer.api.meta import JsonObject, parse_time
 from scorer.api.names import PREVIOUS_BINDING_STATE, WORK_CLEANUP
 
 ROLLOUT_STARTED = "RolloutStarted"
+WAITS_FOR_WINDOW = "waits for the member's windows: "
+"""How the message of RolloutStarted begins while the maintenance windows of the member are closed."""
 OVERRIDDEN = "Overridden"
 WORK_SYNCHRONIZED = "WorkSynchronized"
 APPLIED = "Applied"
