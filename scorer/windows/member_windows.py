@@ -116,12 +116,27 @@ class ClosedWindow:
     opens: datetime | None = None
 
 
+def parse_windows(text: str) -> tuple[str, ...]:
+    """Read the list in the annotation of a MemberCluster; each name counts once.
+
+    Raises:
+        ValueError: It names too many windows, or something is no name of a window.
+    """
+    names = tuple(dict.fromkeys(name for each in text.split(",") if (name := each.strip())))
+    if len(names) > MOST_NAMED:
+        raise ValueError(f"names {len(names)} windows, more than {MOST_NAMED}")
+    for name in names:
+        if len(name) > LONGEST_NAME or not re.fullmatch(NAME_PATTERN, name, re.ASCII):
+            raise ValueError(f"{name[:64]!r} is not the name of a window")
+    return names
+
+
 def named_windows(member: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the windows that a MemberCluster names; none if the list cannot be read."""
-    text = annotation(member, UPGRADE_WINDOWS)
-    names = tuple(dict.fromkeys(name for each in text.split(",") if (name := each.strip()))) if text else ()
-    readable = all(len(name) <= LONGEST_NAME and re.fullmatch(NAME_PATTERN, name, re.ASCII) for name in names)
-    return names if readable and len(names) <= MOST_NAMED else ()
+    try:
+        return parse_windows(annotation(member, UPGRADE_WINDOWS))
+    except ValueError:
+        return ()
 
 
 def windows_of(
