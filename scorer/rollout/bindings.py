@@ -245,6 +245,11 @@ def rollout_started_status(
     return {**status_of(document), "conditions": [*merge_conditions(old, [made]), *others]}
 
 
+def waits_for_window(condition: Mapping[str, Any]) -> bool:
+    """Say whether a condition tells that the maintenance windows of the member are closed."""
+    return str(condition.get("message") or "").startswith(WAITS_FOR_WINDOW)
+
+
 def views(documents: Sequence[JsonObject], empty: Container[str] = ()) -> list[BindingView]:
     """Read *documents*, sorted by name; those named in *empty* are Unscheduled and have no Works."""
     found = (BindingView.of(document, empty=name_of(document) in empty) for document in documents)

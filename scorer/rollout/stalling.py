@@ -12,10 +12,10 @@ from datetime import datetime
 from typing import Any, Final
 
 from scorer.api.conditions import FALSE, TRUE
-from scorer.api.documents import annotation, is_deleting, metadata_of, name_of, spec_of
+from scorer.api.documents import annotation, current_condition, is_deleting, metadata_of, name_of, spec_of
 from scorer.api.meta import JsonObject, parse_time
 from scorer.api.names import UNSCHEDULED_AT
-from scorer.rollout.bindings import ROLLOUT_STARTED, WAITS_FOR_WINDOW
+from scorer.rollout.bindings import ROLLOUT_STARTED, waits_for_window
 
 STALLED: Final = "Stalled"
 """Short type of the condition of a placement; it exists only while it is True."""
@@ -52,6 +52,8 @@ def find_rest(
     waiting = [_open(entry, last) for entry in entries]
     found = [each for each in waiting if each is not None]
     for binding in leaving:
+        if waits_for_window(current_condition(binding, ROLLOUT_STARTED) or {}):
+            continue
         moved += _times(metadata_of(binding).get("deletionTimestamp"), annotation(binding, UNSCHEDULED_AT))
         why = "its objects are being removed" if is_deleting(binding) else "waits for the limits of the rollout"
         found.append((_LEAVING, str(spec_of(binding).get("targetCluster") or name_of(binding)), why))
@@ -83,7 +85,7 @@ def _open(entry: Mapping[str, Any], last: str) -> tuple[int, str, str] | None:
     if condition is None and any(each.get("type") == last for each in conditions):
         return None
     condition = condition or {}
-    if str(condition.get("message") or "").startswith(WAITS_FOR_WINDOW):
+    if waits_for_window(condition):
         return None
     if condition.get("type") == ROLLOUT_STARTED:
         rank = _WAITING

@@ -31,6 +31,7 @@ from scorer.rollout.bindings import (
     is_rolling,
     rollout_started_status,
     views,
+    waits_for_window,
 )
 from scorer.rollout.planner import Action, RolloutPlan, blocked_reason
 from scorer.rollout.writes import replace
@@ -286,6 +287,7 @@ class RolloutController:
             self._mark(family, document, started=False, message=message, renew=renew or waits_for_member(document))
         for binding in plan.up_to_date:
             self._mark(family, documents[binding.name], started=True, message="on the latest resources")
+        self._tell_leaving(family, plan, documents, waits)
         snapshot, overrides = state.snapshot, state.overrides
         if plan.action is not Action.ROLL or snapshot is None:
             return
@@ -297,6 +299,17 @@ class RolloutController:
         )
         remove = (remove_meant(self._hub, family.binding, documents[binding.name]) for binding in plan.remove)
         await at_once([*bind, *remove])
+
+    def _tell_leaving(
+        self, family: Family, plan: RolloutPlan, documents: Mapping[str, JsonObject], waits: Mapping[str, str]
+    ) -> None:
+        """Tell bindings that are to be removed that they wait for windows, and what they wait for after that."""
+        for binding in plan.held_removals:
+            document, message = documents[binding.name], waits.get(binding.cluster, "")
+            if message.startswith(WAITS_FOR_WINDOW):
+                self._mark(family, document, started=False, message=message)
+            elif waits_for_window(current_condition(document, ROLLOUT_STARTED) or {}):
+                self._mark(family, document, started=False, message=message or blocked_reason(plan, binding))
 
     async def _bind(self, family: Family, binding: BindingView, document: JsonObject) -> None:
         stored = await self._hub.replace(family.binding, document)
@@ -318,7 +331,7 @@ def _waits(holds: Mapping[str, Hold], closed: Mapping[str, ClosedWindow]) -> dic
 def waits_for_member(binding: JsonObject) -> bool:
     """Say whether a binding says that its rollout waits for its member, or for the windows of that."""
     said = current_condition(binding, ROLLOUT_STARTED) or {}
-    return str(said.get("message") or "").startswith((WAITS_FOR_MEMBER, WAITS_FOR_WINDOW))
+    return waits_for_window(said) or str(said.get("message") or "").startswith(WAITS_FOR_MEMBER)
 
 
 def _itself(family: Family, change: Change) -> Iterator[PlacementRef]:

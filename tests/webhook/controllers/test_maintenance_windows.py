@@ -117,10 +117,18 @@ async def test_nobody_waits_for_a_member_that_is_up_to_date():
 
 
 async def test_a_member_is_not_given_up_while_its_windows_are_closed():
-    async with placed({**FIXED, "clusterNames": ["a", "b", "c"]}) as (world, _):
+    async with placed({**FIXED, "clusterNames": ["a", "b", "c"]}) as (world, closed):
         await world.change(PLACEMENT, "web", policy={**FIXED, "clusterNames": ["a"]})
         await world.until(lambda: [each["spec"]["targetCluster"] for each in world.cache.list(BINDING)] == ["a", "b"])
         assert await world.on_member("b", CONFIG_MAP, "rates", "shop") is not None
+        assert started(world, "b")[1:] == ("False", f"waits for the member's windows: {closed}")
+        leaving = {each["cluster"]: each["detail"] for each in world.view("web")["clusters"]}
+        assert leaving["b"] == f"waits for the member's windows: {closed}"
+        before = world.store.resource_version
+        move(world, hours=1)
+        await world.until(lambda: True)
+        assert world.store.resource_version == before
+        assert not world.condition("web", "Stalled")
         move(world, hours=4)
         await world.until(lambda: [each["spec"]["targetCluster"] for each in world.cache.list(BINDING)] == ["a"])
 
