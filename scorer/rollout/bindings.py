@@ -27,6 +27,8 @@ from scorer.api.meta import JsonObject, parse_time
 from scorer.api.names import PREVIOUS_BINDING_STATE, WORK_CLEANUP
 
 ROLLOUT_STARTED = "RolloutStarted"
+WAITS_FOR_WINDOW = "waits for the member's windows: "
+"""How the message of RolloutStarted begins while the maintenance windows of the member are closed."""
 OVERRIDDEN = "Overridden"
 WORK_SYNCHRONIZED = "WorkSynchronized"
 APPLIED = "Applied"
@@ -241,6 +243,11 @@ def rollout_started_status(
     made = make_condition(ROLLOUT_STARTED, status, reason, message, generation=generation, now=now)
     others = [condition for condition in old if condition.get("type") != ROLLOUT_STARTED]
     return {**status_of(document), "conditions": [*merge_conditions(old, [made]), *others]}
+
+
+def waits_for_window(condition: Mapping[str, Any]) -> bool:
+    """Say whether a condition tells that the maintenance windows of the member are closed."""
+    return str(condition.get("message") or "").startswith(WAITS_FOR_WINDOW)
 
 
 def views(documents: Sequence[JsonObject], empty: Container[str] = ()) -> list[BindingView]:

@@ -161,8 +161,8 @@ class RolloutPlan:
         bind: Scheduled, to bind to the latest snapshot and overrides.
         remove: Unscheduled, to delete; those without Works regardless of the limits, since no content goes with them.
         blocked: Would be updated or bound if the limits allowed it: RolloutStarted False.
-        held_removals: Would be removed if the limits allowed it, or their cluster were free; nothing is written on
-            them.
+        held_removals: Would be removed if the limits allowed it, or their cluster were free or open; only that they
+            wait for its windows is written on them.
         up_to_date: Bound and as wanted: RolloutStarted True, also with `Action.NOTHING_TO_ROLL`.
         unready: Count as taken away: not available, or not for long enough.
         waiting: Would be considered if nothing else held their cluster: RolloutStarted False, also with

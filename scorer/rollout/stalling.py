@@ -1,7 +1,8 @@
 """Since when a rollout has not moved, and what it waits for.
 
 A move shows in the transition times of conditions, and in bindings that are created, dropped and deleted; a new message
-for the same state is not a move. The reference has nothing like this.
+for the same state is not a move. A cluster that waits for its maintenance windows waits as it should, and is left out.
+The reference has nothing like this.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,10 +12,10 @@ from datetime import datetime
 from typing import Any, Final
 
 from scorer.api.conditions import FALSE, TRUE
-from scorer.api.documents import annotation, is_deleting, metadata_of, name_of, spec_of
+from scorer.api.documents import annotation, current_condition, is_deleting, metadata_of, name_of, spec_of
 from scorer.api.meta import JsonObject, parse_time
 from scorer.api.names import UNSCHEDULED_AT
-from scorer.rollout.bindings import ROLLOUT_STARTED
+from scorer.rollout.bindings import ROLLOUT_STARTED, waits_for_window
 
 STALLED: Final = "Stalled"
 """Short type of the condition of a placement; it exists only while it is True."""
@@ -39,7 +40,7 @@ class Rest:
 def find_rest(
     entries: Sequence[Mapping[str, Any]], last: str, leaving: Iterable[JsonObject], created: datetime
 ) -> Rest | None:
-    """Return when a rollout moved last and what it waits for; None: it is over.
+    """Return when a rollout moved last and what it waits for; None: it is over, or waits for maintenance windows.
 
     Args:
         entries: ``status.placementStatuses`` of the picked clusters, each with its conditions in order.
@@ -51,6 +52,8 @@ def find_rest(
     waiting = [_open(entry, last) for entry in entries]
     found = [each for each in waiting if each is not None]
     for binding in leaving:
+        if waits_for_window(current_condition(binding, ROLLOUT_STARTED) or {}):
+            continue
         moved += _times(metadata_of(binding).get("deletionTimestamp"), annotation(binding, UNSCHEDULED_AT))
         why = "its objects are being removed" if is_deleting(binding) else "waits for the limits of the rollout"
         found.append((_LEAVING, str(spec_of(binding).get("targetCluster") or name_of(binding)), why))
@@ -76,12 +79,14 @@ _FAILED, _STARTED, _LEAVING, _WAITING = range(4)
 
 
 def _open(entry: Mapping[str, Any], last: str) -> tuple[int, str, str] | None:
-    """Return the rank of an entry's cluster, its name, and what it waits for; None: it is done."""
+    """Return the rank of an entry's cluster, its name, and what it waits for; None: it is done, or not to go on yet."""
     conditions = entry.get("conditions") or ()
     condition = next((each for each in conditions if each.get("status") != TRUE), None)
     if condition is None and any(each.get("type") == last for each in conditions):
         return None
     condition = condition or {}
+    if waits_for_window(condition):
+        return None
     if condition.get("type") == ROLLOUT_STARTED:
         rank = _WAITING
     else:

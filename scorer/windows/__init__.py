@@ -1,1 +1,1 @@
-"""Weeks, windows and cron: when a budget is in force."""
+"""Weeks, windows and cron: when a budget is in force, and when a member may be touched."""

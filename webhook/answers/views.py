@@ -28,7 +28,7 @@ from scorer.api.quantity import read_quantity
 from scorer.fleet import NODE_COUNT, Fleet, observation_time, read_property
 from scorer.framework.status import Category
 from scorer.plugins.cluster_eligibility import ineligibility
-from scorer.rollout.bindings import AVAILABLE
+from scorer.rollout.bindings import AVAILABLE, ROLLOUT_STARTED, waits_for_window
 from scorer.rollout.failing import failure_of
 from scorer.rollout.placement_status import (
     JUDGED_AGAIN,
@@ -260,9 +260,17 @@ def _removals(bindings: Iterable[JsonObject], names: Container[str]) -> list[Jso
     for binding in bindings:
         cluster = binding["spec"]["targetCluster"]
         if (is_deleting(binding) or binding["spec"].get("state") == BindingState.UNSCHEDULED) and cluster not in names:
-            detail = "its objects are being removed" if is_deleting(binding) else "waits for the limits of the rollout"
+            detail = _leaving(binding)
             found[cluster] = {"cluster": cluster, "state": "removing", "detail": detail, "serves": ""}
     return [found[cluster] for cluster in sorted(found)]
+
+
+def _leaving(binding: JsonObject) -> str:
+    """Say how far a cluster is that is losing the placement."""
+    if is_deleting(binding):
+        return "its objects are being removed"
+    said = current_condition(binding, ROLLOUT_STARTED) or {}
+    return str(said["message"]) if waits_for_window(said) else "waits for the limits of the rollout"
 
 
 def _placement_state(document: JsonObject, clusters: list[JsonObject], *, judged_again: bool) -> tuple[str, str]:

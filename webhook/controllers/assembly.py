@@ -9,6 +9,7 @@ from scorer.api.kinds import (
     CUSTOM_RESOURCE_DEFINITION,
     EVICTION,
     INTERNAL_MEMBER_CLUSTER,
+    MAINTENANCE_WINDOW,
     MEMBER_CLUSTER,
     NAMESPACE,
     NODE,
@@ -39,11 +40,13 @@ from webhook.gate.holds import seen_in
 from webhook.gate.pools import HubNodePools
 from webhook.kube.events import EventRecorder
 from webhook.kube.hub import Hub
+from webhook.kube.maintenance import MaintenanceWindows
 from webhook.settings.loop import LoopSettings
 
 REQUIRED: Final[tuple[Kind, ...]] = (
     MEMBER_CLUSTER,
     INTERNAL_MEMBER_CLUSTER,
+    MAINTENANCE_WINDOW,
     NAMESPACE,
     EVICTION,
     PLACEMENT_STATUS,
@@ -110,14 +113,14 @@ def _controllers(
 ) -> Iterator[Wiring[Any]]:
     """Yield all controllers, in the order of the pipeline."""
     served = selectables.served
-    turns = turns_of(hub, settings, now)
+    turns, windows = turns_of(hub, settings, now), MaintenanceWindows(hub.cache)
     yield MemberController(hub, now, record, settings.force_delete_after).wiring()
     yield OverrideController(hub, record).wiring()
     yield PlacementController(hub, now, record, selectables, settings).wiring()
     yield SchedulerController(hub, now).wiring()
-    yield RolloutController(hub, now, settings, turns.get(MemberDisruption.ROLLOUT)).wiring()
+    yield RolloutController(hub, now, settings, windows, turns.get(MemberDisruption.ROLLOUT)).wiring()
     staged = turns.get(MemberDisruption.STAGED_UPDATE)
-    yield StagedUpdateController(hub, now, record, selectables, settings, staged).wiring()
+    yield StagedUpdateController(hub, now, record, selectables, settings, windows, staged).wiring()
     if settings.analysis.is_on:
         yield AnalysisController(hub, now, served, settings.analysis, record).wiring()
     yield WorkGenerator(hub, now, served, record, settings.selection).wiring()

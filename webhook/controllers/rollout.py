@@ -24,17 +24,20 @@ from scorer.rollout.apply_strategy import plan_apply_strategy
 from scorer.rollout.bindings import (
     NO_OVERRIDES,
     ROLLOUT_STARTED,
+    WAITS_FOR_WINDOW,
     BindingView,
     bound,
     is_lost_and_found,
     is_rolling,
     rollout_started_status,
     views,
+    waits_for_window,
 )
 from scorer.rollout.planner import Action, RolloutPlan, blocked_reason
 from scorer.rollout.writes import replace
+from scorer.windows.member_windows import ClosedWindow
 from webhook.controllers.failures import concerned_placement
-from webhook.controllers.inventory import bindings_on_relabelled, placement_refs
+from webhook.controllers.inventory import all_bindings, bindings_on_relabelled, placement_refs
 from webhook.controllers.overrides import placement_of
 from webhook.controllers.removal import remove_meant
 from webhook.controllers.result import DONE, Result, StuckError, soonest
@@ -43,6 +46,7 @@ from webhook.controllers.wiring import Later, Signal, Waker, Watch, Wiring
 from webhook.kube.change import Change, desired
 from webhook.kube.children import children, count_children
 from webhook.kube.hub import Hub, at_once
+from webhook.kube.maintenance import MaintenanceWindows
 from webhook.kube.rollout_state import RolloutState, rollout_state
 from webhook.settings.loop import LoopSettings
 
@@ -64,15 +68,22 @@ class RolloutController:
         hub: Where everything is.
         now: The clock.
         settings: Whether removals need a budget.
+        windows: The maintenance windows of the members.
         turns: Reserves members; None: rollouts wait for nothing but their limits.
     """
 
     def __init__(
-        self, hub: Hub, now: Callable[[], datetime], settings: LoopSettings, turns: Turns | None = None
+        self,
+        hub: Hub,
+        now: Callable[[], datetime],
+        settings: LoopSettings,
+        windows: MaintenanceWindows,
+        turns: Turns | None = None,
     ) -> None:
         self._hub = hub
         self._now = now
         self._settings = settings
+        self._windows = windows
         self._turns = turns
         self._reserved: dict[PlacementRef, set[str]] = {}
         """The members that this process has reserved for the rollout of a placement."""
@@ -80,7 +91,7 @@ class RolloutController:
         """The numbers that waiting clusters would be told, and since when they have been the same."""
 
     def wiring(self) -> Wiring[PlacementRef]:
-        """Say what wakes it: what is to be rolled out, its progress, and with turns members that may be free."""
+        """Say what wakes it: what is to be rolled out, its progress, and members that may be open or free."""
         turns = self._turns
         return Wiring(
             name="rollout",
@@ -89,7 +100,7 @@ class RolloutController:
             watches=tuple(self._watches()),
             resync=lambda: placement_refs(self._hub.cache),
             background=() if turns is None else turns.background,
-            ends=() if turns is None else turns.ends,
+            ends=(self._windows.end, *(() if turns is None else turns.ends)),
         )
 
     def _watches(self) -> Iterator[Waker[PlacementRef]]:
@@ -99,6 +110,7 @@ class RolloutController:
             yield Watch(family.binding, partial(self._of_binding, family))
             yield Watch(family.override_snapshot, _of_override_snapshot)
         yield Watch(MEMBER_CLUSTER, self._of_relabelled)
+        yield Signal(self._windows.subscribe, self._of_windows)
         if self._turns is not None:
             yield Signal(self._turns.subscribe, self._of_member)
             yield Signal(self._turns.subscribe_to_promises, self._of_promise)
@@ -115,6 +127,12 @@ class RolloutController:
         """Yield the placements on a member to which other overrides may apply now, by its labels."""
         for family, binding in bindings_on_relabelled(self._hub.cache, change):
             yield family.parent(binding)
+
+    def _of_windows(self, members: frozenset[str]) -> Iterator[PlacementRef]:
+        """Yield the placements on members that have other maintenance windows now."""
+        for family, binding in all_bindings(self._hub.cache):
+            if binding["spec"].get("targetCluster") in members:
+                yield family.parent(binding)
 
     def _of_member(self, member: str) -> Iterator[PlacementRef]:
         """Yield the placements of which a binding waits for a member: it may be free now."""
@@ -145,10 +163,13 @@ class RolloutController:
             return Result(timedelta())
         state = rollout_state(self._hub.cache, family, placement, documents, works_known=True)
         promised = self._promised(ref, state)
-        holds = self._holds(state) | promised
+        holds, closed = self._holds(state) | promised, self._closed(state)
         unsaid = DONE
         plan = state.plan(
-            self._now(), promised=promised, held=holds, removal_needs_budget=self._settings.removal_needs_budget
+            self._now(),
+            promised=promised,
+            held={*holds, *closed},
+            removal_needs_budget=self._settings.removal_needs_budget,
         )
         if plan.error is not None:
             log.error("rollout is stopped", extra={"placement": str(ref), "error": plan.error.message})
@@ -158,10 +179,12 @@ class RolloutController:
             if self._turns is not None and plan.action is Action.ROLL:
                 plan = await self._take_turns(ref, plan, holds)
             unsaid = self._until_told(ref, plan)
-            await self._carry_out(family, plan, by_name, state, holds, renew=unsaid.requeue_after is None)
+            waits = _waits(holds, closed)
+            await self._carry_out(family, plan, by_name, state, waits, renew=unsaid.requeue_after is None)
         return soonest(
             Result(plan.requeue_after),
             unsaid,
+            self._until_open(plan, closed),
             Result(LOOK_AGAIN) if holds else DONE,
             # The bindings once more, as they are now: those just written keep their members reserved.
             await self._follow(ref, views(children(self._hub.cache, family.binding, ref))),
@@ -172,6 +195,17 @@ class RolloutController:
         if self._turns is None:
             return {}
         return {member: hold for member in state.clusters if (hold := self._turns.waits(member)) is not None}
+
+    def _closed(self, state: RolloutState) -> dict[str, ClosedWindow]:
+        """Return the members of a placement whose maintenance windows are closed."""
+        now = self._now()
+        return {member: found for member in state.clusters if (found := self._windows.closed(member, now)) is not None}
+
+    def _until_open(self, plan: RolloutPlan, closed: Mapping[str, ClosedWindow]) -> Result:
+        """Return when the first of the windows opens that the plan waits for."""
+        found = (closed.get(binding.cluster) for binding in (*plan.waiting, *plan.held_removals))
+        opens = [window.opens for window in found if window is not None and window.opens is not None]
+        return Result(max(min(opens) - self._now(), timedelta())) if opens else DONE
 
     def _promised(self, ref: PlacementRef, state: RolloutState) -> dict[str, Hold]:
         """Return the members on which other callers have reserved to change the placement: they use up its limits."""
@@ -242,18 +276,18 @@ class RolloutController:
         plan: RolloutPlan,
         documents: Mapping[str, JsonObject],
         state: RolloutState,
-        holds: Mapping[str, Hold],
+        waits: Mapping[str, str],
         *,
         renew: bool,
     ) -> None:
         for binding in plan.waiting:
-            message = WAITS_FOR_MEMBER + holds[binding.cluster].message
-            self._mark(family, documents[binding.name], started=False, message=message)
+            self._mark(family, documents[binding.name], started=False, message=waits[binding.cluster])
         for binding in plan.blocked:
             document, message = documents[binding.name], blocked_reason(plan, binding)
             self._mark(family, document, started=False, message=message, renew=renew or waits_for_member(document))
         for binding in plan.up_to_date:
             self._mark(family, documents[binding.name], started=True, message="on the latest resources")
+        self._tell_leaving(family, plan, documents, waits)
         snapshot, overrides = state.snapshot, state.overrides
         if plan.action is not Action.ROLL or snapshot is None:
             return
@@ -266,6 +300,17 @@ class RolloutController:
         remove = (remove_meant(self._hub, family.binding, documents[binding.name]) for binding in plan.remove)
         await at_once([*bind, *remove])
 
+    def _tell_leaving(
+        self, family: Family, plan: RolloutPlan, documents: Mapping[str, JsonObject], waits: Mapping[str, str]
+    ) -> None:
+        """Tell bindings that are to be removed that they wait for windows, and what they wait for after that."""
+        for binding in plan.held_removals:
+            document, message = documents[binding.name], waits.get(binding.cluster, "")
+            if message.startswith(WAITS_FOR_WINDOW):
+                self._mark(family, document, started=False, message=message)
+            elif waits_for_window(current_condition(document, ROLLOUT_STARTED) or {}):
+                self._mark(family, document, started=False, message=message or blocked_reason(plan, binding))
+
     async def _bind(self, family: Family, binding: BindingView, document: JsonObject) -> None:
         stored = await self._hub.replace(family.binding, document)
         message = f"rolling out {document['spec']['resourceSnapshotName']} to {binding.cluster}"
@@ -277,10 +322,16 @@ class RolloutController:
             self._hub.report(family.binding, document, status)
 
 
+def _waits(holds: Mapping[str, Hold], closed: Mapping[str, ClosedWindow]) -> dict[str, str]:
+    """Return what the rollout waits for, by member; where both hold, the windows, which take longer."""
+    said = {member: WAITS_FOR_MEMBER + hold.message for member, hold in holds.items()}
+    return said | {member: WAITS_FOR_WINDOW + window.message for member, window in closed.items()}
+
+
 def waits_for_member(binding: JsonObject) -> bool:
-    """Say whether a binding says that its rollout waits for its member."""
+    """Say whether a binding says that its rollout waits for its member, or for the windows of that."""
     said = current_condition(binding, ROLLOUT_STARTED) or {}
-    return str(said.get("message") or "").startswith(WAITS_FOR_MEMBER)
+    return waits_for_window(said) or str(said.get("message") or "").startswith(WAITS_FOR_MEMBER)
 
 
 def _itself(family: Family, change: Change) -> Iterator[PlacementRef]:

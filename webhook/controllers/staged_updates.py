@@ -55,6 +55,7 @@ from webhook.kube.change import Change, desired
 from webhook.kube.children import children
 from webhook.kube.definitions import goes_with_its_definition
 from webhook.kube.hub import Hub, at_once
+from webhook.kube.maintenance import MaintenanceWindows
 from webhook.kube.overrides import wanted_overrides
 from webhook.kube.ports import Key
 from webhook.settings.loop import LoopSettings
@@ -92,6 +93,7 @@ class StagedUpdateController:
         record: Takes the events that are worth telling.
         selectables: Knows the objects that can be selected.
         settings: What may be placed.
+        windows: The maintenance windows of the members.
         turns: Reserves members; None: runs wait for nothing but their stages.
     """
 
@@ -102,12 +104,14 @@ class StagedUpdateController:
         record: Callable[[JsonObject, Event], None],
         selectables: Selectables,
         settings: LoopSettings,
+        windows: MaintenanceWindows,
         turns: Turns | None = None,
     ) -> None:
         self._hub = hub
         self._now = now
         self._record = record
         self._selecting = Selecting(hub, selectables, settings.selection)
+        self._windows = windows
         self._turns = turns
         self._open: dict[PlacementRef, set[RunRef]] = {}
         """The runs that are not over, by their placement."""
@@ -128,7 +132,7 @@ class StagedUpdateController:
             watches=tuple(self._watches()),
             resync=self._all_open,
             background=() if turns is None else turns.background,
-            ends=() if turns is None else turns.ends,
+            ends=(self._windows.end, *(() if turns is None else turns.ends)),
         )
 
     def _watches(self) -> Iterator[Waker[RunRef]]:
@@ -139,6 +143,7 @@ class StagedUpdateController:
             yield Watch(family.policy_snapshot, partial(self._of_policy_snapshot, family))
             yield Watch(family.binding, partial(self._of_binding, family))
         yield Watch(MEMBER_CLUSTER, self._of_member)
+        yield Signal(self._windows.subscribe, self._of_windows)
         if self._turns is not None:
             yield Signal(self._turns.subscribe, self._of_free_member)
 
@@ -181,6 +186,10 @@ class StagedUpdateController:
         """Yield all open runs when a member comes, goes or is relabelled: it may be in another stage."""
         if change.touches(labels_of):
             yield from self._all_open()
+
+    def _of_windows(self, members: frozenset[str]) -> Iterator[RunRef]:
+        """Yield the runs that wait for one of these members, whose maintenance windows have changed."""
+        return (ref for ref, waiting in list(self._waiting.items()) if waiting & members)
 
     def _of_free_member(self, member: str) -> Iterator[RunRef]:
         """Yield the runs that wait for a member."""
@@ -252,16 +261,22 @@ class StagedUpdateController:
 
     def _waits(self, run: JsonObject) -> dict[str, Wait]:
         """Return the clusters of a run that have not been started and may not be touched now."""
-        if self._turns is None:
-            return {}
         names = (
             cluster_name(entry)
             for stage in _stages(run)
             for entry in clusters_of(stage)
             if status(entry, STARTED) != "True"
         )
-        holds = ((name, self._turns.waits(name)) for name in names)
-        return {name: Wait(hold.message, hold.until) for name, hold in holds if hold is not None}
+        now = self._now()
+        found = ((name, self._wait(name, now)) for name in names)
+        return {name: wait for name, wait in found if wait is not None}
+
+    def _wait(self, member: str, now: datetime) -> Wait | None:
+        """Say why a member may not be touched now; None: it may."""
+        if (closed := self._windows.closed(member, now)) is not None:
+            return Wait(closed.message, closed.opens)
+        hold = None if self._turns is None else self._turns.waits(member)
+        return None if hold is None else Wait(hold.message, hold.until)
 
     async def _decide(self, ref: RunRef, run: JsonObject, facts: Facts) -> Step:
         """Ask the engine, and reserve the members that it wants to touch; without those that cannot be reserved."""

@@ -4,6 +4,9 @@ An answer is advice about this moment, from the cache; what has to hold is reser
 counts as being changed until it is given back: in the plan of its rollout, and among the clusters that its staged
 update run is updating.
 
+A member whose maintenance windows are closed is left alone, but what is under way there goes on. Upgrade runs look at
+the windows themselves, and record what they wait for.
+
 Source: serving.md 3.1; rollout.md 7.3; staged-updates.md 6, 7; upgrade-runs.md 6.5.
 """
 
@@ -27,7 +30,7 @@ from scorer.api.references import PlacementRef, UnknownObjectError, unknown_plac
 from scorer.api.staged_update import ClusterStagedUpdateRun
 from scorer.api.upgrade.run import ClusterUpgradeRun
 from scorer.member_gate.answer import ASK_AGAIN, MemberAnswer, MemberReason
-from scorer.member_gate.holds import Hold, MemberDisruption, promised_hold, waits_for
+from scorer.member_gate.holds import Hold, MemberDisruption, promised_hold, staged_update_holds, waits_for
 from scorer.reservations import ROLLOUT, Reservation, UnreadableReservationsError, held_nodes
 from scorer.rollout.bindings import BindingView
 from scorer.rollout.planner import Action, RolloutPlan
@@ -41,6 +44,7 @@ from webhook.kube.cache import Cache
 from webhook.kube.catching_up import list_again, look_again
 from webhook.kube.change import Change
 from webhook.kube.children import children
+from webhook.kube.maintenance import MaintenanceWindows
 from webhook.kube.ports import Key, Store, key_of
 from webhook.kube.retry import RetryError
 from webhook.kube.rollout_state import RolloutState, rollout_state
@@ -54,6 +58,7 @@ _OWN: Final = (
         for kind in (family.placement, family.binding, family.resource_snapshot, family.override_snapshot, family.run)
     ),
     kinds.UPGRADE_RUN,
+    kinds.MAINTENANCE_WINDOW,
 )
 
 WATCHED: Final = tuple(dict.fromkeys((*_OWN, *seen_in(tuple(MemberDisruption)))))
@@ -96,6 +101,7 @@ class HubMemberGate:
         self._now = now
         self._parsed: dict[tuple[Kind, Key], tuple[JsonObject, ApiObject | None]] = {}
         self._shelves = [cache.shelf(kind) for kind in (*_OWN, *seen_in(settings.gate_members))]
+        self._windows = MaintenanceWindows(cache)
         self.holds = HubMemberHolds(cache, settings.gate_members, self._reservations.known)
         for kind in (*(family.run for family in FAMILIES), kinds.UPGRADE_RUN):
             cache.subscribe(kind, partial(self._forget, kind))
@@ -183,6 +189,7 @@ class HubMemberGate:
             answer = self._rolling(family, ref, placement, documents, cluster, promised)
         if promised and answer.reason is MemberReason.BUDGET_USED_UP:
             answer = replace(answer, message=f"{answer.message}; {_promises(reserved, promised)}")
+        answer = self._unless_closed(answer, ref, cluster)
         return self._unless_held(answer, kind, cluster, promised_hold(str(ref), cluster, reserved))
 
     def cluster_update(self, cluster: str, run: str = "") -> MemberAnswer:
@@ -229,11 +236,27 @@ class HubMemberGate:
             raise UnknownObjectError(f"there is no member cluster {cluster[:320]!r}")
         return member
 
+    def _is_under_way(self, ref: PlacementRef, cluster: str) -> bool:
+        """Say whether a staged update run is changing a placement on a cluster."""
+        runs = self._cache.list(FAMILY_OF[ref.kind].run, ref.namespace)
+        return any(
+            spec_of(run).get("placementName") == ref.name and cluster in staged_update_holds(run) for run in runs
+        )
+
+    def _unless_closed(self, answer: MemberAnswer, ref: PlacementRef, cluster: str) -> MemberAnswer:
+        """Return the answer, unless the member's windows are closed and the answer would read as permission."""
+        now = self._now()
+        closed = self._windows.closed(cluster, now) if _may_wait(answer) else None
+        if closed is None or self._is_under_way(ref, cluster):
+            return answer
+        after = ASK_AGAIN if closed.opens is None else closed.opens - now
+        return MemberAnswer(MemberReason.MAINTENANCE_WINDOW_CLOSED, closed.message, answer.detail, after)
+
     def _unless_held(
         self, answer: MemberAnswer, kind: MemberDisruption, cluster: str, promised: Hold | None = None
     ) -> MemberAnswer:
         """Return the answer, unless something else holds the member and the answer would read as permission."""
-        if not answer.allowed and answer.reason is not MemberReason.BUDGET_USED_UP:
+        if not _may_wait(answer):
             return answer
         hold = waits_for(kind, self.holds.of(cluster)) or promised
         if hold is None:
@@ -283,11 +306,14 @@ class HubMemberGate:
         return _planned(plan, ref, cluster, state.snapshot or "")
 
     def _left_out(self, state: RolloutState, but: str) -> set[str]:
-        """Return the clusters that the rollout skips because something else goes on there: others take their turn."""
+        """Return the clusters that the rollout skips: their windows are closed, or something else goes on there."""
+        now, others = self._now(), set(state.clusters) - {but}
+        closed = {each for each in others if self._windows.closed(each, now) is not None}
         if not self._rollouts_wait:
-            return set()
-        clusters = set(state.clusters) - {but}
-        return {each for each in clusters if waits_for(MemberDisruption.ROLLOUT, self.holds.of(each)) is not None}
+            return closed
+        return closed | {
+            each for each in others if waits_for(MemberDisruption.ROLLOUT, self.holds.of(each)) is not None
+        }
 
     def _read_all(self, kind: Kind, namespace: str, model: type[_Object]) -> list[_Object]:
         """Return the objects of a kind that can be read, the oldest first."""
@@ -301,6 +327,11 @@ class HubMemberGate:
         if known is None or known[0] is not document:
             known = self._parsed[place] = (document, _read(document, model))
         return known[1] if isinstance(known[1], model) else None
+
+
+def _may_wait(answer: MemberAnswer) -> bool:
+    """Say whether an answer permits something, or would as soon as the limits allow it."""
+    return answer.allowed or answer.reason is MemberReason.BUDGET_USED_UP
 
 
 def _planned(plan: RolloutPlan, ref: PlacementRef, cluster: str, snapshot: str) -> MemberAnswer:

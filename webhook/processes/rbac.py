@@ -247,6 +247,7 @@ def _reconcile_rules() -> Iterator[Rule]:
         [kinds.PLACEMENT_STATUS],
     )
     yield _rule("members: read, and their finalizers kept", KEPT, [kinds.MEMBER_CLUSTER])
+    yield _rule("maintenance windows, outside of which members are left alone", READ, [kinds.MAINTENANCE_WINDOW])
     yield _rule("what has become of members", ("update",), [kinds.MEMBER_CLUSTER], "status")
     yield _rule("what the hub and a member's agent tell each other", OWN, [kinds.INTERNAL_MEMBER_CLUSTER])
     yield _rule("every member has a namespace of its own here", OWN, [kinds.NAMESPACE])

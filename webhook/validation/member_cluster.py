@@ -13,7 +13,8 @@ from scorer.api.field_path import FieldPath
 from scorer.api.kinds import Kind
 from scorer.api.member_cluster import Identity, MemberCluster, Taint
 from scorer.api.meta import JsonObject, format_time
-from scorer.api.names import MEMBER_NAME, SCORE_PREFIX, member_namespace
+from scorer.api.names import MEMBER_NAME, SCORE_PREFIX, UPGRADE_WINDOWS, member_namespace
+from scorer.windows.member_windows import MOST_NAMED, parse_windows
 from webhook.validation.context import Context
 from webhook.validation.field import Cause, FieldError, FieldWarning, duplicate, invalid, not_supported
 from webhook.validation.grammar import label_value_error, qualified_name_error
@@ -43,6 +44,9 @@ RULES: Final = (
     schema("M-08", "The validationMode of deleteOptions is Strict or Skip.", CRD, "spec.deleteOptions"),
     deny("X-90", "The identity can be the subject of a role binding: a User, Group or ServiceAccount.", OURS),
     deny("X-91", "The label kubernetes-fleet.io/member-name, if set, is the name of the member.", OURS),
+    warn(
+        "X-98", f"The annotation {UPGRADE_WINDOWS}, if set, is a comma list of at most {MOST_NAMED} names of windows."
+    ),
     warn("X-27", f"An annotation {SCORE_PREFIX}NAME holds a readable score that has not expired."),
 )
 DELETION_RULES: Final = (
@@ -78,6 +82,7 @@ def _judge(new: MemberCluster, old: MemberCluster | None, context: Context) -> I
     yield from validate_own_name_label(new)
     yield from validate_identity(new.spec.identity)
     yield from validate_taints(new.spec.taints)
+    yield from warn_about_windows(new.metadata.annotations, old.metadata.annotations if old else {})
     yield from warn_about_scores(new.metadata.annotations, old.metadata.annotations if old else {}, context.now)
 
 
@@ -118,6 +123,18 @@ def validate_taints(taints: Sequence[Taint]) -> Iterator[FieldError]:
             what = " ".join(part for part in key if part)
             yield duplicate(at, what, rule="M-07")
         seen.add(key)
+
+
+def warn_about_windows(now: Mapping[str, str], before: Mapping[str, str]) -> Iterator[FieldWarning]:
+    """A new list of maintenance windows can be read (X-98); one that cannot counts as absent."""
+    text = now.get(UPGRADE_WINDOWS, "")
+    if before.get(UPGRADE_WINDOWS) == text:
+        return
+    try:
+        parse_windows(text)
+    except ValueError as reason:
+        at = METADATA / "annotations" / UPGRADE_WINDOWS
+        yield FieldWarning(at, f"unreadable, so the member has no windows by it: {reason}", "X-98")
 
 
 def warn_about_scores(now: Mapping[str, str], before: Mapping[str, str], instant: datetime) -> Iterator[FieldWarning]:

@@ -6,6 +6,7 @@ import pytest
 
 from scorer.api.names import UNSCHEDULED_AT
 from scorer.api.placement import PlacementStatus
+from scorer.rollout.bindings import WAITS_FOR_WINDOW
 from scorer.rollout.placement_status import SnapshotView, invalid_selection, placement_status
 from scorer.rollout.status_copy import moved_namespace_error, plan_status_copy, reported_namespace, with_status_synced
 from scorer.rollout.writes import Verb
@@ -454,6 +455,17 @@ class TestStalled:
         assert self.said(late) is not None
         moved = make_binding("a"), make_binding("b", "Applied", good=False)
         assert self.said(self.at(NOW + 3 * STALLED_AFTER, *moved, before=late)) is None
+
+    def test_a_cluster_that_waits_for_its_windows_is_no_standstill(self):
+        closed = make_binding("b", "RolloutStarted", good=False)
+        started = next(each for each in closed["status"]["conditions"] if each["type"] == "RolloutStarted")
+        started["message"] = f"{WAITS_FOR_WINDOW}maintenance window nights is closed until 2026-11-23T01:00:00Z"
+        first = self.at(NOW, make_binding("a"), closed)
+        assert self.said(self.at(NOW + 2 * STALLED_AFTER, make_binding("a"), closed, before=first)) is None
+        first = self.at(NOW, self.bindings()[0], closed)
+        told = self.said(self.at(NOW + 2 * STALLED_AFTER, self.bindings()[0], closed, before=first))
+        assert told is not None
+        assert told["message"].endswith("; a: Deployment shop/web: 0 of 3 ready")
 
     def test_the_period_in_which_a_cluster_proves_itself_is_no_standstill(self):
         slow = {"rollingUpdate": {"unavailablePeriodSeconds": 1200}}

@@ -55,6 +55,7 @@ from webhook.controllers.work_generator import BindingRef, WorkGenerator
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube import hub as hub_module
 from webhook.kube.children import children
+from webhook.kube.maintenance import MaintenanceWindows
 from webhook.kube.ports import Key, NotFoundError, StoreError
 from webhook.kube.retry import RetryError
 from webhook.settings.loop import LoopSettings
@@ -92,7 +93,7 @@ class History:
     def _live(self) -> Life:
         life = Life(self.store, KINDS)
         self.scheduler = SchedulerController(life.hub, self.clock)
-        self.rollout = RolloutController(life.hub, self.clock, LoopSettings())
+        self.rollout = RolloutController(life.hub, self.clock, LoopSettings(), MaintenanceWindows(life.cache))
         self.works = WorkGenerator(life.hub, self.clock, Served(), lambda document, event: None)
         self.eviction = EvictionController(life.hub, self.clock)
         return life

@@ -7,10 +7,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from scorer.api.documents import with_metadata
 from scorer.api.kinds import (
     BINDING,
     EVICTION,
     LEASE,
+    MAINTENANCE_WINDOW,
     MEMBER_CLUSTER,
     NAMESPACE,
     PLACEMENT,
@@ -25,6 +27,7 @@ from scorer.api.names import (
     PARENT_PLACEMENT,
     RESOURCE_HASH,
     RESOURCE_INDEX,
+    UPGRADE_WINDOWS,
 )
 from scorer.api.references import PlacementRef, UnknownObjectError
 from scorer.member_gate.holds import MemberDisruption
@@ -290,6 +293,58 @@ async def test_a_reservation_holds_for_others_and_says_until_when(store):
         assert answer["detail"]["heldBy"] == held
         assert answer["retryAfterSeconds"] == 5
         assert told(hub.gate.cluster_update("a"))["reason"] == "Allowed"
+
+
+# Maintenance windows.
+
+
+async def add_window(store, begins=15):
+    spec = {"schedule": {"daily": {"intervalDays": 1}}, "startTime": f"{begins}:00"}
+    await add(store, MAINTENANCE_WINDOW, "nights", spec)
+
+
+async def name_window(store, cluster):
+    stored = await store.get(MEMBER_CLUSTER, Key(cluster))
+    await store.replace(MEMBER_CLUSTER, with_metadata(stored, annotations={UPGRADE_WINDOWS: "nights"}))
+
+
+async def test_a_rollout_to_a_member_whose_windows_are_closed_is_refused_until_one_opens(store):
+    await add_rollout(store)
+    await add_window(store)
+    await name_window(store, "a")
+    answer = await ask_rollout(store)
+    opens = NOW.replace(hour=15, minute=0)
+    assert (answer["reason"], answer["retryAfterSeconds"]) == (
+        "MaintenanceWindowClosed",
+        (opens - NOW).total_seconds(),
+    )
+    assert answer["message"] == f"maintenance window nights is closed until {format_time(opens)}"
+    await store.delete(MAINTENANCE_WINDOW, Key("nights"))
+    answer = await ask_rollout(store)
+    assert (answer["message"], answer["retryAfterSeconds"]) == ("maintenance window nights does not exist", 10)
+
+
+async def test_a_member_whose_windows_are_closed_leaves_its_turn_to_others(store):
+    await add_rollout(store, **ONE_AT_ONCE)
+    await add_window(store)
+    assert [(await ask_rollout(store, cluster))["reason"] for cluster in "ab"] == ["Allowed", "BudgetUsedUp"]
+    await name_window(store, "a")
+    assert [(await ask_rollout(store, cluster))["reason"] for cluster in "ab"] == ["MaintenanceWindowClosed", "Allowed"]
+
+
+async def test_what_there_is_nothing_to_do_about_does_not_wait_for_a_window(store):
+    await add_rollout(store, a="web-1-snapshot")
+    await add_window(store)
+    await name_window(store, "a")
+    assert (await ask_rollout(store))["reason"] == "NothingToDo"
+
+
+@pytest.mark.parametrize(("said", "reason"), [((), "MaintenanceWindowClosed"), (("Started",), "Allowed")])
+async def test_a_staged_update_that_is_under_way_when_the_window_closes_goes_on(store, said, reason):
+    await add_staged(store, stage("one", entry("b", *said)))
+    await add_window(store)
+    await name_window(store, "b")
+    assert (await ask_rollout(store, "b"))["reason"] == reason
 
 
 # What is reserved of a placement.

@@ -1,0 +1,197 @@
+"""The maintenance windows of a member cluster: those it names, and those that select it by its labels.
+
+Source: upgrade-runs.md 3.1 and 11.
+"""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+import pydantic
+
+from scorer.api.documents import annotation, labels_of, name_of, spec_of
+from scorer.api.label_selector import LabelSelector, selector_error
+from scorer.api.meta import JsonObject, format_time
+from scorer.api.names import UPGRADE_WINDOWS
+from scorer.api.upgrade.fields import LONGEST_NAME, NAME_PATTERN
+from scorer.api.upgrade.maintenance_window import ClusterMaintenanceWindow, WindowTarget
+from scorer.windows.maintenance import HORIZON_DAYS, MaintenanceWindow, Standing
+
+MOST_NAMED: Final = 20
+"""How many windows a member may name."""
+OF_UPDATES: Final = frozenset({WindowTarget.ALL})
+"""The targets of the windows that updates of what is placed on a member wait for; the others concern upgrades alone."""
+_MOST_SAID: Final = 3
+"""How many windows one message names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A ClusterMaintenanceWindow, as far as it can be read.
+
+    Args:
+        name: Its name.
+        target: What it applies to; None: that cannot be read.
+        selector: Selects members; None: it selects none, or cannot be read.
+        window: When it is open; None: that cannot be read.
+        error: Why not.
+    """
+
+    name: str
+    target: WindowTarget | None = None
+    selector: LabelSelector | None = None
+    window: MaintenanceWindow | None = None
+    error: str = ""
+
+    @classmethod
+    def of(cls, document: JsonObject) -> "Definition":
+        """Read a ClusterMaintenanceWindow."""
+        name, spec = name_of(document), spec_of(document)
+        target, selector = _target(spec), _selector(spec)
+        try:
+            return cls(name, target, selector, _read(document))
+        except pydantic.ValidationError as error:
+            return cls(name, target, selector, error=_first_error(error))
+        except ValueError as error:
+            return cls(name, target, selector, error=str(error))
+
+    def selects(self, labels: Mapping[str, str]) -> bool:
+        """Say whether it selects a member with *labels*."""
+        return self.selector is not None and self.selector.matches(labels)
+
+
+def _target(spec: JsonObject) -> WindowTarget | None:
+    given = spec.get("target") or WindowTarget.ALL
+    return WindowTarget(given) if given in tuple(WindowTarget) else None
+
+
+def _selector(spec: JsonObject) -> LabelSelector | None:
+    """Read the selector by itself: a window that is wrong elsewhere still selects its members."""
+    if not isinstance(given := spec.get("memberSelector"), dict):
+        return None
+    try:
+        selector = LabelSelector.read(given)
+    except pydantic.ValidationError:
+        return None
+    return None if selector_error(selector) else selector
+
+
+def _read(document: JsonObject) -> MaintenanceWindow:
+    spec = ClusterMaintenanceWindow.read(document).spec
+    if spec.member_selector is not None and (error := selector_error(spec.member_selector)):
+        raise ValueError(f"spec.memberSelector: {error}")
+    return MaintenanceWindow.of(spec)
+
+
+def _first_error(error: pydantic.ValidationError) -> str:
+    first = error.errors(include_url=False)[0]
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+
+
+@dataclass(frozen=True, slots=True)
+class MemberWindows:
+    """The windows that apply to a member.
+
+    Args:
+        names: Of those that are there, sorted.
+        missing: Those that the member names and that are not there, sorted.
+    """
+
+    names: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedWindow:
+    """Why a member may not be touched now.
+
+    Args:
+        message: For people: which windows are closed, and until when.
+        opens: When the first of them opens; None: not within the horizon, or nobody knows.
+    """
+
+    message: str
+    opens: datetime | None = None
+
+
+def parse_windows(text: str) -> tuple[str, ...]:
+    """Read the list in the annotation of a MemberCluster; each name counts once.
+
+    Raises:
+        ValueError: It names too many windows, or something is no name of a window.
+    """
+    names = tuple(dict.fromkeys(name for each in text.split(",") if (name := each.strip())))
+    if len(names) > MOST_NAMED:
+        raise ValueError(f"names {len(names)} windows, more than {MOST_NAMED}")
+    for name in names:
+        if len(name) > LONGEST_NAME or not re.fullmatch(NAME_PATTERN, name, re.ASCII):
+            raise ValueError(f"{name[:64]!r} is not the name of a window")
+    return names
+
+
+def named_windows(member: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the windows that a MemberCluster names; none if the list cannot be read."""
+    try:
+        return parse_windows(annotation(member, UPGRADE_WINDOWS))
+    except ValueError:
+        return ()
+
+
+def windows_of(
+    member: Mapping[str, Any],
+    definitions: Mapping[str, Definition],
+    targets: Collection[WindowTarget],
+    selecting: Sequence[Definition],
+) -> MemberWindows:
+    """Return the windows of a MemberCluster.
+
+    Args:
+        member: The MemberCluster.
+        definitions: All windows, by name.
+        targets: What the windows that count apply to; one whose target cannot be read counts, too.
+        selecting: Those of the windows that have a selector.
+    """
+    named, labels = named_windows(member), labels_of(member)
+    found = {name for name in named if name in definitions} | {each.name for each in selecting if each.selects(labels)}
+    names = sorted(name for name in found if (target := definitions[name].target) is None or target in targets)
+    return MemberWindows(tuple(names), tuple(sorted(name for name in named if name not in definitions)))
+
+
+def closed_window(windows: MemberWindows, definitions: Mapping[str, Definition], now: Standing) -> ClosedWindow | None:
+    """Say why a member with these windows may not be touched; None: it may.
+
+    A window that is not there, or cannot be read, counts as closed: who names one does not mean "at any time".
+
+    Args:
+        windows: Of the member.
+        definitions: All windows, by name.
+        now: Whether those of the windows that can be read are open.
+    """
+    if now.is_open or not (windows.names or windows.missing):
+        return None
+    readable = [name for name in windows.names if definitions[name].window is not None]
+    said = [_closed(readable, now.until)] if readable else []
+    said += [
+        f"maintenance window {name} cannot be read: {error}"
+        for name in windows.names
+        if (error := definitions[name].error)
+    ][:_MOST_SAID]
+    if windows.missing:
+        said.append(f"{_windows(windows.missing)} {_verb(windows.missing, 'does', 'do')} not exist")
+    return ClosedWindow("; ".join(said), now.until)
+
+
+def _closed(names: Sequence[str], opens: datetime | None) -> str:
+    until = f"until {format_time(opens)}" if opens is not None else f"for the next {HORIZON_DAYS} days"
+    return f"{_windows(names)} {_verb(names, 'is', 'are')} closed {until}"
+
+
+def _windows(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_SAID} more" if len(names) > _MOST_SAID else ""
+    return f"maintenance {_verb(names, 'window', 'windows')} {', '.join(names[:_MOST_SAID])}{more}"
+
+
+def _verb(names: Sequence[str], one: str, several: str) -> str:
+    return one if len(names) == 1 else several
