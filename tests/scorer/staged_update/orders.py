@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from hashlib import blake2b
 from itertools import chain, combinations
 from typing import Any
 
@@ -70,15 +71,36 @@ class Walk:
     """What a walk has found.
 
     Args:
-        states: Every state, by its key, as a number.
-        ways: From one state to another; those of users who want the run to get on are apart.
+        states: Every state, by the digest of its key, as a number.
+        ways: From one state to another.
+        came: How each state was reached first: from which one, and by what.
+        back: From which states well-meaning people lead to one.
         ends: The states in which the run is over.
     """
 
     states: dict[bytes, int] = field(default_factory=dict)
     ways: int = 0
+    came: list[tuple[int, str]] = field(default_factory=list)
     back: dict[int, set[int]] = field(default_factory=dict)
     ends: set[int] = field(default_factory=set)
+
+    def number(self, hub: Hub, before: int, name: str) -> tuple[int, bool]:
+        """Return the number of a state, and whether it is new."""
+        key = key_of(hub)
+        known = self.states.get(key)
+        if known is not None:
+            return known, False
+        self.states[key] = len(self.states)
+        self.came.append((before, name))
+        return len(self.states) - 1, True
+
+    def way_to(self, number: int) -> str:
+        """Return what leads to a state."""
+        names: list[str] = []
+        while number:
+            number, name = self.came[number]
+            names.append(name)
+        return " · ".join(reversed(names))
 
     def without_an_end(self) -> int:
         """Count the states from which no way of well-meaning people leads to an end."""
@@ -99,24 +121,22 @@ def walk(shape: Shape) -> Walk:
     """
     found = Walk()
     first = aged(shape.hub)
-    found.states[key_of(first)] = 0
-    todo: deque[tuple[int, Hub, tuple[str, ...]]] = deque([(0, first, ())])
+    found.number(first, 0, "")
+    todo: deque[tuple[int, Hub]] = deque([(0, first)])
     while todo:
-        number, hub, way = todo.popleft()
+        number, hub = todo.popleft()
         try:
             check(hub)
             after = list(events(shape, hub))
         except AssertionError as error:
-            raise AssertionError(f"after {' · '.join(way)}: {error}") from error
+            raise AssertionError(f"after {found.way_to(number)}: {error}") from error
         if is_over(hub.run):
             found.ends.add(number)
         for name, other in after:
             other = aged(other)
-            key = key_of(other)
-            there = found.states.get(key)
-            if there is None:
-                there = found.states[key] = len(found.states)
-                todo.append((there, other, (*way, name)))
+            there, is_new = found.number(other, number, name)
+            if is_new:
+                todo.append((there, other))
             found.ways += 1
             if not name.startswith("!"):
                 found.back.setdefault(there, set()).add(number)
@@ -331,7 +351,7 @@ def aged(hub: Hub) -> Hub:
 
 
 def key_of(hub: Hub) -> bytes:
-    """Return what tells two states apart; generations count only as far as conditions are about them."""
+    """Return a digest of what tells two states apart; generations count only as far as conditions are about them."""
     found = (
         _shown(hub.run),
         sorted((name, _shown(each)) for name, each in hub.bindings.items()),
@@ -341,7 +361,7 @@ def key_of(hub: Hub) -> bytes:
         hub.strategy is None,
         hub.placement is None,
     )
-    return orjson.dumps(_plain(found), option=orjson.OPT_SORT_KEYS)
+    return blake2b(orjson.dumps(_plain(found), option=orjson.OPT_SORT_KEYS), digest_size=16).digest()
 
 
 def _shown(document: dict[str, Any]) -> dict[str, Any]:
