@@ -82,6 +82,7 @@ def look(name: str, shape: Shape) -> None:
     found = walk(shape)
     sys.stdout.write(f"{name}: {len(found.states)} states, {found.ways} ways, {len(found.ends)} ends\n")
     assert found.ends
+    assert found.without_rest() == 0
     assert found.without_an_end() == 0
 
 
