@@ -77,9 +77,8 @@ class QueryEndpoints:
         headers = {"Accept-Encoding": "identity"}
         if not address.startswith("https:"):
             return True, headers
-        trust = ssl.create_default_context()
-        if (ca := self._options.ca) is not None:
-            trust = ssl.create_default_context(cadata=read_bounded(ca).decode("ascii"))
+        ca = self._options.ca
+        trust = ssl.create_default_context(cadata=None if ca is None else read_bounded(ca).decode("ascii"))
         if (file := self._options.token_file) is not None:
             headers["Authorization"] = f"Bearer {read_bounded(file, LARGEST_TOKEN_BYTES).decode('ascii').strip()}"
         return trust, headers
