@@ -16,8 +16,7 @@ from scorer.api.kinds import (
 )
 from scorer.staged_update.record import condition
 from tests.builders.placement import make_placement
-from tests.webhook.cli.conftest import running_hub
-from tests.webhook.cli.test_tree import kubeconfig
+from tests.webhook.cli.conftest import kubeconfig, running_hub
 from tests.webhook.controllers.staged_world import STAGES, approve, make_strategy, release, staged
 from tests.webhook.controllers.world import make_config_map
 from webhook.kube.ports import Key
@@ -328,7 +327,9 @@ def test_the_kinds_of_a_namespace_are_meant_where_one_is_named(cli, opened):
     opened.until(lambda: True)
     out = ok(cli(*START, "-n", "shop", "--wait", "--timeout", "30s"), 2)
     assert out.splitlines()[-1] == "  harbormaster approve spring --stage test -n shop"
-    assert "there is no run" in refused(cli("run", "status", "spring"))
+    assert "there is no ClusterStagedUpdateRun spring; for that of a namespace: -n NAMESPACE" in refused(
+        cli("run", "status", "spring")
+    )
     ok(cli("reject", "spring", "-n", "shop", "--reason", "not yet"))
     ok(cli("run", "stop", "spring", "-n", "shop", "--wait", "--timeout", "30s"))
     assert opened.get(NAMESPACED_STAGED_RUN, "spring", "shop")["spec"]["state"] == "Stop"
