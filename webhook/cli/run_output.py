@@ -19,6 +19,8 @@ from webhook.cli.output import print_table
 from webhook.cli.update_runs import Found
 
 HEADERS: Final = ("STAGE", "CLUSTER", "STATE", "SINCE", "FINISHED", "MESSAGE")
+MOST_CLUSTERS: Final = 5
+"""How many clusters that are waited for are named below the table, which shows all."""
 
 
 def hub_words(hub: HubOptions) -> list[str]:
@@ -97,10 +99,15 @@ def _rows(document: JsonObject) -> Iterator[tuple[str, ...]]:
 
 def wait_lines(document: JsonObject, now: datetime) -> Iterator[str]:
     """Yield what a run waits for, each with the command that answers it."""
+    clusters = [wait for wait in document["waits"] if wait["cluster"]]
     for wait in document["waits"]:
+        if wait in clusters[MOST_CLUSTERS:]:
+            continue
         yield f"waits for {wait['message']}{_times(wait, now)}"
         if wait["command"]:
             yield f"  {wait['command']}"
+    if len(clusters) > MOST_CLUSTERS:
+        yield f"waits for {len(clusters) - MOST_CLUSTERS} more clusters"
 
 
 def _times(wait: JsonObject, now: datetime) -> str:

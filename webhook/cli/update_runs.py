@@ -107,7 +107,7 @@ class Runs:
         """
         found = await self.find(name)
         if found is None:
-            raise UserError(f"there is no run {self.title(name)}{self._other_family()}")
+            raise UserError(f"there is no {self.family.run.kind} {name}{self._other_family()}")
         return found
 
     async def named(self, name: str) -> tuple[Found, str]:

@@ -17,9 +17,10 @@ from scorer.staged_update.orders import (
     state_patch,
 )
 from scorer.staged_update.waiting import situation_of
-from tests.scorer.staged_update.test_waiting import (
+from tests.scorer.staged_update.records import (
     DONE,
     NOW,
+    OVER,
     STARTED,
     WAITING,
     WAITS,
@@ -31,7 +32,6 @@ from tests.scorer.staged_update.test_waiting import (
     stage,
 )
 
-OVER = ["Initialized", "Progressing=False UpdateRunSucceeded", "Succeeded=True UpdateRunSucceeded"]
 WANTED = WantedRun("r")
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from scorer.staged_update.overview import overview
 from scorer.staged_update.waiting import situation_of
-from tests.scorer.staged_update.test_waiting import DONE, NOW, STARTED, cluster, run_of, said, stage
+from tests.scorer.staged_update.records import DONE, NOW, STARTED, cluster, run_of, said, stage
 
 
 def document_of(run):

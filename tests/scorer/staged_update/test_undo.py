@@ -5,8 +5,7 @@ import pytest
 from scorer.staged_update.orders import OrderRefusedError
 from scorer.staged_update.undo import undo, undo_index
 from scorer.staged_update.waiting import situation_of
-from tests.scorer.staged_update.test_orders import OVER
-from tests.scorer.staged_update.test_waiting import DONE, NOW, STARTED, cluster, run_of, stage
+from tests.scorer.staged_update.records import DONE, NOW, OVER, STARTED, cluster, run_of, stage
 
 STOPPED = ["Initialized", "Progressing=False UpdateRunStopped"]
 

@@ -1,71 +1,24 @@
 """Where a run stands, and what it waits for, by its own record."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
 from scorer.staged_update.waiting import RunPhase, WaitKind, situation_of
-
-NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
-BEGAN = datetime(2026, 3, 1, 11, tzinfo=UTC)
-
-
-def said(text, message=""):
-    """Return a condition from ``Type=Status Reason``."""
-    kind, _, rest = text.partition("=")
-    status, _, reason = rest.partition(" ")
-    return {
-        "type": kind,
-        "status": status or "True",
-        "reason": reason,
-        "message": message,
-        "observedGeneration": 1,
-        "lastTransitionTime": "2026-03-01T11:00:00Z",
-    }
-
-
-def cluster(name, *conditions):
-    return {"clusterName": name, "conditions": list(conditions)}
-
-
-STARTED, DONE = said("Started"), said("Succeeded")
-WAITS = said("Progressing=False StageUpdatingWaiting")
-
-
-def stage(name, *clusters, conditions=(), before=(), after=()):
-    return {
-        "stageName": name,
-        "clusters": list(clusters),
-        "conditions": list(conditions),
-        "beforeStageTaskStatus": list(before),
-        "afterStageTaskStatus": list(after),
-    }
-
-
-def approval(request, *conditions):
-    return {"type": "Approval", "approvalRequestName": request, "conditions": list(conditions)}
-
-
-def run_of(*stages, state="Run", generation=1, plan=(), removed=(), conditions=None):
-    found = [said("Initialized"), said("Progressing=True UpdateRunProgressing")] if conditions is None else conditions
-    return {
-        "metadata": {"name": "r", "generation": generation},
-        "spec": {"placementName": "p", "state": state},
-        "status": {
-            "conditions": [said(each) if isinstance(each, str) else each for each in found],
-            "stagesStatus": list(stages),
-            "deletionStageStatus": stage("kubernetes-fleet.io/deleteStage", *removed),
-            "stagedUpdateStrategySnapshot": {"stages": list(plan)},
-        },
-    }
-
-
-def request(name, *conditions, run="r"):
-    return {
-        "metadata": {"name": name, "generation": 1},
-        "spec": {"parentStageRollout": run},
-        "status": {"conditions": list(conditions)},
-    }
+from tests.scorer.staged_update.records import (
+    BEGAN,
+    DONE,
+    NOW,
+    STARTED,
+    WAITING,
+    WAITS,
+    approval,
+    cluster,
+    request,
+    run_of,
+    said,
+    stage,
+)
 
 
 def waits_of(run, *requests, now=NOW):
@@ -126,9 +79,6 @@ def test_a_stopped_run_waits_for_its_state_alone_even_where_an_approval_is_open(
     stopped = stage("try", cluster("a", STARTED, DONE), conditions=[WAITS], after=after)
     run = run_of(stopped, state="Stop", conditions=["Initialized", "Progressing=False UpdateRunStopped"])
     assert [wait.kind for wait in waits_of(run)] == [WaitKind.STATE]
-
-
-WAITING = ("Initialized", "Progressing=False UpdateRunWaiting")
 
 
 def before_all(*conditions):

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+import yaml
 from aiohttp import web
 from click.testing import CliRunner
 
@@ -129,3 +130,18 @@ def _found_by_clients(data, authority, store, port, loop):
     url = f"https://127.0.0.1:{port}"
     (data / FILE).write_text(hub_kubeconfig(url, TOKEN, data / "ca.crt", ""))
     return RunningHub(data, store, url, loop)
+
+
+def kubeconfig(hub, path, token=TOKEN):
+    """Write a kubeconfig of the hub, as for any other."""
+    cluster = {"server": hub.url, "certificate-authority": str(hub.data / "ca.crt")}
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "hub", "cluster": cluster}],
+        "users": [{"name": "me", "user": {"token": token}}],
+        "contexts": [{"name": "here", "context": {"cluster": "hub", "user": "me"}}],
+        "current-context": "here",
+    }
+    path.write_text(yaml.safe_dump(document))
+    return path

@@ -16,10 +16,11 @@ from scorer.api.kinds import (
 )
 from scorer.staged_update.record import condition
 from tests.builders.placement import make_placement
-from tests.webhook.cli.conftest import running_hub
-from tests.webhook.cli.test_tree import kubeconfig
+from tests.webhook.cli.conftest import kubeconfig, running_hub
 from tests.webhook.controllers.staged_world import STAGES, approve, make_strategy, release, staged
 from tests.webhook.controllers.world import make_config_map
+from webhook.cli.client import Client, RefusedError
+from webhook.cli.failure import UserError
 from webhook.kube.ports import Key
 
 START = ("run", "start", "spring", "--placement", "p", "--strategy", "careful")
@@ -176,6 +177,31 @@ def test_through_approvals_a_pipeline_waits_until_somebody_has_answered(cli, ope
     assert ok(result).splitlines()[-1] == "run spring: Succeeded"
 
 
+@pytest.mark.parametrize(
+    "fault",
+    [UserError("cannot reach the hub"), RefusedError({"code": 503, "message": "the server is starting"})],
+    ids=["away", "starting"],
+)
+def test_a_hub_that_is_in_trouble_for_a_moment_does_not_end_a_wait(cli, opened, monkeypatch, fault):
+    ok(cli(*START, "--wait", "--timeout", "30s"), 2)
+    read, faults = Client.get, iter([None, fault, fault])
+
+    async def get(client, place):
+        if error := next(faults, None):
+            raise error
+        return await read(client, place)
+
+    async def approve_soon():
+        await asyncio.sleep(0.2)
+        await approve(opened.world, "spring-after-test")
+
+    monkeypatch.setattr(Client, "get", get)
+    asyncio.run_coroutine_threadsafe(approve_soon(), opened.hub.loop)
+    result = cli("run", "status", "spring", "--wait", "--through-approvals", "--timeout", "30s")
+    assert ok(result).splitlines()[-1] == "run spring: Succeeded"
+    assert f"waiting: {fault}" in result.stderr
+
+
 def test_status_shows_stages_clusters_and_the_way_on(cli, opened):
     ok(cli(*START, "--wait", "--timeout", "30s"), 2)
     lines = ok(cli("run", "status", "spring")).splitlines()
@@ -328,7 +354,9 @@ def test_the_kinds_of_a_namespace_are_meant_where_one_is_named(cli, opened):
     opened.until(lambda: True)
     out = ok(cli(*START, "-n", "shop", "--wait", "--timeout", "30s"), 2)
     assert out.splitlines()[-1] == "  harbormaster approve spring --stage test -n shop"
-    assert "there is no run" in refused(cli("run", "status", "spring"))
+    assert "there is no ClusterStagedUpdateRun spring; for that of a namespace: -n NAMESPACE" in refused(
+        cli("run", "status", "spring")
+    )
     ok(cli("reject", "spring", "-n", "shop", "--reason", "not yet"))
     ok(cli("run", "stop", "spring", "-n", "shop", "--wait", "--timeout", "30s"))
     assert opened.get(NAMESPACED_STAGED_RUN, "spring", "shop")["spec"]["state"] == "Stop"

@@ -12,7 +12,7 @@ import yaml
 
 from scorer.api.kinds import BINDING, NAMESPACE, PLACEMENT, RESOURCE_PLACEMENT, RESOURCE_SNAPSHOT, WORK
 from tests.builders.condition import condition
-from tests.webhook.cli.conftest import TOKEN
+from tests.webhook.cli.conftest import kubeconfig
 from tests.webhook.placed import entry, make_binding, make_placement, make_snapshot, make_work
 from webhook.kube.ports import Key
 
@@ -39,21 +39,6 @@ def placed(hub):
     namespaced = {"labels": {"kubernetes-fleet.io/parent-placement-namespace": "shop"}}
     put(hub, WORK, make_work("dover", entry("b"), name="shop.web-work", **namespaced))
     return hub
-
-
-def kubeconfig(hub, path, token=TOKEN):
-    """Write a kubeconfig of the hub, as for any other."""
-    cluster = {"server": hub.url, "certificate-authority": str(hub.data / "ca.crt")}
-    document = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "hub", "cluster": cluster}],
-        "users": [{"name": "me", "user": {"token": token}}],
-        "contexts": [{"name": "here", "context": {"cluster": "hub", "user": "me"}}],
-        "current-context": "here",
-    }
-    path.write_text(yaml.safe_dump(document))
-    return path
 
 
 def test_text(cli, placed):
