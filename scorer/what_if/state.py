@@ -12,13 +12,13 @@ from typing import Any, NamedTuple, TypeAlias
 
 from scorer.api.documents import label, name_of, namespace_of
 from scorer.api.family import FAMILIES
-from scorer.api.kinds import DISRUPTION_BUDGET, KINDS, Kind, group_kind
+from scorer.api.kinds import DISRUPTION_BUDGET, KINDS, MAINTENANCE_WINDOW, Kind, group_kind
 from scorer.api.member_cluster import MemberCluster
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_PLACEMENT
 from scorer.fleet import Fleet
-from scorer.staged_update.facts import Wait
 from scorer.staged_update.forecast import Waits
+from scorer.what_if.windows import window_waits
 
 _ByParent: TypeAlias = Mapping[tuple[str, str], Sequence[JsonObject]]
 
@@ -38,10 +38,6 @@ def identity_of(document: Mapping[str, Any]) -> Identity:
     return Identity(group, kind, name_of(document), namespace_of(document))
 
 
-def _no_wait(_cluster: str, _at: datetime) -> Wait | None:
-    return None
-
-
 @dataclass(frozen=True)
 class HubState:
     """Everything that a decision depends on.
@@ -59,7 +55,7 @@ class HubState:
         overrides: Override snapshots of both kinds.
         content: Returns the objects that placements may select, as far as they are known.
         kinds: The kinds that the hub serves.
-        waits: The clusters that may not be touched at an instant.
+        windows: ClusterMaintenanceWindows.
     """
 
     fleet: Fleet
@@ -74,7 +70,7 @@ class HubState:
     overrides: Sequence[JsonObject] = ()
     content: Callable[[], Iterable[JsonObject]] = tuple
     kinds: Mapping[tuple[str, str], Kind] = field(default_factory=lambda: KINDS)
-    waits: Waits = _no_wait
+    windows: Sequence[JsonObject] = ()
 
     def bindings_of(self, placement: Mapping[str, Any]) -> Sequence[JsonObject]:
         """Return the bindings of a placement."""
@@ -91,6 +87,11 @@ class HubState:
     def budget_of(self, placement: Mapping[str, Any]) -> JsonObject | None:
         """Return the disruption budget of a ClusterResourcePlacement, None when it has none."""
         return self._budgets.get(name_of(placement))
+
+    @cached_property
+    def waits(self) -> Waits:
+        """What tells why a cluster may not be touched at an instant."""
+        return window_waits(self.fleet, self.windows)
 
     @cached_property
     def _bindings(self) -> _ByParent:
@@ -129,6 +130,7 @@ FIELDS: Mapping[tuple[str, str], str] = {
     **{family.strategy.group_kind: "strategies" for family in FAMILIES},
     **{family.override_snapshot.group_kind: "overrides" for family in FAMILIES},
     DISRUPTION_BUDGET.group_kind: "budgets",
+    MAINTENANCE_WINDOW.group_kind: "windows",
 }
 """The field of `HubState` that holds the objects of each kind; member clusters are in its fleet."""
 

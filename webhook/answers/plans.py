@@ -21,7 +21,16 @@ from webhook.access.user import UserInfo
 from webhook.admission.cached import ADMISSION_KINDS
 from webhook.admission.documents import DocumentSet
 from webhook.admission.rights import Rights
-from webhook.answers.proposal import PLANNED_KINDS, Audience, Misfit, Proposal, ProposalError, plan, stored
+from webhook.answers.proposal import (
+    PLANNED_IF_THERE,
+    PLANNED_KINDS,
+    Audience,
+    Misfit,
+    Proposal,
+    ProposalError,
+    plan,
+    stored,
+)
 from webhook.kube.cache import Cache
 from webhook.kube.ports import Key
 from webhook.settings.admission import PlacementAuthorization
@@ -60,6 +69,7 @@ class HubPlanner:
         self._turn = asyncio.Lock()
         self._waiting = 0
         cache.require(PLANNED_KINDS)
+        cache.want(PLANNED_IF_THERE)
 
     async def plan(self, proposal: Proposal, user: UserInfo, audience: Audience) -> JsonObject:
         """Return the plan of a proposal: the document of `webhook.answers.proposal.plan`, with ``fleetRevision``.
@@ -105,7 +115,7 @@ class HubPlanner:
             if _is_known(kind, context):
                 known.append(kind.group_kind)
                 shelves[kind.group_kind] = dict(self._cache.shelf(kind).objects)
-        for kind in (*ADMISSION_KINDS, *PLANNED_KINDS):
+        for kind in (*ADMISSION_KINDS, *PLANNED_KINDS, *PLANNED_IF_THERE):
             if kind.group_kind not in shelves:
                 shelves[kind.group_kind] = dict(self._cache.shelf(kind).objects)
         return DocumentSet(shelves, known, fleet.updated(()))

@@ -134,7 +134,12 @@ class Audience:
         return family.placement in self.kinds and (kind != family.run or kind in self.kinds)
 
 
-PLANNED_KINDS: Final = (kinds.MEMBER_CLUSTER, *(KINDS[identity] for identity in FIELDS))
+PLANNED_IF_THERE: Final = (kinds.MAINTENANCE_WINDOW,)
+"""What a plan depends on, on a hub that serves it, and where the caller may read it."""
+PLANNED_KINDS: Final = (
+    kinds.MEMBER_CLUSTER,
+    *(kind for identity in FIELDS if (kind := KINDS[identity]) not in PLANNED_IF_THERE),
+)
 """What a plan depends on."""
 EVERYBODY: Final = Audience()
 _NO_REVIEWS: Final[Mapping[Identity, Reviewed]] = {}
@@ -361,6 +366,7 @@ def _state(hub: DocumentSet, adopted: Sequence[JsonObject], context: Context, au
         runs=fields["runs"],
         strategies=fields["strategies"],
         overrides=fields["overrides"],
+        windows=fields["windows"],
         content=partial(hub.others, {*FIELDS, kinds.MEMBER_CLUSTER.group_kind}),
         kinds={**context.kinds.custom, **KINDS},
     )

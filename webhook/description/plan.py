@@ -181,7 +181,7 @@ class RunCluster(AnswerModel):
     earliest_start: Instant | None
     """Null once it has been started."""
     waits_for: str
-    """Why it may not be touched now, empty when it may."""
+    """Why it may not be touched when its stage can begin, such as a closed maintenance window; empty when it may."""
 
 
 class RunTask(AnswerModel):

@@ -5,18 +5,18 @@ from datetime import timedelta
 
 import pytest
 
+from scorer.api.kinds import MAINTENANCE_WINDOW
 from scorer.api.meta import format_time
-from scorer.api.names import IS_LATEST_SNAPSHOT
+from scorer.api.names import IS_LATEST_SNAPSHOT, UPGRADE_WINDOWS
 from scorer.fleet import Fleet
 from scorer.staged_update.engine import advance
-from scorer.staged_update.facts import Wait
 from scorer.staged_update.forecast import as_initialised
 from scorer.what_if.changes import Changed
 from scorer.what_if.document import changes_anything
 from scorer.what_if.runs import planned_runs, run_facts
 from scorer.what_if.state import Changes, HubState, identity_of
 from tests.scorer.builders import NOW, pick_n
-from tests.scorer.staged_update.plans import APPROVAL, WAIT, at, run, stage
+from tests.scorer.staged_update.plans import APPROVAL, WAIT, run, stage
 from tests.scorer.what_if.settled_hub import RATES, SHOP, binding, cluster, placement
 
 API = "placement.kubernetes-fleet.io/v1beta1"
@@ -52,6 +52,16 @@ def hub(*stages, content=(SHOP, RATES), **more):
         content=lambda: content,
     )
     return replace(made, **more)
+
+
+IN_LIVE = {"matchLabels": {"stage": "live"}}
+
+
+def window(name, opens, **spec):
+    """Return a maintenance window that opens at that time of every day, for four hours."""
+    kind = {"apiVersion": MAINTENANCE_WINDOW.api_version, "kind": MAINTENANCE_WINDOW.kind}
+    daily = {"schedule": {"daily": {"intervalDays": 1}}, "startTime": f"{opens:%H:%M}"}
+    return {**kind, "metadata": {"name": name}, "spec": daily | spec}
 
 
 def entry(state, changes=None):
@@ -140,11 +150,25 @@ class TestANewRun:
         assert found["failurePolicy"] == {"onFailure": "Rollback", "maxFailures": 0, "clusterDeadline": "5m"}
 
     def test_a_cluster_that_may_not_be_touched_says_why(self):
-        held = {"v1": Wait("its windows are closed"), "v2": Wait("upgraded", at("12:00"))}
-        found = entry(hub(waits=lambda name, _: held.get(name)))
-        waiting = [each["waitsFor"] for each in found["stages"][1]["clusters"]]
-        assert waiting == ["its windows are closed", "upgraded"]
+        opens = NOW.replace(minute=0) + timedelta(hours=3)
+        nights = window("nights", opens, memberSelector=IN_LIVE)
+        found = entry(hub(windows=[nights]))
+        (first, *_), stage_end = found["stages"][1]["clusters"], found["stages"][1]["earliestEnd"]
+        assert first["waitsFor"] == f"maintenance window nights is closed until {format_time(opens)}"
+        assert stage_end == found["earliestFinish"] == format_time(opens)
+
+    def test_a_cluster_whose_window_is_not_there_has_no_opening(self):
+        named = cluster("v1", labels={"stage": "live"}, annotations={UPGRADE_WINDOWS: "lost"})
+        found = entry(hub(fleet=Fleet.of([*FLEET, named])))
+        assert found["stages"][1]["clusters"][0]["waitsFor"] == "maintenance window lost does not exist"
         assert "nobody can say when these clusters may be touched: v1" in found["assumptions"]
+
+    def test_a_window_among_the_changes_counts(self):
+        state = hub(runs=[run("r")])
+        opens = NOW.replace(minute=0) + timedelta(hours=5)
+        nights = window("nights", opens, memberSelector={})
+        found = entry(state, Changes(objects=[nights]))
+        assert (found["earliestFinish"], found["changed"]) == (format_time(opens), True)
 
     @pytest.mark.parametrize(
         ("changes", "cause"),
