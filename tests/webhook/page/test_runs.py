@@ -232,11 +232,12 @@ async def test_a_change_on_the_hub_shows_by_itself_and_keeps_the_focus(hub, open
 
 
 async def test_a_bar_that_is_not_over_grows_with_time(hub, open_page):
-    """Without any event: the present time moves on, and what goes on with it."""
+    """The present time moves on, also while no answer comes, which would have the server's time."""
     show(hub, since(12, 27).at_twelve())
     opened = await opened_on(open_page, hub, clock=True)
     bar = opened.page.locator("#run .tl-bar.busy").first
     before = await bar.evaluate("(one) => parseFloat(one.style.width)")
+    await opened.page.context.set_offline(offline=True)
     await opened.page.clock.fast_forward("02:00")
     await expect(opened.page.locator("#run .tl-item", has_text="c1").locator("time")).to_contain_text("2 m")
     assert await bar.evaluate("(one) => parseFloat(one.style.width)") > before
