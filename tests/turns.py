@@ -72,6 +72,7 @@ LONGEST_FIRST: Final = (
     "e2e/test_scheduler.py",
     "e2e/test_applier.py",
     "tests/webhook/page/test_page.py",
+    "tests/webhook/page/test_runs.py",
     "tests/webhook/page/test_docs.py",
     "tests/webhook/page/test_numbers.py",
     "tests/webhook/page/test_sign_in.py",

@@ -13,6 +13,7 @@ class UpdateRunWait(AnswerModel):
     kind: Literal["State", "Approval", "TimedWait", "Held"]
     """Held: a cluster that may not be touched now."""
     message: str
+    """It goes on after "the run waits for"."""
     stage: str
     """Empty: it is not about a stage."""
     cluster: str

@@ -232,7 +232,7 @@ const LOOK_AGAIN = 30000; // ms
 const NOW_MOVES = 5000; // ms
 
 setInterval(() => {
-  if (!document.hidden) for (const view of [run.timeline, detail.timeline]) view.render();
+  if (!document.hidden) for (const view of [run.timeline, detail.timeline]) view.advance();
 }, NOW_MOVES);
 
 setInterval(() => {

@@ -24,10 +24,10 @@ export function mostUrgent(runs) {
   return runs.find((run) => run.waits.some((wait) => wait.command)) ?? runs.find((run) => !isOver(run)) ?? runs[0];
 }
 
-/** One thing that a run waits for, in words. */
+/** One thing that a run waits for, in the words of `harbormaster run status`. */
 function inWords(wait) {
-  const until = wait.until ? ` lasts until ${moment(Date.parse(wait.until))}` : "";
-  return `${wait.kind === "Approval" ? "needs " : ""}${localTimes(wait.message)}${until}`;
+  const until = wait.until ? `, until ${moment(Date.parse(wait.until))}` : "";
+  return `waits for ${localTimes(wait.message)}${until}`;
 }
 
 /** What is to be said of a run in a line: what it waits for first, else what is wrong. */

@@ -200,6 +200,11 @@ export class Timeline {
     this.render();
   }
 
+  /** Time has passed: what is not over goes on. */
+  advance() {
+    if (this.document && this.document.endedAt === null) this.render();
+  }
+
   render() {
     const { document: doc } = this;
     if (!doc) return;

@@ -193,6 +193,9 @@ async def test_a_stage_at_rest_among_many_is_one_line_until_it_is_unfolded(hub, 
     await expect(ring.locator(".tl-item")).to_have_count(3)
     await ring.get_by_role("button", name="Fold ring2").click()
     await expect(ring.locator(".tl-item")).to_have_count(1)
+    await ring.locator(".tl-item").focus()
+    await opened.page.keyboard.press("Enter")
+    await expect(ring.locator(".tl-item")).to_have_count(3)
 
 
 async def test_the_arrow_keys_walk_the_rows_and_each_says_when_it_was(hub, open_page):
@@ -226,6 +229,18 @@ async def test_a_change_on_the_hub_shows_by_itself_and_keeps_the_focus(hub, open
     await expect(opened.page.locator("#run .tl-band").nth(1).locator(".tl-bar")).to_have_count(2)
     await expect(opened.page.locator("#run .waits")).to_be_hidden()
     await expect(opened.page.locator("#run .tl-item").first).to_be_focused()
+
+
+async def test_a_bar_that_is_not_over_grows_with_time(hub, open_page):
+    """The present time moves on, also while no answer comes, which would have the server's time."""
+    show(hub, since(12, 27).at_twelve())
+    opened = await opened_on(open_page, hub, clock=True)
+    bar = opened.page.locator("#run .tl-bar.busy").first
+    before = await bar.evaluate("(one) => parseFloat(one.style.width)")
+    await opened.page.context.set_offline(offline=True)
+    await opened.page.clock.fast_forward("02:00")
+    await expect(opened.page.locator("#run .tl-item", has_text="c1").locator("time")).to_contain_text("2 m")
+    assert await bar.evaluate("(one) => parseFloat(one.style.width)") > before
 
 
 async def test_a_placement_links_to_its_runs_and_a_run_to_its_placement(hub, open_page):

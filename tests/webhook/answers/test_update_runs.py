@@ -1,0 +1,70 @@
+"""Timelines of placements and runs as the server answers with them, from the objects of a hub."""
+
+import pytest
+
+from scorer.api.kinds import BINDING, PLACEMENT
+from scorer.api.references import PlacementRef
+from tests.builders.binding import make_binding
+from tests.builders.condition import condition
+from tests.builders.placement import make_placement
+from tests.builders.update_run import Moments
+from tests.scorer.builders import NOW
+from webhook.answers.advisor import HubAdvisor
+from webhook.answers.update_runs import run_ref, run_view
+from webhook.embedded.store import EmbeddedStore
+from webhook.kube.cache import Cache
+
+MOMENTS = Moments()
+REF = PlacementRef("ClusterResourcePlacement", "web")
+
+
+@pytest.fixture
+def cache():
+    store = EmbeddedStore.open(None)
+    yield Cache(store)
+    store.close()
+
+
+def put(cache, kind, document):
+    cache.shelf(kind).put({**document, "metadata": {"resourceVersion": "1", "generation": 1, **document["metadata"]}})
+
+
+def answered(cache, **strategy):
+    """The answer about a placement with one cluster, under a strategy."""
+    advisor = HubAdvisor(cache, lambda: NOW)
+    put(cache, PLACEMENT, make_placement("web", {"placementType": "PickAll"}, strategy=strategy))
+    said = [condition("RolloutStarted"), condition("Available", since="2026-01-01T00:00:09Z")]
+    put(cache, BINDING, {**make_binding("web", "oslo"), "status": {"conditions": said}})
+    return advisor.placement(REF)
+
+
+def test_a_placement_comes_with_its_last_rolling_update(cache):
+    (band,) = answered(cache, type="RollingUpdate")["timeline"]["bands"]
+    (bar,) = band["bars"]
+    assert (bar["cluster"], bar["state"]) == ("oslo", "updated")
+    assert (bar["startedAt"], bar["endedAt"]) == ("2026-01-01T00:00:00Z", "2026-01-01T00:00:09Z")
+
+
+def test_a_placement_that_update_runs_decide_about_has_no_timeline_of_its_own(cache):
+    assert answered(cache, type="External")["timeline"] is None
+
+
+@pytest.mark.parametrize(
+    ("moment", "state", "stage", "why"),
+    [
+        ("unstarted", "initialized", "try", ""),
+        ("at_four", "waiting", "try", ""),
+        ("at_twelve", "running", "all", ""),
+        ("stuck", "stuck", "all", "clusters c2 of stage all are in flight for more than 5 minutes"),
+        ("stopped", "stopped", "all", ""),
+        ("aborted", "aborted", "all", "the binding of c1 was changed by another run"),
+        ("succeeded", "succeeded", "", ""),
+    ],
+)
+def test_a_run_says_in_a_word_how_far_it_is_and_what_is_wrong(moment, state, stage, why):
+    view = run_view(getattr(MOMENTS, moment)(), MOMENTS.at("17:40"))
+    assert (view["state"], view["stage"], view["why"]) == (state, stage, why)
+
+
+def test_a_run_is_named_by_the_short_name_of_its_kind():
+    assert (run_ref("web-3"), run_ref("web-3", "shop")) == ("csur/web-3", "sur/shop/web-3")
