@@ -4,6 +4,7 @@ Source: staged-updates.md; seed 004.
 """
 
 import json
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -22,18 +23,22 @@ from e2e.fleet.settled import assert_settled
 from e2e.fleet.staged import (
     ABORTED,
     APPROVAL,
+    ASKS_FIRST,
     AT_ONCE,
     DONE,
     EXTERNAL,
+    NEVER_BEGUN,
     ONE_BY_ONE,
+    UPDATING,
     WAITING,
     StagedUpdates,
     make_stage,
     make_strategy,
 )
 from e2e.fleet.waiting import wait_until
+from e2e.fleet.writes import Writes, resources
 from scorer.api.documents import dicts_at, status_of
-from scorer.api.kinds import APPROVAL_REQUEST, NAMESPACED_BINDING, PLACEMENT
+from scorer.api.kinds import APPROVAL_REQUEST, BINDING, NAMESPACED_BINDING, PLACEMENT
 from scorer.api.meta import parse_time
 
 CANARY = {"metadata": {"labels": {"environment": "canary", "name": "7"}}}
@@ -192,3 +197,74 @@ def test_a_deleted_run_takes_its_requests_along_and_leaves_what_it_has_updated(f
     fleet.on_hub.delete(updates.family.run, "e2e-gone-1")
     wait_until("its request goes", lambda: str(fleet.on_hub.all(APPROVAL_REQUEST) or ""))
     assert updates.colours("e2e-gone") == {"jumpingcat": "green"}
+
+
+STATES = {
+    "e2e-rest-new": {"Initialized": "True UpdateRunInitializedSuccessfully"},
+    "e2e-rest-never": NEVER_BEGUN,
+    "e2e-rest-waiting": WAITING,
+    "e2e-rest-updating": UPDATING,
+    "e2e-rest-stopping": {"Progressing": "Unknown UpdateRunStopping"},
+    "e2e-rest-stopped": {"Progressing": "False UpdateRunStopped"},
+    "e2e-rest-aborted": ABORTED,
+    "e2e-rest-done": DONE,
+}
+"""A run for each state that it can rest in; the one of a stuck run takes five minutes to come to."""
+
+
+def test_the_next_leader_goes_on_with_what_a_killed_one_has_begun_and_writes_nothing_that_rests(fleet, updates):
+    """``kill -9`` right after the first cluster of three runs was given its content; other runs rest in every state."""
+    rest_in_every_state(fleet, updates)
+    for name, wanted in STATES.items():
+        updates.wait(name, wanted)
+    names = [f"e2e-kill-{number}" for number in range(3)]
+    for name in names:
+        updates.place(name, *ONE_BY_ONE)
+    since, leader = Writes(fleet), fleet.reconcilers[0]
+    for name in names:
+        updates.start(f"{name}-run", name)
+    wait_until("it works", lambda: "" if BINDING.plural in resources(since.of_loop()) else "no binding is written")
+    leader.program.stop(number=signal.SIGKILL)
+    leader.start(wait=False)
+    for name in names:
+        updates.wait(f"{name}-run", DONE)
+        assert updates.colours(name) == dict.fromkeys(MEMBERS, "green")
+    again = {write for write in since.of_loop() if write.name.startswith("e2e-rest")}
+    assert not again, "\n".join(map(str, again))
+    go_on_from_every_state(updates)
+
+
+def rest_in_every_state(fleet: Fleet, updates: StagedUpdates) -> None:
+    """Have runs come to rest in the states of `STATES`, on four placements."""
+    updates.place("e2e-rest-calm", *ASKS_FIRST)
+    updates.place("e2e-rest-quick", *AT_ONCE)
+    updates.place("e2e-rest-over", *ASKS_FIRST)
+    updates.place_unready("e2e-rest-slow", *AT_ONCE)
+    updates.start("e2e-rest-new", "e2e-rest-calm", state="Initialize")
+    updates.start("e2e-rest-never", "e2e-rest-calm", "e2e-rest-ghost")
+    updates.start("e2e-rest-waiting", "e2e-rest-calm")
+    updates.start("e2e-rest-updating", "e2e-rest-slow")
+    updates.start("e2e-rest-stopping", "e2e-rest-slow")
+    updates.start("e2e-rest-done", "e2e-rest-quick")
+    updates.start("e2e-rest-stopped", "e2e-rest-quick", state="Stop")
+    updates.start("e2e-rest-aborted", "e2e-rest-over")
+    updates.wait("e2e-rest-aborted", WAITING)
+    changed = {**EXTERNAL, "applyStrategy": {"comparisonOption": "FullComparison"}}
+    fleet.on_hub.patch(PLACEMENT, "e2e-rest-over", {"spec": {"strategy": changed}})
+    updates.wait_in_flight("e2e-rest-stopping", *MEMBERS)
+    updates.set_state("e2e-rest-stopping", "Stop")
+
+
+def go_on_from_every_state(updates: StagedUpdates) -> None:
+    """Give every resting run that is not over what it waits for."""
+    updates.approve("e2e-rest-waiting-after-europe")
+    updates.wait("e2e-rest-waiting", DONE)
+    updates.set_state("e2e-rest-new", "Run")
+    updates.wait("e2e-rest-new", WAITING)
+    updates.approve("e2e-rest-new-after-europe")
+    updates.set_state("e2e-rest-stopped", "Run")
+    updates.make_ready("e2e-rest-slow", *MEMBERS)
+    updates.wait("e2e-rest-stopping", {"Progressing": "False UpdateRunStopped"})
+    updates.set_state("e2e-rest-stopping", "Run")
+    for name in ("new", "stopped", "updating", "stopping"):
+        updates.wait(f"e2e-rest-{name}", DONE)
