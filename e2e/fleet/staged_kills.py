@@ -11,10 +11,10 @@ from e2e.controlplane.cluster import JsonObject
 from e2e.controlplane.fault_proxy import Faults
 from e2e.fleet.bed import MEMBERS, Fleet
 from e2e.fleet.changes import live_bindings
-from e2e.fleet.objects import annotations_of, labels_of, pick_fixed
+from e2e.fleet.objects import DEPLOYMENT, annotations_of, labels_of, make_deployment, pick_fixed
 from e2e.fleet.scene import Scene
 from e2e.fleet.settled import FLEET
-from e2e.fleet.staged import ASKS_FIRST, AT_ONCE, DONE, WAITING, StagedUpdates, make_strategy
+from e2e.fleet.staged import ABORTED, ASKS_FIRST, AT_ONCE, DONE, ONE_BY_ONE, WAITING, StagedUpdates, make_strategy
 from e2e.fleet.waiting import wait_until
 from scorer.api.kinds import APPROVAL_REQUEST, PLACEMENT, RESOURCE_SNAPSHOT, STAGED_RUN
 
@@ -111,3 +111,42 @@ def check_once(fleet: Fleet, updates: StagedUpdates, name: str) -> None:
 def of(documents: list[JsonObject], name: str) -> list[JsonObject]:
     """Those whose names begin with a name."""
     return [item for item in documents if item["metadata"]["name"].startswith(f"{name}-")]
+
+
+def strike_rollback(fleet: Fleet, scene: Scene, name: str) -> None:
+    """A release fails and is to be taken back; the leader is killed when it has created the run that does that."""
+    updates = StagedUpdates(fleet, scene)
+    proxy = fleet.add_proxy(fleet.hub, f"of-{name}")
+    loop = fleet.add_reconciler(f"killed-{name}", proxy.kubeconfig("loop", fleet.loop_token()))
+    with fleet.other_reconcilers(loop):
+        fleet.wait_leader(loop.identity)
+        updates.place_unready(name, *AT_ONCE)
+        scene.put(make_strategy(f"{name}-careful", *ONE_BY_ONE, on_failure="Rollback", cluster_deadline="10s"))
+        updates.start(f"{name}-1", name)
+        updates.wait_in_flight(f"{name}-1", *MEMBERS)
+        updates.make_ready(name, *MEMBERS)
+        updates.wait(f"{name}-1", DONE)
+        first = fleet.on_hub.get(DEPLOYMENT, "web", name)["spec"]["template"]
+        newer = make_deployment("web", name, "example.com/web:2")["spec"]["template"]
+        fleet.on_hub.patch(DEPLOYMENT, "web", {"spec": {"template": newer}}, name)
+        proxy.set(Strike(False, ("POST",), "clusterstagedupdateruns").faults(""))
+        updates.start(f"{name}-2", name, f"{name}-careful")
+        wait_until(
+            "it is to be taken back", lambda: "" if proxy.counts()["hang after"] else str(updates.said(f"{name}-2"))
+        )
+        loop.program.stop(number=signal.SIGKILL)
+        proxy.heal()
+        loop.start(wait=False)
+        updates.wait(f"{name}-2", ABORTED)
+        taken_back = fleet.members["jumpingcat"].objects
+
+        def problem() -> str:
+            found = taken_back.get(DEPLOYMENT, "web", name)["spec"]["template"]["spec"]["containers"][0]["image"]
+            return "" if found == first["spec"]["containers"][0]["image"] else f"it runs {found}"
+
+        wait_until("the first cluster has the old content", problem)
+        updates.make_ready(name, "jumpingcat")
+        updates.wait(f"{name}-2-rollback", DONE)
+        runs = sorted(item["metadata"]["name"] for item in of(fleet.on_hub.all(STAGED_RUN), name))
+        assert runs == [f"{name}-1", f"{name}-2", f"{name}-2-rollback"]
+        fleet.on_hub.delete(STAGED_RUN, f"{name}-2-rollback")

@@ -4,7 +4,7 @@ import pytest
 
 from e2e.fleet.bed import MEMBERS
 from e2e.fleet.staged import AT_ONCE, DONE, StagedUpdates
-from e2e.fleet.staged_kills import STRIKES, strike
+from e2e.fleet.staged_kills import STRIKES, strike, strike_rollback
 from e2e.fleet.writes import Writes, told
 from scorer.staged_update.execution import STUCK_AFTER
 
@@ -32,3 +32,7 @@ def test_a_run_that_is_stuck_is_not_written_again_by_the_next_leader(fleet, scen
     assert updates.get("e2e-stuck-run") == before
     updates.make_ready("e2e-stuck", *MEMBERS)
     updates.wait("e2e-stuck-run", DONE)
+
+
+def test_a_release_is_taken_back_once_also_when_the_leader_is_killed_meanwhile(fleet, scene):
+    strike_rollback(fleet, scene, "e2e-kill-back")
