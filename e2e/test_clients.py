@@ -15,6 +15,7 @@ from e2e.controlplane.process import PATIENCE
 from e2e.controlplane.service import HARBORMASTER
 from e2e.fleet.objects import MERGE
 from e2e.placements import FLEET, PLACEMENTS, placement
+from scorer.api.kinds import APPROVAL_REQUEST
 from webhook.processes.hub_kubeconfig import hub_kubeconfig
 
 APPLY = "application/apply-patch+yaml"
@@ -381,3 +382,18 @@ def wait_for(condition, seconds: float = PATIENCE) -> None:
             pass
         assert time.monotonic() < end
         time.sleep(0.1)
+
+
+def test_nobody_but_the_loop_asks_for_the_approval_of_a_stage(hub):
+    """Not even an administrator: whoever could create a request could approve it before anybody was asked (X-50)."""
+    kind = APPROVAL_REQUEST
+    document = {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "metadata": {"name": "release-after-pilot"},
+        "spec": {"parentStageRollout": "release", "targetStage": "pilot"},
+    }
+    for user in ("alice", "admin"):
+        done = hub.kubectl("create", "-f", "-", given=document, user=user, check=False)
+        assert done.returncode == 1
+        assert "Only harbormaster creates approval requests" in done.stderr, done.stderr

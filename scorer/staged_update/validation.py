@@ -72,8 +72,12 @@ def validate(run: JsonObject, record: Record, facts: Facts) -> Validated:
 
 
 def _check_policy(record: Record, facts: Facts) -> None:
+    """Compare the policy with that of the record; between two writes of a change, no snapshot is the latest."""
     latest = latest_policy_snapshots(facts.policy_snapshots)
     used = text_at(record.status, "policySnapshotIndexUsed")
+    if not latest and any(label(snapshot, POLICY_INDEX) == used for snapshot in facts.policy_snapshots):
+        message = f"the policy of the placement has changed: policy snapshot {used}, which the run uses, is outdated"
+        raise RunFailedError(Cause.POLICY_CHANGED, message)
     if len(latest) == 1 and (index := label(latest[0], POLICY_INDEX)) != used:
         message = f"the policy of the placement has changed: policy snapshot {index} is the latest, the run uses {used}"
         raise RunFailedError(Cause.POLICY_CHANGED, message)

@@ -11,6 +11,7 @@ for part in (
     "tests.bench.extender",
     "tests.bench.disruption",
     "tests.bench.loop",
+    "tests.bench.staged",
     "tests.bench.memory",
 ):  # each in a process of its own: memory counts
     subprocess.run([sys.executable, "-m", part], check=True)
