@@ -73,7 +73,8 @@ def asking(own_hub: Cluster) -> Iterator[Cluster]:
     own_hub.request("PUT", f"{RUNS}/spring/status", {**stored, "status": waiting_run()})
     spec = {"parentStageRollout": "spring", "targetStage": "test"}
     labels = {"kubernetes-fleet.io/targetUpdateRun": "spring"}
-    own_hub.request("POST", REQUESTS, {"metadata": {"name": REQUEST, "labels": labels}, "spec": spec})
+    kind = {"apiVersion": GROUP.removeprefix("/apis/"), "kind": "ClusterApprovalRequest"}
+    own_hub.request("POST", REQUESTS, {**kind, "metadata": {"name": REQUEST, "labels": labels}, "spec": spec})
     yield own_hub
     for path in (f"{ROLES}/{APPROVER}", f"{BINDINGS}/{APPROVER}"):
         own_hub.request("DELETE", path)
