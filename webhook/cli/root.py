@@ -47,7 +47,7 @@ SECTIONS: Final = {
         Entry("undo", "Take back what a staged update has changed."),
     ),
     "Ask the engine": (
-        Entry("plan", "Show what would happen to the placements, without doing it."),
+        Entry("plan", "Show what would happen to placements and what runs would do."),
         Entry("explain", "Say why a placement got the clusters it got."),
         Entry("validate", "Check objects as admission would."),
         Entry("lint", "Find what is wrong or odd in files, for CI."),
