@@ -5,9 +5,11 @@ import json
 import pytest
 import yaml
 
+from scorer.api.kinds import MAINTENANCE_WINDOW
 from tests.webhook.cli.fleets import member, placement, write
 
 API = "placement.kubernetes-fleet.io/v1beta1"
+WINDOWS = MAINTENANCE_WINDOW.api_version
 NOW = "2026-03-01T12:00:00Z"
 HIDDEN = "aGlkZGVu"
 
@@ -96,6 +98,17 @@ class TestOnFiles:
             "Run spring of crp/web cannot be initialised: clusters-in-no-stage: 2 clusters are in no stage: faro, "
             "genoa\n",
         )
+
+    def test_a_closed_maintenance_window_is_named_and_bounds_the_earliest_finish(self, cli, folder):
+        spec = {
+            "memberSelector": {"matchLabels": {"stage": "all"}},
+            "schedule": {"daily": {"intervalDays": 1}},
+            "startTime": "22:00",
+        }
+        write(folder / "window.yaml", made("ClusterMaintenanceWindow", "nights", WINDOWS, spec=spec))
+        printed = lines(cli("plan", "-f", folder, "--run", "spring", "--now", NOW))
+        assert "     faro waits: maintenance window nights is closed until 2026-03-01T22:00:00Z" in printed
+        assert "  Done at 2026-03-01T22:00:00Z at the earliest:" in printed
 
     def test_a_run_that_is_refused_by_admission_is_a_mistake_in_the_files(self, cli, folder):
         write(folder / "more.yaml", run("other", state="Walk"))
