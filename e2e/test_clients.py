@@ -396,4 +396,4 @@ def test_nobody_but_the_loop_asks_for_the_approval_of_a_stage(hub):
     for user in ("alice", "admin"):
         done = hub.kubectl("create", "-f", "-", given=document, user=user, check=False)
         assert done.returncode == 1
-        assert "Only harbormaster creates approval requests" in done.stderr, done.stderr
+        assert "only harbormaster creates approval requests" in done.stderr, done.stderr
