@@ -7,9 +7,10 @@ Source: staged-updates.md 4 to 9.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 
-from scorer.api.conditions import FALSE, TRUE
+from scorer.api.conditions import FALSE, TRUE, UNKNOWN, ConditionStatus
 from scorer.api.documents import dict_at, name_of, status_of, text_at
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.staged_update import RunState
@@ -54,7 +55,7 @@ def advance(run: JsonObject, facts: Facts, *, absent_state: RunState = RunState.
     try:
         return _advance(run, facts, absent_state)
     except NotYetError as error:
-        return Step(again=RECHECK, waits_for=str(error))
+        return _standing_still(run, Record(run, facts.now), str(error))
 
 
 def is_over(run: JsonObject) -> bool:
@@ -80,6 +81,18 @@ def _advance(run: JsonObject, facts: Facts, absent_state: RunState) -> Step:
     except RunFailedError as error:
         return _abort(run, _failed_stage(work, error), facts, error)
     return _step(run, record, work)
+
+
+def _standing_still(run: JsonObject, record: Record, why: str) -> Step:
+    """Say what a run waits for that cannot be looked at now; one that is initialised says so itself."""
+    if status(record.status, INITIALIZED) != TRUE:
+        return Step(again=RECHECK, waits_for=why)
+    found = condition(record.status, PROGRESSING)
+    said: ConditionStatus = (
+        FALSE if found.get("status") == FALSE else UNKNOWN if found.get("status") == UNKNOWN else TRUE
+    )
+    record.put(record.status, PROGRESSING, said, text_at(found, "reason") or "UpdateRunProgressing", f"waits: {why}")
+    return replace(_step(run, record), again=RECHECK)
 
 
 def _begin(run: JsonObject, record: Record, facts: Facts) -> Step:

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from scorer.api.conditions import ConditionStatus, make_condition
 from scorer.api.documents import dict_at, dicts_at, generation_of, list_at, status_of, text_at
-from scorer.api.meta import JsonObject, parse_time
+from scorer.api.meta import JsonObject, format_time, parse_time
 from scorer.api.staged_update import UpdateStrategySpec
 from scorer.staged_update.failures import Cause, RunFailedError
 
@@ -54,9 +54,15 @@ class Record:
         return [self.status, *stages, *clusters, *(task for stage in stages for task in tasks_of(stage))]
 
     def _refresh(self, owner: JsonObject) -> None:
-        """Make the conditions be about the present generation: a change of the state never makes them stale."""
+        """Make the conditions be about the present generation: a change of the state never makes them stale.
+
+        A time that lies ahead was written by a clock that was wrong, and counts from now: a wait would be as long as
+        that clock was ahead.
+        """
         for condition in dicts_at(owner, "conditions"):
             condition["observedGeneration"] = self.generation
+            if _is_ahead(condition, self.now):
+                condition["lastTransitionTime"] = format_time(self.now)
 
     @property
     def stages(self) -> list[JsonObject]:
@@ -101,6 +107,13 @@ class Record:
         owner.pop("conditions", None)
         if kept:
             owner["conditions"] = kept
+
+
+def _is_ahead(condition: JsonObject, now: datetime) -> bool:
+    try:
+        return parse_time(text_at(condition, "lastTransitionTime")) > now
+    except ValueError:
+        return False
 
 
 def _copied(value: Any) -> Any:

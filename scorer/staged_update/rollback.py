@@ -9,8 +9,9 @@ from typing import Final
 from scorer.api.conditions import TRUE
 from scorer.api.documents import annotation, annotations_of, name_of, namespace_of, spec_of, text_at
 from scorer.api.meta import JsonObject
-from scorer.api.names import CLUSTER_DEADLINE, MAX_FAILURES, PREVIOUS_INDEX, ROLLBACK_OF
+from scorer.api.names import CLUSTER_DEADLINE, MAX_FAILURES, ON_FAILURE, PREVIOUS_INDEX, ROLLBACK_OF
 from scorer.api.staged_update import RunState
+from scorer.staged_update.policy import OnFailure
 from scorer.staged_update.record import STARTED, clusters_of, status
 
 _LONGEST_NAME: Final = 63
@@ -53,10 +54,10 @@ def rollback_run(run: JsonObject, name: str, index: str, state: RunState = RunSt
         state: Of the new one.
     """
     own = annotations_of(run)
-    metadata: JsonObject = {
-        "name": name,
-        "annotations": {ROLLBACK_OF: name_of(run), **{key: own[key] for key in _KEPT if key in own}},
-    }
+    noted = {ROLLBACK_OF: name_of(run), **{key: own[key] for key in _KEPT if key in own}}
+    if ON_FAILURE in own:  # said here, it keeps the new run from copying Rollback from the strategy
+        noted[ON_FAILURE] = str(OnFailure.STOP)
+    metadata: JsonObject = {"name": name, "annotations": noted}
     if namespace := namespace_of(run):
         metadata["namespace"] = namespace
     return {

@@ -4,6 +4,7 @@ Source: staged-updates.md 4.1 to 4.3 and 5.
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 from scorer.api.binding import BindingState
 from scorer.api.conditions import TRUE
@@ -25,6 +26,8 @@ from scorer.api.placement import PlacementType, StrategyType
 from scorer.rollout.policy_snapshots import latest_policy_snapshots
 from scorer.staged_update.facts import Facts
 from scorer.staged_update.failures import Cause, NotYetError, RunFailedError
+
+_MOST_DIGITS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +150,7 @@ def _fixed_count(snapshot: JsonObject) -> int | None:
     match policy.get("placementType") or PlacementType.PICK_ALL:
         case PlacementType.PICK_N:
             text = annotation(snapshot, NUMBER_OF_CLUSTERS)
-            if not (text.isascii() and text.isdecimal()):
+            if not (text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS):
                 message = (
                     f"policy snapshot {name_of(snapshot)} has no valid annotation {NUMBER_OF_CLUSTERS}: {text[:64]!r}"
                 )

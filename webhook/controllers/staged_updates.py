@@ -61,10 +61,10 @@ from webhook.kube.ports import Key
 from webhook.settings.loop import LoopSettings
 
 BINDING_WAIT: Final = timedelta(milliseconds=2)
-"""How long a run waits, per binding of its placement, after one has changed: they change together."""
+"""How long a run waits, per cluster in flight, after a binding has changed: they change together."""
 LONGEST_WAIT: Final = timedelta(milliseconds=500)
 FEW: Final = 20
-"""With no more bindings than this it does not wait."""
+"""With no more clusters in flight than this it does not wait."""
 
 
 class RunRef(NamedTuple):
@@ -117,6 +117,8 @@ class StagedUpdateController:
         """The runs that are not over, by their placement."""
         self._waiting: dict[RunRef, frozenset[str]] = {}
         """The members that runs wait for."""
+        self._in_flight: dict[RunRef, int] = {}
+        """How many clusters of a run are in flight."""
         self._reserved: dict[RunRef, set[str]] = {}
         """The members that this process has reserved for a run."""
         self._told: dict[RunRef, str] = {}
@@ -150,11 +152,13 @@ class StagedUpdateController:
     def _of_run(self, change: Change) -> Iterator[RunRef]:
         """Yield a run that is new or gone, or that a user has changed; and keep up which are not over."""
         ref, run = RunRef.of(change.document), change.document
-        open_ = self._open.setdefault(_placement_of(run), set())
-        if change.new is None or (is_over(run) and not is_deleting(run)):
-            open_.discard(ref)
-        else:
-            open_.add(ref)
+        placement = _placement_of(run)
+        if change.new is not None and (is_deleting(run) or not is_over(run)):
+            self._open.setdefault(placement, set()).add(ref)
+        elif (known := self._open.get(placement)) is not None:
+            known.discard(ref)
+            if not known:
+                del self._open[placement]
         if change.touches(desired):
             yield ref
 
@@ -175,11 +179,8 @@ class StagedUpdateController:
         if not change.touches(_seen_of_binding):
             return
         parent = family.parent(change.document)
-        refs = self._open.get(parent)
-        if not refs:
-            return
-        count = len(children(self._hub.cache, family.binding, parent))
-        for ref in refs:
+        for ref in self._open.get(parent, ()):
+            count = self._in_flight.get(ref, 0)
             yield ref if count <= FEW else Later(ref, min(count * BINDING_WAIT, LONGEST_WAIT))
 
     def _of_member(self, change: Change) -> Iterator[RunRef]:
@@ -340,13 +341,14 @@ class StagedUpdateController:
 
     async def _follow(self, ref: RunRef, run: JsonObject | None) -> Result:
         """Keep the members reserved that a run is working on, and give the others back."""
+        busy = set(staged_update_holds(run)) if run is not None else set()
+        self._in_flight[ref] = len(busy)
         if run is None or is_over(run):
-            self._waiting.pop(ref, None)
-            self._told.pop(ref, None)
+            for kept in (self._waiting, self._told, self._in_flight):
+                kept.pop(ref, None)
         if self._turns is None:
             return DONE
         holder = staged_update_holder(f"{ref.namespace}/{ref.name}" if ref.namespace else ref.name)
-        busy = set(staged_update_holds(run)) if run is not None else set()
         known = self._reserved.pop(ref, set()) | busy
         held = {member for member in known if self._turns.holds(member, holder)}
         if held & busy:

@@ -347,6 +347,16 @@ class TestFailurePolicy:
         assert back["spec"]["resourceSnapshotIndex"] == "0"
         assert "r-rollback" in hub.message("Succeeded")
 
+    def test_a_rollback_is_not_rolled_back(self):
+        strategy = make_strategy(make_stage("one"), on_failure="Rollback", cluster_deadline="60s")
+        hub = make_hub(clusters={"a": "one"}, strategy=strategy, snapshots=2)
+        hub = self.late(replace(hub, bindings={"a": make_binding("a", "Bound", snapshot="p-0-snapshot")}))
+        (back,) = hub.runs
+        back = {**back, "metadata": {**back["metadata"], "generation": 1, "uid": "uid-back"}}
+        late = self.late(replace(hub, run=back, runs=(hub.run, back)))
+        assert "clusters-failed" in late.message("Succeeded")
+        assert len(late.runs) == 2
+
     def test_a_crash_before_the_end_is_recorded_makes_no_second_one(self):
         run = make_run(on_failure="Rollback", cluster_deadline="60s")
         hub = make_hub(make_stage("one"), clusters={"a": "one"}, run=run, snapshots=2)
@@ -377,6 +387,27 @@ class TestFailurePolicy:
         hub = make_hub(make_stage("one"), clusters={"a": "one"}, run=make_run(**{annotation: value})).settled()
         assert hub.said("Initialized") == "False UpdateRunInitializedFailed"
         assert value in hub.message("Initialized")
+
+
+def test_times_that_a_wrong_clock_wrote_ahead_count_from_now():
+    stage = make_stage("one", afterStageTasks=[{"type": "TimedWait", "waitTime": "1h"}])
+    hub = make_hub(stage, clusters={"a": "one"}).settled().later(days=30).reported("a").settled()
+    right = hub.later(days=-29).settled()
+    assert right.step.again.total_seconds() == 60 * 60
+    assert right.later(minutes=61).settled().said("Succeeded") == "True UpdateRunSucceeded"
+
+
+def test_a_run_says_so_while_a_binding_is_being_deleted():
+    hub = make_hub(make_stage("one"), clusters={"a": "one", "b": "one"}).settled()
+    going = {
+        **hub.bindings["b"],
+        "metadata": {**hub.bindings["b"]["metadata"], "deletionTimestamp": "2026-03-01T00:00:00Z"},
+    }
+    waiting = replace(hub, bindings={**hub.bindings, "b": going}).settled()
+    assert waiting.said("Progressing") == "True UpdateRunProgressing"
+    assert "p-b" in waiting.message("Progressing")
+    assert waiting.step.again.total_seconds() == 15
+    assert hub.message("Progressing") == replace(waiting, bindings=hub.bindings).settled().message("Progressing")
 
 
 def test_a_record_that_one_object_cannot_hold_lets_no_run_begin():
