@@ -11,6 +11,7 @@ import pytest
 from scorer.api.documents import with_spec
 from tests.scorer.staged_update.hub import Hub, make_binding, make_hub, make_policy_snapshot, make_run, make_stage
 from tests.scorer.staged_update.orders import Shape, walk
+from tests.thoroughness import SOAK
 
 APPROVAL = [{"type": "Approval"}]
 WAIT = {"type": "TimedWait", "waitTime": "5m"}
@@ -75,6 +76,7 @@ FULL = {
     ),
     "full-approval-and-wait-after-and-removal": Shape(hub_of(*BOTH, clusters=FOUR, gone="z"), others=False),
 }
+SHAPES = {**SMALL, **FULL} if SOAK else SMALL
 
 
 def look(name: str, shape: Shape) -> None:
@@ -86,12 +88,7 @@ def look(name: str, shape: Shape) -> None:
     assert found.without_an_end() == 0
 
 
-@pytest.mark.parametrize("name", SMALL)
-def test_every_order_of_a_small_run_keeps_the_rules_and_can_end(name):
-    look(name, SMALL[name])
-
-
 @pytest.mark.soak
-@pytest.mark.parametrize("name", FULL)
-def test_every_order_of_a_full_run_keeps_the_rules_and_can_end(name):
-    look(name, FULL[name])
+@pytest.mark.parametrize("name", SHAPES)
+def test_every_order_keeps_the_rules_and_can_end(name):
+    look(name, SHAPES[name])
