@@ -7,7 +7,7 @@ from scorer.api.kinds import MEMBER_CLUSTER, PLACEMENT, STAGED_RUN, UPGRADE_RUN
 from scorer.api.references import PlacementRef
 from tests.builders.placement import make_placement
 from tests.waiting import until
-from tests.webhook.controllers.world import make_member, pick_n
+from tests.webhook.controllers.world import held_up, make_member, pick_n
 from tests.webhook.description.example_hub import changed, serving
 from webhook.access.rights import Access
 from webhook.access.user import UserInfo
@@ -82,7 +82,12 @@ async def test_an_upgrade_is_reserved_and_given_back(caller):
 
 
 async def test_a_rollout_is_reserved_renewed_and_given_back(caller):
-    """On the placement and on the member at once; only a run changes this one, so nothing else happens meanwhile."""
+    """On the placement and on the member at once; only a run changes this one, which the loop has no time for now."""
+    async with held_up(caller.up.loop.queues["staged_update"]):
+        await reserve_renew_and_give_back(caller)
+
+
+async def reserve_renew_and_give_back(caller):
     store, known = caller.up.store, caller.up.services.disruption.keeper.reservations.known
     policy = {"placementType": "PickFixed", "clusterNames": ["a"]}
     await store.create(PLACEMENT, make_placement("api", policy, strategy={"type": "External"}))
