@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any, Final, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from scorer.api.documents import name_of, text_at
 from scorer.api.duration import parse_wait_time
@@ -30,12 +31,23 @@ _MISSING: Final = 404
 _ATTEMPTS: Final = 5
 
 
+def not_empty(context: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Refuse an empty text that the user has given, the callback of options and arguments.
+
+    A script in which a variable is unset would mean another run, another stage or another snapshot by it.
+    """
+    if value == "" and context.get_parameter_source(param.name or "") is not ParameterSource.DEFAULT:
+        raise click.BadParameter("'' is empty", context, param)
+    return value
+
+
 def run_namespace_option(command: _Command) -> _Command:
     """Give a command the option that says of which family a run is; it gets it as ``namespace``."""
     return click.option(
         "-n",
         "--namespace",
         default="",
+        callback=not_empty,
         metavar="NS",
         help="Namespace of a StagedUpdateRun.  [default: none, a ClusterStagedUpdateRun is meant]",
     )(command)

@@ -233,6 +233,22 @@ def test_watching_shows_every_change_until_the_run_is_over(cli, opened):
     assert opened.get(STAGED_RUN, "spring")["status"]["conditions"][-1]["reason"] == "UpdateRunSucceeded"
 
 
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["approve", "spring", "--stage", ""], "'--stage'"),
+        (["approve", "spring", "-n", ""], "'-n' / '--namespace'"),
+        (["approve", ""], "'RUN|REQUEST'"),
+        (["reject", "spring", "--stage", "", "--reason", "no"], "'--stage'"),
+        (["run", "status", ""], "'NAME'"),
+        (["run", "start", "summer", "--placement", "p", "--strategy", "careful", "--snapshot", ""], "'--snapshot'"),
+        (["undo", ""], "'RUN'"),
+    ],
+)
+def test_an_empty_text_as_of_an_unset_variable_means_no_other_run_stage_or_snapshot(cli, words, named):
+    assert f"Invalid value for {named}: '' is empty" in refused(cli(*words))
+
+
 class TestApprove:
     """What is approved, and what is not."""
 
