@@ -52,7 +52,7 @@ async def _approve(hub: HubOptions, name: str, stage: str, message: str, namespa
     said = f"approved by {approver()}" + (f": {message}" if message else "")
     async with Client(hub.find()) as client:
         runs = Runs(client, namespace)
-        found, request = await runs.named(name)
+        found, request = await runs.named(name, stage)
         wanted = _wanted(found, stage, request)
         if not wanted or not await runs.approve(wanted, said):
             done = wanted or approved_already(found.run, found.requests, stage=stage, request=request)

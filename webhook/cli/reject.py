@@ -50,7 +50,7 @@ def command(name: str, stage: str, reason: str, namespace: str, hub: HubOptions)
 async def _reject(hub: HubOptions, name: str, stage: str, reason: str, namespace: str) -> int:
     async with Client(hub.find()) as client:
         runs = Runs(client, namespace)
-        found, request = await runs.named(name)
+        found, request = await runs.named(name, stage)
         with told_to_user():
             wait = open_approval(found.run, found.situation, stage=stage, request=request)
             patch = rejection_patch(wait.request, reason)

@@ -122,15 +122,24 @@ class Runs:
             raise UserError(f"there is no {self.family.run.kind} {name}{self._other_family()}")
         return found
 
-    async def named(self, name: str) -> tuple[Found, str]:
+    async def named(self, name: str, stage: str = "") -> tuple[Found, str]:
         """Return the run that a name means, and the approval request if it is the name of one.
 
+        Args:
+            name: Of a run or a request.
+            stage: The stage that is meant, if that has been said: then it is the name of a run.
+
         Raises:
-            UserError: There is neither a run nor a request of that name.
+            UserError: There is neither a run nor a request of that name, or one of each.
         """
-        if (found := await self.find(name)) is not None:
+        found = await self.find(name)
+        request = None if found is not None and stage else await self._get(self.family.approval_request, name)
+        if found is not None and request is not None:
+            owner = parent_run(request)
+            what = f"{name} is a run, and an approval request of run {owner}"
+            raise UserError(f"{what}: name the run that is meant, with --stage")
+        if found is not None:
             return found, ""
-        request = await self._get(self.family.approval_request, name)
         if request is None:
             raise UserError(f"there is no run and no approval request {name}{self._other_family()}")
         return await self.get(parent_run(request) or name), name
