@@ -80,6 +80,19 @@ async def test_a_check_that_does_not_pass_approves_nothing(tmp_path, check):
         assert (code, "r-after-test" in text, said(world, "Progressing")) == (0, True, WAITS)
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--server", "http://127.0.0.1:1"), "argument --server: 'http://127.0.0.1:1' does not begin with https://"),
+        (("--every", "nan"), "argument --every: 'nan' is no number of seconds above 0"),
+        (("--timeout", "-1"), "argument --timeout: '-1' is no number of seconds above 0"),
+    ],
+)
+async def test_nothing_is_sent_without_tls_and_a_time_that_is_none_is_named(words, told):
+    code, text = await run((FOLDER / "approver.py", *words, "--once"), "true")
+    assert (code, told in text) == (2, True)
+
+
 async def test_a_run_that_is_stopped_is_not_checked(tmp_path):
     async with approving(tmp_path) as (world, start):
         await set_state(world, "Stop")

@@ -154,15 +154,36 @@ def look(hub: Hub, command: Sequence[str], seconds: float) -> bool:
     return well
 
 
+def address(text: str) -> str:
+    """Read the address of a hub: without TLS, anybody on the way could read the token."""
+    if not text.startswith("https://"):
+        raise argparse.ArgumentTypeError(f"{text!r} does not begin with https://")
+    return text
+
+
+def length(text: str) -> float:
+    """Read a number of seconds."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0
+    if not 0 < seconds <= 86400:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0, at most 86400")
+    return seconds
+
+
 def main() -> int:
     """Look again and again; a hub that cannot be reached is tried again."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--server", default="https://kubernetes.default.svc", help="address of the hub's API server")
+    server = "https://kubernetes.default.svc"
+    parser.add_argument("--server", type=address, default=server, help="address of the hub's API server")
     parser.add_argument("--token-file", type=Path, default=POD / "token", help="file of a bearer token")
     parser.add_argument("--ca-file", type=Path, default=POD / "ca.crt", help="file of the hub's authorities")
     parser.add_argument("--namespace", default="", help="look at the namespaced runs there, not at cluster-scoped ones")
-    parser.add_argument("--every", type=float, default=15, metavar="SECONDS", help="how often to look (15)")
-    parser.add_argument("--timeout", type=float, default=60, metavar="SECONDS", help="how long the check may take (60)")
+    parser.add_argument("--every", type=length, default=15, metavar="SECONDS", help="how often to look (15)")
+    parser.add_argument(
+        "--timeout", type=length, default=60, metavar="SECONDS", help="how long the check may take (60)"
+    )
     parser.add_argument("--once", action="store_true", help="look once, then end")
     parser.add_argument("command", nargs="+", help="the check")
     given = parser.parse_args()

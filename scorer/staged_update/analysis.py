@@ -133,14 +133,14 @@ def _check_name(text: str) -> str:
 
 
 _Duration = Annotated[str, AfterValidator(_check_duration)]
-_Label = Annotated[str, Field(min_length=1, max_length=253)]
+_Condition = Annotated[str, Field(max_length=316, pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_./]*[A-Za-z0-9])?$")]
 _Number = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class _Strict(ApiModel):
     """Like the API, but a member that is not known is a mistake: nobody else would tell."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", populate_by_name=False)
 
 
 class _Query(_Strict):
@@ -157,9 +157,9 @@ class _Query(_Strict):
         if len(self._limits()) != 1:
             raise PydanticCustomError("limits", "must have exactly one of above, below and equals")
         if parse_wait_time(self.hold) > LONGEST_HOLD:
-            raise PydanticCustomError("for", "for is longer than 720h")
+            raise PydanticCustomError("for", "for is {given}, longer than 720h", {"given": self.hold})
         if not MOST_OFTEN <= parse_wait_time(self.every) <= LEAST_OFTEN:
-            raise PydanticCustomError("every", "every is not between 5s and 1h")
+            raise PydanticCustomError("every", "every is {given}, not between 5s and 1h", {"given": self.every})
         return self
 
     def _limits(self) -> list[tuple[Comparison, float]]:
@@ -177,7 +177,7 @@ class _Object(_Strict):
     kind: str = Field(pattern=r"^[A-Z][A-Za-z0-9]*$", max_length=63)
     namespace: str = Field(default="", pattern=r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$", max_length=63)
     name: Annotated[str, AfterValidator(_check_name)]
-    condition: _Label
+    condition: _Condition
     status: str = Field(default="True", pattern="^(True|False|Unknown)$")
 
     def check(self) -> ObjectCheck:

@@ -1,7 +1,8 @@
 """What changes on a cluster that gets one resource snapshot in the place of another.
 
 Objects are compared field by field, those in envelopes too, each by itself. Nothing of a Secret is shown but that it
-differs: neither values nor the names of its keys. What is shown is bounded; what is left out is counted.
+differs: neither values nor the names of its keys. That holds for one inside another object as well, as in a list, or in
+a template that some controller makes Secrets of. What is shown is bounded; what is left out is counted.
 
 Source: issue 16, item 5.
 """
@@ -27,6 +28,7 @@ REDACTED: Final = "(redacted)"
 _DEEPEST: Final = 64
 """Below this depth, two values are only compared as wholes."""
 _SECRET: Final = ("", "Secret")
+_SECRET_FIELDS: Final = ("data", "stringData")
 _ABSENT: Final = object()
 
 
@@ -157,7 +159,24 @@ def _fields(place: Place, before: JsonObject, after: JsonObject) -> Sequence[Fie
 
 
 def _shown(value: Any) -> str:
-    return "" if _is_nothing(value) else quote(value)
+    if _is_nothing(value):
+        return ""
+    return REDACTED if _holds_secret(value) else quote(value)
+
+
+def _holds_secret(value: Any, depth: int = 0) -> bool:
+    """Say whether a Secret is part of a value; what is nested too deeply to be looked at may hold one."""
+    if not isinstance(value, (Mapping, list)):
+        return False
+    if depth >= _DEEPEST or _is_secret(value):
+        return True
+    parts = value.values() if isinstance(value, Mapping) else value
+    return any(_holds_secret(part, depth + 1) for part in parts)
+
+
+def _is_secret(value: Any) -> bool:
+    """Say whether a value is a Secret with content, and not only the name of one."""
+    return isinstance(value, Mapping) and value.get("kind") == "Secret" and any(key in value for key in _SECRET_FIELDS)
 
 
 def _is_nothing(value: Any) -> bool:
@@ -170,7 +189,10 @@ _Path = tuple[str | int, ...]
 def _differences(path: _Path, before: Any, after: Any) -> Iterator[tuple[_Path, Any, Any]]:
     """Yield the innermost fields that differ; null counts as absent."""
     deep = len(path) >= _DEEPEST
-    if isinstance(before, Mapping) and isinstance(after, Mapping) and not deep:
+    if path and (_is_secret(before) or _is_secret(after)):
+        if not _is_equal(before, after):
+            yield path, before, after
+    elif isinstance(before, Mapping) and isinstance(after, Mapping) and not deep:
         for name in sorted({*before, *after}):
             yield from _differences((*path, name), before.get(name, _ABSENT), after.get(name, _ABSENT))
     elif isinstance(before, list) and isinstance(after, list) and not deep:

@@ -294,7 +294,7 @@ class _Timing:
             for cluster in stage.clusters
             if cluster.progress is Progress.UNDER_WAY
         ]
-        slots += [clock] * (stage.planned.at_once - len(slots))
+        slots += [clock] * (min(stage.planned.at_once, len(stage.clusters)) - len(slots))
         heapq.heapify(slots)
         starts: dict[str, datetime] = {}
         for name in self._in_turn(stage, clock):

@@ -11,7 +11,7 @@ from scorer.api.documents import annotation, annotations_of, name_of, namespace_
 from scorer.api.meta import JsonObject
 from scorer.api.names import CLUSTER_DEADLINE, MAX_FAILURES, ON_FAILURE, PREVIOUS_INDEX, ROLLBACK_OF
 from scorer.api.staged_update import RunState
-from scorer.staged_update.policy import OnFailure
+from scorer.staged_update.policy import OnFailure, annotation_problem
 from scorer.staged_update.record import STARTED, clusters_of, status
 
 _LONGEST_NAME: Final = 63
@@ -45,7 +45,7 @@ def rollback_run(run: JsonObject, name: str, index: str, state: RunState = RunSt
     """Return the run that brings the clusters of a run to an older resource snapshot.
 
     It goes through the same stages with their approvals and waits, and ends where it fails: a rollback is not rolled
-    back.
+    back. An annotation that cannot be read, which has perhaps ended the run, must not end this one as well.
 
     Args:
         run: The run to take back.
@@ -54,7 +54,9 @@ def rollback_run(run: JsonObject, name: str, index: str, state: RunState = RunSt
         state: Of the new one.
     """
     own = annotations_of(run)
-    noted = {ROLLBACK_OF: name_of(run), **{key: own[key] for key in _KEPT if key in own}}
+    found = {key: own[key] for key in _KEPT if key in own}
+    kept = {key: text for key, text in found.items() if not text or not annotation_problem(key, text)}
+    noted = {ROLLBACK_OF: name_of(run), **kept}
     if ON_FAILURE in own:  # said here, it keeps the new run from copying Rollback from the strategy
         noted[ON_FAILURE] = str(OnFailure.STOP)
     metadata: JsonObject = {"name": name, "annotations": noted}

@@ -15,9 +15,9 @@ class Access:
     """One thing that the author must be allowed to do.
 
     Args:
-        verb: ``get`` or ``place``.
+        verb: ``get``, ``place`` or ``patch``.
         group: API group.
-        resource: Plural.
+        resource: Plural, with ``/status`` for the status alone.
         name: One object; empty: all of them.
         namespace: Where; empty: everywhere, or cluster-scoped.
     """
@@ -29,7 +29,8 @@ class Access:
     namespace: str = ""
 
     def __str__(self) -> str:
-        what = f"{self.resource}.{self.group}" if self.group else self.resource
+        resource, slash, subresource = self.resource.partition("/")
+        what = (f"{resource}.{self.group}" if self.group else resource) + slash + subresource
         which = f" {quote(self.name)}" if self.name else ""
         where = f" in namespace {quote(self.namespace)}" if self.namespace else ""
         return f"{self.verb} {what}{which}{where}"
@@ -53,5 +54,12 @@ UNDISPUTED: Final = Reviewed()
 
 def resource_attributes(access: Access) -> JsonObject:
     """Write one question as the ``resourceAttributes`` of a SubjectAccessReview."""
-    given = {"group": access.group, "resource": access.resource, "name": access.name, "namespace": access.namespace}
+    resource, _, subresource = access.resource.partition("/")
+    given = {
+        "group": access.group,
+        "resource": resource,
+        "subresource": subresource,
+        "name": access.name,
+        "namespace": access.namespace,
+    }
     return {"verb": access.verb, "version": "*"} | {key: value for key, value in given.items() if value}

@@ -11,6 +11,9 @@ definitions and aggregated APIs, and the system's namespaces. The same holds
 * for snapshots written by hand, which hold what is placed, what rewrites it, or where it goes, and for bindings and
   Works.
 
+A run is carried out stage by stage, and others may have to approve that. Whoever has the loop do so, by an annotation
+on the run, needs the right to approve: a query such as ``vector(1)`` is met at once.
+
 This module works out what to ask; `webhook.kube.access` asks.
 
 Source: serving.md 8, "Escalation through placement", "Escalation through envelopes and overrides". Differs from it: a
@@ -23,11 +26,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 from scorer.api import kinds
-from scorer.api.documents import dict_at, dicts_at, label, name_of, namespace_of
+from scorer.api.documents import annotation, dict_at, dicts_at, label, name_of, namespace_of
 from scorer.api.family import FAMILIES, family_in
 from scorer.api.kinds import Kind, group_kind
 from scorer.api.meta import JsonObject, without_nulls
-from scorer.api.names import PARENT_PLACEMENT, SYSTEM_NAMESPACE_PREFIXES
+from scorer.api.names import ANALYSIS, PARENT_PLACEMENT, SYSTEM_NAMESPACE_PREFIXES
 from scorer.api.quoting import printable, quote
 from scorer.api.schema import apply_schema_defaults
 from scorer.membership.access import ROLE, ROLE_BINDING
@@ -214,6 +217,14 @@ def _of_its_placement(document: JsonObject, context: Context) -> Iterator[Access
         yield from _of_placement(placement, context)
 
 
+def _of_analysis(document: JsonObject, _context: Context) -> Iterator[Access]:
+    """Yield the right to approve, for a run that says by itself what approves its stages."""
+    if annotation(document, ANALYSIS):
+        namespace = namespace_of(document)
+        kind = family_in(namespace).approval_request
+        yield Access("patch", kind.group, f"{kind.plural}/status", "", namespace)
+
+
 _PARENT: Final = ("metadata", "labels", PARENT_PLACEMENT)
 _OF_A_MACHINE: Final = (("spec",), _PARENT)
 """For objects that the loop writes: with another label they belong to another placement."""
@@ -232,6 +243,7 @@ _AUTHORED: Final[Mapping[tuple[str, str], _Authored]] = {
                 _Authored(family.binding, _of_its_placement, _OF_A_MACHINE),
                 _Authored(family.policy_snapshot, _of_its_placement, _OF_A_MACHINE),
                 _Authored(family.override_snapshot, _overriding("spec", "overrideSpec")),
+                _Authored(family.run, _of_analysis, (("metadata", "annotations", ANALYSIS),)),
             )
         ),
         _Authored(kinds.WORK, _of_work),

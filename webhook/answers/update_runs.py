@@ -4,7 +4,7 @@ Shapes are those of ``GET /v1/runs``; the page shows nothing else.
 """
 
 import shlex
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from datetime import datetime
 from itertools import islice
 from typing import Final
@@ -17,14 +17,18 @@ from scorer.api.names import ROLLBACK_OF
 from scorer.rollout.bands import BarState, Timeline, written
 from scorer.staged_update.orders import answer_words, index_used, rejected
 from scorer.staged_update.timeline import run_timeline
-from scorer.staged_update.waiting import RunPhase, RunWait, Situation, WaitKind, situation_of
+from scorer.staged_update.waiting import OVER, RunPhase, RunWait, Situation, WaitKind, situation_of
 from webhook.kube.cache import Cache
+from webhook.kube.ports import Key, key_of
 
 MOST_HELD: Final = 10
 """How many clusters that may not be touched now are named; the timeline has all of them."""
 
 _TROUBLED: Final = frozenset({RunPhase.FAILED, RunPhase.ABORTED, RunPhase.STUCK, RunPhase.INITIALIZING})
 """In these phases the message of a run says what is wrong, or what is missing."""
+
+_OVER: Final = frozenset(str(phase).lower() for phase in OVER)
+_UNKNOWN: Final[tuple[JsonObject, JsonObject]] = ({}, {})
 
 
 def run_ref(name: str, namespace: str = "") -> str:
@@ -49,15 +53,30 @@ class HubRuns:
     def __init__(self, cache: Cache, now: Callable[[], datetime]) -> None:
         self._cache = cache
         self._now = now
+        self._over: dict[Kind, dict[Key, tuple[JsonObject, JsonObject]]] = {}
+        """The runs that are over, by kind, with what the list says of each: they only grow in number, and are listed
+        whenever anything on the hub changes."""
         for family in FAMILIES:
             cache.shelf(family.run)
 
     def runs(self, kinds: Container[Kind]) -> JsonObject:
         """Return the runs of these kinds, the latest first."""
-        found = [run for family in FAMILIES if family.run in kinds for run in self._cache.list(family.run)]
-        found.sort(key=lambda run: (text_at(run, "metadata", "creationTimestamp"), name_of(run)), reverse=True)
         now = self._now()
-        return {"items": [run_view(run, now) for run in found]}
+        found = [view for family in FAMILIES if family.run in kinds for view in self._views(family.run, now)]
+        found.sort(key=lambda view: (view["createdAt"] or "", view["name"]), reverse=True)
+        return {"items": found}
+
+    def _views(self, kind: Kind, now: datetime) -> Iterator[JsonObject]:
+        """Yield what the list says of the runs of a kind."""
+        known, over = self._over.get(kind, {}), dict[Key, tuple[JsonObject, JsonObject]]()
+        for run in self._cache.list(kind):
+            seen, view = known.get(key_of(run), _UNKNOWN)
+            if seen is not run:
+                view = run_view(run, now)
+            if view["state"] in _OVER:
+                over[key_of(run)] = run, view
+            yield view
+        self._over[kind] = over
 
     def run(self, name: str, namespace: str = "") -> JsonObject | None:
         """Return one run with its timeline, None when there is none of that name."""

@@ -10,7 +10,7 @@ from scorer.staged_update.orders import OrderRefusedError, approved_already, ope
 from webhook.cli.client import Client
 from webhook.cli.hub_options import HubOptions, hub_options
 from webhook.cli.options import run
-from webhook.cli.update_runs import Found, Runs, approver, run_namespace_option, told_to_user
+from webhook.cli.update_runs import Found, Runs, approver, not_empty, run_namespace_option, told_to_user
 
 HELP: Final = """Approve what a staged update waits for.
 
@@ -32,8 +32,14 @@ Exit codes:
 
 
 @click.command("approve", help=HELP, short_help="Approve what a staged update waits for.")
-@click.argument("name", metavar="RUN|REQUEST")
-@click.option("--stage", default="", metavar="STAGE", help="The stage that is meant.  [default: whichever waits]")
+@click.argument("name", metavar="RUN|REQUEST", callback=not_empty)
+@click.option(
+    "--stage",
+    default="",
+    callback=not_empty,
+    metavar="STAGE",
+    help="The stage that is meant.  [default: whichever waits]",
+)
 @click.option("-m", "--message", default="", metavar="TEXT", help="Why; kept with the approval.")
 @run_namespace_option
 @hub_options
@@ -46,7 +52,7 @@ async def _approve(hub: HubOptions, name: str, stage: str, message: str, namespa
     said = f"approved by {approver()}" + (f": {message}" if message else "")
     async with Client(hub.find()) as client:
         runs = Runs(client, namespace)
-        found, request = await runs.named(name)
+        found, request = await runs.named(name, stage)
         wanted = _wanted(found, stage, request)
         if not wanted or not await runs.approve(wanted, said):
             done = wanted or approved_already(found.run, found.requests, stage=stage, request=request)

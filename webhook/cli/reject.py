@@ -11,7 +11,7 @@ from webhook.cli.client import Client
 from webhook.cli.failure import UserError
 from webhook.cli.hub_options import HubOptions, hub_options
 from webhook.cli.options import run
-from webhook.cli.update_runs import Runs, run_namespace_option, told_to_user
+from webhook.cli.update_runs import Runs, not_empty, run_namespace_option, told_to_user
 
 HELP: Final = """Reject what a staged update asks for: it stops.
 
@@ -31,8 +31,14 @@ Exit codes:
 
 
 @click.command("reject", help=HELP, short_help="Reject what a staged update asks for: it stops.")
-@click.argument("name", metavar="RUN|REQUEST")
-@click.option("--stage", default="", metavar="STAGE", help="The stage that is meant.  [default: whichever waits]")
+@click.argument("name", metavar="RUN|REQUEST", callback=not_empty)
+@click.option(
+    "--stage",
+    default="",
+    callback=not_empty,
+    metavar="STAGE",
+    help="The stage that is meant.  [default: whichever waits]",
+)
 @click.option("--reason", required=True, metavar="TEXT", help="Why; kept on the run.")
 @run_namespace_option
 @hub_options
@@ -44,7 +50,7 @@ def command(name: str, stage: str, reason: str, namespace: str, hub: HubOptions)
 async def _reject(hub: HubOptions, name: str, stage: str, reason: str, namespace: str) -> int:
     async with Client(hub.find()) as client:
         runs = Runs(client, namespace)
-        found, request = await runs.named(name)
+        found, request = await runs.named(name, stage)
         with told_to_user():
             wait = open_approval(found.run, found.situation, stage=stage, request=request)
             patch = rejection_patch(wait.request, reason)

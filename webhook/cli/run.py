@@ -35,7 +35,7 @@ from webhook.cli.run_following import (
     waiting_options,
 )
 from webhook.cli.run_output import news, print_run, run_document
-from webhook.cli.update_runs import Found, Runs, run_namespace_option, told_to_user
+from webhook.cli.update_runs import Found, Runs, not_empty, run_namespace_option, told_to_user
 from webhook.settings.clock import utc_now
 
 SHORT: Final = "Start, stop, resume and watch staged updates."
@@ -164,14 +164,19 @@ def command() -> None:
 
 
 @command.command("start", help=START_HELP, short_help="Start a staged update.")
-@click.argument("name")
+@click.argument("name", callback=not_empty)
 @grouped(
     "content",
     Content,
-    click.option("--placement", metavar="NAME", help="What is rolled out; its strategy type is External."),
-    click.option("--strategy", metavar="NAME", help="The staged update strategy."),
     click.option(
-        "--snapshot", metavar="INDEX", help="Index of the resource snapshot.  [default: what is selected now]"
+        "--placement", metavar="NAME", callback=not_empty, help="What is rolled out; its strategy type is External."
+    ),
+    click.option("--strategy", metavar="NAME", callback=not_empty, help="The staged update strategy."),
+    click.option(
+        "--snapshot",
+        metavar="INDEX",
+        callback=not_empty,
+        help="Index of the resource snapshot.  [default: what is selected now]",
     ),
     click.option("--initialize-only", is_flag=True, help="Plan the run, and touch nothing until it is started."),
 )
@@ -216,7 +221,7 @@ async def _order(runs: Runs, document: JsonObject, state: RunState | None, alrea
 
 
 @command.command("stop", help=STOP_HELP, short_help="Stop a staged update.")
-@click.argument("name")
+@click.argument("name", callback=not_empty)
 @run_namespace_option
 @waiting_options
 @hub_options
@@ -227,7 +232,7 @@ def stop(name: str, namespace: str, waiting: Waiting, hub: HubOptions) -> int:
 
 
 @command.command("resume", help=RESUME_HELP, short_help="Let a stopped staged update go on.")
-@click.argument("name")
+@click.argument("name", callback=not_empty)
 @run_namespace_option
 @waiting_options
 @hub_options
@@ -255,7 +260,7 @@ async def _change(
 
 
 @command.command("status", help=STATUS_HELP, short_help="Show where a staged update stands.")
-@click.argument("name")
+@click.argument("name", callback=not_empty)
 @click.option("-w", "--watch", is_flag=True, help="Show every change until the run is over, or until Ctrl-C.")
 @output_option("table", "json", "yaml")
 @run_namespace_option

@@ -10,7 +10,7 @@ from webhook.cli.client import Client
 from webhook.cli.hub_options import HubOptions, hub_options
 from webhook.cli.options import run
 from webhook.cli.run_following import Waiting, wait_for, waiting_options
-from webhook.cli.update_runs import Runs, run_namespace_option, told_to_user
+from webhook.cli.update_runs import Runs, not_empty, run_namespace_option, told_to_user
 
 HELP: Final = """Take back what a staged update has changed.
 
@@ -34,7 +34,7 @@ Exit codes:
 
 
 @click.command("undo", help=HELP, short_help="Take back what a staged update has changed.")
-@click.argument("name", metavar="RUN")
+@click.argument("name", metavar="RUN", callback=not_empty)
 @run_namespace_option
 @waiting_options
 @hub_options

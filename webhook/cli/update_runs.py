@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any, Final, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from scorer.api.documents import name_of, text_at
 from scorer.api.duration import parse_wait_time
@@ -30,12 +31,23 @@ _MISSING: Final = 404
 _ATTEMPTS: Final = 5
 
 
+def not_empty(context: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Refuse an empty text that the user has given, the callback of options and arguments.
+
+    A script in which a variable is unset would mean another run, another stage or another snapshot by it.
+    """
+    if value == "" and context.get_parameter_source(param.name or "") is not ParameterSource.DEFAULT:
+        raise click.BadParameter("'' is empty", context, param)
+    return value
+
+
 def run_namespace_option(command: _Command) -> _Command:
     """Give a command the option that says of which family a run is; it gets it as ``namespace``."""
     return click.option(
         "-n",
         "--namespace",
         default="",
+        callback=not_empty,
         metavar="NS",
         help="Namespace of a StagedUpdateRun.  [default: none, a ClusterStagedUpdateRun is meant]",
     )(command)
@@ -110,15 +122,24 @@ class Runs:
             raise UserError(f"there is no {self.family.run.kind} {name}{self._other_family()}")
         return found
 
-    async def named(self, name: str) -> tuple[Found, str]:
+    async def named(self, name: str, stage: str = "") -> tuple[Found, str]:
         """Return the run that a name means, and the approval request if it is the name of one.
 
+        Args:
+            name: Of a run or a request.
+            stage: The stage that is meant, if that has been said: then it is the name of a run.
+
         Raises:
-            UserError: There is neither a run nor a request of that name.
+            UserError: There is neither a run nor a request of that name, or one of each.
         """
-        if (found := await self.find(name)) is not None:
+        found = await self.find(name)
+        request = None if found is not None and stage else await self._get(self.family.approval_request, name)
+        if found is not None and request is not None:
+            owner = parent_run(request)
+            what = f"{name} is a run, and an approval request of run {owner}"
+            raise UserError(f"{what}: name the run that is meant, with --stage")
+        if found is not None:
             return found, ""
-        request = await self._get(self.family.approval_request, name)
         if request is None:
             raise UserError(f"there is no run and no approval request {name}{self._other_family()}")
         return await self.get(parent_run(request) or name), name

@@ -124,12 +124,12 @@ def read_endpoints(words: tuple[str, ...]) -> dict[str, str]:
             raise ValueError(f"{name[:64]!r} is no name of an endpoint: NAME=URL is needed")
         if name in found:
             raise ValueError(f"{name!r} is there twice")
-        _check_address(name, url)
-        found[name] = url.rstrip("/")
+        found[name] = _address(name, url)
     return found
 
 
-def _check_address(name: str, url: str) -> None:
+def _address(name: str, url: str) -> str:
+    """Return an address as it is used: its scheme in lower case, so that https is seen as such."""
     try:
         parts = urlsplit(url)
         parts.port  # noqa: B018 - raises where it is no number
@@ -141,3 +141,4 @@ def _check_address(name: str, url: str) -> None:
         raise ValueError(f"the address of {name!r} has credentials in it; a token is given as a file")
     if parts.query or parts.fragment:
         raise ValueError(f"the address of {name!r} has a query or a fragment: it ends before /api/v1/query")
+    return parts.geturl().rstrip("/")

@@ -19,6 +19,7 @@ from scorer.api.quoting import quote
 from scorer.api.staged_update import ClusterStagedUpdateStrategy, Stage, StageTask, StageTaskType, UpdateStrategySpec
 from webhook.validation.analysis import OF_STAGES, READABLE, validate_analysed_stages, validate_analysis
 from webhook.validation.context import Context
+from webhook.validation.failure_policy import POLICY_READABLE, validate_failure_policy
 from webhook.validation.field import Cause, FieldError, FieldWarning, duplicate, invalid
 from webhook.validation.grammar import qualified_name_error
 from webhook.validation.metadata import USER_RULES, validate_metadata, warn_about_reserved_keys
@@ -62,6 +63,7 @@ RULES: Final = (
     warn("X-34", "There are stages, each with a labelSelector, and no wait of zero or of more than 720h."),
     READABLE,
     OF_STAGES,
+    POLICY_READABLE,
 )
 SHAPE_RULES: Final = shape_rules(RULES)
 """The rules that the model enforces, by path."""
@@ -87,6 +89,7 @@ def _judge(
     yield from validate_metadata(new.metadata, old.metadata if old else None)
     yield from warn_about_reserved_keys(new.metadata, old.metadata if old else None, context)
     yield from validate_analysis(new.metadata, old.metadata if old else None, context)
+    yield from validate_failure_policy(new.metadata, old.metadata if old else None, context)
     yield from validate_stages(new.spec)
     yield from validate_analysed_stages(new.metadata, new.spec)
 

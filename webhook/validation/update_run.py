@@ -13,6 +13,7 @@ from scorer.api.meta import JsonObject
 from scorer.api.staged_update import ClusterStagedUpdateRun, RunState, UpdateRunSpec
 from webhook.validation.analysis import READABLE, validate_analysis
 from webhook.validation.context import Context
+from webhook.validation.failure_policy import POLICY_READABLE, validate_failure_policy
 from webhook.validation.field import Cause, FieldError, FieldWarning, invalid
 from webhook.validation.metadata import USER_RULES, validate_metadata, validate_name_length, warn_about_reserved_keys
 from webhook.validation.reading import Finding, read_object
@@ -47,6 +48,7 @@ RULES: Final = (
     deny("X-44", "resourceSnapshotIndex is neither added nor removed.", OURS, on=UPDATE),
     deny("X-45", "placementName and stagedRolloutStrategyName are not empty.", OURS),
     READABLE,
+    POLICY_READABLE,
 )
 DELETION_RULES: Final = (
     warn("D-04", "Says that the deletion of an unfinished run leaves the rollout incomplete: see X-46.", on=DELETE),
@@ -78,6 +80,7 @@ def _judge(new: ClusterStagedUpdateRun, old: ClusterStagedUpdateRun | None, cont
     yield from validate_name_length(new.metadata.name, "R-01")
     yield from warn_about_reserved_keys(new.metadata, old.metadata if old else None, context)
     yield from validate_analysis(new.metadata, old.metadata if old else None, context)
+    yield from validate_failure_policy(new.metadata, old.metadata if old else None, context)
     yield from validate_references(new.spec)
     yield from validate_snapshot_index(new.spec.resource_snapshot_index)
     absent = context.settings.staged_run_default_state

@@ -133,6 +133,24 @@ class TestSecrets:
         assert said(found) == [("Added", "Secret", "new"), ("Removed", "Secret", "old")]
         assert HIDDEN not in repr(found)
 
+    @pytest.mark.parametrize("member", ["data", "stringData"])
+    def test_a_secret_inside_another_object_is_not_shown_either(self, member):
+        def listed(text):
+            return made("List", version="v1", items=[made(), {"kind": "Secret", member: {"token": text}}])
+
+        assert fields(listed(HIDDEN), listed("new")) == [("items[1]", REDACTED, REDACTED)]
+        assert fields(made("List"), listed(HIDDEN)) == [("items", "", REDACTED)]
+
+    def test_a_template_that_becomes_one_of_a_secret_is_not_shown(self):
+        before = made("Policy", spec={"generate": {"kind": "ConfigMap", "data": {"a": "b"}}})
+        after = made("Policy", spec={"generate": {"kind": "Secret", "data": {"a": HIDDEN}}})
+        [(path, _, new)] = fields(before, after)
+        assert (path, new) == ("spec.generate", REDACTED)
+
+    def test_the_name_of_a_secret_is_shown(self):
+        before, after = (made("App", spec={"ref": {"kind": "Secret", "name": name}}) for name in ("old", "new"))
+        assert fields(before, after) == [("spec.ref.name", '"old"', '"new"')]
+
 
 class TestEnvelopes:
     """Objects in an envelope are compared one by one."""

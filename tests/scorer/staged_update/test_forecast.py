@@ -55,6 +55,11 @@ class TestANewRun:
         found = forecast(run(), facts(stage("test"), stage("live", maxConcurrency=2)))
         assert batches(found) == {"test": [["t1"]], "live": [["v1", "v2"], ["v3"]]}
 
+    def test_a_concurrency_far_above_the_number_of_clusters_takes_no_memory(self):
+        found = forecast(run(), facts(stage("test"), stage("live", maxConcurrency=2147483647)), timedelta(minutes=1))
+        assert batches(found)["live"] == [["v1", "v2", "v3"]]
+        assert found.ends == NOW + timedelta(minutes=2)
+
     def test_it_makes_the_snapshot_of_what_is_selected_now(self):
         found = forecast(run(), facts(old=[[config_map(level="0")]]))
         latest = latest_group(found.facts.groups)

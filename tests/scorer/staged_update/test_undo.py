@@ -102,3 +102,10 @@ def test_a_long_name_is_cut_to_what_a_run_may_have(name):
     made = undone(done(name=name))["metadata"]["name"]
     assert len(made) <= 63
     assert made.endswith("a-undo")
+
+
+def test_an_annotation_that_cannot_be_read_does_not_end_the_run_that_takes_back_as_well():
+    run = done()
+    run["metadata"]["annotations"] = {"harbormaster.dev/max-failures": "many", "harbormaster.dev/cluster-deadline": ""}
+    annotations = undone(run)["metadata"]["annotations"]
+    assert annotations == {"harbormaster.dev/rollback-of": "r", "harbormaster.dev/cluster-deadline": ""}

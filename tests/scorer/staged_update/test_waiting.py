@@ -126,6 +126,9 @@ def analyzed(text, message="main gives 7, wanted is below 5 [0123abcd]"):
         pytest.param("Unknown Timeout", False, id="no-answer"),
         pytest.param("Unknown Rejected", True, id="rejected"),
         pytest.param("Unknown AnalysisInvalid", True, id="unreadable"),
+        pytest.param("Unknown EndpointUnknown", True, id="endpoint-not-in-the-settings"),
+        pytest.param("Unknown KindNotAllowed", True, id="kind-not-in-the-settings"),
+        pytest.param("Unknown NamespaceMissing", True, id="no-namespace-in-the-annotation"),
     ],
 )
 def test_what_is_looked_at_for_an_approval_is_told_and_a_person_may_wait(text, needs_person):

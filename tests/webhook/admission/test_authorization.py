@@ -433,3 +433,46 @@ def test_nobody_is_asked_about_what_says_no_kind_and_is_refused_for_it():
         asked = request(kind=kind)
         asked["object"]["spec"] = {"selectedResources": nothing, "workload": {"manifests": nothing}}
         assert not needed_access(asked, ALICE, CONTEXT)
+
+
+def run(namespace="", **annotations):
+    """Return a staged update run with these annotations of ours."""
+    kind = "StagedUpdateRun" if namespace else "ClusterStagedUpdateRun"
+    about = {f"harbormaster.dev/{key}": text for key, text in annotations.items()}
+    metadata = {"name": "r", "annotations": about, **({"namespace": namespace} if namespace else {})}
+    return {"apiVersion": "placement.kubernetes-fleet.io/v1", "kind": kind, "metadata": metadata, "spec": {}}
+
+
+def written(document, old=None):
+    kind = {"group": "placement.kubernetes-fleet.io", "version": "v1", "kind": document["kind"]}
+    operation = "CREATE" if old is None else "UPDATE"
+    return needed_access({"operation": operation, "kind": kind, "object": document, "oldObject": old}, ALICE, CONTEXT)
+
+
+@pytest.mark.parametrize(
+    ("namespace", "wanted"),
+    [
+        ("", "patch clusterapprovalrequests.placement.kubernetes-fleet.io/status"),
+        ("shop", 'patch approvalrequests.placement.kubernetes-fleet.io/status in namespace "shop"'),
+    ],
+)
+def test_a_run_that_says_what_approves_it_needs_the_right_to_approve(namespace, wanted):
+    assert words(written(run(namespace, analysis="{}"))) == [wanted]
+    assert words(written(run(namespace, analysis="{}"), run(namespace))) == [wanted]
+
+
+@pytest.mark.parametrize(
+    ("new", "old"),
+    [
+        pytest.param(run(), None, id="none"),
+        pytest.param(run(analysis="{}", rejected="a: b"), run(analysis="{}"), id="the-same"),
+        pytest.param(run(), run(analysis="{}"), id="taken-away"),
+    ],
+)
+def test_a_run_that_has_nothing_new_approve_it_needs_no_right(new, old):
+    assert written(new, old) == ()
+
+
+def test_a_right_to_the_status_alone_is_asked_about_as_the_api_server_knows_it():
+    asked = resource_attributes(Access("patch", "example.com", "things/status"))
+    assert (asked["resource"], asked["subresource"]) == ("things", "status")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scorer.api.kinds import BINDING, PLACEMENT
+from scorer.api.kinds import BINDING, PLACEMENT, STAGED_RUN
 from scorer.api.references import PlacementRef
 from tests.builders.binding import make_binding
 from tests.builders.condition import condition
@@ -10,7 +10,7 @@ from tests.builders.placement import make_placement
 from tests.builders.update_run import Moments
 from tests.scorer.builders import NOW
 from webhook.answers.advisor import HubAdvisor
-from webhook.answers.update_runs import run_ref, run_view
+from webhook.answers.update_runs import HubRuns, run_ref, run_view
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube.cache import Cache
 
@@ -68,3 +68,19 @@ def test_a_run_says_in_a_word_how_far_it_is_and_what_is_wrong(moment, state, sta
 
 def test_a_run_is_named_by_the_short_name_of_its_kind():
     assert (run_ref("web-3"), run_ref("web-3", "shop")) == ("csur/web-3", "sur/shop/web-3")
+
+
+def test_what_is_said_of_a_run_that_is_over_is_made_once_until_the_run_changes(cache):
+    runs = HubRuns(cache, lambda: MOMENTS.at("17:40"))
+
+    def listed():
+        return {view["name"]: view for view in runs.runs({STAGED_RUN})["items"]}
+
+    put(cache, STAGED_RUN, MOMENTS.succeeded(name="over"))
+    put(cache, STAGED_RUN, MOMENTS.at_twelve(name="busy"))
+    before, after = listed(), listed()
+    assert before == after
+    assert (before["over"] is after["over"], before["busy"] is after["busy"]) == (True, False)
+    changed = MOMENTS.aborted(name="over")
+    put(cache, STAGED_RUN, {**changed, "metadata": {**changed["metadata"], "resourceVersion": "2"}})
+    assert listed()["over"]["state"] == "aborted"

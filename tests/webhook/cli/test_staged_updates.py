@@ -14,6 +14,7 @@ from scorer.api.kinds import (
     NAMESPACED_STAGED_RUN,
     STAGED_RUN,
 )
+from scorer.staged_update.orders import WantedRun
 from scorer.staged_update.record import condition
 from tests.builders.placement import make_placement
 from tests.webhook.cli.conftest import kubeconfig, running_hub
@@ -233,6 +234,22 @@ def test_watching_shows_every_change_until_the_run_is_over(cli, opened):
     assert opened.get(STAGED_RUN, "spring")["status"]["conditions"][-1]["reason"] == "UpdateRunSucceeded"
 
 
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["approve", "spring", "--stage", ""], "'--stage'"),
+        (["approve", "spring", "-n", ""], "'-n' / '--namespace'"),
+        (["approve", ""], "'RUN|REQUEST'"),
+        (["reject", "spring", "--stage", "", "--reason", "no"], "'--stage'"),
+        (["run", "status", ""], "'NAME'"),
+        (["run", "start", "summer", "--placement", "p", "--strategy", "careful", "--snapshot", ""], "'--snapshot'"),
+        (["undo", ""], "'RUN'"),
+    ],
+)
+def test_an_empty_text_as_of_an_unset_variable_means_no_other_run_stage_or_snapshot(cli, words, named):
+    assert f"Invalid value for {named}: '' is empty" in refused(cli(*words))
+
+
 class TestApprove:
     """What is approved, and what is not."""
 
@@ -263,6 +280,16 @@ class TestApprove:
             cli("approve", "spring", "--stage", "live")
         )
         assert "has no stage 'sea'; its stages: test, live" in refused(cli("approve", "spring", "--stage", "sea"))
+
+    def test_a_name_that_is_that_of_a_run_and_of_a_request_is_not_guessed_at(self, cli, opened):
+        ok(cli(*START, "--wait", "--timeout", "30s"), 2)
+        opened.hub.run(
+            opened.world.store.create(STAGED_RUN, WantedRun("spring-after-test", "", "p", "careful").document())
+        )
+        for command in (["approve"], ["reject", "--reason", "no"]):
+            error = refused(cli(*command, "spring-after-test"))
+            assert "spring-after-test is a run, and an approval request of run spring: name the run" in error
+        assert "spring-after-test approved: run spring goes on" in ok(cli("approve", "spring", "--stage", "test"))
 
     def test_nothing_of_that_name(self, cli, opened):
         assert "there is no run and no approval request nobody; for that of a namespace: -n NAMESPACE" in refused(

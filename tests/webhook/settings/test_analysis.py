@@ -31,6 +31,12 @@ def test_endpoints_have_names_and_may_be_below_a_path():
     assert dict(options.endpoints) == {"main": "http://prometheus:9090", "other-2": "https://[::1]/thanos"}
 
 
+def test_a_scheme_in_capitals_is_the_same_scheme():
+    assert dict(read(**{ENDPOINTS: "main=HTTPS://prometheus"}).endpoints) == {"main": "https://prometheus"}
+    with pytest.raises(SettingsError, match="the endpoint 'b' in analysis_endpoints is not reached by https"):
+        read(**{ENDPOINTS: "b=HTTP://b", "HARBORMASTER_ANALYSIS_TOKEN_FILE": "/token"})
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
