@@ -15,9 +15,7 @@ from webhook.validation.metadata import METADATA
 from webhook.validation.rule import OURS, deny
 
 POLICY_READABLE: Final = deny(
-    "X-55",
-    f"{ON_FAILURE} is Stop or Rollback, {MAX_FAILURES} an integer, {CLUSTER_DEADLINE} a positive duration.",
-    OURS,
+    "X-55", "The annotations of a failure policy can be read: on-failure, max-failures, cluster-deadline.", OURS
 )
 
 
