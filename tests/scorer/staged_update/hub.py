@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any
 
-from scorer.api.documents import generation_of, name_of, spec_of, status_of, with_metadata, with_spec
+from scorer.api.documents import finalizers_of, generation_of, name_of, spec_of, status_of, with_metadata, with_spec
 from scorer.api.meta import JsonObject, format_time
 from scorer.rollout.resource_snapshots import UNTHROTTLED, plan_resource_snapshots, snapshot_groups
 from scorer.rollout.selection import Selection
@@ -318,18 +318,33 @@ def writes_of(action: Action) -> Iterator[Write]:
                 yield lambda hub: replace(hub, bindings={**hub.bindings, cluster: _bumped(wanted)})
             yield _mark(cluster, message)
         case Remove(cluster=cluster):
-            yield lambda hub: replace(
-                hub, bindings={name: each for name, each in hub.bindings.items() if name != cluster}
-            )
+            yield _deleted(cluster)
         case Ask(request=request):
             made = {**request, "metadata": {**request["metadata"], "generation": 1}}
             yield lambda hub: replace(hub, requests={**hub.requests, name_of(made): made})
         case Discard(request=request):
-            name = name_of(request)
-            yield lambda hub: replace(hub, requests={key: each for key, each in hub.requests.items() if key != name})
+            yield lambda hub: replace(hub, requests=without(hub.requests, name_of(request)))
         case Accept(request=request, status=status):
             accepted = {**request, "status": status}
             yield lambda hub: replace(hub, requests={**hub.requests, name_of(request): accepted})
+
+
+def _deleted(cluster: str) -> Write:
+    """Delete a binding: one with a finalizer stays until its objects are gone from the member."""
+
+    def write(hub: Hub) -> Hub:
+        binding = hub.bindings[cluster]
+        if not finalizers_of(binding):
+            return replace(hub, bindings=without(hub.bindings, cluster))
+        meta = {**binding["metadata"], "deletionTimestamp": format_time(hub.now)}
+        return replace(hub, bindings={**hub.bindings, cluster: {**binding, "metadata": meta}})
+
+    return write
+
+
+def without(documents: Mapping[str, JsonObject], name: str) -> dict[str, JsonObject]:
+    """Return all documents but one."""
+    return {key: each for key, each in documents.items() if key != name}
 
 
 def _mark(cluster: str, message: str) -> Write:

@@ -3,21 +3,21 @@
 A state is followed by every pass of the loop, whole or ended between any two of its writes, and by everything that a
 member, a person, another run or the clock may do. Times are rounded to ages: one step of the clock is longer than every
 limit of the shape, so an age is zero or beyond all of them, and the number of states is finite.
+
+What ends a run whenever it is next looked at (another run takes a cluster over, a relabelled member, another policy)
+happens once in a history: after it comes nothing but the end.
 """
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
-from hashlib import blake2b
-from itertools import chain, combinations
+from datetime import timedelta
+from itertools import product
 from typing import Any
 
-import orjson
-
 from scorer.api.conditions import TRUE
-from scorer.api.documents import annotation, dicts_at, spec_of, status_of, uid_of
-from scorer.api.meta import format_time, parse_time
+from scorer.api.documents import annotation, dicts_at, is_deleting, spec_of, status_of, uid_of
+from scorer.api.meta import JsonObject
 from scorer.api.names import UPDATED_BY
 from scorer.staged_update.engine import is_over
 from scorer.staged_update.record import (
@@ -31,13 +31,13 @@ from scorer.staged_update.record import (
     status,
 )
 from scorer.staged_update.stages import at_once
-from scorer.staged_update.step import Update
-from tests.scorer.staged_update.hub import START, Hub, Write, writes, writes_of
+from scorer.staged_update.step import Discard, Remove, Step, Update
+from tests.scorer.staged_update.hub import Hub, Write, without, writes, writes_of
+from tests.scorer.staged_update.states import STEP, Documents, Key, aged
 
-STEP = timedelta(minutes=10)
-"""One step of the clock: longer than a cluster may take and than the waits of the shapes."""
-NOW_TEXT = format_time(START)
 PASS = "pass"
+ANOTHER = "another"
+"""The uid of another run."""
 
 Event = tuple[str, Hub]
 
@@ -52,7 +52,8 @@ class Shape:
         stops: People may stop the run and let it go on.
         strangers: Requests may be deleted, approved wrongly, and approved before the run asks.
         others: Another run may take a cluster over.
-        edits: Changes that end the run, or are nothing to it, by name.
+        edits: Changes that end the run, or are nothing to it, by name; each history has one of them at most, or a
+            cluster that is taken over.
         crashes: The process may end between two writes.
     """
 
@@ -70,24 +71,25 @@ class Walk:
     """What a walk has found.
 
     Args:
-        states: Every state, by the digest of its key, as a number.
+        states: Every state, by its key, as a number.
         ways: From one state to another.
         came: How each state was reached first: from which one, and by what.
         passes: The state that a whole pass leads to, where one writes anything.
-        back: From which states well-meaning people lead to one.
+        restless: The states whose pass is followed by another one at once.
+        back: From which states passes that are whole, members that are well and well-meaning people lead to one.
         ends: The states in which the run is over.
     """
 
-    states: dict[bytes, int] = field(default_factory=dict)
+    states: dict[Key, int] = field(default_factory=dict)
     ways: int = 0
     came: list[tuple[int, str]] = field(default_factory=list)
     passes: dict[int, int] = field(default_factory=dict)
+    restless: set[int] = field(default_factory=set)
     back: dict[int, set[int]] = field(default_factory=dict)
     ends: set[int] = field(default_factory=set)
 
-    def number(self, hub: Hub, before: int, name: str) -> tuple[int, bool]:
+    def number(self, key: Key, before: int, name: str) -> tuple[int, bool]:
         """Return the number of a state, and whether it is new."""
-        key = key_of(hub)
         known = self.states.get(key)
         if known is not None:
             return known, False
@@ -116,6 +118,11 @@ class Walk:
                 rests.update(path)
         return len(self.states) - len(rests)
 
+    def written_twice(self) -> list[str]:
+        """Return the ways to states in which a second pass writes, though the first one did not ask for it."""
+        twice = (at for at, after in self.passes.items() if at not in self.restless and after in self.passes)
+        return [self.way_to(at) for at in twice]
+
     def without_an_end(self) -> int:
         """Count the states from which no way of well-meaning people leads to an end."""
         seen, todo = set(self.ends), deque(self.ends)
@@ -133,9 +140,9 @@ def walk(shape: Shape) -> Walk:
     Raises:
         AssertionError: An invariant does not hold; the message has the way there.
     """
-    found = Walk()
+    found, known = Walk(), Documents()
     first = aged(shape.hub)
-    found.number(first, 0, "")
+    found.number(known.key_of(first), 0, "")
     todo: deque[tuple[int, Hub]] = deque([(0, first)])
     while todo:
         number, hub = todo.popleft()
@@ -147,18 +154,31 @@ def walk(shape: Shape) -> Walk:
         if is_over(hub.run):
             found.ends.add(number)
         for name, other in after:
-            other = aged(other)
-            there, is_new = found.number(other, number, name)
+            there, is_new = found.number(known.key_of(other), number, name)
             if is_new:
-                todo.append((there, other))
+                todo.append((there, known.kept(other)))
             found.ways += 1
             if name == PASS and there != number:
                 found.passes[number] = there
-            elif name == PASS:  # it has written nothing but a message
+                if is_restless(hub.step):
+                    found.restless.add(number)
+            elif name == PASS and other is not hub:  # it has written nothing but a message
                 assert other.passed() == other, f"after {found.way_to(number)}: every pass writes"
             if not name.startswith("!"):
                 found.back.setdefault(there, set()).add(number)
     return found
+
+
+def is_restless(step: Step) -> bool:
+    """Say whether another pass follows at once.
+
+    It is asked for, or it comes of what this one writes: a condition that was lost is stored again, or a request is
+    deleted that was approved before the record knew of it, to be made anew.
+    """
+    return step.again == timedelta() or any(
+        isinstance(action, Discard) or (isinstance(action, Update) and action.wanted is action.binding)
+        for action in step.actions
+    )
 
 
 def events(shape: Shape, hub: Hub) -> Iterator[Event]:
@@ -166,39 +186,60 @@ def events(shape: Shape, hub: Hub) -> Iterator[Event]:
     yield from passes(shape, hub)
     if is_over(hub.run):
         return
-    yield "clock", replace(hub, now=hub.now + STEP)
+    yield "clock", aged(replace(hub, now=hub.now + STEP))
     for cluster, binding in hub.bindings.items():
-        if not spec_of(binding).get("resourceSnapshotName") or not status(status_of(binding), "RolloutStarted"):
-            continue
-        if not _says(binding, "Available"):
-            yield f"{cluster} available", hub.reported(cluster)
-            if shape.failing and not _says(binding, "Applied"):
-                yield f"! {cluster} fails", hub.reported(cluster, kind="Applied", status="False")
+        yield from _reports(shape, hub, cluster, binding)
     for name, request in hub.requests.items():
-        said = {each["status"] + str(each["observedGeneration"]) for each in dicts_at(request, "status", "conditions")}
-        if "True1" not in said:
-            yield f"approve {name}", hub.approved(name)
-            if shape.strangers and not said:
-                yield f"! approve {name} wrongly", hub.approved(name, generation=7)
-        if shape.strangers:
-            kept = {other: each for other, each in hub.requests.items() if other != name}
-            yield f"! delete {name}", replace(hub, requests=kept)
-    state = spec_of(hub.run)["state"]
-    if state != "Run":
+        yield from _approvals(shape, hub, name, request)
+    if spec_of(hub.run)["state"] != "Run":
         yield "run", hub.state("Run")
     elif shape.stops:
         yield "! stop", hub.state("Stop")
-    if shape.others:
-        yield from _taken_over(hub)
+    if not is_disturbed(shape.hub, hub):
+        yield from _disturbances(shape, hub)
+
+
+def _reports(shape: Shape, hub: Hub, cluster: str, binding: JsonObject) -> Iterator[Event]:
+    """Have a member report, or the objects of a binding that is being deleted be gone."""
+    if is_deleting(binding):
+        yield f"{cluster} gone", replace(hub, bindings=without(hub.bindings, cluster))
+        return
+    if not spec_of(binding).get("resourceSnapshotName") or not status(status_of(binding), "RolloutStarted"):
+        return
+    if not _says(binding, "Available"):
+        yield f"{cluster} available", hub.reported(cluster, kind="Applied").reported(cluster)
+        if shape.failing and not _says(binding, "Applied"):
+            yield f"! {cluster} fails", hub.reported(cluster, kind="Applied", status="False")
+
+
+def _approvals(shape: Shape, hub: Hub, name: str, request: JsonObject) -> Iterator[Event]:
+    """Have people answer a request, rightly and wrongly, or delete it."""
+    said = {each["status"] + str(each["observedGeneration"]) for each in dicts_at(request, "status", "conditions")}
+    if "True1" not in said:
+        yield f"approve {name}", hub.approved(name)
+        if shape.strangers and not said:
+            yield f"! approve {name} wrongly", hub.approved(name, generation=7)
+    if shape.strangers:
+        yield f"! delete {name}", replace(hub, requests=without(hub.requests, name))
+
+
+def is_disturbed(first: Hub, hub: Hub) -> bool:
+    """Say whether something has happened that ends the run, or that happens once in a history."""
+    return (
+        hub.members != first.members
+        or hub.policies != first.policies
+        or hub.strategy is not first.strategy
+        or any(annotation(binding, UPDATED_BY) == ANOTHER for binding in hub.bindings.values())
+    )
+
+
+def _disturbances(shape: Shape, hub: Hub) -> Iterator[Event]:
+    """Edit something, or have another run bind a cluster that this one has bound."""
     for name, edit in shape.edits.items():
         yield f"! {name}", edit(hub)
-
-
-def _taken_over(hub: Hub) -> Iterator[Event]:
-    """Have another run bind a cluster that this one has bound."""
     for cluster, binding in hub.bindings.items():
-        if annotation(binding, UPDATED_BY) == uid_of(hub.run):
-            meta = {**binding["metadata"], "annotations": {UPDATED_BY: "another"}}
+        if shape.others and annotation(binding, UPDATED_BY) == uid_of(hub.run):
+            meta = {**binding["metadata"], "annotations": {UPDATED_BY: ANOTHER}}
             spec = {**spec_of(binding), "resourceSnapshotName": "p-7-snapshot"}
             taken = {**binding, "metadata": meta, "spec": spec}
             yield f"! other run takes {cluster}", replace(hub, bindings={**hub.bindings, cluster: taken})
@@ -210,39 +251,29 @@ def _says(binding: dict[str, Any], kind: str) -> bool:
 
 
 def passes(shape: Shape, hub: Hub) -> Iterator[Event]:
-    """Yield a whole pass, and every way in which it may end before."""
+    """Yield a whole pass, and every way in which it may end before.
+
+    Actions are carried out side by side, each write by write; what comes before and after them is one write at a time.
+    The condition of a binding is stored a little after its spec: it may be lost even when all that follows is done.
+    """
     step = hub.step
-    ordered: list[Write] = []
-    if step.annotations or step.snapshots:
-        ordered = list(_leading(hub))
-    sets = [list(writes_of(action)) for action in step.actions]
-    after = hub.passed()
-    if after != hub:
-        yield PASS, after
+    yield PASS, hub.passed()
     if not shape.crashes:
         return
-    for many in range(1, len(ordered) + 1):
-        yield f"crash after {many}", carried(hub, ordered[:many])
-    begun = carried(hub, ordered)
-    chosen = chain.from_iterable(combinations(range(len(sets)), size) for size in range(len(sets) + 1))
-    for those in chosen:
-        # The condition of a binding is the second write of its update, and may be lost.
-        kept = [write for place in those for write in _stored(step.actions[place], sets[place])]
-        yield f"crash with {those} done", carried(begun, kept)
-    lost = [write for place in range(len(sets)) for write in _stored(step.actions[place], sets[place])]
-    if step.status is not None and any(isinstance(action, Update) for action in step.actions):
-        recorded = replace(carried(begun, lost), run={**hub.run, "status": step.status})
-        yield "crash with conditions lost", recorded
-
-
-def _stored(action: object, found: list[Write]) -> list[Write]:
-    """Return the writes of an action that are stored when it is done: not yet the condition of a binding."""
-    return found[:-1] if isinstance(action, Update) else found
-
-
-def _leading(hub: Hub) -> Iterator[Write]:
-    """Yield the writes of a pass that come before its actions: annotations and snapshots."""
-    yield from writes(replace(hub.step, actions=(), rollback=None, status=None))
+    before = list(writes(replace(step, actions=(), rollback=None, status=None)))
+    for many in range(1, len(before) + 1):
+        yield f"! crash after {many}", carried(hub, before[:many])
+    begun = carried(hub, before)
+    sets = [list(writes_of(action)) for action in step.actions]
+    for many in product(*(range(len(each) + 1) for each in sets)):
+        done = carried(begun, [write for each, count in zip(sets, many, strict=True) for write in each[:count]])
+        yield f"! crash with {many} done", done
+        needed = (len(each) - isinstance(action, Update) for each, action in zip(sets, step.actions, strict=True))
+        if any(count < least for count, least in zip(many, needed, strict=True)):
+            continue
+        after = list(writes(replace(step, annotations={}, snapshots=(), actions=())))
+        for last in range(1, len(after) + 1):
+            yield f"! crash with {many} done, and {last} after", carried(done, after[:last])
 
 
 def carried(hub: Hub, those: list[Write]) -> Hub:
@@ -263,12 +294,19 @@ def check(hub: Hub) -> None:
         assert not step.actions, "a run that is over acts"
         assert step.status is None, "a run that is over writes"
         return
-    changes = [action for action in step.actions if isinstance(action, Update) and action.wanted is not action.binding]
+    changes = [
+        action
+        for action in step.actions
+        if isinstance(action, Remove) or (isinstance(action, Update) and action.wanted is not action.binding)
+    ]
     state = spec_of(hub.run)["state"]
     assert not changes or state == "Run", f"a run in state {state} begins {changes[0].cluster}"
     if not dicts_at(found, "stagesStatus"):
         assert not changes, "a run that is not initialised changes clusters"
         return
+    for cluster, binding in hub.bindings.items():
+        open_ = [stage_name(stage) for stage in dicts_at(found, "stagesStatus") if status(stage, SUCCEEDED) != TRUE]
+        assert not (open_ and is_deleting(binding)), f"{cluster} is removed while stage {open_[0]} is open"
     check_stages(hub)
 
 
@@ -305,92 +343,3 @@ def _has(hub: Hub, cluster: str, wanted: str) -> bool:
 def _available(hub: Hub, entry: dict[str, Any]) -> bool:
     binding = hub.bindings[cluster_name(entry)]
     return _says(binding, "Available")
-
-
-# Keeping states few.
-
-
-def aged(hub: Hub) -> Hub:
-    """Return the hub at `START`, with the times that count as far back as they are, and no further than one step.
-
-    Two kinds count: since when a cluster is in flight, and since when a stage waits. All others become `START`.
-    """
-    shift = START - hub.now
-
-    def moved(text: str) -> str:
-        instant = parse_time(text) + shift
-        return format_time(START if instant >= START else START - STEP)
-
-    def said(conditions: list[dict[str, Any]], counting: str) -> list[dict[str, Any]]:
-        return [
-            {**each, "lastTransitionTime": moved(each["lastTransitionTime"]) if each["type"] == counting else NOW_TEXT}
-            for each in conditions
-        ]
-
-    def owner(document: dict[str, Any], counting: str) -> dict[str, Any]:
-        times = {key: NOW_TEXT for key in ("startTime", "endTime") if key in document}
-        kept = {"conditions": said(document["conditions"], counting)} if "conditions" in document else {}
-        return {**document, **times, **kept}
-
-    def stage(document: dict[str, Any]) -> dict[str, Any]:
-        clusters = [owner(entry, "Started") for entry in document["clusters"]]
-        tasks = {
-            key: [owner(task, "") for task in document[key]]
-            for key in ("beforeStageTaskStatus", "afterStageTaskStatus")
-            if key in document
-        }
-        return {**owner(document, "Progressing"), **tasks, "clusters": clusters}
-
-    def whole(document: dict[str, Any]) -> dict[str, Any]:
-        return {**document, "status": owner(status_of(document), "")}
-
-    record = owner(status_of(hub.run), "")
-    if "stagesStatus" in record:
-        record["stagesStatus"] = [stage(each) for each in record["stagesStatus"]]
-        record["deletionStageStatus"] = stage(record["deletionStageStatus"])
-    return replace(
-        hub,
-        now=START,
-        run={**hub.run, "status": record} if record else hub.run,
-        bindings={name: whole(each) for name, each in hub.bindings.items()},
-        requests={name: whole(each) for name, each in hub.requests.items()},
-    )
-
-
-def key_of(hub: Hub) -> bytes:
-    """Return a digest of what tells two states apart; generations count only as far as conditions are about them."""
-    found = (
-        _shown(hub.run),
-        sorted((name, _shown(each)) for name, each in hub.bindings.items()),
-        sorted((name, _shown(each)) for name, each in hub.requests.items()),
-        sorted((name, sorted(labels.items())) for name, labels in hub.members.items()),
-        [each["metadata"]["name"] for each in (*hub.snapshots, *hub.policies, *hub.runs)],
-        hub.strategy is None,
-        hub.placement is None,
-    )
-    return blake2b(orjson.dumps(_plain(found), option=orjson.OPT_SORT_KEYS), digest_size=16).digest()
-
-
-def _shown(document: dict[str, Any]) -> dict[str, Any]:
-    """Return a document with its generation as one, and conditions of that generation or of an older one."""
-    generation = document["metadata"].get("generation", 1)
-
-    def look(value: Any) -> Any:
-        if isinstance(value, dict):
-            shown = {key: look(each) for key, each in value.items() if key != "message"}
-            if "observedGeneration" in shown:
-                shown["observedGeneration"] = int(shown["observedGeneration"] == generation)
-            return shown
-        return [look(each) for each in value] if isinstance(value, list) else value
-
-    return {
-        "metadata": document["metadata"].get("annotations"),
-        "spec": document.get("spec"),
-        "status": look(status_of(document)),
-    }
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return format_time(value)
-    return [_plain(each) for each in value] if isinstance(value, (list, tuple)) else value

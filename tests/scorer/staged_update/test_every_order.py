@@ -24,7 +24,8 @@ def hub_of(*stages: dict, clusters: dict[str, str], state: str = "Run", gone: st
     hub = make_hub(*stages, clusters=clusters, run=make_run(state=state, **annotations), snapshots=2)
     olds = {name: make_binding(name, "Bound", snapshot="p-0-snapshot") for name in hub.bindings}
     if gone:
-        olds[gone] = make_binding(gone, "Unscheduled", snapshot="p-0-snapshot")
+        found = make_binding(gone, "Unscheduled", snapshot="p-0-snapshot")
+        olds[gone] = {**found, "metadata": {**found["metadata"], "finalizers": ["objects"]}}
     return replace(hub, bindings=olds)
 
 
@@ -84,6 +85,7 @@ def look(name: str, shape: Shape) -> None:
     found = walk(shape)
     sys.stdout.write(f"{name}: {len(found.states)} states, {found.ways} ways, {len(found.ends)} ends\n")
     assert found.ends
+    assert found.written_twice() == []
     assert found.without_rest() == 0
     assert found.without_an_end() == 0
 
