@@ -68,7 +68,7 @@ def external_placement(facts: Facts, name: str) -> JsonObject:
     return placement
 
 
-def find_targets(facts: Facts, placement: JsonObject, *, fresh: bool) -> Targets:
+def find_targets(facts: Facts, placement: JsonObject, *, fresh: bool, expected: bool = True) -> Targets:
     """Return what the run of a placement updates and removes.
 
     Args:
@@ -76,6 +76,8 @@ def find_targets(facts: Facts, placement: JsonObject, *, fresh: bool) -> Targets
         placement: Of the run.
         fresh: Wait until the scheduler has seen the placement as it is now. A new run does; one that is under way goes
             on with what it has been given.
+        expected: There have to be bindings. A run that only removes the placement has none left in the end: section 5
+            would abort it then, and section 6.5 says that it has succeeded.
 
     Raises:
         RunFailedError: There is nothing to do, or not what the policy asks for.
@@ -96,7 +98,9 @@ def find_targets(facts: Facts, placement: JsonObject, *, fresh: bool) -> Targets
         else:
             selected[cluster] = binding
     if not selected and not removed:
-        _refuse_nothing(snapshot)
+        _look_for_picked(snapshot)
+        if fresh or expected:
+            raise RunFailedError(Cause.NO_BINDINGS, "the placement is on no cluster and has been picked for none")
     count = _fixed_count(snapshot)
     if count is not None and count != len(selected):
         message = f"the policy asks for {count} clusters, and {len(selected)} have been picked"
@@ -104,12 +108,11 @@ def find_targets(facts: Facts, placement: JsonObject, *, fresh: bool) -> Targets
     return Targets(label(snapshot, POLICY_INDEX), count, selected, removed)
 
 
-def _refuse_nothing(snapshot: JsonObject) -> None:
-    """Raise what it means that there are no bindings at all."""
+def _look_for_picked(snapshot: JsonObject) -> None:
+    """Wait for bindings that are about to be created; there are none at all now."""
     picked = sum(decision.get("selected") is True for decision in dicts_at(snapshot, "status", "targetClusters"))
     if picked:
         raise NotYetError(f"{picked} clusters are picked, and their bindings are about to be created")
-    raise RunFailedError(Cause.NO_BINDINGS, "the placement is on no cluster and has been picked for none")
 
 
 def _policy_snapshot(facts: Facts, placement: JsonObject, *, fresh: bool) -> JsonObject:

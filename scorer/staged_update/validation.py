@@ -57,7 +57,8 @@ def validate(run: JsonObject, record: Record, facts: Facts) -> Validated:
         message = "spec.strategy.applyStrategy of the placement has changed since the run was initialised"
         raise RunFailedError(Cause.APPLY_STRATEGY_CHANGED, message)
     _check_policy(record, facts)
-    targets = find_targets(facts, placement, fresh=False)
+    updates = any(clusters_of(stage) for stage in record.stages)
+    targets = find_targets(facts, placement, fresh=False, expected=updates)
     if targets.fixed_count is not None and targets.fixed_count != record.status.get("policyObservedClusterCount"):
         message = (
             f"the policy asks for {targets.fixed_count} clusters now, and asked for "

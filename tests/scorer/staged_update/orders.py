@@ -9,7 +9,7 @@ happens once in a history: after it comes nothing but the end.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from itertools import product
@@ -239,10 +239,15 @@ def _disturbances(shape: Shape, hub: Hub) -> Iterator[Event]:
         yield f"! {name}", edit(hub)
     for cluster, binding in hub.bindings.items():
         if shape.others and annotation(binding, UPDATED_BY) == uid_of(hub.run):
-            meta = {**binding["metadata"], "annotations": {UPDATED_BY: ANOTHER}}
-            spec = {**spec_of(binding), "resourceSnapshotName": "p-7-snapshot"}
-            taken = {**binding, "metadata": meta, "spec": spec}
-            yield f"! other run takes {cluster}", replace(hub, bindings={**hub.bindings, cluster: taken})
+            yield f"! other run takes {cluster}", taken_over(hub, cluster)
+
+
+def taken_over(hub: Hub, cluster: str) -> Hub:
+    """Have another run bind a cluster."""
+    binding = hub.bindings[cluster]
+    meta = {**binding["metadata"], "annotations": {UPDATED_BY: ANOTHER}}
+    spec = {**spec_of(binding), "resourceSnapshotName": "p-7-snapshot"}
+    return replace(hub, bindings={**hub.bindings, cluster: {**binding, "metadata": meta, "spec": spec}})
 
 
 def _says(binding: dict[str, Any], kind: str) -> bool:
@@ -251,29 +256,43 @@ def _says(binding: dict[str, Any], kind: str) -> bool:
 
 
 def passes(shape: Shape, hub: Hub) -> Iterator[Event]:
-    """Yield a whole pass, and every way in which it may end before.
-
-    Actions are carried out side by side, each write by write; what comes before and after them is one write at a time.
-    The condition of a binding is stored a little after its spec: it may be lost even when all that follows is done.
-    """
-    step = hub.step
+    """Yield a whole pass, and every way in which it may end before."""
     yield PASS, hub.passed()
     if not shape.crashes:
         return
-    before = list(writes(replace(step, actions=(), rollback=None, status=None)))
+    before, sets, after = parts(hub.step)
     for many in range(1, len(before) + 1):
         yield f"! crash after {many}", carried(hub, before[:many])
-    begun = carried(hub, before)
-    sets = [list(writes_of(action)) for action in step.actions]
     for many in product(*(range(len(each) + 1) for each in sets)):
-        done = carried(begun, [write for each, count in zip(sets, many, strict=True) for write in each[:count]])
-        yield f"! crash with {many} done", done
-        needed = (len(each) - isinstance(action, Update) for each, action in zip(sets, step.actions, strict=True))
-        if any(count < least for count, least in zip(many, needed, strict=True)):
-            continue
-        after = list(writes(replace(step, annotations={}, snapshots=(), actions=())))
-        for last in range(1, len(after) + 1):
-            yield f"! crash with {many} done, and {last} after", carried(done, after[:last])
+        for last in range(len(after) + 1):
+            if (found := cut_short(hub, many, last)) is not None:
+                yield f"! crash with {many} done, and {last} after", found
+
+
+def parts(step: Step) -> tuple[list[Write], list[list[Write]], list[Write]]:
+    """Return the writes of a pass: before its actions, of each action, and after them."""
+    before = list(writes(replace(step, actions=(), rollback=None, status=None)))
+    after = list(writes(replace(step, annotations={}, snapshots=(), actions=())))
+    return before, [list(writes_of(action)) for action in step.actions], after
+
+
+def cut_short(hub: Hub, many: Sequence[int], last: int) -> Hub | None:
+    """Return what a pass has written when its process ends; None: it cannot end like that.
+
+    Actions are carried out side by side, each write by write; what comes before and after them is one write at a time.
+    The condition of a binding is stored a little after its spec: it may be lost even when all that follows is done.
+
+    Args:
+        hub: Before the pass.
+        many: How many writes of each action are done.
+        last: How many writes after the actions are done.
+    """
+    before, sets, after = parts(hub.step)
+    needed = (len(each) - isinstance(action, Update) for each, action in zip(sets, hub.step.actions, strict=True))
+    if last and any(count < least for count, least in zip(many, needed, strict=True)):
+        return None
+    those = [write for each, count in zip(sets, many, strict=True) for write in each[:count]]
+    return carried(hub, [*before, *those, *after[:last]])
 
 
 def carried(hub: Hub, those: list[Write]) -> Hub:
@@ -292,7 +311,7 @@ def check(hub: Hub) -> None:
     found = status_of(hub.run)
     if is_over(hub.run):
         assert not step.actions, "a run that is over acts"
-        assert step.status is None, "a run that is over writes"
+        assert step.status is None or unstamped(step.status) == unstamped(found), "a run that is over writes"
         return
     changes = [
         action
@@ -301,6 +320,8 @@ def check(hub: Hub) -> None:
     ]
     state = spec_of(hub.run)["state"]
     assert not changes or state == "Run", f"a run in state {state} begins {changes[0].cluster}"
+    held = [action.cluster for action in changes if action.cluster in hub.waits]
+    assert not held, f"{held} may not be touched now"
     if not dicts_at(found, "stagesStatus"):
         assert not changes, "a run that is not initialised changes clusters"
         return
@@ -308,6 +329,13 @@ def check(hub: Hub) -> None:
         open_ = [stage_name(stage) for stage in dicts_at(found, "stagesStatus") if status(stage, SUCCEEDED) != TRUE]
         assert not (open_ and is_deleting(binding)), f"{cluster} is removed while stage {open_[0]} is open"
     check_stages(hub)
+
+
+def unstamped(value: Any) -> Any:
+    """Return a status without the generations that it is about: also a run that is over says it of the present one."""
+    if isinstance(value, dict):
+        return {key: unstamped(each) for key, each in value.items() if key != "observedGeneration"}
+    return [unstamped(each) for each in value] if isinstance(value, list) else value
 
 
 def check_stages(hub: Hub) -> None:
@@ -323,7 +351,7 @@ def check_stages(hub: Hub) -> None:
         for earlier in record.stages[:place]:
             done = status(earlier, SUCCEEDED)
             assert done == TRUE, f"stage {name} is begun before {stage_name(earlier)} is done: {done or 'open'}"
-            for task in dicts_at(earlier, "afterStageTaskStatus"):
+            for task in dicts_at(earlier, "afterStageTaskStatus") if clusters_of(earlier) else ():
                 assert task["type"] != "Approval" or status(task, REQUEST_APPROVED) == TRUE, (
                     "an approval is passed over"
                 )

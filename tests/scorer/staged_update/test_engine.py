@@ -284,6 +284,12 @@ class TestDeletion:
         assert stopped.said("Progressing") == "False UpdateRunStopped"
         assert sorted(replace(stopped, waits={}).settled().bindings) == ["a", "y", "z"]
 
+    def test_a_run_that_only_removes_the_placement_succeeds_when_it_is_gone_everywhere(self):
+        hub = make_hub(make_stage("one"), clusters={})
+        hub = replace(hub, bindings={"y": make_binding("y", "Unscheduled", snapshot="p-9-snapshot")}).settled()
+        assert hub.bindings == {}
+        assert hub.said("Succeeded") == "True UpdateRunSucceeded"
+
     def test_a_binding_that_is_there_again_ends_the_run(self, done):
         after = replace(done, waits={"z": Wait("held")}).settled()
         again = replace(after, bindings={**after.bindings, "y": make_binding("y", "Unscheduled")}).settled()
