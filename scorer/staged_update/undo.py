@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from scorer.api.documents import annotation, dicts_at, name_of, status_of, text_at
 from scorer.api.meta import JsonObject
-from scorer.api.names import ROLLBACK_OF
+from scorer.api.names import PREVIOUS_INDEX, ROLLBACK_OF
 from scorer.staged_update.orders import OrderRefusedError, index_used
 from scorer.staged_update.record import SUCCEEDED, is_final, status
 from scorer.staged_update.rollback import changed_clusters, free_name, previous_index, rollback_run
@@ -40,23 +40,21 @@ def undo(run: JsonObject, found: Situation, runs: Iterable[JsonObject], retained
 def undo_index(run: JsonObject, retained: Collection[int]) -> str:
     """Return the resource snapshot to go back to.
 
-    It is the one that most clusters had before the run; if the run does not say, the one before its own.
+    It is the one that most clusters had before, which the run has noted when it was initialised: it is not guessed.
 
     Raises:
         OrderRefusedError: There is none, or it is not retained any more.
     """
-    noted, used, there = previous_index(run), index_used(run), sorted(retained)
-    if noted:
-        if noted not in {str(index) for index in there}:
-            message = f"its clusters had resource snapshot {noted[:63]}, which is not there any more"
-            raise OrderRefusedError(f"run {name_of(run)} cannot be undone: {message}; {_choices(there)}")
+    noted, there = previous_index(run), sorted(retained)
+    if noted in {str(index) for index in there}:
         return noted
-    own = int(used) if used.isascii() and used.isdecimal() else 0
-    older = [index for index in there if index < own]
-    if not older:
-        message = f"there is no resource snapshot before {used or 'its own'}"
-        raise OrderRefusedError(f"run {name_of(run)} cannot be undone: {message}; {_choices(there)}")
-    return str(older[-1])
+    if noted:
+        message = f"its clusters had resource snapshot {noted[:63]}, which is not there any more"
+    elif annotation(run, PREVIOUS_INDEX):
+        message = f"its clusters had no resource snapshot before other than {index_used(run)}: nothing to go back to"
+    else:
+        message = f"it has no annotation {PREVIOUS_INDEX}, so what its clusters had before is not known"
+    raise OrderRefusedError(f"run {name_of(run)} cannot be undone: {message}; {_choices(there)}")
 
 
 def _choices(there: Sequence[int]) -> str:

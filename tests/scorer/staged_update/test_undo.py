@@ -10,7 +10,7 @@ from tests.scorer.staged_update.records import DONE, NOW, OVER, STARTED, cluster
 STOPPED = ["Initialized", "Progressing=False UpdateRunStopped"]
 
 
-def done(used="5", previous="", name="r", conditions=OVER):
+def done(used="5", previous="4", name="r", conditions=OVER):
     run = run_of(stage("try", cluster("a", STARTED, DONE)), conditions=conditions)
     about = {**run["metadata"], "name": name, "creationTimestamp": "2026-03-01T10:00:00Z"}
     about["annotations"] = {"harbormaster.dev/previous-index": previous} if previous else {}
@@ -33,8 +33,6 @@ def undone(run, others=(), retained=(3, 4, 5)):
     [
         pytest.param("3", {3, 4, 5}, "3", id="what the clusters had"),
         pytest.param("7", {5, 7}, "7", id="what the clusters had, younger"),
-        pytest.param("", {1, 3, 5, 6}, "3", id="the one before"),
-        pytest.param("", {3, 6}, "3", id="its own is not there any more"),
     ],
 )
 def test_the_snapshot_before_is_gone_back_to(previous, retained, index):
@@ -45,8 +43,9 @@ def test_the_snapshot_before_is_gone_back_to(previous, retained, index):
     ("previous", "retained", "message"),
     [
         ("2", {3, 5}, "had resource snapshot 2, which is not there any more; those there: 3, 5"),
-        ("", {5, 6}, "there is no resource snapshot before 5; those there: 5, 6"),
-        ("", (), "there is none at all"),
+        ("2", (), "which is not there any more; there is none at all"),
+        ("none", {3, 5}, "had no resource snapshot before other than 5: nothing to go back to; those there: 3, 5"),
+        ("", {3, 5}, "has no annotation harbormaster.dev/previous-index, so what its clusters had before is not known"),
     ],
 )
 def test_without_a_snapshot_to_go_back_to_nothing_is_undone(previous, retained, message):
@@ -106,6 +105,6 @@ def test_a_long_name_is_cut_to_what_a_run_may_have(name):
 
 def test_an_annotation_that_cannot_be_read_does_not_end_the_run_that_takes_back_as_well():
     run = done()
-    run["metadata"]["annotations"] = {"harbormaster.dev/max-failures": "many", "harbormaster.dev/cluster-deadline": ""}
+    run["metadata"]["annotations"] |= {"harbormaster.dev/max-failures": "many", "harbormaster.dev/cluster-deadline": ""}
     annotations = undone(run)["metadata"]["annotations"]
     assert annotations == {"harbormaster.dev/rollback-of": "r", "harbormaster.dev/cluster-deadline": ""}
