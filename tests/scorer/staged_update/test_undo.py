@@ -24,8 +24,8 @@ def taking_back(run, conditions, at="2026-03-01T11:00:00Z"):
     return {**done(conditions=conditions), "metadata": {"name": "r-undo", **about}}
 
 
-def undone(run, others=(), retained=(3, 4, 5)):
-    return undo(run, situation_of(run, (), NOW), [run, *others], retained)
+def undone(run, others=(), retained=(3, 4, 5), *, force=False):
+    return undo(run, situation_of(run, (), NOW), [run, *others], retained, force=force)
 
 
 @pytest.mark.parametrize(
@@ -94,6 +94,48 @@ def test_what_is_taken_back_already_is_not_taken_back_twice(conditions):
 )
 def test_a_free_name_is_taken_where_an_older_undo_does_not_count(other):
     assert undone(done(), [other])["metadata"]["name"] == "r-undo-2"
+
+
+def began(name, minute, of="", placement="p", conditions=OVER):
+    """Return a run that began its cluster at a minute; *of* another: it takes that back."""
+    run = done(name=name, conditions=conditions)
+    at = f"2026-03-01T10:{minute:02}:00Z"
+    started = {"type": "Started", "status": "True", "lastTransitionTime": at, "reason": "ClusterUpdatingStarted"}
+    run["status"]["stagesStatus"][0]["clusters"][0]["conditions"] = [started]
+    noted = {"harbormaster.dev/rollback-of": of} if of else {}
+    run["metadata"] |= {"creationTimestamp": at, "annotations": {**run["metadata"]["annotations"], **noted}}
+    return {**run, "spec": {**run["spec"], "placementName": placement}}
+
+
+@pytest.mark.parametrize(
+    ("others", "named"),
+    [
+        pytest.param([began("s", 20)], "s", id="one"),
+        pytest.param([began("t", 30), began("s", 20)], "s, t", id="several, by age"),
+        pytest.param([began("s", 20, conditions=STOPPED)], "s", id="not over"),
+        pytest.param([began(f"s{n}", 20 + n) for n in range(7)], "s0, s1, s2, s3, s4 and 2 more", id="many"),
+        pytest.param([began("s", 20), began("s-undo", 30, of="s"), began("t", 40)], "t", id="one of them taken back"),
+        pytest.param([began("s", 20), began("x", 30, of="s", conditions=STOPPED)], "s, x", id="half taken back"),
+    ],
+)
+def test_a_run_after_which_others_have_changed_the_placement_is_undone_only_by_force(others, named):
+    with pytest.raises(OrderRefusedError, match=f"run r is not the newest: .* since by {named}, and that"):
+        undone(began("r", 10), others)
+    assert undone(began("r", 10), others, force=True)["metadata"]["name"] == "r-undo"
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        pytest.param([began("q", 5)], id="older"),
+        pytest.param([began("s", 20, placement="another")], id="of another placement"),
+        pytest.param([began("s", 20), began("s-undo", 30, of="s")], id="taken back"),
+        pytest.param([began("r-undo", 20, of="r", conditions=["Succeeded=False UpdateRunFailed"])], id="failed undo"),
+        pytest.param([{**began("s", 20), "status": {}}], id="has changed nothing"),
+    ],
+)
+def test_runs_of_which_nothing_would_be_lost_do_not_keep_a_run_from_being_undone(others):
+    assert undone(began("r", 10), others)["spec"]["resourceSnapshotIndex"] == "4"
 
 
 @pytest.mark.parametrize("name", ["a" * 63, "a" * 57 + "-" + "b" * 5])

@@ -18,7 +18,7 @@ from scorer.staged_update.orders import WantedRun
 from scorer.staged_update.record import condition
 from tests.builders.placement import make_placement
 from tests.webhook.cli.conftest import kubeconfig, running_hub
-from tests.webhook.controllers.staged_world import STAGES, approve, make_strategy, release, staged
+from tests.webhook.controllers.staged_world import STAGES, approve, make_strategy, pass_time, release, staged
 from tests.webhook.controllers.world import make_config_map
 from webhook.cli.client import Client, RefusedError
 from webhook.cli.failure import UserError
@@ -44,8 +44,16 @@ class Hub:
         """Wait until something holds, and nothing moves any more."""
         self.hub.run(self.world.until(test))
 
+    def pass_time(self, **units):
+        self.hub.run(passed(self.world, **units))
+
     def release(self, value):
         self.hub.run(release(self.world, value))
+
+
+async def passed(world, **units):
+    """Move the clock on, within the hub's own loop."""
+    pass_time(world, **units)
 
 
 @pytest.fixture
@@ -351,6 +359,15 @@ class TestUndo:
         }
         assert "takes back run second" in ok(cli("run", "status", "second-undo"))
         assert "run second-undo takes back run second already" in refused(cli("undo", "second"))
+
+    def test_a_run_that_newer_ones_have_followed_is_taken_back_only_by_force(self, cli, opened):
+        for value, name in (("1", "first"), ("2", "second"), ("3", "third")):
+            opened.release(value)
+            finished(cli, opened, name)
+            opened.pass_time(minutes=1)
+        said = refused(cli("undo", "second"))
+        assert "run second is not the newest: the placement has been changed since by third, and that would be" in said
+        assert "second-undo created: it takes back second" in ok(cli("undo", "second", "--force"))
 
     def test_a_run_that_has_changed_nothing(self, cli, opened):
         ok(cli(*START, "--initialize-only", "--wait", "--timeout", "30s"))
