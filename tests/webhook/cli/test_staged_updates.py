@@ -411,6 +411,11 @@ def test_the_kinds_of_a_namespace_are_meant_where_one_is_named(cli, opened):
     assert condition(status_of(request), "ApprovalAccepted")["status"] == "True"
 
 
+def test_a_stop_waits_for_no_approval_and_has_no_option_for_it(cli):
+    assert "--through-approvals" in ok(cli("run", "resume", "--help"))
+    assert "--through-approvals" not in ok(cli("run", "stop", "--help"))
+
+
 def test_how_long_to_wait_needs_a_wait(cli, opened):
     assert "--timeout: only with --wait" in refused(cli("run", "status", "spring", "--timeout", "30s"))
     assert "'soon' is not a duration" in refused(cli("run", "status", "spring", "--wait", "--timeout", "soon"))
