@@ -53,7 +53,14 @@ PASSED: Final = "AnalysisPassed"
 OLDEST: Final = timedelta(minutes=5)
 """A number that was measured longer ago says nothing about now; Prometheus looks back as far."""
 SLOWEST_RETRY: Final = timedelta(minutes=5)
-_FOR_PERSONS: Final = ("Rejected", "AnalysisInvalid", "EndpointUnknown", "KindNotAllowed", "NamespaceMissing")
+_FOR_PERSONS: Final = (
+    "Rejected",
+    "AnalysisInvalid",
+    "EndpointUnknown",
+    "EndpointNotAllowed",
+    "KindNotAllowed",
+    "NamespaceMissing",
+)
 """Reasons that do not go away by themselves."""
 _MARK: Final = re.compile(r" \[[0-9a-f]{8}\]$", re.ASCII)
 _LONGEST_WORDS: Final = 64

@@ -160,7 +160,7 @@ class AnalysisController:
     async def _observe(self, check: Check, home: str) -> Observation:
         """Return what there is to see; *home* is the namespace of the run."""
         if isinstance(check, QueryCheck):
-            return await self._endpoints.ask(check)
+            return await self._endpoints.ask(check, home)
         try:
             return await self._read(check, home)
         except ForbiddenError:
