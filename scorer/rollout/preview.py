@@ -8,7 +8,7 @@ ends where the real rollout would stop.
 Source: rollout.md 7.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
@@ -74,6 +74,7 @@ class RolloutPreview:
         steps: In order.
         blocked: Where it stops; None: it completes.
         more: How many clusters are left after the last step shown.
+        held: Clusters that wait for their maintenance windows first, sorted: the others go before them.
     """
 
     type: str
@@ -82,10 +83,16 @@ class RolloutPreview:
     steps: tuple[Step, ...] = ()
     blocked: Blocked | None = None
     more: int = 0
+    held: tuple[str, ...] = ()
 
 
 def preview_rollout(
-    placement: Mapping[str, Any], bindings: Sequence[JsonObject], latest: str, now: datetime
+    placement: Mapping[str, Any],
+    bindings: Sequence[JsonObject],
+    latest: str,
+    now: datetime,
+    *,
+    held: Collection[str] = (),
 ) -> RolloutPreview:
     """Return how the rollout of *placement* would go from here.
 
@@ -94,6 +101,8 @@ def preview_rollout(
         bindings: Its bindings as the scheduler leaves them, deleting ones included; their states are valid.
         latest: Name of the latest master resource snapshot.
         now: Decides whether an untrackable binding has been applied for long enough; no time passes between steps.
+        held: Clusters that may not be touched before their maintenance windows open, which they do, all at once, when
+            nothing else is left to do.
     """
     spec = spec_of(placement)
     strategy = spec.get("strategy")
@@ -113,17 +122,21 @@ def preview_rollout(
     ready, seen = _ready_conditions(strategy), views(bindings)
     overrides = {binding.cluster: binding.overrides for binding in seen if not binding.deleting}
     steps: list[Step] = []
+    closed, late = frozenset(held), set[str]()
     while True:
-        plan = plan_rollout(wanted, strategy, seen, latest, now, overrides=overrides)
+        plan = plan_rollout(wanted, strategy, seen, latest, now, overrides=overrides, held=closed)
+        late.update(each.cluster for each in (*plan.waiting, *plan.held_removals) if each.cluster in closed)
+        found = RolloutPreview("RollingUpdate", limits, pushed, tuple(steps), held=tuple(sorted(late)))
         moved = {binding.name for binding in (*plan.update, *plan.bind, *plan.remove)}
         if moved and len(steps) == MOST_STEPS:
-            left = len(moved) + len(plan.blocked) + len(plan.held_removals)
-            return RolloutPreview("RollingUpdate", limits, pushed, tuple(steps), more=left)
+            return replace(found, more=sum(map(len, (moved, plan.blocked, plan.held_removals, plan.waiting))))
         if moved:
             steps.append(_step(plan))
         rest = _afterwards(seen, plan, latest, ready, now, limits)
         if not moved and rest == seen:
-            return RolloutPreview("RollingUpdate", limits, pushed, tuple(steps), _blocked(plan))
+            if not late or not closed:
+                return replace(found, blocked=_blocked(plan))
+            closed = frozenset()
         seen = rest
 
 

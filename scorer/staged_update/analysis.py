@@ -28,7 +28,8 @@ LONGEST_HOLD: Final = timedelta(days=30)
 MOST_OFTEN: Final = timedelta(seconds=5)
 LEAST_OFTEN: Final = timedelta(hours=1)
 OBJECT_EVERY: Final = timedelta(seconds=15)
-"""How often an object is looked at, as often as clusters in flight (staged-updates.md 11)."""
+"""How often an object is looked at, as often as clusters in flight (staged-updates.md 11): one small read for each
+stage that waits, and none where the kind is watched anyway."""
 RUN: Final = "{run}"
 _DIGEST_DIGITS: Final = 8
 

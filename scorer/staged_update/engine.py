@@ -160,7 +160,7 @@ def _rollback(run: JsonObject, record: Record, facts: Facts) -> tuple[JsonObject
     if policy is None or policy.on_failure is not OnFailure.ROLLBACK or not changed_clusters(record.stages):
         return None, ""
     if not index:
-        return None, "; nothing is rolled back: the clusters had no resource snapshot before"
+        return None, "; nothing is rolled back: the clusters had no other resource snapshot before"
     if known := taken_back_by(run, facts.runs):
         return None, f"; run {known} rolls back to resource snapshot {index}"
     name = free_name(name_of(run), "rollback", {name_of(other) for other in facts.runs})

@@ -37,6 +37,7 @@ from scorer.staged_update.approvals import TaskPlace, request_name
 from scorer.staged_update.facts import Facts
 from scorer.staged_update.failures import Cause, NotYetError, RunFailedError
 from scorer.staged_update.policy import policy_of, taken_over
+from scorer.staged_update.rollback import NO_INDEX
 from scorer.staged_update.stages import PlannedStage, compute_stages
 from scorer.staged_update.targets import Targets, external_placement, find_targets
 
@@ -77,8 +78,7 @@ def initialise(run: JsonObject, facts: Facts) -> Prepared:
     group, writes = _content(text_at(spec, "resourceSnapshotIndex"), facts, placement)
     if writes or group is None:
         return Prepared(writes, {}, {})
-    if previous := _previous_index(targets, placement, group):
-        annotations = {**annotations, PREVIOUS_INDEX: previous}
+    annotations = {**annotations, PREVIOUS_INDEX: _previous_index(targets, placement, group)}
     overrides = facts.overrides(group)
     status: JsonObject = {
         "policySnapshotIndexUsed": targets.policy_index,
@@ -165,12 +165,12 @@ def _pinned(index: str, groups: Sequence[SnapshotGroup], placement: JsonObject) 
 
 
 def _previous_index(targets: Targets, placement: JsonObject, group: SnapshotGroup) -> str:
-    """Return the index that most clusters have now, of several the highest; empty: they have none, or this one."""
+    """Return the index that most clusters have now, of several the highest; or that they have no other than this."""
     names = Counter(text_at(spec_of(binding), "resourceSnapshotName") for binding in targets.selected.values())
     prefix = f"{name_of(placement)}-"
     indexes = {index_in_name(name.removesuffix("-snapshot"), prefix): count for name, count in names.items()}
     others = [(count, index) for index, count in indexes.items() if index >= 0 and index != group.index]
-    return str(max(others)[1]) if others else ""
+    return str(max(others)[1]) if others else NO_INDEX
 
 
 def _stage_status(planned: PlannedStage, run: str, overrides: Mapping[str, Overrides]) -> JsonObject:

@@ -14,6 +14,8 @@ from scorer.api.staged_update import RunState
 from scorer.staged_update.policy import OnFailure, annotation_problem
 from scorer.staged_update.record import STARTED, clusters_of, status
 
+NO_INDEX: Final = "none"
+"""What a run notes as its previous index where its clusters had no resource snapshot but, perhaps, its own."""
 _LONGEST_NAME: Final = 63
 _KEPT: Final = (MAX_FAILURES, CLUSTER_DEADLINE)
 
@@ -76,5 +78,6 @@ def rollback_run(run: JsonObject, name: str, index: str, state: RunState = RunSt
 
 
 def previous_index(run: JsonObject) -> str:
-    """Return the resource snapshot that most clusters of a run had before it; empty: they had none."""
-    return annotation(run, PREVIOUS_INDEX)
+    """Return the resource snapshot that most clusters of a run had before it; empty: they had none, or only its own."""
+    noted = annotation(run, PREVIOUS_INDEX)
+    return "" if noted == NO_INDEX else noted

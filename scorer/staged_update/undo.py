@@ -4,17 +4,28 @@ The failure policy does the same by itself: `scorer.staged_update.rollback`.
 """
 
 from collections.abc import Collection, Iterable, Sequence
+from typing import Final
 
+from scorer.api.conditions import TRUE
 from scorer.api.documents import annotation, dicts_at, name_of, status_of, text_at
 from scorer.api.meta import JsonObject
-from scorer.api.names import ROLLBACK_OF
+from scorer.api.names import PREVIOUS_INDEX, ROLLBACK_OF
 from scorer.staged_update.orders import OrderRefusedError, index_used
-from scorer.staged_update.record import SUCCEEDED, is_final, status
+from scorer.staged_update.record import STARTED, SUCCEEDED, clusters_of, condition, is_final, status
 from scorer.staged_update.rollback import changed_clusters, free_name, previous_index, rollback_run
 from scorer.staged_update.waiting import RunPhase, Situation
 
+_MOST_NAMED: Final = 5
 
-def undo(run: JsonObject, found: Situation, runs: Iterable[JsonObject], retained: Collection[int]) -> JsonObject:
+
+def undo(
+    run: JsonObject,
+    found: Situation,
+    runs: Iterable[JsonObject],
+    retained: Collection[int],
+    *,
+    force: bool = False,
+) -> JsonObject:
     """Return the run that takes another one back.
 
     Args:
@@ -22,6 +33,7 @@ def undo(run: JsonObject, found: Situation, runs: Iterable[JsonObject], retained
         found: Where it stands.
         runs: All of its family and namespace.
         retained: The indexes of the placement's resource snapshots that are there.
+        force: Take back what newer runs have changed as well.
 
     Raises:
         OrderRefusedError: There is nothing to undo, or nowhere to go back to.
@@ -33,6 +45,8 @@ def undo(run: JsonObject, found: Situation, runs: Iterable[JsonObject], retained
         raise OrderRefusedError(f"run {name} is not over ({found.phase}): stop it first")
     if known := _undone_by(run, others):
         raise OrderRefusedError(f"run {known} takes back run {name} already")
+    if not force:
+        _check_newest(run, others)
     index = undo_index(run, retained)
     return rollback_run(run, free_name(name, "undo", {name_of(other) for other in others}), index)
 
@@ -40,27 +54,71 @@ def undo(run: JsonObject, found: Situation, runs: Iterable[JsonObject], retained
 def undo_index(run: JsonObject, retained: Collection[int]) -> str:
     """Return the resource snapshot to go back to.
 
-    It is the one that most clusters had before the run; if the run does not say, the one before its own.
+    It is the one that most clusters had before, which the run has noted when it was initialised: it is not guessed.
 
     Raises:
         OrderRefusedError: There is none, or it is not retained any more.
     """
-    noted, used, there = previous_index(run), index_used(run), sorted(retained)
-    if noted:
-        if noted not in {str(index) for index in there}:
-            message = f"its clusters had resource snapshot {noted[:63]}, which is not there any more"
-            raise OrderRefusedError(f"run {name_of(run)} cannot be undone: {message}; {_choices(there)}")
+    noted, there = previous_index(run), sorted(retained)
+    if noted in {str(index) for index in there}:
         return noted
-    own = int(used) if used.isascii() and used.isdecimal() else 0
-    older = [index for index in there if index < own]
-    if not older:
-        message = f"there is no resource snapshot before {used or 'its own'}"
-        raise OrderRefusedError(f"run {name_of(run)} cannot be undone: {message}; {_choices(there)}")
-    return str(older[-1])
+    if noted:
+        message = f"its clusters had resource snapshot {noted[:63]}, which is not there any more"
+    elif annotation(run, PREVIOUS_INDEX):
+        message = f"its clusters had no resource snapshot before other than {index_used(run)}: nothing to go back to"
+    else:
+        message = f"it has no annotation {PREVIOUS_INDEX}, so what its clusters had before is not known"
+    raise OrderRefusedError(f"run {name_of(run)} cannot be undone: {message}; {_choices(there)}")
 
 
 def _choices(there: Sequence[int]) -> str:
     return f"those there: {', '.join(map(str, there[-10:]))}" if there else "there is none at all"
+
+
+def _check_newest(run: JsonObject, others: Iterable[JsonObject]) -> None:
+    """Raise `OrderRefusedError` where newer runs would be taken back with a run: its clusters have their content."""
+    newer = _newer(run, others)
+    if not newer:
+        return
+    named = ", ".join(newer[:_MOST_NAMED]) + (f" and {len(newer) - _MOST_NAMED} more" if newer[_MOST_NAMED:] else "")
+    message = f"the placement has been changed since by {named}, and that would be taken back as well"
+    raise OrderRefusedError(f"run {name_of(run)} is not the newest: {message}; with --force it is")
+
+
+def _newer(run: JsonObject, others: Iterable[JsonObject]) -> list[str]:
+    """Return the runs of the same placement that have touched clusters after *run*, the oldest first.
+
+    A run that has been taken back itself does not count, nor does the one that did it: nothing is left of the two.
+    """
+    later = sorted(
+        (other for other in others if _same_placement(run, other) and _touched(other) > _touched(run)), key=_touched
+    )
+    gone = {name_of(other) for other in later if _is_taken_back(other, later)}
+    return [
+        name_of(other)
+        for other in later
+        if name_of(other) not in gone and annotation(other, ROLLBACK_OF) not in {*gone, name_of(run)}
+    ]
+
+
+def _same_placement(run: JsonObject, other: JsonObject) -> bool:
+    placements = {text_at(each, "spec", "placementName") for each in (run, other)}
+    return len(placements) == 1 and name_of(run) != name_of(other)
+
+
+def _touched(run: JsonObject) -> tuple[str, str]:
+    """Return when a run has begun its last cluster, and when it was created; empty texts: it has begun none."""
+    stages = dicts_at(status_of(run), "stagesStatus")
+    begun = [condition(entry, STARTED) for stage in stages for entry in clusters_of(stage)]
+    last = max((text_at(each, "lastTransitionTime") for each in begun if each.get("status") == TRUE), default="")
+    return (last, text_at(run, "metadata", "creationTimestamp")) if last else ("", "")
+
+
+def _is_taken_back(run: JsonObject, others: Iterable[JsonObject]) -> bool:
+    return any(
+        annotation(other, ROLLBACK_OF) == name_of(run) and status(status_of(other), SUCCEEDED) == TRUE
+        for other in others
+    )
 
 
 def _undone_by(run: JsonObject, others: Iterable[JsonObject]) -> str:
@@ -69,6 +127,6 @@ def _undone_by(run: JsonObject, others: Iterable[JsonObject]) -> str:
     for other in others:
         if annotation(other, ROLLBACK_OF) != name_of(run) or text_at(other, "metadata", "creationTimestamp") < began:
             continue
-        if not is_final(status_of(other)) or status(status_of(other), SUCCEEDED) == "True":
+        if not is_final(status_of(other)) or status(status_of(other), SUCCEEDED) == TRUE:
             return name_of(other)
     return ""

@@ -53,7 +53,14 @@ PASSED: Final = "AnalysisPassed"
 OLDEST: Final = timedelta(minutes=5)
 """A number that was measured longer ago says nothing about now; Prometheus looks back as far."""
 SLOWEST_RETRY: Final = timedelta(minutes=5)
-_FOR_PERSONS: Final = ("Rejected", "AnalysisInvalid", "EndpointUnknown", "KindNotAllowed", "NamespaceMissing")
+_FOR_PERSONS: Final = (
+    "Rejected",
+    "AnalysisInvalid",
+    "EndpointUnknown",
+    "EndpointNotAllowed",
+    "KindNotAllowed",
+    "NamespaceMissing",
+)
 """Reasons that do not go away by themselves."""
 _MARK: Final = re.compile(r" \[[0-9a-f]{8}\]$", re.ASCII)
 _LONGEST_WORDS: Final = 64
@@ -170,7 +177,7 @@ def judge(request: JsonObject, check: Check, seen: Observation, now: datetime, f
         again = _retry(check.every, failures) if seen.failed else check.every
         return _look(request, _said(request, UNKNOWN, seen.reason, seen.message, check, now), again=again)
     words = _words(check, seen)
-    if not _is_met(check, seen):
+    if not is_met(check, seen):
         return _look(request, _said(request, FALSE, "NotMet", words, check, now), again=check.every)
     since = _met_since(request, check) or now
     left = _hold(check) - (now - since)
@@ -232,7 +239,8 @@ def _hold(check: Check) -> timedelta:
     return check.hold if isinstance(check, QueryCheck) else timedelta()
 
 
-def _is_met(check: Check, seen: Number | Reached) -> bool:
+def is_met(check: Check, seen: Observation) -> bool:
+    """Say whether what was found out is what a check wants."""
     if isinstance(check, QueryCheck):
         return isinstance(seen, Number) and check.is_met_by(seen.value)
     return isinstance(seen, Reached) and seen.status == check.status

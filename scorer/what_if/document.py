@@ -6,10 +6,10 @@ Source: scheduling.md 14 and 22, property 10; design of the command line, ``harb
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from scorer.api.documents import is_deleting, name_of, namespace_of, spec_of
+from scorer.api.documents import is_deleting, name_of, namespace_of, spec_of, text_at
 from scorer.api.meta import JsonObject, format_time
 from scorer.placement.binding_plan import BrokenBindingError
 from scorer.placement.plan_document import plan_entry
@@ -17,6 +17,7 @@ from scorer.placement.record import scheduled_condition
 from scorer.placement.schedule import Schedule
 from scorer.rollout.planner import Budget
 from scorer.rollout.preview import EXTERNAL, Blocked, RolloutPreview, Step, preview_rollout
+from scorer.staged_update.facts import Wait
 from scorer.what_if.changes import Changed, Evicted, apply_changes, binding_states
 from scorer.what_if.content import snapshot_to_roll_out
 from scorer.what_if.scheduling import scheduled
@@ -69,7 +70,7 @@ def _entry(
         **entry,
         "before": [{"cluster": cluster, "score": _recorded(held[cluster])} for cluster in sorted(held)],
         "moves": _moves(held, then),
-        "rollout": _rollout(course.preview, course.snapshot, evicted),
+        "rollout": _rollout(course, evicted),
         "changed": changes,
     }
 
@@ -83,12 +84,14 @@ class _Course:
         run: The decision; None: there is none, because the placement is deleted or broken.
         snapshot: Name of the resource snapshot that is rolled out.
         broken: What is wrong with a binding, empty when nothing is.
+        closed: The clusters whose maintenance windows are closed now.
     """
 
     preview: RolloutPreview
     run: Schedule | None = None
     snapshot: str = ""
     broken: str = ""
+    closed: Mapping[str, Wait] = field(default_factory=dict)
 
     @property
     def clusters(self) -> frozenset[str]:
@@ -131,7 +134,15 @@ def _course(changed: Changed, subject: JsonObject, before: JsonObject | None, *,
     snapshot = snapshot_to_roll_out(subject, before, snapshots, bindings, changed.content)
     if not snapshots:
         bindings = _as_rolled_out(bindings, snapshot)
-    return _Course(preview_rollout(subject, bindings, snapshot, state.now), run, snapshot)
+    closed = _closed(state, bindings)
+    preview = preview_rollout(subject, bindings, snapshot, state.now, held=closed)
+    return _Course(preview, run, snapshot, closed=closed)
+
+
+def _closed(state: HubState, bindings: Sequence[JsonObject]) -> Mapping[str, Wait]:
+    """Return the clusters of a placement whose maintenance windows are closed now."""
+    clusters = {text_at(spec_of(binding), "targetCluster") for binding in bindings}
+    return {cluster: wait for cluster in clusters if (wait := state.waits(cluster, state.now)) is not None}
 
 
 def _differs(state: HubState, before: JsonObject, after: _Course) -> bool:
@@ -200,19 +211,26 @@ def _broken(placement: JsonObject, message: str) -> JsonObject:
     return {**_ending(placement, ()), "wanted": None, "satisfied": False, "message": message}
 
 
-def _rollout(preview: RolloutPreview, snapshot: str, evicted: Sequence[Evicted]) -> JsonObject:
+def _rollout(course: _Course, evicted: Sequence[Evicted]) -> JsonObject:
+    preview = course.preview
     limits = preview.limits
     return {
         "type": preview.type,
-        "snapshot": "" if preview.type == EXTERNAL else snapshot,
+        "snapshot": "" if preview.type == EXTERNAL else course.snapshot,
         "maxUnavailable": limits.max_unavailable if limits else None,
         "maxSurge": limits.max_surge if limits else None,
         "evictions": [_eviction(each) for each in evicted],
         "applyStrategy": list(preview.pushed),
+        "waits": [_wait(cluster, course.closed[cluster]) for cluster in preview.held],
         "steps": [_step(number, step) for number, step in enumerate(preview.steps, start=1)],
         "more": preview.more,
         "blocked": _blocked(preview.blocked) if preview.blocked else None,
     }
+
+
+def _wait(cluster: str, wait: Wait) -> JsonObject:
+    until = None if wait.until is None else format_time(wait.until)
+    return {"cluster": cluster, "until": until, "message": wait.message}
 
 
 def _eviction(each: Evicted) -> JsonObject:

@@ -31,6 +31,13 @@ def test_every_command_says_its_exit_codes():
     assert silent == []
 
 
+def test_an_exit_code_that_takes_more_than_a_line_is_told_whole():
+    (plan,) = (each for each in all_commands() if each.path == "harbormaster plan")
+    told = dict(plan.exit_codes)
+    assert told[0].endswith("becomes blocked or short; and no run would change anything on a cluster")
+    assert told[2].endswith("a policy picks a cluster that the other does not")
+
+
 def test_every_rule_has_an_anchor():
     anchors = read_page(REFERENCE / "rules.md").anchors
     assert [entry.rule.id for entry in catalogue() if entry.rule.id.lower() not in anchors] == []

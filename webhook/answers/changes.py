@@ -22,11 +22,13 @@ class HubChanges:
         self._cache = cache
         self._viewers: dict[int, Callable[[ViewChange], None]] = {}
         self._next = 0
+        cache.want(family.approval_request for family in FAMILIES)
         cache.subscribe(MEMBER_CLUSTER, self._on_member)
         for family in FAMILIES:
             cache.subscribe(family.placement, partial(self._on_placement, family))
             cache.subscribe(family.binding, partial(self._on_binding, family))
             cache.subscribe(family.run, self._on_run)
+            cache.subscribe(family.approval_request, partial(self._on_request, family))
 
     def everything(self) -> ViewChange:
         """Return the change that covers everything."""
@@ -56,6 +58,14 @@ class HubChanges:
         placement = text_at(change.document, "spec", "placementName")
         ref = str(placement_ref(placement, namespace_of(change.document)))
         self._tell(ViewChange(self._cache.revision, placements=frozenset({ref})))
+
+    def _on_request(self, family: Family, change: Change) -> None:
+        """An approval request is shown with its run: whether it is given, and how its analysis goes."""
+        name, namespace = text_at(change.document, "spec", "parentStageRollout"), namespace_of(change.document)
+        run = self._cache.get(family.run, name, namespace)
+        if run is not None:
+            ref = str(placement_ref(text_at(run, "spec", "placementName"), namespace))
+            self._tell(ViewChange(self._cache.revision, placements=frozenset({ref})))
 
     def _tell(self, change: ViewChange) -> None:
         for viewer in tuple(self._viewers.values()):  # a copy: a viewer may unsubscribe while it is called

@@ -4,7 +4,8 @@ Shapes are those of ``GET /v1/runs``; the page shows nothing else.
 """
 
 import shlex
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 from typing import Final
@@ -58,6 +59,7 @@ class HubRuns:
         whenever anything on the hub changes."""
         for family in FAMILIES:
             cache.shelf(family.run)
+        cache.want(family.approval_request for family in FAMILIES)  # without that right, an analysis is not told of
 
     def runs(self, kinds: Container[Kind]) -> JsonObject:
         """Return the runs of these kinds, the latest first."""
@@ -69,10 +71,11 @@ class HubRuns:
     def _views(self, kind: Kind, now: datetime) -> Iterator[JsonObject]:
         """Yield what the list says of the runs of a kind."""
         known, over = self._over.get(kind, {}), dict[Key, tuple[JsonObject, JsonObject]]()
+        requests = self._requests(kind)
         for run in self._cache.list(kind):
             seen, view = known.get(key_of(run), _UNKNOWN)
             if seen is not run:
-                view = run_view(run, now)
+                view = run_view(run, now, requests.get(key_of(run), ()))
             if view["state"] in _OVER:
                 over[key_of(run)] = run, view
             yield view
@@ -80,23 +83,39 @@ class HubRuns:
 
     def run(self, name: str, namespace: str = "") -> JsonObject | None:
         """Return one run with its timeline, None when there is none of that name."""
-        document = self._cache.get(family_in(namespace).run, name, namespace)
-        return None if document is None else run_detail(document, self._now())
+        kind = family_in(namespace).run
+        document = self._cache.get(kind, name, namespace)
+        if document is None:
+            return None
+        return run_detail(document, self._now(), self._requests(kind).get(key_of(document), ()))
+
+    def _requests(self, kind: Kind) -> Mapping[Key, Sequence[JsonObject]]:
+        """Return the approval requests of the runs of a kind: they say how an analysis goes."""
+        found = defaultdict[Key, list[JsonObject]](list)
+        for family in FAMILIES:
+            if family.run == kind:
+                for request in self._cache.list(family.approval_request):
+                    found[Key(text_at(request, "spec", "parentStageRollout"), namespace_of(request))].append(request)
+        return found
 
 
-def run_view(run: JsonObject, now: datetime) -> JsonObject:
-    """Return one run: of which placement, how far, and what it waits for."""
-    return _view(run, run_timeline(run), now)
+def run_view(run: JsonObject, now: datetime, requests: Iterable[JsonObject] = ()) -> JsonObject:
+    """Return one run: of which placement, how far, and what it waits for, by what its approval requests say as well."""
+    return _view(run, run_timeline(run), now, requests)
 
 
-def run_detail(run: JsonObject, now: datetime) -> JsonObject:
+def run_detail(run: JsonObject, now: datetime, requests: Iterable[JsonObject] = ()) -> JsonObject:
     """Return one run with its timeline."""
     timeline = run_timeline(run)
-    return {**_view(run, timeline, now), "conditions": list(conditions_of(run)), "timeline": timeline.document()}
+    return {
+        **_view(run, timeline, now, requests),
+        "conditions": list(conditions_of(run)),
+        "timeline": timeline.document(),
+    }
 
 
-def _view(run: JsonObject, timeline: Timeline, now: datetime) -> JsonObject:
-    name, namespace, found = name_of(run), namespace_of(run), situation_of(run, (), now)
+def _view(run: JsonObject, timeline: Timeline, now: datetime, requests: Iterable[JsonObject]) -> JsonObject:
+    name, namespace, found = name_of(run), namespace_of(run), situation_of(run, requests, now)
     return {
         "ref": run_ref(name, namespace),
         "kind": family_in(namespace).run.kind,

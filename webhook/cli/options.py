@@ -38,7 +38,7 @@ def grouped(name: str, group: type[Any], *options: Callable[[Any], Any]) -> Call
 
     Args:
         name: The name of the command's parameter.
-        group: A dataclass; every field has the name of an option's parameter.
+        group: A dataclass; every field has the name of an option's parameter, or a default.
         options: As `click.option` and `click.argument` return them; those without a field are passed on unchanged.
     """
     names = [field.name for field in fields(group)]
@@ -46,7 +46,7 @@ def grouped(name: str, group: type[Any], *options: Callable[[Any], Any]) -> Call
     def give(command: _Command) -> _Command:
         @functools.wraps(command)
         def collected(*arguments: Any, **given: Any) -> Any:
-            value = group(**{each: given.pop(each) for each in names})
+            value = group(**{each: given.pop(each) for each in names if each in given})
             return command(*arguments, **given, **{name: value})
 
         function: Any = collected

@@ -94,6 +94,8 @@ def _rollout(rollout: JsonObject, stays: Sequence[str]) -> Iterator[str]:
             yield f"evicted from {cluster}: {eviction['message']}"
     if rollout["applyStrategy"]:
         yield f"apply strategy changed at once on {' '.join(rollout['applyStrategy'])}"
+    for wait in rollout["waits"]:
+        yield f"waits: {wait['cluster']}: {wait['message']}"
     steps = rollout["steps"]
     if len(steps) > 1 or any(step["update"] for step in steps) or (steps and rollout["blocked"]):
         yield from (f"{step['step']}. {_step(step)}" for step in steps)

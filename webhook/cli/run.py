@@ -31,6 +31,7 @@ from webhook.cli.run_following import (
     initialised,
     report,
     stopped,
+    stopping_options,
     wait_for,
     waiting_options,
 )
@@ -223,7 +224,7 @@ async def _order(runs: Runs, document: JsonObject, state: RunState | None, alrea
 @command.command("stop", help=STOP_HELP, short_help="Stop a staged update.")
 @click.argument("name", callback=not_empty)
 @run_namespace_option
-@waiting_options
+@stopping_options
 @hub_options
 def stop(name: str, namespace: str, waiting: Waiting, hub: HubOptions) -> int:
     """Stop a run."""

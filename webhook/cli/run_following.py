@@ -30,6 +30,16 @@ POLL_SECONDS: Final = 1.0
 _PASSING: Final = frozenset({429, 500, 502, 503, 504})
 """Answers of an API server that is in trouble for a moment."""
 
+_WAIT: Final = (
+    click.option("--wait", is_flag=True, help="Wait, and end with an exit code that says how it went."),
+    click.option("--timeout", type=Duration(), help="With --wait: at most this long, such as 90s or 1h30m."),
+)
+_THROUGH_APPROVALS: Final = click.option(
+    "--through-approvals",
+    is_flag=True,
+    help="With --wait: do not end with 2 while an approval is missing, wait for it.",
+)
+
 Verdict = Callable[[Situation], int | None]
 """Says with which code a wait ends; None: it goes on."""
 
@@ -41,12 +51,12 @@ class Waiting:
     Args:
         wait: Wait at all.
         timeout: The longest; None: however long it takes.
-        through_approvals: Keep waiting while a person is asked.
+        through_approvals: Keep waiting while a person is asked; whoever waits for a stop is never held up by that.
     """
 
     wait: bool
     timeout: timedelta | None
-    through_approvals: bool
+    through_approvals: bool = False
 
     def check(self) -> None:
         """Raise `click.UsageError` for an option that says how to wait where nothing is waited for."""
@@ -78,19 +88,14 @@ def initialised(found: Situation) -> int | None:
     return FAILED if found.phase is RunPhase.FAILED else DONE
 
 
+def stopping_options(command: _Command) -> _Command:
+    """Give a command the options of `Waiting` that make sense for the end of what is in flight."""
+    return grouped("waiting", Waiting, *_WAIT)(command)
+
+
 def waiting_options(command: _Command) -> _Command:
     """Give a command the options of `Waiting`; it gets them as ``waiting``."""
-    return grouped(
-        "waiting",
-        Waiting,
-        click.option("--wait", is_flag=True, help="Wait, and end with an exit code that says how it went."),
-        click.option("--timeout", type=Duration(), help="With --wait: at most this long, such as 90s or 1h30m."),
-        click.option(
-            "--through-approvals",
-            is_flag=True,
-            help="With --wait: do not end with 2 while an approval is missing, wait for it.",
-        ),
-    )(command)
+    return grouped("waiting", Waiting, *_WAIT, _THROUGH_APPROVALS)(command)
 
 
 async def follow(

@@ -38,6 +38,7 @@ from scorer.staged_update.verdict import (
     NotSeen,
     Observation,
     is_asked,
+    is_met,
     is_rejected,
     judge,
     pause,
@@ -160,7 +161,7 @@ class AnalysisController:
     async def _observe(self, check: Check, home: str) -> Observation:
         """Return what there is to see; *home* is the namespace of the run."""
         if isinstance(check, QueryCheck):
-            return await self._endpoints.ask(check)
+            return await self._endpoints.ask(check, home)
         try:
             return await self._read(check, home)
         except ForbiddenError:
@@ -178,8 +179,22 @@ class AnalysisController:
             return NotSeen("KindNotAllowed", f"objects of kind {check.kind} are in no namespace, and the run is in one")
         if kind.namespaced and not check.namespace:
             return NotSeen("NamespaceMissing", f"objects of kind {check.kind} are in namespaces, and none is named")
+        key = Key(check.name, check.namespace if kind.namespaced else "")
+        known = self._known(kind, key, check)
+        return known if known is not None and not is_met(check, known) else await self._read_now(kind, key, check)
+
+    def _known(self, kind: Kind, key: Key, check: ObjectCheck) -> Observation | None:
+        """Return what the cache says of an object; None: the kind is not watched, or not whole, for this alone.
+
+        What the cache says may be a moment old. That the object is not there yet does no harm then, as it is looked at
+        again; but nothing is approved by it.
+        """
+        cache = self._hub.cache
+        return read_object(cache.get(kind, key.name, key.namespace), check) if cache.holds_whole(kind) else None
+
+    async def _read_now(self, kind: Kind, key: Key, check: ObjectCheck) -> Observation:
         try:
-            found = await self._hub.store.get(kind, Key(check.name, check.namespace if kind.namespaced else ""))
+            found = await self._hub.store.get(kind, key)
         except NotServedError:
             return NotSeen("Unavailable", f"the hub does not serve the kind {check.kind} now", failed=True)
         except NotFoundError:

@@ -41,12 +41,20 @@ class QueryEndpoints:
         self._options = options
         self._now = now
 
-    async def ask(self, check: QueryCheck) -> Observation:
-        """Return what an endpoint says; whatever goes wrong is an answer, too."""
+    async def ask(self, check: QueryCheck, home: str) -> Observation:
+        """Return what an endpoint says; whatever goes wrong is an answer, too.
+
+        Args:
+            check: What is asked.
+            home: The namespace of the run that wants to know; empty: it is in none.
+        """
         name = check.endpoint
         address = self._options.endpoints.get(name)
         if address is None:
             return NotSeen("EndpointUnknown", f"the settings of the loop name no endpoint {quote(name)}")
+        if not self._options.may_ask(name, home):
+            message = f"the settings of the loop do not let runs in namespace {quote(home)} ask {quote(name)}"
+            return NotSeen("EndpointNotAllowed", message)
         try:
             async with asyncio.timeout(self._options.seconds):
                 return await self._ask(name, address, check.expression)

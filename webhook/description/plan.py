@@ -95,6 +95,15 @@ class BlockedRollout(AnswerModel):
     budget: RolloutBudget | None
 
 
+class RolloutWait(AnswerModel):
+    """A cluster that is not touched before one of its maintenance windows opens."""
+
+    cluster: str
+    until: Instant | None
+    """When that is; null where nobody knows."""
+    message: str
+
+
 class PlannedEviction(AnswerModel):
     """An eviction that draining a cluster brings about."""
 
@@ -120,6 +129,8 @@ class RolloutPlan(AnswerModel):
     evictions: list[PlannedEviction]
     apply_strategy: list[str]
     """Clusters that only get another apply strategy, which goes out at once."""
+    waits: list[RolloutWait]
+    """Clusters whose maintenance windows are closed: the others go first."""
     steps: list[RolloutStep]
     more: int
     """Clusters that are still left after the steps shown."""

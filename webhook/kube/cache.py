@@ -175,6 +175,11 @@ class Cache:
         """Say whether *kind* is watched."""
         return kind.group_kind in self._shelves
 
+    def holds_whole(self, kind: Kind) -> bool:
+        """Say whether all objects of *kind* are here, each with all that it has; nothing is watched for asking."""
+        shelf = self._shelves.get(kind.group_kind)
+        return shelf is not None and shelf.synced.is_set() and not shelf.refusal and shelf.trim is None
+
     def release(self, kind: Kind) -> None:
         """Stop watching *kind* and forget its objects; handlers are not told."""
         shelf = self._shelves.pop(kind.group_kind, None)

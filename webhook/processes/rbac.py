@@ -284,7 +284,9 @@ def serve_roles(
         webhook_configuration: Name of the two configurations that are told of the authority.
     """
     history = [kind for family in FAMILIES for kind in (family.placement, family.binding, family.policy_snapshot)]
-    watched = {Resource.of(kind) for kind in (*ADMISSION_KINDS, *PLANNED_KINDS, *WATCHED, *GATED_KINDS, *history)}
+    runs = [family.approval_request for family in FAMILIES]
+    shown = (*WATCHED, *GATED_KINDS, *history, *runs)
+    watched = {Resource.of(kind) for kind in (*ADMISSION_KINDS, *PLANNED_KINDS, *shown)}
     rules = list(_grouped("admission, plans, gates and the extender judge by these", READ, _sorted(watched)))
     rules += _pool_rules("nodes of pools are counted, and what their pods do not let go", POOL_KINDS)
     if networking_agents:

@@ -10,12 +10,14 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
+from scorer.api.label_selector import dns_label_error
 from webhook.settings.environment import Contradiction, Settings
 from webhook.settings.values import SecondsWithin, Words
 
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 _KIND: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 _SECRETS: Final = "secrets"
+EVERY_NAMESPACE: Final = "*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,7 @@ class AnalysisOptions:
 
     Args:
         endpoints: Addresses of query endpoints, by the names that users give them.
+        namespaces: Whose runs may ask an endpoint, by its name; those that are in no namespace may ask every endpoint.
         kinds: Of objects that may be looked at, as ``PLURAL.GROUP``.
         ca: File of the authorities of endpoints; None: those of the system.
         token_file: File of the token that is sent to endpoints; None: none is sent.
@@ -31,6 +34,7 @@ class AnalysisOptions:
     """
 
     endpoints: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    namespaces: Mapping[str, frozenset[str]] = field(default_factory=lambda: MappingProxyType({}))
     kinds: frozenset[str] = frozenset()
     ca: Path | None = None
     token_file: Path | None = None
@@ -40,6 +44,10 @@ class AnalysisOptions:
     def is_on(self) -> bool:
         """Whether there is anything that could be asked."""
         return bool(self.endpoints or self.kinds)
+
+    def may_ask(self, endpoint: str, namespace: str) -> bool:
+        """Say whether a run may ask an endpoint, which answers any query; *namespace* is the run's, empty for none."""
+        return not namespace or bool(self.namespaces.get(endpoint, frozenset()) & {namespace, EVERY_NAMESPACE})
 
 
 class AnalysisKindSettings(Settings):
@@ -70,6 +78,11 @@ class AnalysisSettings(AnalysisKindSettings):
         description="Endpoints with the query API of Prometheus whose numbers may approve a stage, as `NAME=URL`: what "
         "stands before `/api/v1/query`; empty: there are none.",
     )
+    analysis_endpoint_namespaces: Words = Field(
+        default=(),
+        description="Namespaces whose runs may ask an endpoint, which answers them any query, as `NAME=NAMESPACE`, one "
+        "for each namespace, or `NAME=*` for all of them; empty: only runs that are in no namespace may ask.",
+    )
     analysis_ca: Path | None = Field(
         default=None,
         description="Certificate authorities of those endpoints in PEM, read at every question; unset: those of the "
@@ -90,20 +103,37 @@ class AnalysisSettings(AnalysisKindSettings):
         read_endpoints(words)
         return words
 
+    @field_validator("analysis_endpoint_namespaces")
+    @classmethod
+    def _check_namespaces(cls, words: tuple[str, ...]) -> tuple[str, ...]:
+        read_namespaces(words)
+        return words
+
     def contradictions(self) -> Iterator[Contradiction]:
         """Yield what contradicts what."""
         yield from super().contradictions()
-        plain = [name for name, url in read_endpoints(self.analysis_endpoints).items() if url.startswith("http:")]
+        plain = [name for name, url in self._addresses.items() if url.startswith("http:")]
         if self.analysis_token_file is not None and plain:
             yield Contradiction(
                 frozenset({"analysis_endpoints", "analysis_token_file"}),
                 f"analysis_token_file: the endpoint {plain[0]!r} in analysis_endpoints is not reached by https",
             )
+        unknown = [name for name in read_namespaces(self.analysis_endpoint_namespaces) if name not in self._addresses]
+        if unknown:
+            yield Contradiction(
+                frozenset({"analysis_endpoints", "analysis_endpoint_namespaces"}),
+                f"analysis_endpoint_namespaces: {unknown[0]!r} is no endpoint in analysis_endpoints",
+            )
+
+    @property
+    def _addresses(self) -> dict[str, str]:
+        return read_endpoints(self.analysis_endpoints)
 
     def analysis(self) -> AnalysisOptions:
         """Return what may be asked, ready for use."""
         return AnalysisOptions(
-            MappingProxyType(read_endpoints(self.analysis_endpoints)),
+            MappingProxyType(self._addresses),
+            MappingProxyType(read_namespaces(self.analysis_endpoint_namespaces)),
             frozenset(self.analysis_kinds),
             self.analysis_ca,
             self.analysis_token_file,
@@ -125,6 +155,23 @@ def read_endpoints(words: tuple[str, ...]) -> dict[str, str]:
         if name in found:
             raise ValueError(f"{name!r} is there twice")
         found[name] = _address(name, url)
+    return found
+
+
+def read_namespaces(words: tuple[str, ...]) -> dict[str, frozenset[str]]:
+    """Return the namespaces of endpoints by their names, from texts of the form ``NAME=NAMESPACE``.
+
+    Raises:
+        ValueError: One is not of that form.
+    """
+    found: dict[str, frozenset[str]] = {}
+    for word in words:
+        name, equals, namespace = word.partition("=")
+        if not equals or not _NAME.fullmatch(name):
+            raise ValueError(f"{word[:64]!r} is not written as NAME=NAMESPACE, with the name of an endpoint")
+        if namespace != EVERY_NAMESPACE and (error := dns_label_error(namespace)):
+            raise ValueError(f"{namespace[:64]!r}, for the endpoint {name!r}, is no namespace: {error}")
+        found[name] = found.get(name, frozenset()) | {namespace}
     return found
 
 

@@ -64,6 +64,7 @@
 {{- include "harbormaster.setting" (list "HARBORMASTER_RESOURCE_COLLECTION_SECONDS" .Values.settings.resourceCollectionSeconds "15") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_ANALYSIS_KINDS" .Values.settings.analysisKinds "") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_ANALYSIS_ENDPOINTS" .Values.settings.analysisEndpoints "") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_ANALYSIS_ENDPOINT_NAMESPACES" .Values.settings.analysisEndpointNamespaces "") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_ANALYSIS_SECONDS" .Values.settings.analysisSeconds "10") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_LEASE_NAME" .Values.settings.leaseName "harbormaster-reconcile") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_FORCE_DELETE_SECONDS" .Values.settings.forceDeleteSeconds "900") }}
@@ -89,6 +90,7 @@
 {{- include "harbormaster.setting" (list "HARBORMASTER_RESOURCE_COLLECTION_SECONDS" .Values.settings.resourceCollectionSeconds "15") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_ANALYSIS_KINDS" .Values.settings.analysisKinds "") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_ANALYSIS_ENDPOINTS" .Values.settings.analysisEndpoints "") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_ANALYSIS_ENDPOINT_NAMESPACES" .Values.settings.analysisEndpointNamespaces "") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_ANALYSIS_SECONDS" .Values.settings.analysisSeconds "10") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_LEASE_NAME" .Values.settings.leaseName "harbormaster-reconcile") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_FORCE_DELETE_SECONDS" .Values.settings.forceDeleteSeconds "900") }}

@@ -15,7 +15,7 @@ WIDTH = 110
 PROGRAM = "harbormaster"
 
 _CODES = re.compile(r"^Exit codes:\n((?:  .*(?:\n|$))+)", re.MULTILINE)
-_CODE = re.compile(r"^  (\d+)  (.*)$", re.MULTILINE)
+_CODE = re.compile(r"^  (\d+)  (.*(?:\n     .*)*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Command:
         """Its exit codes and what each means."""
         text = cleandoc(self.command.help or "").replace("\b\n", "")
         found = _CODES.search(text)
-        return [(int(number), words) for number, words in _CODE.findall(found[1])] if found else []
+        return [(int(number), " ".join(words.split())) for number, words in _CODE.findall(found[1])] if found else []
 
 
 def all_commands() -> Iterator[Command]:

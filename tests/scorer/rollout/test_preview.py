@@ -57,6 +57,13 @@ def steps(preview):
     return [(list(step.update), list(step.bind), list(step.remove)) for step in preview.steps]
 
 
+def test_clusters_whose_windows_are_closed_come_after_the_others():
+    bindings = [outdated("a"), outdated("b"), outdated("c"), binding("d")]
+    preview = preview_rollout(placement(4, **rolling(maxUnavailable=1)), bindings, LATEST, NOW, held={"a", "d"})
+    assert [step.update for step in preview.steps] == [("b",), ("c",), ("a",)]
+    assert (preview.held, preview.blocked) == (("a",), None)
+
+
 def test_r1_a_window_of_two_moves_over_six_clusters():
     preview = preview_rollout(placement(6), [outdated(name) for name in "abcdef"], LATEST, NOW)
     assert steps(preview) == [(["a", "b"], [], []), (["c", "d"], [], []), (["e", "f"], [], [])]

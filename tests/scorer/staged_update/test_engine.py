@@ -384,7 +384,7 @@ class TestFailurePolicy:
         run = make_run(on_failure="Rollback", cluster_deadline="60s")
         hub = self.late(make_hub(make_stage("one"), clusters={"a": "one"}, run=run))
         assert hub.runs == ()
-        assert "no resource snapshot before" in hub.message("Succeeded")
+        assert "no other resource snapshot before" in hub.message("Succeeded")
 
     @pytest.mark.parametrize(
         ("annotation", "value"), [("on_failure", "Undo"), ("max_failures", "-1"), ("cluster_deadline", "1d")]
@@ -420,3 +420,23 @@ def test_a_record_that_one_object_cannot_hold_lets_no_run_begin():
     clusters = {f"cluster-{number:05}": "one" for number in range(4000)}
     hub = make_hub(make_stage("one"), clusters=clusters).settled()
     assert "too-many-clusters" in hub.message("Initialized")
+
+
+@pytest.mark.parametrize(
+    ("before", "noted"),
+    [
+        pytest.param({"a": "", "b": "", "c": ""}, "none", id="nothing"),
+        pytest.param({"a": "p-2-snapshot", "b": "p-2-snapshot", "c": ""}, "none", id="what the run brings"),
+        pytest.param({"a": "p-0-snapshot", "b": "p-1-snapshot", "c": "p-0-snapshot"}, "0", id="what most had"),
+        pytest.param({"a": "p-0-snapshot", "b": "p-1-snapshot", "c": ""}, "1", id="of as many the youngest"),
+    ],
+)
+def test_a_run_notes_what_its_clusters_had_before_once_and_whatever_was_written_there(before, noted):
+    bindings = {cluster: make_binding(cluster, snapshot=snapshot) for cluster, snapshot in before.items()}
+    run = make_run(previous_index="7")
+    hub = make_hub(make_stage("one"), clusters=dict.fromkeys("abc", "one"), bindings=bindings, run=run, snapshots=3)
+    assert hub.step.annotations == {"harbormaster.dev/previous-index": noted}
+    hub = hub.passed()
+    assert not hub.step.annotations
+    hub = hub.settled()
+    assert hub.run["metadata"]["annotations"]["harbormaster.dev/previous-index"] == noted

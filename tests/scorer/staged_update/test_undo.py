@@ -10,7 +10,7 @@ from tests.scorer.staged_update.records import DONE, NOW, OVER, STARTED, cluster
 STOPPED = ["Initialized", "Progressing=False UpdateRunStopped"]
 
 
-def done(used="5", previous="", name="r", conditions=OVER):
+def done(used="5", previous="4", name="r", conditions=OVER):
     run = run_of(stage("try", cluster("a", STARTED, DONE)), conditions=conditions)
     about = {**run["metadata"], "name": name, "creationTimestamp": "2026-03-01T10:00:00Z"}
     about["annotations"] = {"harbormaster.dev/previous-index": previous} if previous else {}
@@ -24,8 +24,8 @@ def taking_back(run, conditions, at="2026-03-01T11:00:00Z"):
     return {**done(conditions=conditions), "metadata": {"name": "r-undo", **about}}
 
 
-def undone(run, others=(), retained=(3, 4, 5)):
-    return undo(run, situation_of(run, (), NOW), [run, *others], retained)
+def undone(run, others=(), retained=(3, 4, 5), *, force=False):
+    return undo(run, situation_of(run, (), NOW), [run, *others], retained, force=force)
 
 
 @pytest.mark.parametrize(
@@ -33,8 +33,6 @@ def undone(run, others=(), retained=(3, 4, 5)):
     [
         pytest.param("3", {3, 4, 5}, "3", id="what the clusters had"),
         pytest.param("7", {5, 7}, "7", id="what the clusters had, younger"),
-        pytest.param("", {1, 3, 5, 6}, "3", id="the one before"),
-        pytest.param("", {3, 6}, "3", id="its own is not there any more"),
     ],
 )
 def test_the_snapshot_before_is_gone_back_to(previous, retained, index):
@@ -45,8 +43,9 @@ def test_the_snapshot_before_is_gone_back_to(previous, retained, index):
     ("previous", "retained", "message"),
     [
         ("2", {3, 5}, "had resource snapshot 2, which is not there any more; those there: 3, 5"),
-        ("", {5, 6}, "there is no resource snapshot before 5; those there: 5, 6"),
-        ("", (), "there is none at all"),
+        ("2", (), "which is not there any more; there is none at all"),
+        ("none", {3, 5}, "had no resource snapshot before other than 5: nothing to go back to; those there: 3, 5"),
+        ("", {3, 5}, "has no annotation harbormaster.dev/previous-index, so what its clusters had before is not known"),
     ],
 )
 def test_without_a_snapshot_to_go_back_to_nothing_is_undone(previous, retained, message):
@@ -97,6 +96,48 @@ def test_a_free_name_is_taken_where_an_older_undo_does_not_count(other):
     assert undone(done(), [other])["metadata"]["name"] == "r-undo-2"
 
 
+def began(name, minute, of="", placement="p", conditions=OVER):
+    """Return a run that began its cluster at a minute; *of* another: it takes that back."""
+    run = done(name=name, conditions=conditions)
+    at = f"2026-03-01T10:{minute:02}:00Z"
+    started = {"type": "Started", "status": "True", "lastTransitionTime": at, "reason": "ClusterUpdatingStarted"}
+    run["status"]["stagesStatus"][0]["clusters"][0]["conditions"] = [started]
+    noted = {"harbormaster.dev/rollback-of": of} if of else {}
+    run["metadata"] |= {"creationTimestamp": at, "annotations": {**run["metadata"]["annotations"], **noted}}
+    return {**run, "spec": {**run["spec"], "placementName": placement}}
+
+
+@pytest.mark.parametrize(
+    ("others", "named"),
+    [
+        pytest.param([began("s", 20)], "s", id="one"),
+        pytest.param([began("t", 30), began("s", 20)], "s, t", id="several, by age"),
+        pytest.param([began("s", 20, conditions=STOPPED)], "s", id="not over"),
+        pytest.param([began(f"s{n}", 20 + n) for n in range(7)], "s0, s1, s2, s3, s4 and 2 more", id="many"),
+        pytest.param([began("s", 20), began("s-undo", 30, of="s"), began("t", 40)], "t", id="one of them taken back"),
+        pytest.param([began("s", 20), began("x", 30, of="s", conditions=STOPPED)], "s, x", id="half taken back"),
+    ],
+)
+def test_a_run_after_which_others_have_changed_the_placement_is_undone_only_by_force(others, named):
+    with pytest.raises(OrderRefusedError, match=f"run r is not the newest: .* since by {named}, and that"):
+        undone(began("r", 10), others)
+    assert undone(began("r", 10), others, force=True)["metadata"]["name"] == "r-undo"
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        pytest.param([began("q", 5)], id="older"),
+        pytest.param([began("s", 20, placement="another")], id="of another placement"),
+        pytest.param([began("s", 20), began("s-undo", 30, of="s")], id="taken back"),
+        pytest.param([began("r-undo", 20, of="r", conditions=["Succeeded=False UpdateRunFailed"])], id="failed undo"),
+        pytest.param([{**began("s", 20), "status": {}}], id="has changed nothing"),
+    ],
+)
+def test_runs_of_which_nothing_would_be_lost_do_not_keep_a_run_from_being_undone(others):
+    assert undone(began("r", 10), others)["spec"]["resourceSnapshotIndex"] == "4"
+
+
 @pytest.mark.parametrize("name", ["a" * 63, "a" * 57 + "-" + "b" * 5])
 def test_a_long_name_is_cut_to_what_a_run_may_have(name):
     made = undone(done(name=name))["metadata"]["name"]
@@ -106,6 +147,6 @@ def test_a_long_name_is_cut_to_what_a_run_may_have(name):
 
 def test_an_annotation_that_cannot_be_read_does_not_end_the_run_that_takes_back_as_well():
     run = done()
-    run["metadata"]["annotations"] = {"harbormaster.dev/max-failures": "many", "harbormaster.dev/cluster-deadline": ""}
+    run["metadata"]["annotations"] |= {"harbormaster.dev/max-failures": "many", "harbormaster.dev/cluster-deadline": ""}
     annotations = undone(run)["metadata"]["annotations"]
     assert annotations == {"harbormaster.dev/rollback-of": "r", "harbormaster.dev/cluster-deadline": ""}

@@ -127,6 +127,7 @@ def analyzed(text, message="main gives 7, wanted is below 5 [0123abcd]"):
         pytest.param("Unknown Rejected", True, id="rejected"),
         pytest.param("Unknown AnalysisInvalid", True, id="unreadable"),
         pytest.param("Unknown EndpointUnknown", True, id="endpoint-not-in-the-settings"),
+        pytest.param("Unknown EndpointNotAllowed", True, id="endpoint-not-for-this-namespace"),
         pytest.param("Unknown KindNotAllowed", True, id="kind-not-in-the-settings"),
         pytest.param("Unknown NamespaceMissing", True, id="no-namespace-in-the-annotation"),
     ],

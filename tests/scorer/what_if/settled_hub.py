@@ -1,5 +1,6 @@
 """A hub of documents on which every placement is rolled out to the clusters that it has."""
 
+from scorer.api.kinds import MAINTENANCE_WINDOW
 from scorer.api.names import IS_LATEST_SNAPSHOT, PARENT_PLACEMENT, RESOURCE_INDEX
 from scorer.fleet import Fleet
 from scorer.placement.policy_hash import policy_hash
@@ -110,3 +111,10 @@ def settled(*placed, fleet=("dover", "faro", "genoa", "oslo"), budgets=(), membe
 WEB = placement("web", pick_n(2, preferred=BY_NODES))
 ALL = placement("all", policy())
 FIXED = placement("fixed", pick_fixed("dover", "faro"))
+
+
+def window(name, opens, **spec):
+    """Return a maintenance window that opens at that time of every day, for four hours."""
+    kind = {"apiVersion": MAINTENANCE_WINDOW.api_version, "kind": MAINTENANCE_WINDOW.kind}
+    daily = {"schedule": {"daily": {"intervalDays": 1}}, "startTime": f"{opens:%H:%M}"}
+    return {**kind, "metadata": {"name": name}, "spec": daily | spec}

@@ -5,7 +5,6 @@ from datetime import timedelta
 
 import pytest
 
-from scorer.api.kinds import MAINTENANCE_WINDOW
 from scorer.api.meta import format_time
 from scorer.api.names import IS_LATEST_SNAPSHOT, UPGRADE_WINDOWS
 from scorer.fleet import Fleet
@@ -17,7 +16,7 @@ from scorer.what_if.runs import planned_runs, run_facts
 from scorer.what_if.state import Changes, HubState, identity_of
 from tests.scorer.builders import NOW, pick_n
 from tests.scorer.staged_update.plans import APPROVAL, WAIT, run, stage
-from tests.scorer.what_if.settled_hub import RATES, SHOP, binding, cluster, placement
+from tests.scorer.what_if.settled_hub import RATES, SHOP, binding, cluster, placement, window
 
 API = "placement.kubernetes-fleet.io/v1beta1"
 
@@ -55,13 +54,6 @@ def hub(*stages, content=(SHOP, RATES), **more):
 
 
 IN_LIVE = {"matchLabels": {"stage": "live"}}
-
-
-def window(name, opens, **spec):
-    """Return a maintenance window that opens at that time of every day, for four hours."""
-    kind = {"apiVersion": MAINTENANCE_WINDOW.api_version, "kind": MAINTENANCE_WINDOW.kind}
-    daily = {"schedule": {"daily": {"intervalDays": 1}}, "startTime": f"{opens:%H:%M}"}
-    return {**kind, "metadata": {"name": name}, "spec": daily | spec}
 
 
 def entry(state, changes=None):

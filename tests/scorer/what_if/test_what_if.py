@@ -2,11 +2,14 @@
 
 import json
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scorer.api.meta import format_time
+from scorer.api.names import UPGRADE_WINDOWS
 from scorer.fleet import Fleet
 from scorer.placement.request import read_request
 from scorer.placement.schedule import schedule
@@ -38,6 +41,7 @@ from tests.scorer.what_if.settled_hub import (
     cluster,
     placement,
     settled,
+    window,
 )
 
 
@@ -78,6 +82,7 @@ def test_one_entry_in_full():
                     "maxSurge": "25%",
                     "evictions": [],
                     "applyStrategy": [],
+                    "waits": [],
                     "steps": [
                         {
                             "step": 1,
@@ -305,6 +310,18 @@ def test_changed_content_is_rolled_out_in_order(changes, snapshot):
     updates = [step["update"] for step in entry["rollout"]["steps"]]
     assert updates == ([] if snapshot == "web-0-snapshot" else [["dover"], ["genoa"]])
     assert entry["changed"] is bool(updates)
+
+
+def test_a_cluster_whose_windows_are_closed_is_rolled_out_last_and_says_until_when():
+    opens = NOW.replace(minute=0) + timedelta(hours=3)
+    state = settled((WEB, ["dover", "genoa"]))
+    named = cluster("dover", annotations={UPGRADE_WINDOWS: "nights"})
+    state = replace(state, fleet=state.fleet.updated([named]), windows=[window("nights", opens)])
+    changes = Changes(objects=[{**RATES, "data": {"a": "2"}}])
+    rollout = entry_of(what_if(state, changes), "web")["rollout"]
+    assert [step["update"] for step in rollout["steps"]] == [["genoa"], ["dover"]]
+    message = f"maintenance window nights is closed until {format_time(opens)}"
+    assert rollout["waits"] == [{"cluster": "dover", "until": format_time(opens), "message": message}]
 
 
 def test_without_snapshots_what_is_bound_counts_as_up_to_date():

@@ -67,6 +67,7 @@ def test_plan_prints_the_document_that_others_build_on(cli, fleet):
                     "maxSurge": "25%",
                     "evictions": [],
                     "applyStrategy": [],
+                    "waits": [],
                     "steps": [
                         {
                             "step": 1,

@@ -18,7 +18,7 @@ from scorer.staged_update.orders import WantedRun
 from scorer.staged_update.record import condition
 from tests.builders.placement import make_placement
 from tests.webhook.cli.conftest import kubeconfig, running_hub
-from tests.webhook.controllers.staged_world import STAGES, approve, make_strategy, release, staged
+from tests.webhook.controllers.staged_world import STAGES, approve, make_strategy, pass_time, release, staged
 from tests.webhook.controllers.world import make_config_map
 from webhook.cli.client import Client, RefusedError
 from webhook.cli.failure import UserError
@@ -44,8 +44,16 @@ class Hub:
         """Wait until something holds, and nothing moves any more."""
         self.hub.run(self.world.until(test))
 
+    def pass_time(self, **units):
+        self.hub.run(passed(self.world, **units))
+
     def release(self, value):
         self.hub.run(release(self.world, value))
+
+
+async def passed(world, **units):
+    """Move the clock on, within the hub's own loop."""
+    pass_time(world, **units)
 
 
 @pytest.fixture
@@ -352,6 +360,15 @@ class TestUndo:
         assert "takes back run second" in ok(cli("run", "status", "second-undo"))
         assert "run second-undo takes back run second already" in refused(cli("undo", "second"))
 
+    def test_a_run_that_newer_ones_have_followed_is_taken_back_only_by_force(self, cli, opened):
+        for value, name in (("1", "first"), ("2", "second"), ("3", "third")):
+            opened.release(value)
+            finished(cli, opened, name)
+            opened.pass_time(minutes=1)
+        said = refused(cli("undo", "second"))
+        assert "run second is not the newest: the placement has been changed since by third, and that would be" in said
+        assert "second-undo created: it takes back second" in ok(cli("undo", "second", "--force"))
+
     def test_a_run_that_has_changed_nothing(self, cli, opened):
         ok(cli(*START, "--initialize-only", "--wait", "--timeout", "30s"))
         assert "run spring has changed no cluster, so there is nothing to undo" in refused(cli("undo", "spring"))
@@ -362,7 +379,7 @@ class TestUndo:
 
     def test_the_first_run_of_a_placement_has_nothing_to_go_back_to(self, cli, opened):
         finished(cli, opened)
-        assert "there is no resource snapshot before 0" in refused(cli("undo", "spring"))
+        assert "no resource snapshot before other than 0: nothing to go back to" in refused(cli("undo", "spring"))
 
 
 def test_the_kinds_of_a_namespace_are_meant_where_one_is_named(cli, opened):
@@ -392,6 +409,11 @@ def test_the_kinds_of_a_namespace_are_meant_where_one_is_named(cli, opened):
     ok(cli("run", "status", "spring", "-n", "shop", "--wait", "--timeout", "30s"))
     request = opened.get(NAMESPACED_APPROVAL_REQUEST, "spring-after-test", "shop")
     assert condition(status_of(request), "ApprovalAccepted")["status"] == "True"
+
+
+def test_a_stop_waits_for_no_approval_and_has_no_option_for_it(cli):
+    assert "--through-approvals" in ok(cli("run", "resume", "--help"))
+    assert "--through-approvals" not in ok(cli("run", "stop", "--help"))
 
 
 def test_how_long_to_wait_needs_a_wait(cli, opened):

@@ -261,8 +261,23 @@ async def test_only_objects_of_the_kinds_in_the_settings_are_looked_at(changed, 
         await world.until(lambda: shown(world) == f"Unknown {reason}")
 
 
+class Counting:
+    """A store that notes which jobs are read from it."""
+
+    def __init__(self, store):
+        self._store = store
+        self.read = []
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+    async def get(self, kind, key):
+        self.read += [key.name] if kind == JOB else []
+        return await self._store.get(kind, key)
+
+
 @asynccontextmanager
-async def in_namespace(check, *objects):
+async def in_namespace(check, *objects, watched=()):
     """Yield a controller that looks at jobs and nodes, and the request of a run in the namespace ``shop``."""
     waiting = {"type": "Progressing", "status": "False", "reason": "StageUpdatingWaiting"}
     created = {"type": "ApprovalRequestCreated", "status": "True"}
@@ -270,7 +285,7 @@ async def in_namespace(check, *objects):
     stage = {"stageName": "test", "clusters": [], "afterStageTaskStatus": [task], "conditions": [waiting]}
     run = {**analysed(test={"object": check}), "kind": NAMESPACED.run.kind, "status": {"stagesStatus": [stage]}}
     run["metadata"]["namespace"] = "shop"
-    store = EmbeddedStore.open(None)
+    store = Counting(EmbeddedStore.open(None))
     for name in ("shop", "dock"):
         await store.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     await put(store, NAMESPACED.run, run)
@@ -282,8 +297,9 @@ async def in_namespace(check, *objects):
     options = AnalysisOptions(kinds=frozenset({"jobs.batch", "nodes"}))
     served = EmbeddedKinds(store.kinds)
     task = asyncio.create_task(cache.run())
-    cache.require((NAMESPACED.run, NAMESPACED.approval_request))
-    await cache.wait_synced((NAMESPACED.run, NAMESPACED.approval_request))
+    needed = (NAMESPACED.run, NAMESPACED.approval_request, *watched)
+    cache.require(needed)
+    await cache.wait_synced(needed)
     try:
         yield AnalysisController(hub, utc_now, served, options, lambda *_: None), store
     finally:
@@ -299,6 +315,30 @@ async def test_a_run_in_a_namespace_looks_at_the_job_there():
         await controller.reconcile(RequestRef("r-after-test", "shop"))
         found = await store.get(NAMESPACED.approval_request, Key("r-after-test", "shop"))
         assert current_condition(found, "Approved")["reason"] == "AnalysisPassed"
+
+
+@pytest.mark.parametrize(
+    ("watched", "complete", "reason", "read"),
+    [
+        pytest.param((JOB,), "False", "NotMet", [], id="watched"),
+        pytest.param((JOB,), "True", "Met", ["smoke-r"], id="watched, and about to approve"),
+        pytest.param((), "False", "NotMet", ["smoke-r"], id="not watched"),
+    ],
+)
+async def test_an_object_that_is_watched_anyway_is_read_only_to_approve(watched, complete, reason, read):
+    async with in_namespace(SMOKE, (JOB, make_job(Complete=complete)), watched=watched) as (controller, store):
+        await controller.reconcile(RequestRef("r-after-test", "shop"))
+        assert store.read == read
+        found = await store.get(NAMESPACED.approval_request, Key("r-after-test", "shop"))
+        assert current_condition(found, "Analyzed")["reason"] == reason
+
+
+async def test_what_of_a_watched_object_is_not_kept_is_read():
+    job = JOB, make_job(Complete="True")
+    async with in_namespace(SMOKE, job, watched=(JOB,)) as (controller, store):
+        controller._hub.cache.trim(JOB, lambda each: {**each, "status": {}})
+        await controller.reconcile(RequestRef("r-after-test", "shop"))
+        assert store.read == ["smoke-r"]
 
 
 @pytest.mark.parametrize(

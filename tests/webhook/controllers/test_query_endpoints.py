@@ -52,14 +52,34 @@ async def test_an_endpoint_is_asked_for_one_number_as_it_is_written():
     async with query_server() as server:
         server.value = "0.25"
         expression = 'sum(rate(errors{job="web"}[5m])) / 2 & "#?+ ü"'
-        assert await endpoints(server.url).ask(check(expression)) == Number(0.25)
+        assert await endpoints(server.url).ask(check(expression), "") == Number(0.25)
         assert server.asked == [expression]
 
 
 async def test_only_endpoints_of_the_settings_are_asked():
     async with query_server() as server:
-        seen = await endpoints(server.url).ask(check(endpoint="other"))
+        seen = await endpoints(server.url).ask(check(endpoint="other"), "")
         assert (seen.reason, server.asked) == ("EndpointUnknown", [])
+
+
+@pytest.mark.parametrize(
+    ("namespaces", "allowed"),
+    [
+        pytest.param({}, False, id="by default"),
+        pytest.param({"main": frozenset({"dock"})}, False, id="another namespace"),
+        pytest.param({"other": frozenset({"*"})}, False, id="another endpoint"),
+        pytest.param({"main": frozenset({"dock", "shop"})}, True, id="named"),
+        pytest.param({"main": frozenset({"*"})}, True, id="every namespace"),
+    ],
+)
+async def test_a_run_in_a_namespace_asks_only_what_is_open_to_that_namespace(namespaces, allowed):
+    async with query_server() as server:
+        server.value = "1"
+        asking = endpoints(server.url, namespaces=namespaces)
+        seen = await asking.ask(check(), "shop")
+        assert (seen == Number(1)) is allowed
+        assert allowed or (seen.reason, server.asked) == ("EndpointNotAllowed", [])
+        assert await asking.ask(check(), "") == Number(1)
 
 
 def huge():
@@ -105,7 +125,7 @@ def refused():
 async def test_an_answer_that_is_none_is_told_apart(answer, reason):
     async with query_server() as server:
         server.answer = answer
-        seen = await endpoints(server.url).ask(check())
+        seen = await endpoints(server.url).ask(check(), "")
         assert isinstance(seen, NotSeen)
         assert (seen.reason, seen.failed, server.elsewhere) == (reason, True, 0)
 
@@ -119,14 +139,14 @@ async def test_nobody_waits_for_an_endpoint_that_does_not_answer():
             await asyncio.Event().wait()
 
         server.answer = never
-        seen = await endpoints(server.url, seconds=0.2).ask(check())
+        seen = await endpoints(server.url, seconds=0.2).ask(check(), "")
         assert (seen.reason, asked.is_set()) == ("Timeout", True)
 
 
 async def test_an_endpoint_that_is_gone_is_said_to_be_so_without_its_address():
     async with query_server() as server:
         url = server.url
-    seen = await endpoints(url).ask(check())
+    seen = await endpoints(url).ask(check(), "")
     assert seen.reason == "Unreachable"
     assert "127.0.0.1" not in seen.message
 
@@ -135,7 +155,7 @@ async def test_no_token_is_sent_without_tls(tmp_path):
     token = tmp_path / "token"
     token.write_text("secret\n")
     async with query_server() as server:
-        await endpoints(server.url, token_file=token).ask(check())
+        await endpoints(server.url, token_file=token).ask(check(), "")
         assert "Authorization" not in server.headers[0]
 
 
@@ -144,9 +164,9 @@ async def test_over_tls_the_token_goes_to_an_endpoint_of_the_named_authority(tmp
     token.write_text("first\n")
     async with query_server(ssl=own_tls.context) as server:
         asking = endpoints(server.url, ca=own_tls.authority, token_file=token)
-        assert await asking.ask(check()) == Number(0)
+        assert await asking.ask(check(), "") == Number(0)
         token.write_text("second\n")
-        await asking.ask(check())
+        await asking.ask(check(), "")
         assert [each["Authorization"] for each in server.headers] == ["Bearer first", "Bearer second"]
 
 
@@ -154,11 +174,11 @@ async def test_an_endpoint_of_another_authority_learns_nothing(tmp_path, own_tls
     token = tmp_path / "token"
     token.write_text("secret\n")
     async with query_server(ssl=own_tls.context) as server:
-        seen = await endpoints(server.url, token_file=token).ask(check())
+        seen = await endpoints(server.url, token_file=token).ask(check(), "")
         assert (seen.reason, server.headers) == ("Unreachable", [])
 
 
 async def test_a_file_that_cannot_be_read_is_told_and_ends_nothing(tmp_path, own_tls):
     async with query_server(ssl=own_tls.context) as server:
-        seen = await endpoints(server.url, ca=own_tls.authority, token_file=tmp_path / "none").ask(check())
+        seen = await endpoints(server.url, ca=own_tls.authority, token_file=tmp_path / "none").ask(check(), "")
         assert (seen.reason, server.headers) == ("Unreachable", [])

@@ -93,6 +93,7 @@ UNSEEN = {
     ("HeldBinding", "dropped"),  # for the moment between a decision and its bindings
     *(("EnvelopeIdentifier", member) for member in ("name", "namespace", "type")),
     ("ResourceIdentifier", "envelope"),
+    *(("RolloutWait", member) for member in ("cluster", "until", "message")),  # its members have no windows
 }
 """Members that the example fleet gives no occasion for."""
 

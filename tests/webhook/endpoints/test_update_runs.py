@@ -8,6 +8,7 @@ import pytest
 from scorer.api.family import CLUSTER, NAMESPACED
 from scorer.api.kinds import Kind
 from scorer.api.meta import format_time
+from scorer.staged_update.approvals import TaskPlace, make_request
 from tests.builders.update_run import Moments
 from tests.webhook.endpoints.asking import assert_problem
 from tests.webhook.endpoints.callers_known import roster
@@ -87,6 +88,32 @@ async def test_a_run_comes_with_its_timeline(ref):
         assert {key: value for key, value in found.items() if key in listed} == listed
         assert [band["name"] for band in found["timeline"]["bands"]] == ["try", "all", "deletion"]
         assert found["conditions"][0]["type"] == "Initialized"
+
+
+def analysed(message):
+    """Return the request that cart-1 waits for, with what its analysis says."""
+    request = make_request(MOMENTS.at_eleven(name="cart-1", namespace="shop"), "all", TaskPlace.BEFORE)
+    said = {"type": "Analyzed", "status": "False", "reason": "NotMet", "message": message, "observedGeneration": 1}
+    about = {"name": "r-before-all", "generation": 1, "resourceVersion": "5"}
+    return {**request, "metadata": {**request["metadata"], **about}, "status": {"conditions": [said]}}
+
+
+async def test_a_run_says_how_the_analysis_goes_that_it_waits_for():
+    async with serving() as port, port.dial() as connection:
+        port.cache.shelf(NAMESPACED.approval_request).put(analysed("main gives 7.5, wanted is below 5 [0a1b2c3d]"))
+        told = "approval of r-before-all before stage all: main gives 7.5, wanted is below 5"
+        listed = (await connection.get("/v1/runs")).json["items"][1]
+        assert [wait["message"] for wait in listed["waits"]] == [told]
+        found = (await connection.get("/v1/runs/sur/shop/cart-1")).json
+        assert [wait["message"] for wait in found["waits"]] == [told]
+
+
+async def test_viewers_are_told_when_an_analysis_says_something_else():
+    async with serving() as port:
+        seen = []
+        port.changes.subscribe(seen.append)
+        port.cache.shelf(NAMESPACED.approval_request).put(analysed("main gives 7.5"))
+        assert [change.placements for change in seen] == [{"rp/shop/cart"}]
 
 
 @pytest.mark.parametrize("ref", ["csur/nothing", "sur/shop/web-2", "sur/quay/cart-1"])

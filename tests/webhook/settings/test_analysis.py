@@ -9,6 +9,7 @@ from webhook.settings.environment import SettingsError
 from webhook.settings.loop import HubLoopSettings
 
 ENDPOINTS, KINDS = "HARBORMASTER_ANALYSIS_ENDPOINTS", "HARBORMASTER_ANALYSIS_KINDS"
+NAMESPACES = "HARBORMASTER_ANALYSIS_ENDPOINT_NAMESPACES"
 
 
 def read(**environment):
@@ -70,3 +71,25 @@ def test_a_token_goes_to_no_endpoint_without_tls():
     assert read(**{ENDPOINTS: "a=https://a", **file}).token_file == Path("/token")
     with pytest.raises(SettingsError, match="the endpoint 'b' in analysis_endpoints is not reached by https"):
         read(**{ENDPOINTS: "a=https://a,b=http://b", **file})
+
+
+def test_an_endpoint_is_open_to_the_namespaces_that_are_named_for_it():
+    options = read(**{ENDPOINTS: "a=http://a,b=http://b", NAMESPACES: "a=shop,a=dock,b=*"})
+    assert options.namespaces == {"a": {"shop", "dock"}, "b": {"*"}}
+    asked = [(name, home) for name in "ab" for home in ("", "shop", "sea") if options.may_ask(name, home)]
+    assert asked == [("a", ""), ("a", "shop"), ("b", ""), ("b", "shop"), ("b", "sea")]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        pytest.param("shop", "'shop' is not written as NAME=NAMESPACE", id="no-name"),
+        pytest.param("a=", "'', for the endpoint 'a', is no namespace", id="empty"),
+        pytest.param("a=Shop", "'Shop', for the endpoint 'a', is no namespace", id="upper-case"),
+        pytest.param("b=shop", "'b' is no endpoint in analysis_endpoints", id="unknown"),
+    ],
+)
+def test_a_namespace_that_cannot_be_meant_is_named(text, told):
+    with pytest.raises(SettingsError, match=r"(?i)analysis_endpoint_namespaces") as caught:
+        read(**{ENDPOINTS: "a=http://a", NAMESPACES: text})
+    assert told in str(caught.value)
