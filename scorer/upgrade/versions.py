@@ -11,7 +11,6 @@ from typing import Final, TypeAlias
 _VERSION: Final = re.compile(
     r"v?([0-9]{1,9})\.([0-9]{1,9})(?:\.([0-9]{1,9})(?:-([0-9A-Za-z.-]+))?(?:\+([0-9A-Za-z.+-]+))?)?", re.ASCII
 )
-_SEPARATORS: Final = re.compile(r"[.+-]")
 
 Pieces: TypeAlias = tuple[tuple[int, int, str], ...]
 """The parts of a text in an order: numbers as numbers and before other parts, which are in the order of letters."""
@@ -78,7 +77,7 @@ def image_order(version: str) -> Pieces:
 
 
 def _pieces(text: str | None) -> Pieces:
-    return tuple(map(_piece, _SEPARATORS.split(text))) if text else ()
+    return tuple(map(_piece, text.replace("-", ".").replace("+", ".").split("."))) if text else ()
 
 
 def _piece(part: str) -> tuple[int, int, str]:
