@@ -19,10 +19,12 @@ from scorer.upgrade.completions import take_reports
 from scorer.upgrade.conditions import put_progress
 from scorer.upgrade.evaluation import Evaluation
 from scorer.upgrade.facts import Facts
-from scorer.upgrade.gates import complete_scheduled, positions, write_gates
+from scorer.upgrade.gate_objects import write_gates
+from scorer.upgrade.gates import complete_scheduled, positions
 from scorer.upgrade.halting import check_thresholds
 from scorer.upgrade.initialization import initialise
 from scorer.upgrade.membership import follow_members
+from scorer.upgrade.readiness import check_before_start
 from scorer.upgrade.record import HALTED, OVER, Record
 from scorer.upgrade.states import end_wait, settle
 from scorer.upgrade.step import Step
@@ -49,6 +51,7 @@ def advance(run: ClusterUpgradeRun, facts: Facts) -> Step:
         _take_in(ev)
         _check_clocks(ev)
         settle(ev)
+        check_before_start(ev)
         _tell_end(ev)
         put_progress(ev)
     write_gates(ev)

@@ -44,7 +44,7 @@ class Evaluation:
     def tiers(self) -> Tiers:
         """Return the windows of members at this instant."""
         respected = self.spec.window_policy.mode is WindowMode.RESPECT
-        return Tiers(self.facts.windows, self.now, respected=respected)
+        return Tiers(self.facts.windows, self.facts.standings, self.now, respected=respected)
 
     @property
     def spec(self) -> UpgradeRunSpec:

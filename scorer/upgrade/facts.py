@@ -12,6 +12,7 @@ from scorer.api.upgrade.strategy import StrategySpec
 from scorer.upgrade.back_end import Capabilities, Observation, Rejected
 from scorer.upgrade.catalog import Catalog
 from scorer.upgrade.members import Member
+from scorer.upgrade.tiers import Standings
 from scorer.windows.member_windows import Definition
 
 
@@ -39,6 +40,7 @@ class Facts:
         members: Every joined member cluster that is not being deleted, by name.
         strategy: The one that the run refers to; None: there is none. Only looked at before the start.
         windows: Every maintenance window, by name.
+        standings: What is known of when they are open; kept by who asks about one instant after another.
         catalog: What is published where.
         newest_patches: The newest patch of each minor version that back ends know, for hubs without a catalog.
         upgraders: What each back end can do, by name.
@@ -54,6 +56,7 @@ class Facts:
     members: Mapping[str, Member] = field(default_factory=dict)
     strategy: StrategySpec | None = None
     windows: Mapping[str, Definition] = field(default_factory=dict)
+    standings: Standings = field(default_factory=Standings)
     catalog: Catalog = field(default_factory=Catalog)
     newest_patches: Mapping[str, str] = field(default_factory=dict)
     upgraders: Mapping[str, Capabilities] = field(default_factory=dict)

@@ -25,6 +25,7 @@ from scorer.upgrade.operations import to_observe
 from scorer.upgrade.record import OVER
 from scorer.upgrade.simulated_back_end import UPGRADER, SimulatedBackEnd, moved
 from scorer.upgrade.step import CancelUpgrade, StartUpgrade, Step, WriteGate
+from scorer.upgrade.tiers import Standings
 from scorer.windows.member_windows import Definition
 
 POLL: Final = timedelta(seconds=15)
@@ -155,8 +156,8 @@ class SimulatedHub:
     newest_patches: dict[str, str] = field(default_factory=dict)
     busy_until: dict[str, datetime] = field(default_factory=dict)
     gates: dict[str, UpgradeGateStatus] = field(default_factory=dict)
+    _standings: Standings = field(default_factory=Standings)
     _rejections: dict[str, Rejected] = field(default_factory=dict)
-    _unknown: bool = False
     _crashing: bool = False
 
     def facts(self, now: datetime) -> Facts:
@@ -168,6 +169,7 @@ class SimulatedHub:
             members=self._seen_members(),
             strategy=self.strategy,
             windows=self.windows,
+            standings=self._standings,
             catalog=self.catalog,
             newest_patches=self.newest_patches,
             upgraders={UPGRADER: self.capabilities},
@@ -221,7 +223,8 @@ class SimulatedHub:
                 case WriteGate(name=name, status=status):
                     known = self.gates.get(name, UpgradeGateStatus())
                     conditions = (*known.conditions, *status.conditions)
-                    self.gates[name] = known.model_copy(update={"state": status.state, "conditions": conditions})
+                    changes = {"state": status.state, "readiness": status.readiness, "conditions": conditions}
+                    self.gates[name] = known.model_copy(update=changes)
 
     def _follow(self, order: Order, now: datetime) -> bool:
         """Do what is ordered; say whether it was taken."""

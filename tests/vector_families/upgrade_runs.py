@@ -15,6 +15,7 @@ from scorer.api.meta import format_time, parse_time
 from scorer.api.names import UPGRADE_WINDOWS
 from scorer.api.upgrade.fields import UpgradeState, UpgradeType
 from scorer.api.upgrade.gate import GateTiming
+from scorer.api.upgrade.profile import UpgradeProfileSpec
 from scorer.api.upgrade.run import ClusterUpgradeRun, MemberStatus, SkipTarget
 from scorer.api.upgrade.strategy import StrategySpec
 from scorer.api.upgrade.version_catalog import VersionCatalogSpec
@@ -22,6 +23,7 @@ from scorer.upgrade.back_end import Capabilities, Inventory, Pool
 from scorer.upgrade.catalog import Catalog
 from scorer.upgrade.images import UNLISTED
 from scorer.upgrade.members import GROUP_LABEL, ORDER, REGION_LABEL, Member, read_member
+from scorer.upgrade.profile import NoTargetError, target_of
 from scorer.upgrade.simulated_back_end import UPGRADER, Outcome, SimulatedBackEnd
 from scorer.upgrade.simulation import (
     AddMember,
@@ -46,7 +48,7 @@ from scorer.windows.maintenance import standing
 from scorer.windows.member_windows import Definition, windows_of
 from tests.vector_families.line import Line
 
-LEFT_OUT = {"plan", "admission", "profile"}
+LEFT_OUT = {"plan", "admission"}
 """Kinds of lines that nothing answers yet."""
 START = "2025-01-06T00:00:00Z"
 UPGRADE = {"type": "Full", "kubernetesVersion": "1.31.2"}
@@ -64,7 +66,7 @@ def check_upgrade_run(line: Line) -> None:
 
 def evaluate(kind: str, given: Line) -> Line:
     """Return what the engine says."""
-    return {"scenario": _scenario, "window": _window}[kind](given)
+    return {"scenario": _scenario, "window": _window, "profile": _profile}[kind](given)
 
 
 def duration(text: str) -> timedelta:
@@ -127,6 +129,24 @@ def _windows(owner: str, specs: list[Line], upgrade: UpgradeType) -> tuple[dict[
         assert not each.error, each.error
     named = {"metadata": {"annotations": {UPGRADE_WINDOWS: ",".join(definitions)}}}
     return definitions, windows_of(named, definitions, targets_of(upgrade), ()).names
+
+
+def _profile(given: Line) -> Line:
+    spec = UpgradeProfileSpec.read({key: value for key, value in given.items() if key != "catalog"})
+    known = given["catalog"].get("kubernetes", {})
+    lts = set(known.get("lts", ()))
+    versions = [
+        {"version": version, "phase": phase, "lts": version.rpartition(".")[0] in lts}
+        for key, phase in (("ga", "GA"), ("preview", "Preview"))
+        for version in known.get(key, ())
+    ]
+    regions = [{"name": "r1", "kubernetesVersions": versions}]
+    try:
+        target = target_of(spec, Catalog.of([VersionCatalogSpec.read({"regions": regions})]))
+    except NoTargetError as error:
+        return {"error": error.code.value}
+    seen = {"upgradeType": target.type.value, "nodeImageSelection": target.selection.value}
+    return seen | ({"kubernetesVersion": target.kubernetes_version} if target.kubernetes_version else {})
 
 
 @dataclass
