@@ -13,8 +13,8 @@ from typing import Final
 from scorer.api.conditions import find_condition
 from scorer.api.upgrade.fields import UpgradeState
 from scorer.api.upgrade.run import RunState, SkipTargetType
-from scorer.upgrade.choices import NotResolvableError, choose
-from scorer.upgrade.conditions import INITIALIZED, put_condition, said
+from scorer.upgrade.choices import choose
+from scorer.upgrade.conditions import INITIALIZED
 from scorer.upgrade.evaluation import Evaluation
 from scorer.upgrade.gates import take_approvals
 from scorer.upgrade.halting import halt
@@ -28,15 +28,13 @@ _DRAINED: Final = frozenset({UpgradeState.STOPPED, UpgradeState.FAILED})
 
 def follow(ev: Evaluation, *, initialised: bool) -> None:
     """Do what the user has ordered since the last evaluation."""
-    state = ev.record.state
+    skip(ev)
     if ev.spec.state is RunState.RUN:
         if not ev.record.is_started:
             start(ev, initialised=initialised)
         elif ev.spec.restart_token not in ("", ev.record.status.observed_restart_token):
             _restart_or_refuse(ev)
-    if ev.record.state not in OVER:
-        skip(ev)
-    if ev.spec.state is RunState.STOP and state not in OVER:
+    elif ev.spec.state is RunState.STOP:
         halt(ev, "the user has stopped the run")
     if ev.record.is_started and (rejection := take_approvals(ev)):
         halt(ev, rejection)
@@ -47,14 +45,7 @@ def start(ev: Evaluation, *, initialised: bool) -> None:
     if not initialised:
         _refuse_start(ev)
         return
-    try:
-        resolved = choose(ev)
-    except NotResolvableError as error:
-        message = f"{said(ev, INITIALIZED)}; {error}"
-        put_condition(ev, INITIALIZED, holds=False, reason="VersionNotResolvable", message=message)
-        _refuse_start(ev)
-        return
-    ev.record.put(start_time=ev.now, resolved=resolved, observed_restart_token=ev.spec.restart_token)
+    ev.record.put(start_time=ev.now, resolved=choose(ev), observed_restart_token=ev.spec.restart_token)
     ev.record.put_state(UpgradeState.RUNNING, ev.now)
     ev.tell("RunStarted", f"the run has started with {ev.record.status.counts.total} members")
     tell_clamped(ev)

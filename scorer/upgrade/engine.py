@@ -48,10 +48,10 @@ def advance(run: ClusterUpgradeRun, facts: Facts) -> Step:
     """
     ev = Evaluation(run, facts, Record(run.status))
     if ev.record.state not in OVER:
-        _take_in(ev)
+        initialised = _take_in(ev)
         _check_clocks(ev)
         settle(ev)
-        check_before_start(ev)
+        check_before_start(ev, initialised=initialised)
         _tell_end(ev)
         put_progress(ev)
     write_gates(ev)
@@ -69,13 +69,15 @@ def take_in(run: ClusterUpgradeRun, facts: Facts) -> Step:
     return _step(ev)
 
 
-def _take_in(ev: Evaluation) -> None:
+def _take_in(ev: Evaluation) -> bool:
+    """Record what has happened; say whether the run is initialised."""
     take_reports(ev)
     check_thresholds(ev)
     initialised = ev.record.is_started or initialise(ev)
     follow(ev, initialised=initialised)
     follow_members(ev)
     ev.record.put(observed_generation=ev.run.metadata.generation)
+    return initialised
 
 
 def _check_clocks(ev: Evaluation) -> None:

@@ -73,6 +73,13 @@ def let_wait(
     )
 
 
+def stop_member(group: GroupWork, index: int) -> None:
+    """Let a member wait no longer, as the run starts nothing more."""
+    group.put_member(
+        index, state=UpgradeState.STOPPED, reason="", message="", pending_since=None, next_window_open=None
+    )
+
+
 def reset_member(group: GroupWork, index: int) -> None:
     """Let a member have another turn; its attempts go on counting."""
     group.put_member(

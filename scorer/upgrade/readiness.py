@@ -11,7 +11,7 @@ from typing import Final
 from scorer.api.upgrade.fields import UpgradeState
 from scorer.api.upgrade.gate import GateTiming, Readiness
 from scorer.upgrade.checks import Checks, Outcome, Verdict
-from scorer.upgrade.choices import NotResolvableError, choose
+from scorer.upgrade.choices import choose
 from scorer.upgrade.conditions import PREFLIGHT, put_condition, remove_condition
 from scorer.upgrade.evaluation import Evaluation
 from scorer.upgrade.gates import Position
@@ -56,18 +56,14 @@ class Readinesses:
         return [group for group in stage.groups if position.group in ("", group.name)]
 
 
-def check_before_start(ev: Evaluation) -> None:
+def check_before_start(ev: Evaluation, *, initialised: bool) -> None:
     """Tell what would be in the way of a run that has not started; nothing of it prevents the start."""
     if ev.record.is_started:
         return
-    try:
-        checks = Checks(ev, choose(ev))
-    except NotResolvableError as error:
-        put_condition(ev, PREFLIGHT, holds=False, reason="PreflightIssues", message=str(error))
-        return
-    if not ev.record.stages:
+    if not initialised:
         remove_condition(ev, PREFLIGHT)
         return
+    checks = Checks(ev, choose(ev))
     found = [
         f"{entry.name}: {verdict.reason}: {verdict.message}"
         for _, _, entry in ev.record.entries()

@@ -15,6 +15,7 @@ from scorer.api.upgrade.fields import UpgradeState
 from scorer.api.upgrade.gate import GateTiming, UpgradeGateStatus
 from scorer.api.upgrade.run import ClusterUpgradeRun, GateReport, RunState, SkipTarget
 from scorer.api.upgrade.strategy import StrategySpec
+from scorer.rollout.placement_status import Event
 from scorer.upgrade.back_end import Capabilities, Rejected
 from scorer.upgrade.catalog import Catalog
 from scorer.upgrade.engine import advance, take_in
@@ -119,13 +120,15 @@ class Moment:
     Args:
         now: The instant.
         run: The run after it.
-        step: What the evaluation has come to.
+        step: What the evaluation has come to, after the orders of the instant.
+        events: What people are told, by the orders as well.
         refused: The orders of this instant that were refused.
     """
 
     now: datetime
     run: ClusterUpgradeRun
     step: Step
+    events: tuple[Event, ...] = ()
     refused: tuple[Order, ...] = ()
 
 
@@ -158,6 +161,7 @@ class SimulatedHub:
     gates: dict[str, UpgradeGateStatus] = field(default_factory=dict)
     _standings: Standings = field(default_factory=Standings)
     _rejections: dict[str, Rejected] = field(default_factory=dict)
+    _events: list[Event] = field(default_factory=list)
     _crashing: bool = False
 
     def facts(self, now: datetime) -> Facts:
@@ -192,6 +196,7 @@ class SimulatedHub:
     def evaluate(self, now: datetime, orders: Iterable[Order] = ()) -> Moment:
         """Let the orders of one instant come in one after the other, and do what the engine wants then."""
         self._move_clusters(now)
+        self._events = []
         refused = tuple(order for order in orders if not self._follow(order, now))
         step = advance(self.run, self.facts(now))
         self._store(step)
@@ -199,9 +204,10 @@ class SimulatedHub:
             self._crashing = False
         else:
             self._carry_out(step, now)
-        return Moment(now, self.run, step, refused)
+        return Moment(now, self.run, step, tuple(self._events), refused)
 
     def _store(self, step: Step) -> None:
+        self._events += step.events
         if step.changed:
             self.run = self.run.model_copy(update={"status": step.status})
 
@@ -228,11 +234,20 @@ class SimulatedHub:
 
     def _follow(self, order: Order, now: datetime) -> bool:
         """Do what is ordered; say whether it was taken."""
-        self._store(take_in(self.run, self.facts(now)))
-        taken = self._change(order, now)
-        if taken:
-            self._store(take_in(self.run, self.facts(now)))
-        return taken and not (isinstance(order, Start) and self.run.status.start_time is None)
+        self._take_in(now)
+        before = self.run
+        if not self._change(order, now):
+            return False
+        self._take_in(now)
+        if isinstance(order, Start) and self.run.status.start_time is None:
+            self.run = before
+            return False
+        return True
+
+    def _take_in(self, now: datetime) -> None:
+        step = take_in(self.run, self.facts(now))
+        self._store(step)
+        self._carry_out(step, now)
 
     def _change(self, order: Order, now: datetime) -> bool:
         match order:

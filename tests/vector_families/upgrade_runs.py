@@ -111,7 +111,7 @@ def _window(given: Line) -> Line:
     windows, names = _windows("w", given["windows"], upgrade)
     readable = [windows[name].window for name in names]
     found = standing([each for each in readable if each is not None], now) if names else None
-    seen: Line = {"open": found is None or found.is_open, "tier": tier_of(found, now)}
+    seen: Line = {"open": found is not None and found.is_open, "tier": tier_of(found, now)}
     if found is not None and not found.is_open:
         seen["nextOpen"] = None if found.until is None else format_time(found.until)
     return seen
@@ -253,6 +253,11 @@ class Scenario:
 
     def play(self) -> None:
         """Let everything happen, and look at every instant that the scenario asks about."""
+        for _ in self.moments():
+            pass
+
+    def moments(self) -> Iterator[Moment]:
+        """Yield every instant at which the engine is asked."""
         until = self.begin + duration(self.given.get("until", "60d"))
         looks = sorted({self.begin + duration(text) for text in self.given.get("checkAt", [])})
         state = UpgradeState.NOT_STARTED
@@ -264,6 +269,7 @@ class Scenario:
             if moment.run.status.state is not state:
                 state, self.done_at = moment.run.status.state, moment.now - self.begin
             before = moment
+            yield moment
         for instant in looks:
             self._look(instant, before)
 
