@@ -168,7 +168,7 @@ class Scenario:
             run=_run(self.given),
             back_end=SimulatedBackEnd(self._outcome),
             members={},
-            strategy=_strategy(self.given.get("strategy")),
+            strategy=read_strategy(self.given.get("strategy")),
             catalog=_catalog(self.given.get("catalog")),
             capabilities=Capabilities(chained_upgrades=self.given.get("chained", False), cancel=True),
         )
@@ -219,7 +219,8 @@ class Scenario:
         if "busyUntil" in given:
             self.hub.busy_until[given["name"]] = self.begin + duration(given["busyUntil"])
 
-    def _orders(self) -> Iterator[tuple[datetime, Order]]:
+    def orders(self) -> Iterator[tuple[datetime, Order]]:
+        """Yield what happens when."""
         for event in self.given.get("events", [{"at": "0s", "do": "start"}]):
             yield self.begin + duration(event["at"]), self._order(event)
 
@@ -244,7 +245,7 @@ class Scenario:
             case "removeMember":
                 return RemoveMember(event["name"])
             case "editStrategy":
-                strategy = _strategy(event["strategy"])
+                strategy = read_strategy(event["strategy"])
                 assert strategy is not None
                 return EditStrategy(strategy)
             case "crash":
@@ -262,7 +263,7 @@ class Scenario:
         looks = sorted({self.begin + duration(text) for text in self.given.get("checkAt", [])})
         state = UpgradeState.NOT_STARTED
         before: Moment | None = None
-        for moment in simulate(self.hub, self.begin, list(self._orders()), until):
+        for moment in simulate(self.hub, self.begin, list(self.orders()), until):
             while looks and looks[0] < moment.now:
                 self._look(looks.pop(0), before)
             self._remember(moment)
@@ -346,7 +347,8 @@ def _pools(given: list[Line], version: str) -> tuple[Pool, ...]:
     )
 
 
-def _strategy(given: Line | None) -> StrategySpec | None:
+def read_strategy(given: Line | None) -> StrategySpec | None:
+    """Read a strategy's spec."""
     return None if given is None else StrategySpec.read(given)
 
 
