@@ -94,7 +94,7 @@ def _tell_end(ev: Evaluation) -> None:
     if state is ev.run.status.state or state not in HALTED | OVER or state is UpgradeState.STOPPING:
         return
     failed = state is UpgradeState.FAILED
-    ev.tell(_TOLD[state], f"the run is {state.value}", "Warning" if failed else "Normal")
+    ev.announce(_TOLD[state], f"the run is {state.value}", "Warning" if failed else "Normal")
 
 
 def _step(ev: Evaluation) -> Step:

@@ -56,6 +56,6 @@ class Evaluation:
         """Return what the run upgrades."""
         return self.run.spec.upgrade.type
 
-    def tell(self, reason: str, message: str, kind: Literal["Normal", "Warning"] = "Normal") -> None:
+    def announce(self, reason: str, message: str, kind: Literal["Normal", "Warning"] = "Normal") -> None:
         """Tell people something about the run."""
         self.events.append(Event(reason, message, kind))

@@ -97,7 +97,7 @@ def _open(ev: Evaluation, position: Position) -> None:
         position.gates.put(index, state=UpgradeState.PENDING, gate=name, start_time=ev.now)
         if gate.type is GateType.SCHEDULED_START and (scheduled := _scheduled(ev, position, index)) is not None:
             position.gates.put(index, absolute_start_time=next_start(scheduled, ev.now))
-        ev.tell("GateOpened", f"{_said(gate, name)} {position.where} is waited for")
+        ev.announce("GateOpened", f"{_said(gate, name)} {position.where} is waited for")
     complete_scheduled(ev, position)
 
 
@@ -123,7 +123,7 @@ def complete_scheduled(ev: Evaluation, position: Position) -> None:
 def _complete(ev: Evaluation, position: Position, index: int, why: str) -> None:
     gate = position.gates.reports[index]
     position.gates.put(index, state=UpgradeState.COMPLETED, completion_time=ev.now, message="")
-    ev.tell("GateCompleted", f"{_said(gate, gate.gate)} {position.where} holds nothing any more: {why}")
+    ev.announce("GateCompleted", f"{_said(gate, gate.gate)} {position.where} holds nothing any more: {why}")
 
 
 def take_approvals(ev: Evaluation) -> str:

@@ -14,7 +14,7 @@ def halt(ev: Evaluation, why: str) -> None:
     if ev.record.is_halted or ev.record.state in OVER or not ev.record.is_started:
         return
     ev.record.put_state(UpgradeState.STOPPING, ev.now)
-    ev.tell("RunStopping", why)
+    ev.announce("RunStopping", why)
     if (stage := ev.record.current) is None:
         return
     stage.put(message=why)

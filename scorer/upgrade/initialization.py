@@ -174,7 +174,7 @@ def tell_clamped(ev: Evaluation) -> None:
                 message = (
                     f"group {group.name} upgrades {limits.max_concurrency} members at once, not {group.max_concurrency}"
                 )
-                ev.tell("ConcurrencyClamped", message)
+                ev.announce("ConcurrencyClamped", message)
 
 
 def _layout(stages: Iterable[StageStatus]) -> list[object]:

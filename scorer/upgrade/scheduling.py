@@ -144,7 +144,7 @@ def start_member(ev: Evaluation, group: GroupWork, index: int, verdict: Verdict)
         error=None,
     )
     ev.actions.append(StartUpgrade(operation))
-    ev.tell("MemberUpgradeStarted", f"the upgrade of member {entry.name} begins (attempt {attempt})")
+    ev.announce("MemberUpgradeStarted", f"the upgrade of member {entry.name} begins (attempt {attempt})")
 
 
 def _skip(ev: Evaluation, group: GroupWork, index: int, verdict: Verdict) -> None:
