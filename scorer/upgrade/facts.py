@@ -5,7 +5,7 @@ Source: upgrade-runs.md 7.4, 13.1 and 14.5.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from scorer.api.upgrade.gate import UpgradeGateStatus
 from scorer.api.upgrade.strategy import StrategySpec
@@ -32,6 +32,14 @@ class GuardedPlacement:
 
 
 @dataclass(frozen=True, slots=True)
+class Estimate:
+    """How long the upgrade of a member takes: half of the time at most *p50*, nine times of ten at most *p90*."""
+
+    p50: timedelta
+    p90: timedelta
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """The hub around a run, at one moment.
 
@@ -49,6 +57,7 @@ class Facts:
         rejections: The operations of this run that a back end has just refused to start, by id.
         gates: The status of every gate object of this run, by name.
         busy: The members that other runs upgrade now, and which run that is.
+        durations: How long upgrades are expected to take, for the window options that ask for it.
         guarded: The placements of each member that the run must protect; empty unless it enforces that.
     """
 
@@ -64,4 +73,5 @@ class Facts:
     rejections: Mapping[str, Rejected] = field(default_factory=dict)
     gates: Mapping[str, UpgradeGateStatus] = field(default_factory=dict)
     busy: Mapping[str, str] = field(default_factory=dict)
+    durations: Mapping[str, Estimate] = field(default_factory=dict)
     guarded: Mapping[str, Sequence[GuardedPlacement]] = field(default_factory=dict)

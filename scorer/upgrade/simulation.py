@@ -19,7 +19,7 @@ from scorer.rollout.placement_status import Event
 from scorer.upgrade.back_end import Capabilities, Rejected
 from scorer.upgrade.catalog import Catalog
 from scorer.upgrade.engine import advance, take_in
-from scorer.upgrade.facts import Facts, GuardedPlacement
+from scorer.upgrade.facts import Estimate, Facts, GuardedPlacement
 from scorer.upgrade.gates import APPROVED
 from scorer.upgrade.members import Member
 from scorer.upgrade.operations import to_observe
@@ -146,6 +146,7 @@ class SimulatedHub:
         capabilities: What the back end can do.
         newest_patches: What the back end knows of the newest patches.
         busy_until: Members on which something else is at work, and until when.
+        durations: How long upgrades are expected to take.
         guarded: The placements of each member that the run must protect.
         gates: The gate objects.
     """
@@ -159,6 +160,7 @@ class SimulatedHub:
     capabilities: Capabilities = field(default_factory=Capabilities)
     newest_patches: dict[str, str] = field(default_factory=dict)
     busy_until: dict[str, datetime] = field(default_factory=dict)
+    durations: dict[str, Estimate] = field(default_factory=dict)
     guarded: dict[str, Sequence[GuardedPlacement]] = field(default_factory=dict)
     gates: dict[str, UpgradeGateStatus] = field(default_factory=dict)
     _standings: Standings = field(default_factory=Standings)
@@ -182,6 +184,7 @@ class SimulatedHub:
             observations=observed,
             rejections=rejections,
             gates=self.gates,
+            durations=self.durations,
             guarded=self.guarded,
             busy={name: "another operation" for name, until in self.busy_until.items() if now < until},
         )

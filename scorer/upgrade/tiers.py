@@ -101,8 +101,26 @@ class Tiers:
             )
         return self._closed[names]
 
+    def changes(self, member: Member) -> datetime | None:
+        """Return when the windows of a member open or close next; None: nobody knows, or it has none."""
+        found = self._standing(member.windows.names)
+        return None if found is None else found.until
+
+    def next_opening(self, member: Member) -> datetime | None:
+        """Return when a window of a member opens after those that are open now have closed; None: nobody knows."""
+        closes = self.changes(member)
+        return None if closes is None else standing(self._windows(member.windows.names), closes).until
+
+    def longest(self, member: Member) -> timedelta:
+        """Return how long the longest window of a member is open at most."""
+        windows = self._windows(member.windows.names)
+        return timedelta(minutes=max((each.minutes for each in windows), default=0))
+
+    def _windows(self, names: tuple[str, ...]) -> list[MaintenanceWindow]:
+        """Return those of the windows that can be read."""
+        return [window for name in names if (window := self._definitions[name].window) is not None]
+
     def _standing(self, names: tuple[str, ...]) -> Standing | None:
         if not names or not self._respected:
             return None
-        readable = [window for name in names if (window := self._definitions[name].window) is not None]
-        return self._standings.of(readable, self._now)
+        return self._standings.of(self._windows(names), self._now)
