@@ -4,28 +4,32 @@ Source: upgrade-runs.md 8.1 and 15.
 """
 
 from datetime import datetime
+from typing import Final
 
 from scorer.api.upgrade.fields import UpgradeError, UpgradeState
 from scorer.upgrade.evaluation import Evaluation
 from scorer.upgrade.record import GroupWork
 
-LONGEST_MESSAGE = 200
+LONGEST_MESSAGE: Final = 240
 """Characters of a member's message, so that the status of a run with 1,000 members fits into one object (3.4)."""
+_LONGEST_FAILURE: Final = 100
+"""That of a member that has failed stands there twice, beside more times."""
 
 
 def skip_member(ev: Evaluation, group: GroupWork, index: int, reason: str, message: str) -> None:
-    """Skip a member."""
-    name = group.members[index].name
+    """Skip a member; if it was upgraded before, its times stay those of that attempt."""
+    entry = group.members[index]
+    ended = entry.completion_time if entry.attempt else None
     group.put_member(
         index,
         state=UpgradeState.SKIPPED,
         reason=reason,
         message=_short(message),
-        completion_time=ev.now,
+        completion_time=ended or ev.now,
         pending_since=None,
         next_window_open=None,
     )
-    ev.announce("MemberSkipped", f"member {name} is skipped, {reason}: {message}")
+    ev.announce("MemberSkipped", f"member {entry.name} is skipped, {reason}: {message}")
 
 
 def fail_member(
@@ -37,11 +41,11 @@ def fail_member(
         index,
         state=UpgradeState.FAILED,
         reason=reason,
-        message=_short(message),
+        message=_short(message, _LONGEST_FAILURE),
         completion_time=ended or ev.now,
         pending_since=None,
         next_window_open=None,
-        error=UpgradeError(code=reason, message=_short(message)),
+        error=UpgradeError(code=reason, message=_short(message, _LONGEST_FAILURE)),
     )
     ev.announce("MemberUpgradeFailed", f"member {name} has failed, {reason}: {message}", "Warning")
 
@@ -81,18 +85,17 @@ def stop_member(group: GroupWork, index: int) -> None:
 
 
 def reset_member(group: GroupWork, index: int) -> None:
-    """Let a member have another turn; its attempts go on counting."""
+    """Let a member have another turn; its attempts go on counting, and its times stay until the next one begins."""
     group.put_member(
         index,
         state=UpgradeState.NOT_STARTED,
         reason="",
         message="",
-        completion_time=None,
         pending_since=None,
         next_window_open=None,
         error=None,
     )
 
 
-def _short(message: str) -> str:
-    return message if len(message) <= LONGEST_MESSAGE else message[: LONGEST_MESSAGE - 1] + "…"
+def _short(message: str, longest: int = LONGEST_MESSAGE) -> str:
+    return message if len(message) <= longest else message[: longest - 1] + "…"

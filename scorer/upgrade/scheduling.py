@@ -11,11 +11,10 @@ Source: upgrade-runs.md 6.6, 7.2 and 7.3.
 import heapq
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final
 
 from scorer.api.upgrade.fields import UpgradeState
-from scorer.api.upgrade.run import MemberStatus
 from scorer.upgrade.back_end import Operation
 from scorer.upgrade.checks import Checks, Outcome, Verdict
 from scorer.upgrade.evaluation import Evaluation
@@ -45,8 +44,11 @@ class _Queue:
 
     def __init__(self, ev: Evaluation, group: GroupWork) -> None:
         self.group = group
+        members, tiers = ev.facts.members, ev.tiers
         self._heap = [
-            (*_place(ev, entry), index) for index, entry in enumerate(group.members) if entry.state in _CANDIDATES
+            (tier := tiers.tier(known := members[entry.name]), closing(ev, known, tier), known.order, known.name, index)
+            for index, entry in enumerate(group.members)
+            if entry.state in _CANDIDATES
         ]
         heapq.heapify(self._heap)
 
@@ -61,13 +63,6 @@ class _Queue:
             if ev.record.is_halted:
                 return None
         return None
-
-
-def _place(ev: Evaluation, entry: MemberStatus) -> tuple[int, datetime, int, str]:
-    """Return what the candidates of a group are sorted by."""
-    member = ev.facts.members[entry.name]
-    tier = ev.tiers.tier(member)
-    return tier, closing(ev, member, tier), member.order, member.name
 
 
 def schedule(ev: Evaluation, stage: StageWork) -> None:

@@ -35,14 +35,12 @@ def deadline_of(ev: Evaluation, entry: MemberStatus) -> datetime | None:
     return entry.start_time + timedelta(seconds=seconds) if seconds and entry.start_time is not None else None
 
 
-def pending_deadline(ev: Evaluation, entry: MemberStatus) -> datetime | None:
-    """Return when a member has waited for too long; None: never."""
+def pending_limit(ev: Evaluation) -> timedelta | None:
+    """Return how long a member may wait; None: for ever."""
     timeouts = ev.spec.timeouts
     if not timeouts.pending_seconds or timeouts.on_pending_timeout is OnPendingTimeout.WAIT:
         return None
-    if entry.state is not UpgradeState.PENDING or entry.pending_since is None:
-        return None
-    return entry.pending_since + timedelta(seconds=timeouts.pending_seconds)
+    return timedelta(seconds=timeouts.pending_seconds)
 
 
 def _give_up(ev: Evaluation, group: GroupWork, index: int) -> None:
@@ -58,19 +56,23 @@ def _give_up(ev: Evaluation, group: GroupWork, index: int) -> None:
 
 
 def _check_pending(ev: Evaluation) -> None:
-    timeouts = ev.spec.timeouts
-    if not timeouts.pending_seconds or (stage := ev.record.current) is None:
+    limit, stage = pending_limit(ev), ev.record.current
+    if limit is None or stage is None:
         return
     for group in stage.groups:
         for index, entry in enumerate(group.members):
-            deadline = pending_deadline(ev, entry)
-            if deadline is None or deadline > ev.now:
-                continue
-            message = f"has waited for {timeouts.pending_seconds} seconds, {entry.reason}: {entry.message}"
-            if timeouts.on_pending_timeout is OnPendingTimeout.SKIP:
-                skip_member(ev, group, index, _TIMED_OUT, message)
-            else:
-                fail_member(ev, group, index, _TIMED_OUT, message)
+            since = entry.pending_since if entry.state is UpgradeState.PENDING else None
+            if since is not None and since + limit <= ev.now:
+                _end_waiting(ev, group, index)
+
+
+def _end_waiting(ev: Evaluation, group: GroupWork, index: int) -> None:
+    entry, timeouts = group.members[index], ev.spec.timeouts
+    message = f"has waited for {timeouts.pending_seconds} seconds, {entry.reason}: {entry.message}"
+    if timeouts.on_pending_timeout is OnPendingTimeout.SKIP:
+        skip_member(ev, group, index, _TIMED_OUT, message)
+    else:
+        fail_member(ev, group, index, _TIMED_OUT, message)
 
 
 def _check_gates(ev: Evaluation) -> None:

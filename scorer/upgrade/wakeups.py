@@ -11,7 +11,7 @@ from scorer.upgrade.checks import REJECTED_RETRY
 from scorer.upgrade.evaluation import Evaluation
 from scorer.upgrade.gates import positions
 from scorer.upgrade.record import StageWork
-from scorer.upgrade.timeouts import deadline_of, pending_deadline
+from scorer.upgrade.timeouts import deadline_of, pending_limit
 
 
 def next_wakeup(ev: Evaluation) -> datetime | None:
@@ -35,18 +35,19 @@ def _due(ev: Evaluation) -> Iterator[datetime]:
 
 
 def _pending(ev: Evaluation, stage: StageWork) -> Iterator[datetime]:
-    for group in stage.groups:
-        if not group.counts[UpgradeState.PENDING]:
-            continue
-        for entry in group.members:
-            if entry.state is not UpgradeState.PENDING:
-                continue
-            if entry.next_window_open is not None:
-                yield entry.next_window_open
-            if (deadline := pending_deadline(ev, entry)) is not None:
-                yield deadline
-            if entry.attempt and not entry.operation_id and entry.completion_time is not None:
-                yield entry.completion_time + REJECTED_RETRY
+    waiting = [
+        entry
+        for group in stage.groups
+        if group.counts[UpgradeState.PENDING]
+        for entry in group.members
+        if entry.state is UpgradeState.PENDING
+    ]
+    yield from {opens for entry in waiting if (opens := entry.next_window_open) is not None}
+    if (limit := pending_limit(ev)) is not None:
+        yield from {entry.pending_since + limit for entry in waiting if entry.pending_since is not None}
+    for entry in waiting:
+        if entry.attempt and not entry.operation_id and entry.completion_time is not None:
+            yield entry.completion_time + REJECTED_RETRY
 
 
 def _gates(ev: Evaluation) -> Iterator[datetime]:
