@@ -28,6 +28,9 @@ _DRAINED: Final = frozenset({UpgradeState.STOPPED, UpgradeState.FAILED})
 
 def follow(ev: Evaluation, *, initialised: bool) -> None:
     """Do what the user has ordered since the last evaluation."""
+    if ev.run.metadata.deletion_timestamp is not None:
+        halt(ev, "the run is being deleted")
+        return
     skip(ev)
     if ev.spec.state is RunState.RUN:
         if not ev.record.is_started:

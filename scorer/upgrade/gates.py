@@ -102,14 +102,10 @@ def _open(ev: Evaluation, position: Position) -> None:
 
 
 def _scheduled(ev: Evaluation, position: Position, index: int) -> ScheduledStart | None:
-    return _configured(ev, position, index).scheduled_start
-
-
-def _configured(ev: Evaluation, position: Position, index: int) -> GateConfiguration:
-    if position.configured:
-        return position.configured[index]
+    """Return the day and time of a gate as the strategy of the run has it."""
     same = (position.stage, position.group, position.timing)
-    return next(each.configured[index] for each in positions(ev) if (each.stage, each.group, each.timing) == same)
+    found = (each.configured[index] for each in positions(ev) if (each.stage, each.group, each.timing) == same)
+    return next(found).scheduled_start
 
 
 def complete_scheduled(ev: Evaluation, position: Position) -> None:

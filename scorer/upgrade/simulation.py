@@ -8,7 +8,7 @@ Source: upgrade-runs.md 13.2, 14 and 18.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 from scorer.api.conditions import TRUE, Condition
 from scorer.api.upgrade.fields import UpgradeState
@@ -146,6 +146,7 @@ class SimulatedHub:
         capabilities: What the back end can do.
         newest_patches: What the back end knows of the newest patches.
         busy_until: Members on which something else is at work, and until when.
+        busy: The members that other runs upgrade now, and which run that is.
         durations: How long upgrades are expected to take.
         guarded: The placements of each member that the run must protect.
         gates: The gate objects.
@@ -160,6 +161,7 @@ class SimulatedHub:
     capabilities: Capabilities = field(default_factory=Capabilities)
     newest_patches: dict[str, str] = field(default_factory=dict)
     busy_until: dict[str, datetime] = field(default_factory=dict)
+    busy: dict[str, str] = field(default_factory=dict)
     durations: dict[str, Estimate] = field(default_factory=dict)
     guarded: dict[str, Sequence[GuardedPlacement]] = field(default_factory=dict)
     gates: dict[str, UpgradeGateStatus] = field(default_factory=dict)
@@ -174,7 +176,7 @@ class SimulatedHub:
         rejections, self._rejections = self._rejections, {}
         return Facts(
             now=now,
-            members=self._seen_members(),
+            members=self._seen_members(now),
             strategy=self.strategy,
             windows=self.windows,
             standings=self._standings,
@@ -186,17 +188,19 @@ class SimulatedHub:
             gates=self.gates,
             durations=self.durations,
             guarded=self.guarded,
-            busy={name: "another operation" for name, until in self.busy_until.items() if now < until},
+            busy=self.busy,
         )
 
-    def _seen_members(self) -> dict[str, Member]:
+    def _seen_members(self, now: datetime) -> dict[str, Member]:
         late = self.back_end.last_seen()
-        if not late:
+        busy = [name for name, until in self.busy_until.items() if now < until]
+        if not late and not busy:
             return self.members
         members = dict(self.members)
         for name, seen in late.items():
-            if (known := members.get(name)) is not None and known.inventory is not None:
-                members[name] = replace(known, inventory=replace(known.inventory, observed_at=seen))
+            _look_different(members, name, observed_at=seen)
+        for name in busy:
+            _look_different(members, name, busy="something else is at work")
         return members
 
     def evaluate(self, now: datetime, orders: Iterable[Order] = ()) -> Moment:
@@ -327,6 +331,12 @@ class SimulatedHub:
 
     def _is_lost(self, now: datetime) -> bool:
         return any(self.back_end.observe(id_, now).state == "Unknown" for id_ in to_observe(self.run.status))
+
+
+def _look_different(members: dict[str, Member], name: str, **changes: Any) -> None:
+    known = members.get(name)
+    if known is not None and known.inventory is not None:
+        members[name] = replace(known, inventory=replace(known.inventory, **changes))
 
 
 def gates_of(run: ClusterUpgradeRun) -> Iterator[tuple[Approve, GateReport]]:

@@ -340,3 +340,51 @@ def test_counts_add_up_at_every_instant():
 def test_a_skipped_run_is_over_for_good():
     played = play(member("a", version="1.31.2"))
     assert advance(edited(played.hub, restart_token="x"), played.hub.facts(at("1h"))).changed is False
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        pytest.param("Member", "a", id="member"),
+        pytest.param("Group", "a", id="group"),
+        pytest.param("Stage", "one", id="stage"),
+        pytest.param("AfterStageWait", "one", id="wait"),
+    ],
+)
+def test_what_is_over_already_is_not_skipped(kind, name):
+    hub, _ = started(member("a", "a"), member("b", "b"), stages=[stage("one", "a"), stage("two", "b")])
+    before = hub.evaluate(at("30m")).run.status.stages[0]
+    moment = hub.evaluate(at("40m"), [Skip((SkipTarget.read({"type": kind, "name": name}),))])
+    assert told([moment]) == ["SkipIgnored"]
+    assert moment.run.status.stages[0] == before
+
+
+def test_a_stage_whose_rest_is_skipped_while_the_run_stops_is_skipped():
+    found = seen(
+        *(member("a", "a"), member("b", "b"), member("c", "c")),
+        stages=[stage("one", "a", "b", maxConcurrency=1, afterGates=[{"type": "Approval"}]), stage("two", "c")],
+        events=[event("10m", "stop"), skip("20m", "Stage", "one")],
+        checkAt=["20m"],
+    )
+    early = found["at"][0]
+    assert (early["run"], early["groups"]["one/a"], early["groups"]["one/b"]) == ("Stopping", "Stopping", "Skipped")
+    assert (found["run"], found["stages"], found["members"]["a"]) == (
+        *("Stopped", {"one": "Skipped", "two": "NotStarted"}, "Completed"),
+    )
+    assert set(found["gates"].values()) == {"Skipped"}
+
+
+def test_a_run_that_is_being_deleted_starts_nothing_more():
+    hub, _ = started(member("a"), member("b"))
+    metadata = hub.run.metadata.model_copy(update={"deletion_timestamp": at("10m")})
+    hub.run = hub.run.model_copy(update={"metadata": metadata})
+    assert hub.evaluate(at("10m")).run.status.state == "Stopping"
+    run = hub.evaluate(at("30m")).run
+    assert (run.status.state, run.status.counts.not_started) == ("Stopped", 1)
+
+
+def test_a_run_that_is_deleted_before_its_start_does_not_start():
+    hub = prepared(member("a")).hub
+    metadata = hub.run.metadata.model_copy(update={"deletion_timestamp": BEGIN})
+    hub.run = edited(hub, state=RunState.RUN).model_copy(update={"metadata": metadata})
+    assert hub.evaluate(BEGIN).run.status.state == "NotStarted"

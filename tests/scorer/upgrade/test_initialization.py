@@ -186,3 +186,20 @@ def test_pre_flight_checks_tell_what_would_be_in_the_way_and_do_not_prevent_the_
     assert "b:" not in message
     assert hub.evaluate(BEGIN, [Start()]).run.status.state == "Failed"
     assert said(initialised(member("b")), "Preflight") == "True PreflightPassed"
+
+
+def test_a_strategy_in_the_run_itself_may_be_edited_until_the_start():
+    inline = {"strategy": {"stages": [stage("s", "g")]}}
+    hub = prepared(member("a"), member("b", "other"), spec=inline).hub
+    assert layout(hub.evaluate(BEGIN).run) == {"s/g": ["a"]}
+    edited = prepared(spec={"strategy": {"stages": [stage("s", "other")]}}).hub.run.spec
+    hub.run = hub.run.model_copy(update={"spec": edited})
+    assert layout(hub.evaluate(at("1h"), [Start()]).run) == {"s/other": ["b"]}
+
+
+def test_a_version_that_cannot_be_read_is_named():
+    hub = prepared(member("a"), upgrade={"type": "Full", "kubernetesVersion": "latest"}).hub
+    run = hub.evaluate(BEGIN).run
+    assert said(run, "Initialized") == "False VersionNotResolvable"
+    message = next(each.message for each in run.status.conditions if each.type == "Initialized")
+    assert "spec.upgrade.kubernetesVersion: 'latest'" in message

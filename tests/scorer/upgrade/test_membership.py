@@ -159,3 +159,12 @@ def test_instants_are_recorded_in_whole_seconds_and_waits_are_not_shorter_for_it
     assert done.run.status.stages[0].after_stage_wait.start_time == at("30m1s")
     assert hub.evaluate(at("31m").replace(microsecond=999_999)).run.status.state == "Running"
     assert hub.evaluate(at("31m1s")).run.status.state == "Completed"
+
+
+def test_a_member_that_would_be_in_two_groups_is_not_named_among_those_that_joined_later():
+    both = {"name": "all", "memberSelector": {"matchLabels": {"x": "1"}}}
+    hub, _ = started(member("a"), stages=[stage("s", "g", both)])
+    hub.members.update(prepared(member("late", labels={"x": "1"})).hub.members)
+    run = hub.evaluate(at("10m")).run
+    assert said(run, "MembershipDrifted") == "False NoChange"
+    assert run.status.state == "Running"

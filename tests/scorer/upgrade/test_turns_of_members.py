@@ -104,7 +104,7 @@ def test_the_first_cause_gives_the_reason_and_the_message_has_all():
     )
     found = entry(moment.run, "a")
     assert (found.state, found.reason, found.pending_since) == ("Pending", "ClusterBusy", BEGIN)
-    for word in ("another operation", "version 1.31.2 is not available in region r1", "closed until"):
+    for word in ("something else is at work", "version 1.31.2 is not available in region r1", "closed until"):
         assert word in found.message
     assert found.next_window_open == at("10h")
     later = entry(hub.evaluate(at("1h")).run, "a")
@@ -215,10 +215,14 @@ def test_only_the_windows_for_this_kind_of_upgrade_count(target, start):
 
 
 def test_a_member_that_another_run_upgrades_is_busy():
-    hub = prepared(member("a", busyUntil="2h")).hub
-    moment = hub.evaluate(BEGIN, [Start()])
-    assert entry(moment.run, "a").reason == "ClusterBusy"
-    assert entry(hub.evaluate(at("2h")).run, "a").state == "Running"
+    first, second = prepared(member("a")).hub, prepared(member("a")).hub
+    first.evaluate(BEGIN, [Start()])
+    second.busy["a"] = "first"
+    waiting = entry(second.evaluate(at("10m"), [Start()]).run, "a")
+    assert (waiting.state, waiting.reason, waiting.message) == ("Pending", "ClusterBusy", "run first is upgrading it")
+    first.evaluate(at("30m"))
+    second.members, second.busy = first.members, {}
+    assert entry(second.evaluate(at("30m")).run, "a").reason == "AlreadyAtTarget"
 
 
 @pytest.mark.parametrize(
