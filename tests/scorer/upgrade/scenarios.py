@@ -46,10 +46,14 @@ def prepared(*members, stages=(), events=(), start="0s", spec=None, **given):
         given["strategy"] = {"stages": list(stages)}
     begun = [event(start, "start")] if start else []
     scenario = Scenario({"members": list(members), "events": [*begun, *events], **given})
-    if spec:
-        document = scenario.hub.run.model_dump(mode="json", by_alias=True, exclude_none=True)
-        document["spec"] |= spec
-        scenario.hub.run = ClusterUpgradeRun.read(document)
+    return with_spec(scenario, spec) if spec else scenario
+
+
+def with_spec(scenario, spec):
+    """Return a scenario whose run has more in its spec."""
+    document = scenario.hub.run.model_dump(mode="json", by_alias=True, exclude_none=True)
+    document["spec"] |= spec
+    scenario.hub.run = ClusterUpgradeRun.read(document)
     return scenario
 
 

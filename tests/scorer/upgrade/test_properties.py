@@ -4,11 +4,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scorer.upgrade.engine import advance
+from scorer.upgrade.facts import Estimate
 from scorer.upgrade.record import OVER
 from scorer.upgrade.step import StartUpgrade
 from scorer.upgrade.versions import image_order, parse_version
 from scorer.windows.maintenance import standing
-from tests.scorer.upgrade.scenarios import daily, event, skip, stage
+from tests.scorer.upgrade.scenarios import daily, event, skip, stage, with_spec
 from tests.thoroughness import examples
 from tests.vector_families.upgrade_runs import Scenario, duration, written
 
@@ -32,6 +33,22 @@ WINDOWS = st.sampled_from([[], [], [], [daily("00:00")], [daily("03:00")], [dail
 GATES = st.sampled_from([[], [], [], [APPROVAL]])
 LIMITS = st.sampled_from(["1", "2", "50%", "100%"])
 FAILURES = st.sampled_from(["0", "0", "1", "50%"])
+TIMEOUTS = st.fixed_dictionaries(
+    {
+        "memberUpgradeSeconds": st.just(7200),
+        "pendingSeconds": st.sampled_from([0, 0, 3600]),
+        "onPendingTimeout": st.sampled_from(["Wait", "Skip", "Fail"]),
+        "gateSeconds": st.sampled_from([0, 0, 0, 5400]),
+        "cancelOnTimeout": st.booleans(),
+    }
+)
+WINDOW_POLICIES = st.fixed_dictionaries(
+    {
+        "reservation": st.sampled_from(["None", "Strict"]),
+        "tieBreak": st.sampled_from(["Name", "ClosingSoonest"]),
+        "requireFit": st.booleans(),
+    }
+)
 TARGETS = st.sampled_from(
     [("Group", each) for each in GROUPS]
     + [("Stage", each) for each in ("s0", "s1", "nowhere")]
@@ -129,7 +146,7 @@ def scenarios(draw):
         "members": [{"name": f"m{place}", **draw(members())} for place in range(draw(st.integers(0, 8)))],
         "strategy": draw(st.one_of(st.none(), stages().map(lambda each: {"stages": each}))),
         "upgrade": upgrade,
-        "memberTimeout": "2h",
+        "spec": {"timeouts": draw(TIMEOUTS), "windowPolicy": draw(WINDOW_POLICIES)},
         "events": [
             event("0s", "start"),
             *draw(st.lists(events(), max_size=6)),
@@ -140,6 +157,15 @@ def scenarios(draw):
     if upgrade.get("kubernetesVersion") == "1.31" or draw(st.booleans()):
         found["catalog"] = draw(st.sampled_from(CATALOGS))
     return found
+
+
+def made(given):
+    """Return the scenario, whose run has the spec that is given besides."""
+    scenario = with_spec(Scenario({key: value for key, value in given.items() if key != "spec"}), given["spec"])
+    for each in given["members"]:
+        length = duration(each["duration"])
+        scenario.hub.durations[each["name"]] = Estimate(length, length * 2)
+    return scenario
 
 
 def members_of(run):
@@ -157,7 +183,7 @@ def begun(moment):
 @settings(max_examples=examples(300))
 @given(scenarios())
 def test_a_second_evaluation_at_the_same_instant_changes_nothing(given):
-    scenario = Scenario(given)
+    scenario = made(given)
     for moment in scenario.moments():
         again = advance(moment.run, scenario.hub.facts(moment.now))
         assert not again.changed
@@ -168,7 +194,7 @@ def test_a_second_evaluation_at_the_same_instant_changes_nothing(given):
 @settings(max_examples=examples(300))
 @given(scenarios())
 def test_limits_hold_at_every_instant(given):
-    for moment in Scenario(given).moments():
+    for moment in made(given).moments():
         for at in moment.run.status.stages:
             assert running(entry for group in at.groups for entry in group.members) <= at.max_concurrency
             for group in at.groups:
@@ -178,7 +204,7 @@ def test_limits_hold_at_every_instant(given):
 @settings(max_examples=examples(300))
 @given(scenarios())
 def test_upgrades_begin_one_after_the_other_on_a_member_and_inside_its_windows(given):
-    scenario = Scenario(given)
+    scenario = made(given)
     before = {}
     for moment in scenario.moments():
         for operation in begun(moment):
@@ -192,7 +218,7 @@ def test_upgrades_begin_one_after_the_other_on_a_member_and_inside_its_windows(g
 @settings(max_examples=examples(300))
 @given(scenarios())
 def test_nothing_begins_before_the_stages_in_front_are_over(given):
-    for moment in Scenario(given).moments():
+    for moment in made(given).moments():
         started = {operation.member for operation in begun(moment)}
         over = True
         for at in moment.run.status.stages:
@@ -204,7 +230,7 @@ def test_nothing_begins_before_the_stages_in_front_are_over(given):
 @settings(max_examples=examples(300))
 @given(scenarios())
 def test_versions_never_go_down(given):
-    scenario = Scenario(given)
+    scenario = made(given)
     known = {}
     for _ in scenario.moments():
         for name, member in scenario.hub.members.items():
@@ -220,7 +246,7 @@ def test_versions_never_go_down(given):
 @settings(max_examples=examples(300))
 @given(scenarios())
 def test_a_refused_command_is_as_if_it_had_not_been_given(given):
-    scenario = Scenario(given)
+    scenario = made(given)
     scenario.play()
     refused = [tuple(each) for each in scenario.rejected]
     orders = [(each["do"], written(duration(each["at"]))) for each in given["events"]]
@@ -229,7 +255,7 @@ def test_a_refused_command_is_as_if_it_had_not_been_given(given):
         for each, order in zip(given["events"], orders, strict=True)
         if order not in refused or orders.count(order) > 1
     ]
-    again = Scenario({**given, "events": kept})
+    again = made({**given, "events": kept})
     again.play()
     left_out = ("rejected", "runDoneAt", "initialized", "initializedReason", "at")
     wanted, found = scenario.seen(), again.seen()
@@ -242,8 +268,8 @@ def test_a_refused_command_is_as_if_it_had_not_been_given(given):
 @given(scenarios(), st.sets(INSTANTS, min_size=1, max_size=4))
 def test_crashes_change_nothing(given, instants):
     calm, shaken = (
-        Scenario(given),
-        Scenario({**given, "events": [*given["events"], *(event(at, "crash") for at in instants)]}),
+        made(given),
+        made({**given, "events": [*given["events"], *(event(at, "crash") for at in instants)]}),
     )
     calm.play()
     shaken.play()
