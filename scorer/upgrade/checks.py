@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Final
 
 from scorer.api.meta import format_time
-from scorer.api.upgrade.fields import UpgradeState, UpgradeType
+from scorer.api.upgrade.fields import UpgradeType
 from scorer.api.upgrade.run import MemberStatus, OnNotReady, OnUnsupportedJump, PlacementGuardMode, ResolvedVersions
 from scorer.upgrade.back_end import Capabilities, Inventory, Target
 from scorer.upgrade.evaluation import Evaluation
@@ -244,8 +244,6 @@ class _Turn:
 
     def _is_still_at_work(self) -> bool:
         """Say whether an attempt that was given up may still be changing the cluster (10.4)."""
-        if self.entry.state is UpgradeState.RUNNING:
-            return False
         found = self.ev.facts.observations.get(self.entry.operation_id)
         return found is not None and found.in_flight
 

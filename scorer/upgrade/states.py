@@ -45,8 +45,7 @@ def _work(ev: Evaluation, stage: StageWork) -> bool:
     active = stage.before.done
     if active:
         for group in stage.groups:
-            if group.state not in OVER and not group.is_skipped_by_user:
-                open_group_gates(ev, stage, group, GateTiming.BEFORE)
+            open_group_gates(ev, stage, group, GateTiming.BEFORE)
         schedule(ev, stage)
     if ev.record.is_halted:
         return False
@@ -62,8 +61,7 @@ def _reach(ev: Evaluation, stage: StageWork) -> None:
         ev.announce("StageStarted", f"stage {stage.name} is reached")
     if stage.status.message:
         stage.put(message="")
-    if not stage.is_skipped_by_user:
-        open_stage_gates(ev, stage, GateTiming.BEFORE)
+    open_stage_gates(ev, stage, GateTiming.BEFORE)
 
 
 def _derive_group(ev: Evaluation, stage: StageWork, group: GroupWork, *, active: bool) -> None:

@@ -201,3 +201,33 @@ def test_the_gates_of_what_is_skipped_are_skipped():
     )
     assert set(found["gates"].values()) == {"Skipped"}
     assert (found["run"], found["runDoneAt"]) == ("Skipped", "1h")
+
+
+def test_a_scheduled_gate_that_passes_at_once_has_its_object():
+    now = {"type": "ScheduledStart", "scheduledStart": {"startDay": "Monday", "startTime": "00:00"}}
+    hub, moment = started(member("a"), stages=[stage("s", "g", beforeGates=[now])])
+    assert told([moment])[-3:] == ["GateOpened", "GateCompleted", "MemberUpgradeStarted"]
+    assert [gate.state for gate in hub.gates.values()] == ["Completed"]
+
+
+def test_the_time_of_a_gate_does_not_wake_a_run_that_is_stopped():
+    hub, moment = started(
+        member("a"), stages=[stage("s", "g", beforeGates=[APPROVAL])], spec={"timeouts": {"gateSeconds": 3600}}
+    )
+    assert moment.step.again == at("1h")
+    stopped = hub.evaluate(at("1h"))
+    assert (stopped.run.status.state, stopped.step.again) == ("Stopped", None)
+    assert "GateTimeout" in stopped.run.status.stages[0].message
+    assert hub.evaluate(at("2h"), [Start()]).run.status.stages[0].message == ""
+
+
+def test_a_scheduled_gate_keeps_its_time_while_the_run_is_stopped():
+    later = {"type": "ScheduledStart", "scheduledStart": {"startDay": "Monday", "startTime": "08:00"}}
+    found = seen(
+        member("a"),
+        stages=[stage("s", "g", beforeGates=[later])],
+        events=[event("1h", "stop"), event("9h", "start")],
+        checkAt=["8h"],
+    )
+    assert found["at"][0]["gates"] == {"s:Before:0": "Completed"}
+    assert found["times"] == {"a": ["9h", "9h30m"]}

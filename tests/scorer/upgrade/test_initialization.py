@@ -203,3 +203,12 @@ def test_a_version_that_cannot_be_read_is_named():
     assert said(run, "Initialized") == "False VersionNotResolvable"
     message = next(each.message for each in run.status.conditions if each.type == "Initialized")
     assert "spec.upgrade.kubernetesVersion: 'latest'" in message
+
+
+def test_members_that_are_skipped_before_the_start_do_not_limit_the_common_image():
+    published = {"regions": {"r1": {"images": {"linux": ["110"]}}, "r2": {"images": {"linux": ["105"]}}}}
+    upgrade = {"type": "NodeImageOnly", "nodeImage": {"selection": "Consistent"}}
+    members = member("a"), member("b", region="r2")
+    assert seen(*members, catalog=published, upgrade=upgrade)["consistent"] == {}
+    found = seen(*members, catalog=published, upgrade=upgrade, start="1h", events=[skip("0s", "Member", "b")])
+    assert found["consistent"] == {"linux": "110"}

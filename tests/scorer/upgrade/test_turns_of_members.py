@@ -8,6 +8,8 @@ from scorer.upgrade.facts import GuardedPlacement
 from scorer.upgrade.guard import endangered
 from scorer.upgrade.members import parse_order
 from scorer.upgrade.simulation import ChangeMember, Start
+from scorer.upgrade.tiers import tier_of
+from scorer.windows.maintenance import Standing
 from tests.scorer.upgrade.scenarios import BEGIN, at, daily, entry, event, member, prepared, seen, stage, started
 
 CONTROL_PLANES = {"type": "ControlPlaneOnly", "kubernetesVersion": "1.31.2"}
@@ -265,3 +267,25 @@ def test_members_of_one_round_do_not_endanger_a_placement_together(mode, running
 )
 def test_the_order_of_a_member_is_an_integer_within_limits(text, order):
     assert parse_order(text) == order
+
+
+@pytest.mark.parametrize(
+    ("windows", "tier"),
+    [
+        pytest.param(Standing(is_open=True, until=at("1h")), 1, id="open"),
+        pytest.param(Standing(is_open=False, until=at("4h")), 2, id="opens-in-exactly-four-hours"),
+        pytest.param(None, 3, id="none"),
+        pytest.param(Standing(is_open=False, until=at("4h1m")), 4, id="opens-later"),
+        pytest.param(Standing(is_open=False, until=None), 4, id="never-opens"),
+    ],
+)
+def test_the_tier_of_a_member_follows_from_its_windows(windows, tier):
+    assert tier_of(windows, BEGIN) == tier
+
+
+def test_groups_keep_the_time_at_which_they_began():
+    hub, _ = started(member("a"), member("b", windows=[daily("02:00")]))
+    waiting = hub.evaluate(at("30m")).run.status.stages[0]
+    going = hub.evaluate(at("2h")).run.status.stages[0]
+    assert [each.groups[0].state for each in (waiting, going)] == ["Pending", "Running"]
+    assert [each.groups[0].start_time for each in (waiting, going)] == [BEGIN, BEGIN]
