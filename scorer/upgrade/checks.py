@@ -6,7 +6,7 @@ gate and the pre-flight report say exactly what the run would do.
 Source: upgrade-runs.md 6.1 to 6.5.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
@@ -84,7 +84,7 @@ class Checks:
         """
         self._ev = ev
         self._version = resolved.kubernetes_version
-        self._images = ImageTargets(ev.spec.upgrade, resolved.node_images, ev.facts.catalog)
+        self.images = ImageTargets(ev.spec.upgrade, resolved.node_images, ev.facts.catalog)
 
     def verdict(self, entry: MemberStatus) -> Verdict:
         """Say what would become of a member if it had its turn now."""
@@ -94,7 +94,7 @@ class Checks:
         inventory = member.inventory
         if inventory is None or not self._is_known(inventory):
             return self._not_ready(member, "nobody knows which versions it runs")
-        turn = _Turn(self._ev, entry, member, inventory, self._version, self._images)
+        turn = _Turn(self._ev, entry, member, inventory, self._version, self.images)
         return turn.at_target() or turn.impossible() or turn.not_ready() or turn.waits() or turn.go()
 
     def _is_known(self, inventory: Inventory) -> bool:
@@ -113,23 +113,45 @@ def not_ready(policy: OnNotReady, member: str, why: str) -> Verdict:
     return Verdict(outcome, "ClusterNotReady", f"cluster {member} is not ready: {why}")
 
 
-@dataclass(frozen=True)
 class _Turn:
     """One member at its turn."""
 
-    ev: Evaluation
-    entry: MemberStatus
-    member: Member
-    inventory: Inventory
-    version: str
-    image_targets: ImageTargets
+    __slots__ = (
+        *("entry", "ev", "image_targets", "images", "inventory", "member"),
+        *("moves_control_plane", "moves_version", "version"),
+    )
+
+    def __init__(
+        self,
+        ev: Evaluation,
+        entry: MemberStatus,
+        member: Member,
+        inventory: Inventory,
+        version: str,
+        image_targets: ImageTargets,
+    ) -> None:
+        self.ev = ev
+        self.entry = entry
+        self.member = member
+        self.inventory = inventory
+        self.version = version
+        self.image_targets = image_targets
+        self.images = image_targets.of(member)
+        self.moves_control_plane = bool(version) and parse_version(inventory.version) < parse_version(version)
+        self.moves_version = self.moves_control_plane or self._moves_pool()
+
+    def _moves_pool(self) -> bool:
+        if self.ev.type is not UpgradeType.FULL:
+            return False
+        wanted = parse_version(self.version)
+        return any(version < wanted for version in self._pool_versions())
 
     def at_target(self) -> Verdict | None:
         """Skip a member that runs what it should, or of which a pool cannot get what the others get (6.1)."""
         if (pool := self.image_targets.unfindable(self.member)) is not None:
             message = f"pool {pool.name}: no image of family {pool.family} is common to the regions of this run"
             return Verdict(Outcome.SKIP, "ConsistentImageNotFound", message)
-        if self._moves_version or self._moves_image:
+        if self.moves_version or next(behind(self.inventory, self.images), None) is not None:
             return None
         if self.version and parse_version(self.inventory.version) > parse_version(self.version):
             message = f"runs {self.inventory.version}, which is later than {self.version}"
@@ -142,7 +164,7 @@ class _Turn:
         if able is None or not able.supports(self.ev.type):
             message = f"the upgrader {self.member.upgrader} cannot do upgrades of type {self.ev.type}"
             return Verdict(Outcome.FAIL, "UnsupportedByUpgrader", message)
-        if self._moves_control_plane and not able.chained_upgrades and (verdict := self._jump()) is not None:
+        if self.moves_control_plane and not able.chained_upgrades and (verdict := self._jump()) is not None:
             return verdict
         return self._skew() if self.ev.type is UpgradeType.CONTROL_PLANE_ONLY else None
 
@@ -155,7 +177,7 @@ class _Turn:
 
     def waits(self) -> Verdict | None:
         """Let a member wait as long as there is a cause; the first names the reason, the message has all (6.5)."""
-        causes = [cause for check in self._causes for cause in check()]
+        causes = [cause for check in _CAUSES if (cause := check(self)) is not None]
         if not causes:
             return None
         return Verdict(
@@ -168,31 +190,11 @@ class _Turn:
 
     def go(self) -> Verdict:
         """Let a member go."""
-        return Verdict(Outcome.GO, target=Target(self.ev.type, self.version, self._images))
+        return Verdict(Outcome.GO, target=Target(self.ev.type, self.version, self.images))
 
     @property
     def _capabilities(self) -> Capabilities | None:
         return self.ev.facts.upgraders.get(self.member.upgrader)
-
-    @property
-    def _images(self) -> Mapping[str, str]:
-        return self.image_targets.of(self.member)
-
-    @property
-    def _moves_control_plane(self) -> bool:
-        return bool(self.version) and parse_version(self.inventory.version) < parse_version(self.version)
-
-    @property
-    def _moves_version(self) -> bool:
-        if self._moves_control_plane:
-            return True
-        return self.ev.type is UpgradeType.FULL and any(
-            version < parse_version(self.version) for version in self._pool_versions()
-        )
-
-    @property
-    def _moves_image(self) -> bool:
-        return next(behind(self.inventory, self._images), None) is not None
 
     def _pool_versions(self) -> Iterator[Version]:
         return (parse_version(pool.version) for pool in self.inventory.pools if is_version(pool.version))
@@ -218,29 +220,30 @@ class _Turn:
         )
         return Verdict(Outcome.FAIL, "VersionSkewViolation", message)
 
-    @property
-    def _causes(self) -> tuple[Callable[[], Iterator[_Cause]], ...]:
-        return self._hold, self._unready, self._busy, self._no_version, self._no_image, self._window, self._guard
+    def held(self) -> _Cause | None:
+        """Wait as long as somebody holds the member."""
+        return _Cause("MemberOnHold", _held(self.member)) if self.member.on_hold else None
 
-    def _hold(self) -> Iterator[_Cause]:
-        if self.member.on_hold:
-            yield _Cause("MemberOnHold", _held(self.member))
+    def unready(self) -> _Cause | None:
+        """Wait for a cluster that is stopped or unreachable."""
+        if self.inventory.ready:
+            return None
+        return _Cause("ClusterNotReady", f"cluster {self.member.name} is not ready: its upgrader says so")
 
-    def _unready(self) -> Iterator[_Cause]:
-        if not self.inventory.ready:
-            yield _Cause("ClusterNotReady", f"cluster {self.member.name} is not ready: its upgrader says so")
-
-    def _busy(self) -> Iterator[_Cause]:
+    def busy(self) -> _Cause | None:
+        """Wait until nothing else is at work on the cluster."""
         if other := self.ev.facts.busy.get(self.member.name):
-            yield _Cause("ClusterBusy", f"run {other} is upgrading it")
-        elif self.inventory.busy:
-            yield _Cause("ClusterBusy", f"another operation is running on it: {self.inventory.busy}")
-        elif self._is_still_at_work():
-            message = f"its upgrade {self.entry.operation_id} has not come to an end yet"
-            yield _Cause("ClusterBusy", message)
-        elif (again := self._refused_until()) is not None:
+            return _Cause("ClusterBusy", f"run {other} is upgrading it")
+        if self.inventory.busy:
+            return _Cause("ClusterBusy", f"another operation is running on it: {self.inventory.busy}")
+        if not self.entry.attempt:
+            return None
+        if self._is_still_at_work():
+            return _Cause("ClusterBusy", f"its upgrade {self.entry.operation_id} has not come to an end yet")
+        if (again := self._refused_until()) is not None:
             message = f"its upgrader has refused it for now; it is asked again at {format_time(again)}"
-            yield _Cause("ClusterBusy", message, again=again)
+            return _Cause("ClusterBusy", message, again=again)
+        return None
 
     def _is_still_at_work(self) -> bool:
         """Say whether an attempt that was given up may still be changing the cluster (10.4)."""
@@ -249,43 +252,52 @@ class _Turn:
 
     def _refused_until(self) -> datetime | None:
         """Return when a back end is asked again that has refused a member for the time being."""
-        entry = self.entry
-        if not entry.attempt or entry.operation_id or entry.completion_time is None:
+        if self.entry.operation_id or self.entry.completion_time is None:
             return None
-        again = entry.completion_time + REJECTED_RETRY
+        again = self.entry.completion_time + REJECTED_RETRY
         return again if again > self.ev.now else None
 
-    def _no_version(self) -> Iterator[_Cause]:
+    def no_version(self) -> _Cause | None:
+        """Wait for a version that is not published in the region yet."""
         region = self.member.region
-        if self._moves_version and not self.ev.facts.catalog.region(region).offers(self.version):
-            message = f"version {self.version} is not available in region {region}"
-            yield _Cause("KubernetesVersionNotAvailable", message)
+        if not self.moves_version or self.ev.facts.catalog.region(region).offers(self.version):
+            return None
+        message = f"version {self.version} is not available in region {region}"
+        return _Cause("KubernetesVersionNotAvailable", message)
 
-    def _no_image(self) -> Iterator[_Cause]:
-        region, images = self.ev.facts.catalog.region(self.member.region), self._images
-        for family in dict.fromkeys(pool.family for pool in behind(self.inventory, images)):
-            if not region.offers_image(family, images[family]):
-                message = f"image {images[family]} of family {family} is not available in region {self.member.region}"
-                yield _Cause("NodeImageVersionNotAvailable", message)
-                return
+    def no_image(self) -> _Cause | None:
+        """Wait for an image that is not published in the region yet."""
+        region, images = self.ev.facts.catalog.region(self.member.region), self.images
+        for pool in behind(self.inventory, images):
+            family, image = pool.family, images[pool.family]
+            if not region.offers_image(family, image):
+                message = f"image {image} of family {family} is not available in region {self.member.region}"
+                return _Cause("NodeImageVersionNotAvailable", message)
+        return None
 
-    def _window(self) -> Iterator[_Cause]:
-        if (closed := self.ev.tiers.closed(self.member) or too_short(self.ev, self.member)) is not None:
-            yield _Cause("MaintenanceWindowClosed", closed.message, opens=closed.opens)
+    def closed(self) -> _Cause | None:
+        """Wait for a window that is open, and stays so for long enough where the run wants that."""
+        closed = self.ev.tiers.closed(self.member) or too_short(self.ev, self.member)
+        return None if closed is None else _Cause("MaintenanceWindowClosed", closed.message, opens=closed.opens)
 
-    def _guard(self) -> Iterator[_Cause]:
+    def endangers(self) -> _Cause | None:
+        """Wait as long as too few clusters of a placement would be left."""
         if self.ev.spec.placement_guard.mode is not PlacementGuardMode.ENFORCE:
-            return
+            return None
         name = self.member.name
         guarded = self.ev.facts.guarded.get(name, ())
-        if guarded and (placement := endangered(name, guarded, upgrading(self.ev))) is not None:
-            message = f"placement {placement.name} may have at most {placement.allowed} clusters in upgrade at once"
-            yield _Cause("PlacementGuard", message)
+        placement = endangered(name, guarded, self.ev.upgrading) if guarded else None
+        if placement is None:
+            return None
+        message = f"placement {placement.name} may have at most {placement.allowed} clusters in upgrade at once"
+        return _Cause("PlacementGuard", message)
 
 
-def upgrading(ev: Evaluation) -> set[str]:
-    """Return the members that this run, or another one, upgrades now."""
-    return {entry.name for _, _, entry in ev.record.running()} | set(ev.facts.busy)
+_CAUSES: Final[tuple[Callable[[_Turn], _Cause | None], ...]] = (
+    *(_Turn.held, _Turn.unready, _Turn.busy, _Turn.no_version, _Turn.no_image),
+    *(_Turn.closed, _Turn.endangers),
+)
+"""The reasons to wait, the first of them first (6.5)."""
 
 
 def _held(member: Member) -> str:

@@ -46,6 +46,11 @@ class Evaluation:
         respected = self.spec.window_policy.mode is WindowMode.RESPECT
         return Tiers(self.facts.windows, self.facts.standings, self.now, respected=respected)
 
+    @cached_property
+    def upgrading(self) -> set[str]:
+        """Return the members that this run, or another one, upgrades when scheduling begins; starts are added."""
+        return {entry.name for _, _, entry in self.record.running()} | set(self.facts.busy)
+
     @property
     def spec(self) -> UpgradeRunSpec:
         """Return what the user wants."""

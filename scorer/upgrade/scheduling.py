@@ -143,6 +143,7 @@ def start_member(ev: Evaluation, group: GroupWork, index: int, verdict: Verdict)
         to_version=verdict.target.kubernetes_version,
         error=None,
     )
+    ev.upgrading.add(entry.name)
     ev.actions.append(StartUpgrade(operation))
     ev.announce("MemberUpgradeStarted", f"the upgrade of member {entry.name} begins (attempt {attempt})")
 

@@ -4,9 +4,8 @@ Source: upgrade-runs.md 3.2 and 3.6.
 """
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 _VERSION: Final = re.compile(
     r"v?([0-9]{1,9})\.([0-9]{1,9})(?:\.([0-9]{1,9})(?:-([0-9A-Za-z.-]+))?(?:\+([0-9A-Za-z.+-]+))?)?", re.ASCII
@@ -16,11 +15,10 @@ Pieces: TypeAlias = tuple[tuple[int, int, str], ...]
 """The parts of a text in an order: numbers as numbers and before other parts, which are in the order of letters."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Version:
+class Version(NamedTuple):
     """A Kubernetes version, in the order of releases.
 
-    Args:
+    Attributes:
         major: The first number.
         minor: The second.
         patch: The third; 0 where it is not given.
