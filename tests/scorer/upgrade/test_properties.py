@@ -5,7 +5,9 @@ from hypothesis import strategies as st
 
 from scorer.upgrade.engine import advance
 from scorer.upgrade.facts import Estimate
+from scorer.upgrade.operations import occupied, to_observe
 from scorer.upgrade.record import OVER
+from scorer.upgrade.simulation import Start
 from scorer.upgrade.step import StartUpgrade
 from scorer.upgrade.versions import image_order, parse_version
 from scorer.windows.maintenance import standing
@@ -274,3 +276,28 @@ def test_crashes_change_nothing(given, instants):
     calm.play()
     shaken.play()
     assert shaken.seen() == calm.seen()
+
+
+def told_of(hub, other, now):
+    """Let a run know which members another one holds."""
+    observed = {id_: other.back_end.observe(id_, now) for id_ in to_observe(other.run.status)}
+    hub.busy = dict.fromkeys(occupied(other.run.status, observed), "the other one")
+
+
+@settings(max_examples=examples(200))
+@given(scenarios(), scenarios())
+def test_a_member_is_in_upgrade_by_one_run_at_a_time(given, other):
+    first, second = made(given), made({**other, "members": given["members"]})
+    hubs = first.hub, second.hub
+    hubs[1].back_end, hubs[1].members = hubs[0].back_end, hubs[0].members
+    hubs[1].run = hubs[1].run.model_copy(
+        update={"metadata": hubs[1].run.metadata.model_copy(update={"uid": "other", "name": "other"})}
+    )
+    hubs[1].windows = hubs[0].windows
+    for step in range(60):
+        now = first.begin + step * duration("10m")
+        for hub, peer in (hubs, hubs[::-1]):
+            told_of(hub, peer, now)
+            hub.evaluate(now, [Start()] if step in (0, 30) else [])
+        begun = [{entry.name for entry in members_of(hub.run) if entry.state == "Running"} for hub in hubs]
+        assert not begun[0] & begun[1]
