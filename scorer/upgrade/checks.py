@@ -84,7 +84,7 @@ class Checks:
         """
         self._ev = ev
         self._version = resolved.kubernetes_version
-        self.images = ImageTargets(ev.spec.upgrade, resolved.node_images, ev.facts.catalog)
+        self._image_targets = ImageTargets(ev.spec.upgrade, resolved.node_images, ev.facts.catalog)
 
     def verdict(self, entry: MemberStatus) -> Verdict:
         """Say what would become of a member if it had its turn now."""
@@ -94,7 +94,7 @@ class Checks:
         inventory = member.inventory
         if inventory is None or not self._is_known(inventory):
             return self._not_ready(member, "nobody knows which versions it runs")
-        turn = _Turn(self._ev, entry, member, inventory, self._version, self.images)
+        turn = _Turn(self._ev, entry, member, inventory, self._version, self._image_targets)
         return turn.at_target() or turn.impossible() or turn.not_ready() or turn.waits() or turn.go()
 
     def _is_known(self, inventory: Inventory) -> bool:
@@ -117,8 +117,15 @@ class _Turn:
     """One member at its turn."""
 
     __slots__ = (
-        *("entry", "ev", "image_targets", "images", "inventory", "member"),
-        *("moves_control_plane", "moves_version", "version"),
+        "entry",
+        "ev",
+        "image_targets",
+        "images",
+        "inventory",
+        "member",
+        "moves_control_plane",
+        "moves_version",
+        "version",
     )
 
     def __init__(

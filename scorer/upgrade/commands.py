@@ -143,15 +143,18 @@ def _skip_named_group(ev: Evaluation, name: str) -> bool:
     if found is None:
         return False
     stage, group = found
-    if not _skip_group(ev, group):
+    if not _skip_group(ev, stage, group):
         ev.announce("SkipIgnored", f"group {name} of stage {stage.name} is {group.state.value}, so it is not skipped")
     return True
 
 
-def _skip_group(ev: Evaluation, group: GroupWork) -> bool:
-    """Skip a group; say whether that changes anything: one that is over stays as it is, but for its failed members."""
+def _skip_group(ev: Evaluation, stage: StageWork, group: GroupWork) -> bool:
+    """Skip a group, also one whose members are all done; say whether that changes anything.
+
+    Of a stage that is over, only members that have failed can be skipped.
+    """
     skipped = [_skip_one(ev, group, index) for index in range(len(group.members))]
-    if group.state in OVER:
+    if stage.state in OVER or group.state is UpgradeState.SKIPPED:
         return any(skipped)
     group.put(reason=SKIPPED_BY_USER)
     group.before.skip(ev.now)
@@ -168,7 +171,7 @@ def _skip_named_stage(ev: Evaluation, name: str) -> bool:
         return True
     stage.put(reason=SKIPPED_BY_USER)
     for group in stage.groups:
-        _skip_group(ev, group)
+        _skip_group(ev, stage, group)
     stage.before.skip(ev.now)
     stage.after.skip(ev.now)
     _skip_wait(ev, stage)

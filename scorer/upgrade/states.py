@@ -65,8 +65,6 @@ def _reach(ev: Evaluation, stage: StageWork) -> None:
 
 
 def _derive_group(ev: Evaluation, stage: StageWork, group: GroupWork, *, active: bool) -> None:
-    if group.state in OVER:
-        return
     state = _group_state(ev, stage, group, active=active)
     group.put_state(state, ev.now)
     if state is UpgradeState.SKIPPED:

@@ -388,3 +388,24 @@ def test_a_run_that_is_deleted_before_its_start_does_not_start():
     metadata = hub.run.metadata.model_copy(update={"deletion_timestamp": BEGIN})
     hub.run = edited(hub, state=RunState.RUN).model_copy(update={"metadata": metadata})
     assert hub.evaluate(BEGIN).run.status.state == "NotStarted"
+
+
+def test_a_group_that_is_done_is_skipped_while_its_stage_goes_on_and_its_members_stay_as_they_are():
+    found = seen(
+        *(member("a", "a"), member("b", "b", duration="1h")),
+        stages=[stage("s", "a", "b", afterStageWaitSeconds=1800)],
+        events=[skip("40m", "Group", "a")],
+        checkAt=["40m"],
+    )
+    assert found["at"][0]["groups"] == {"s/a": "Skipped", "s/b": "Running"}
+    assert (found["members"]["a"], found["stages"]["s"], found["runDoneAt"]) == ("Completed", "Completed", "1h30m")
+
+
+def test_skipping_a_stage_during_its_wait_ends_it_as_skipped():
+    found = seen(
+        *(member("a", "a"), member("b", "b")),
+        stages=[stage("one", "a", afterStageWaitSeconds=86400), stage("two", "b")],
+        events=[skip("1h", "Stage", "one")],
+    )
+    assert (found["stages"]["one"], found["groups"]["one/a"], found["waits"]["one"]) == (*["Skipped"] * 3,)
+    assert (found["members"]["a"], found["times"]["b"]) == ("Completed", ["1h", "1h30m"])
