@@ -12,7 +12,7 @@ from scorer.upgrade.record import GroupWork
 
 LONGEST_MESSAGE: Final = 240
 """Characters of a member's message, so that the status of a run with 1,000 members fits into one object (3.4)."""
-_LONGEST_FAILURE: Final = 100
+_LONGEST_FAILURE: Final = 90
 """That of a member that has failed stands there twice, beside more times."""
 
 

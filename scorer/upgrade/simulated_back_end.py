@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from scorer.api.upgrade.fields import UpgradeType
+from scorer.api.upgrade.fields import UpgradeError, UpgradeType
 from scorer.upgrade.back_end import Inventory, Observation, Operation, OperationState, Pool, Rejected, Target
 from scorer.upgrade.versions import image_order, is_version, parse_version
 
@@ -24,6 +24,7 @@ class Outcome:
     Args:
         after: How long it takes; None: it never ends.
         fails: Whether it fails.
+        error: What is said of the failure.
         rejections: What the first calls that start it are answered; the next one is taken.
         lost_calls: How many calls that start it never arrive, before those.
         unseen_for: How long the cluster still looks as before, after a success.
@@ -31,6 +32,7 @@ class Outcome:
 
     after: timedelta | None
     fails: bool = False
+    error: UpgradeError | None = None
     rejections: tuple[Rejected, ...] = ()
     lost_calls: int = 0
     unseen_for: timedelta = timedelta()
@@ -96,8 +98,9 @@ class SimulatedBackEnd:
             return Observation(OperationState.UNKNOWN)
         if known.ends is None or known.ends > now:
             return Observation(OperationState.IN_PROGRESS)
-        state = OperationState.FAILED if known.outcome.fails else OperationState.SUCCEEDED
-        return Observation(state, finished_at=known.ends)
+        if not known.outcome.fails:
+            return Observation(OperationState.SUCCEEDED, finished_at=known.ends)
+        return Observation(OperationState.FAILED, error=known.outcome.error, finished_at=known.ends)
 
     def cancel(self, operation: str) -> None:
         """Call an operation off: its cluster stays as it is."""

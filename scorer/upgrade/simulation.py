@@ -18,6 +18,7 @@ from scorer.api.upgrade.strategy import StrategySpec
 from scorer.rollout.placement_status import Event
 from scorer.upgrade.back_end import Capabilities, Rejected
 from scorer.upgrade.catalog import Catalog
+from scorer.upgrade.documents import status_document
 from scorer.upgrade.engine import advance, take_in
 from scorer.upgrade.facts import Estimate, Facts, GuardedPlacement
 from scorer.upgrade.gates import APPROVED
@@ -282,8 +283,8 @@ class SimulatedHub:
                 self.strategy = strategy
             case Crash(calls_first):
                 self._crashing = not calls_first
-                stored = self.run.model_dump(mode="json", by_alias=True, exclude_none=True)
-                self.run = ClusterUpgradeRun.read(stored)
+                stored = self.run.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"status"})
+                self.run = ClusterUpgradeRun.read({**stored, "status": status_document(self.run.status)})
         return True
 
     def _edit(self, **changes: object) -> None:

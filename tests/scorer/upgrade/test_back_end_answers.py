@@ -5,7 +5,6 @@ from datetime import timedelta
 
 import pytest
 
-from scorer.api.meta import dump_json
 from scorer.api.upgrade.fields import UpgradeError, UpgradeType
 from scorer.upgrade.back_end import Capabilities, Inventory, Observation, OperationState, Pool, Rejected
 from scorer.upgrade.engine import advance
@@ -187,16 +186,6 @@ def test_other_runs_leave_a_member_alone_until_its_attempt_has_ended():
     assert (given_up.state, list(occupied(given_up, hub.facts(at("1h")).observations))) == ("Failed", ["a"])
     ended = {"uid/a/1": Observation(OperationState.CANCELLED)}
     assert list(occupied(given_up, ended)) == []
-
-
-def test_the_status_of_a_member_is_small_enough_for_a_thousand_of_them():
-    name = "production-westeurope-payments"
-    hub, _ = started(member(name, outcomes=["fail"]))
-    hub.run = hub.run.model_copy(update={"metadata": hub.run.metadata.model_copy(update={"uid": "u" * 36})})
-    failing = UpgradeError(code="x" * 30, message="y" * 1000)
-    step = observed(hub, at("10m"), state=OperationState.FAILED, error=failing)
-    found = step.status.stages[0].groups[0].members[0]
-    assert len(dump_json(found.model_dump(mode="json", by_alias=True, exclude_defaults=True))) < 600
 
 
 def test_the_times_of_a_member_are_those_of_its_latest_attempt():
