@@ -19,6 +19,7 @@ from tests.vector_families.line import Line
 from tests.vector_families.rollout import check_rollout
 from tests.vector_families.scheduling import check_schedule, check_schedule_aux, check_schedule_rules
 from tests.vector_families.staged import check_staged
+from tests.vector_families.upgrade_runs import LEFT_OUT, check_upgrade_run
 
 FOLDER = Path(os.environ.get("HARBORMASTER_VECTORS") or Path(__file__).parent / "vectors")
 
@@ -37,9 +38,12 @@ FAMILIES: dict[str, Callable[[Line], None]] = {
     "scheduling_aux": check_schedule_aux,
     "scheduling_rules": check_schedule_rules,
     "staged": check_staged,
+    "upgrade_runs": check_upgrade_run,
 }
 
 ELSEWHERE = {"admission_protocol"}
+KINDS_LEFT_OUT = {"upgrade_runs": LEFT_OUT}
+"""Kinds of lines of a family that nothing answers yet."""
 
 
 def _lines() -> list[Any]:
@@ -51,6 +55,8 @@ def _lines() -> list[Any]:
             continue
         for number, text in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
             line = json.loads(text)
+            if line.get("kind") in KINDS_LEFT_OUT.get(path.stem, ()):
+                continue
             rows.append(pytest.param(path.stem, line, id=f"{path.stem}:{line.get('id', number)}"))
     return rows
 

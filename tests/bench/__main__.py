@@ -12,6 +12,7 @@ for part in (
     "tests.bench.disruption",
     "tests.bench.loop",
     "tests.bench.staged",
+    "tests.bench.upgrade",
     "tests.bench.memory",
 ):  # each in a process of its own: memory counts
     subprocess.run([sys.executable, "-m", part], check=True)

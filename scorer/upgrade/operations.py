@@ -1,0 +1,43 @@
+"""Which operations of a run its back ends have to be asked about.
+
+Source: upgrade-runs.md 10.3 and 10.4.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from scorer.api.upgrade.fields import UpgradeState
+from scorer.api.upgrade.run import MemberStatus, UpgradeRunStatus
+from scorer.upgrade.back_end import Observation
+from scorer.upgrade.record import OVER
+
+
+def to_observe(status: UpgradeRunStatus) -> Iterator[str]:
+    """Yield the ids of the operations of a run that may still be changing a cluster.
+
+    Besides those of members in upgrade, these are attempts that were given up: until the back end reports their end,
+    another one cannot begin.
+    """
+    return (member.operation_id for member in _with_operation(status))
+
+
+def occupied(status: UpgradeRunStatus, observations: Mapping[str, Observation]) -> Iterator[str]:
+    """Yield the members that no other run may upgrade now: those in upgrade, and those not let go of yet.
+
+    Args:
+        status: Of the run.
+        observations: What its back ends say about its operations, by id.
+    """
+    for member in _with_operation(status):
+        found = observations.get(member.operation_id)
+        if member.state is UpgradeState.RUNNING or (found is not None and found.in_flight):
+            yield member.name
+
+
+def _with_operation(status: UpgradeRunStatus) -> Iterator[MemberStatus]:
+    for stage in status.stages:
+        if stage.state in OVER or stage.start_time is None:
+            continue
+        for group in stage.groups:
+            for member in group.members:
+                if member.operation_id and member.state not in OVER:
+                    yield member

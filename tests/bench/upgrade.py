@@ -1,0 +1,60 @@
+"""Upgrade run rows: one evaluation of a run of 1,000 members, and a whole run on a moved clock.
+
+The evaluations are the dearest of a run: the start, when every member is put in order, and an instant at which all
+members have to be looked at because all of their windows are closed.
+"""
+
+import time
+from collections.abc import Sequence
+from datetime import timedelta
+
+from scorer.upgrade.engine import advance
+from scorer.upgrade.simulation import Start, simulate
+from tests.scorer.upgrade.scenarios import BEGIN, daily, member, prepared, stage
+from tests.vector_families.line import Line
+from tests.vector_families.upgrade_runs import Scenario
+
+MEMBERS, REPEATS = 1_000, 20
+EVALUATION_MS, WHOLE_SECONDS = 50.0, 2.0
+
+
+def scenario(groups: int, at_once: int, windows: Sequence[Line] = ()) -> Scenario:
+    """Return a run of all members, which are divided evenly among the groups of one stage."""
+    names = [{"name": f"g{number}", "maxConcurrency": at_once} for number in range(groups)]
+    members = [member(f"m{number:04}", f"g{number % groups}", windows=list(windows)) for number in range(MEMBERS)]
+    return prepared(*members, stages=[stage("s", *names)])
+
+
+def measure_evaluation(title: str, found: Scenario) -> None:
+    """Print how long one evaluation of a run that has started takes, the median of several."""
+    found.hub.evaluate(BEGIN, [Start()])
+    now = BEGIN + timedelta(minutes=10)
+    facts, seconds = found.hub.facts(now), []
+    for _ in range(REPEATS):
+        start = time.perf_counter()
+        advance(found.hub.run, facts)
+        seconds.append(time.perf_counter() - start)
+    middle = 1e3 * sorted(seconds)[REPEATS // 2]
+    print(f"{title:44}{middle:>8.1f} ms{EVALUATION_MS:>7.0f} ms (target)", flush=True)
+
+
+def measure_whole(title: str, found: Scenario) -> None:
+    """Print how long a whole run on a moved clock takes, as a plan does."""
+    start = time.perf_counter()
+    until = BEGIN + timedelta(days=90)
+    instants = sum(1 for _ in simulate(found.hub, BEGIN, [(BEGIN, Start())], until))
+    seconds = time.perf_counter() - start
+    print(f"{title:44}{seconds:>8.2f} s {WHOLE_SECONDS:>7.1f} s (target), {instants} instants", flush=True)
+
+
+def main() -> None:
+    """Print all rows."""
+    measure_evaluation("1,000 members, one by one", scenario(1, 1))
+    measure_evaluation("1,000 members in 50 groups", scenario(50, 1))
+    measure_evaluation("1,000 members, every window closed", scenario(1, 1, [daily("12:00")]))
+    measure_whole("whole run, one by one", scenario(1, 1))
+    measure_whole("whole run in 50 groups", scenario(50, 1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,44 @@
+"""The status of a run as it is stored."""
+
+from datetime import timedelta
+
+from scorer.api.meta import dump_json
+from scorer.api.upgrade.fields import UpgradeError
+from scorer.api.upgrade.run import UpgradeRunStatus
+from scorer.upgrade.documents import status_document
+from scorer.upgrade.simulated_back_end import Outcome, SimulatedBackEnd
+from scorer.upgrade.simulation import Start
+from tests.scorer.upgrade.scenarios import BEGIN, daily, member, play, prepared, stage
+
+LARGEST_MEMBER = 600
+
+
+def test_what_is_stored_reads_as_what_it_was():
+    gates = [{"type": "Approval", "displayName": "healthy?"}]
+    played = play(
+        *(member("a", outcomes=["fail"]), member("b", windows=[daily("10:00")]), member("c", version="1.31.2")),
+        stages=[stage("s", {"name": "g", "maxAllowedFailures": 1}, maxAllowedFailures="50%", afterGates=gates)],
+    )
+    status = played.hub.run.status
+    assert UpgradeRunStatus.read(status_document(status)) == status
+
+
+def test_numbers_that_are_0_are_stored_but_for_those_of_members():
+    run = prepared(member("a")).hub.evaluate(BEGIN).run
+    document = status_document(run.status)
+    assert (document["state"], document["counts"]["completed"], document["failureCount"]) == ("NotStarted", 0, 0)
+    assert document["stages"][0]["groups"][0]["maxAllowedFailures"] == 0
+    assert document["stages"][0]["groups"][0]["members"] == [{"name": "a", "state": "NotStarted"}]
+
+
+def test_the_status_of_a_member_is_small_enough_for_a_thousand_of_them():
+    name = "production-westeurope-payments"
+    hub = prepared(member(name)).hub
+    error = UpgradeError(code="NodesDoNotDrainInTime", message="y" * 1000)
+    hub.back_end = SimulatedBackEnd(lambda name, attempt: Outcome(timedelta(minutes=30), fails=True, error=error))
+    hub.run = hub.run.model_copy(update={"metadata": hub.run.metadata.model_copy(update={"uid": "u" * 36})})
+    hub.evaluate(BEGIN, [Start()])
+    played = hub.evaluate(hub.next_instant(BEGIN))
+    (found,) = status_document(played.run.status)["stages"][0]["groups"][0]["members"]
+    assert (found["state"], found["reason"]) == ("Failed", "NodesDoNotDrainInTime")
+    assert len(dump_json(found)) < LARGEST_MEMBER
