@@ -17,7 +17,7 @@ from scorer.api.meta import JsonObject
 from webhook.admission import impact, taking_over
 from webhook.admission.registry import REGISTRY, Admitted, Operation
 from webhook.defaulting import schema as schema_defaults
-from webhook.validation import guard_rail, override, upgrade
+from webhook.validation import guard_rail, override
 from webhook.validation.live import eviction as live_eviction
 from webhook.validation.live import member_cluster as live_member_cluster
 from webhook.validation.live import override as live_override
@@ -149,7 +149,7 @@ def catalogue() -> tuple[Entry, ...]:
     for found in _in_webhook():
         by_id.setdefault(found.rule.id, []).append(found)
     of_kinds = (rule for entry in REGISTRY.values() for rule, *_ in _rules_of_kind(entry))
-    others = (*schema_defaults.RULES, *upgrade.CEL_ONLY, *guard_rail.LEFT_TO_OTHERS)
+    others = (*schema_defaults.RULES, *guard_rail.LEFT_TO_OTHERS)
     rules = {rule.id: rule for rule in (*of_kinds, *others)}
     for found in _in_definitions(rules):
         by_id.setdefault(found.rule.id, []).append(found)
@@ -188,9 +188,9 @@ def _in_webhook() -> Iterator[_Found]:
 def _rules_of_kind(entry: Admitted) -> Iterator[tuple[Rule, frozenset[str], Layer, str]]:
     """Yield each rule with the operations that its function is called for."""
     slots: list[tuple[Iterable[object], frozenset[str], str]] = [
-        ((entry.validate, entry.default), _WRITES, ""),
+        ((entry.validate, entry.default, entry.stamp), _WRITES, ""),
         ((entry.refuse_deletion, entry.warn_about_deletion), DELETE, ""),
-        ((entry.warn_about_status,), UPDATE, "status"),
+        ((entry.warn_about_status, entry.validate_status), UPDATE, "status"),
         (entry.guards, frozenset(entry.operations), ""),
     ]
     for functions, operations, subresource in slots:
@@ -206,7 +206,7 @@ def _rules_of_kind(entry: Admitted) -> Iterator[tuple[Rule, frozenset[str], Laye
 
 def _is_asked(entry: Admitted, rule: Rule, operations: frozenset[str], subresource: str) -> bool:
     """Say whether the API server calls the webhook for a rule; one that allows is listed even where it does not."""
-    if subresource or Severity.ALLOW in rule.severity or rule in rules_of(entry.default):
+    if subresource or Severity.ALLOW in rule.severity or rule in (*rules_of(entry.default), *rules_of(entry.stamp)):
         return True
     return bool(operations & entry.operations)
 
@@ -220,9 +220,10 @@ def _in_definitions(rules: Mapping[str, Rule]) -> Iterator[_Found]:
                 continue
             if Severity.DEFAULT in rule.severity and any(_has_default(shape, field) for field in rule.fields):
                 yield _Found(rule, kind, _WRITES, Layer.SCHEMA)
-        for cel_rules in CEL_RULES.get(kind, {}).values():
+        for path, cel_rules in CEL_RULES.get(kind, {}).items():
+            subresource = "status" if path.startswith("status") else ""
             for rule in (rules[rule_id] for cel_rule in cel_rules for rule_id in cel_rule.ids):
-                yield _Found(rule, kind, rule.operations or _WRITES, Layer.CEL)
+                yield _Found(rule, kind, rule.operations or _WRITES, Layer.CEL, subresource)
 
 
 def _has_default(schema: JsonObject, field: str) -> bool:
