@@ -118,7 +118,7 @@ HOLIDAY = {"start": "2025-12-20", "end": "2025-12-20"}
             pytest.param({"startTime": value}, "C-31", "startTime", id=f"time-{value}")
             for value in ("24:00", "8:00", "")
         ),
-        pytest.param({"startTime": None}, "C-01", "startTime", id="no-time"),
+        pytest.param({"startTime": None}, "C-31", "startTime", id="no-time"),
         *(
             pytest.param({"utcOffset": value}, "C-31", "utcOffset", id=f"offset-{value}")
             for value in ("1:00", "+14:01")

@@ -27,8 +27,8 @@ def at_night(**fields):
 REFUSED = [
     pytest.param([], "C-01", "stages", id="no-stage"),
     pytest.param([make_stage(f"s{i}") for i in range(32)], "C-01", "stages", id="32-stages"),
-    pytest.param([make_stage("")], "C-01", "stages[0].name", id="stage-name-empty"),
-    pytest.param([make_stage("a" * 51)], "C-01", "stages[0].name", id="stage-name-length"),
+    pytest.param([make_stage("")], "C-27", "stages[0].name", id="stage-name-empty"),
+    pytest.param([make_stage("a" * 51)], "C-27", "stages[0].name", id="stage-name-length"),
     pytest.param([make_stage("a_b")], "C-27", "stages[0].name", id="stage-name-pattern"),
     pytest.param([make_stage("a\n")], "C-27", "stages[0].name", id="stage-name-newline"),
     pytest.param([make_stage("a"), make_stage("b"), make_stage("a")], "C-06", "stages[2].name", id="stage-name-twice"),
@@ -37,8 +37,8 @@ REFUSED = [
     pytest.param(
         [make_stage(groups=[{"name": f"g{i}"} for i in range(51)])], "C-01", "stages[0].groups", id="51-groups"
     ),
-    pytest.param(with_group(name=""), "C-01", "stages[0].groups[0].name", id="group-name-empty"),
-    pytest.param(with_group(name="a" * 51), "C-01", "stages[0].groups[0].name", id="group-name-length"),
+    pytest.param(with_group(name=""), "C-27", "stages[0].groups[0].name", id="group-name-empty"),
+    pytest.param(with_group(name="a" * 51), "C-27", "stages[0].groups[0].name", id="group-name-length"),
     pytest.param(with_group(name="A"), "C-27", "stages[0].groups[0].name", id="group-name-pattern"),
     pytest.param(
         [make_stage(groups=[{"name": "g"}, {"name": "g"}])], "C-09", "stages[0].groups[1].name", id="group-twice"

@@ -12,9 +12,8 @@ from scorer.api.upgrade.version_catalog import CatalogRegion, ClusterVersionCata
 from webhook.validation.context import Context
 from webhook.validation.field import FieldError, duplicate
 from webhook.validation.reading import Finding, read_object
-from webhook.validation.rule import OURS, deny, enforces
+from webhook.validation.rule import OURS, deny, enforces, shape_rules
 from webhook.validation.upgrade.shape import (
-    SHAPE_RULES,
     SPEC,
     VERSIONS,
     WRITTEN_BY_USERS,
@@ -27,6 +26,7 @@ RULES: Final = (
     VERSIONS,
     deny("C-54", "A catalog lists every region, version, family and image once.", OURS),
 )
+SHAPE_RULES: Final = shape_rules(RULES)
 REGIONS: Final = SPEC / "regions"
 
 

@@ -19,10 +19,9 @@ from webhook.validation.context import Context
 from webhook.validation.field import Cause, FieldError, invalid
 from webhook.validation.guard_rail import Write
 from webhook.validation.reading import Finding, read_object
-from webhook.validation.rule import CREATE, DELETE, OURS, UPDATE, deny, enforces
+from webhook.validation.rule import CREATE, DELETE, OURS, UPDATE, deny, enforces, shape_rules
 from webhook.validation.upgrade.shape import (
     GENERATED,
-    SHAPE_RULES,
     SPEC,
     TIMES,
     WRITTEN_BY_RUNS,
@@ -36,6 +35,7 @@ RULES: Final = (
     TIMES,
     deny("C-26", "The spec of a gate does not change.", OURS, on=UPDATE),
 )
+SHAPE_RULES: Final = shape_rules(RULES)
 STATUS_RULES: Final = (deny("C-51", "Only a gate that is Pending is approved or rejected.", OURS, on=UPDATE),)
 GUARDS: Final = (deny("C-52", "Only harbormaster creates and deletes gates.", OURS, on=CREATE | DELETE),)
 

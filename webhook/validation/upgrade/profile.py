@@ -13,10 +13,9 @@ from scorer.api.upgrade.profile import Channel, ClusterUpgradeProfile, ProfileIm
 from webhook.validation.context import Context
 from webhook.validation.field import Cause, FieldError, invalid
 from webhook.validation.reading import Finding, read_object
-from webhook.validation.rule import OURS, deny, enforces
+from webhook.validation.rule import OURS, deny, enforces, schema, shape_rules
 from webhook.validation.upgrade.shape import (
     SELECTORS,
-    SHAPE_RULES,
     SPEC,
     WRITTEN_BY_USERS,
     validate_about,
@@ -29,8 +28,9 @@ RULES: Final = (
     deny("C-19", "targetKubernetesVersion belongs to channel TargetKubernetesVersion, which cannot do without.", OURS),
     deny("C-20", "longTermSupport belongs to channel TargetKubernetesVersion.", OURS),
     deny("C-21", "Channel NodeImage selects Consistent images.", OURS),
-    deny("C-48", "targetKubernetesVersion is a minor version, X.Y.", OURS),
+    schema("C-48", "targetKubernetesVersion is a minor version, X.Y.", OURS, "spec.targetKubernetesVersion"),
 )
+SHAPE_RULES: Final = shape_rules(RULES)
 _MINOR: Final = re.compile(MINOR_PATTERN, re.ASCII)
 _CHANNEL: Final = SPEC / "channel"
 

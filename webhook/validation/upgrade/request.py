@@ -14,10 +14,9 @@ from scorer.api.upgrade.request import ClusterUpgradeRequest, RequestPhase, Upgr
 from webhook.validation.context import Context
 from webhook.validation.field import Cause, FieldError, duplicate, invalid, not_supported
 from webhook.validation.reading import Finding, read_object
-from webhook.validation.rule import OURS, UPDATE, deny, enforces
+from webhook.validation.rule import OURS, UPDATE, deny, enforces, shape_rules
 from webhook.validation.upgrade.shape import (
     GENERATED,
-    SHAPE_RULES,
     SPEC,
     VERSIONS,
     WRITTEN_BY_RUNS,
@@ -31,6 +30,7 @@ RULES: Final = (
     deny("C-24", "Of the spec of a request, only cancelRequested changes.", OURS, on=UPDATE),
     deny("C-55", "nodeImages have one entry for each family.", OURS),
 )
+SHAPE_RULES: Final = shape_rules(RULES)
 STATUS_RULES: Final = (
     deny(
         "C-25",

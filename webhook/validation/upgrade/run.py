@@ -22,9 +22,8 @@ from scorer.api.upgrade.run import (
 from webhook.validation.context import Context
 from webhook.validation.field import Cause, FieldError, duplicate, invalid
 from webhook.validation.reading import Finding, Reading, read_object, same_json
-from webhook.validation.rule import CREATE, OURS, UPDATE, deny, enforces
+from webhook.validation.rule import CREATE, OURS, UPDATE, deny, enforces, shape_rules
 from webhook.validation.upgrade.shape import (
-    SHAPE_RULES,
     SPEC,
     VERSIONS,
     WRITTEN_BY_USERS,
@@ -61,6 +60,7 @@ RULES: Final = (
     deny("C-38", "A run that is still stopping is not started again.", OURS, on=UPDATE),
     deny("C-39", "A new restartToken is given only while the run is not at work.", OURS, on=UPDATE),
 )
+SHAPE_RULES: Final = shape_rules(RULES)
 
 AT_WORK: Final = frozenset({UpgradeState.RUNNING, UpgradeState.PENDING, UpgradeState.STOPPING})
 """What a run is while a restart makes no sense."""

@@ -4,7 +4,7 @@ Source: upgrade-runs.md 3, 3.2 and 4.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
 from scorer.api.field_path import FieldPath
@@ -28,10 +28,15 @@ from webhook.validation.metadata import (
     warn_about_reserved_keys,
 )
 from webhook.validation.reading import Finding
-from webhook.validation.rule import OURS, Rule, deny, schema, shape_rules
+from webhook.validation.rule import OURS, Rule, deny, schema
 from webhook.validation.selector import validate_label_selector
 
 SPEC: Final = FieldPath.of("spec")
+
+PLACES_OF_STAGES: Final = ("spec.stages.*", "spec.strategy.stages.*")
+"""Where a stage can be: in a strategy, or in a run."""
+PLACES_OF_GATES: Final = tuple(place for stage in PLACES_OF_STAGES for place in (stage, f"{stage}.groups.*"))
+"""Where gates can be: around a stage, or around a group."""
 
 SHAPE: Final = schema("C-01", "Types, bounds and enum values are those of the schema.", OURS, "spec")
 NAMED: Final = deny(
@@ -42,13 +47,30 @@ GENERATED: Final = deny(
     f"The name has at most {LONGEST_GENERATED_NAME} characters: lower-case letters, digits and '-' between them.",
     OURS,
 )
-TIMES: Final = deny("C-31", "startTime is HH:MM, and utcOffset is +HH:MM or -HH:MM, at most 14:00.", OURS)
+TIMES: Final = schema(
+    "C-31",
+    "startTime is HH:MM, and utcOffset is +HH:MM or -HH:MM, at most 14:00.",
+    OURS,
+    *(f"{at}.{field}" for at in ("spec", "spec.scheduledStart") for field in ("startTime", "utcOffset")),
+    *(
+        f"{at}.{side}.*.scheduledStart.{field}"
+        for at in PLACES_OF_GATES
+        for side in ("beforeGates", "afterGates")
+        for field in ("startTime", "utcOffset")
+    ),
+)
 SELECTORS: Final = deny("C-32", "A memberSelector is a valid query for labels.", OURS)
-VERSIONS: Final = deny("C-35", "A Kubernetes version is X.Y.Z, or X.Y for its newest patch.", OURS)
+VERSIONS: Final = schema(
+    "C-35",
+    "A Kubernetes version is X.Y.Z, or X.Y for its newest patch.",
+    OURS,
+    "spec.upgrade.kubernetesVersion",
+    "spec.kubernetesVersion",
+    "spec.regions.*.kubernetesVersions.*.version",
+)
 
 WRITTEN_BY_USERS: Final = (*USER_RULES, SHAPE, NAMED)
 WRITTEN_BY_RUNS: Final = (*METADATA_RULES, SHAPE, GENERATED)
-SHAPE_RULES: Final[Mapping[str, str]] = shape_rules((*METADATA_RULES, SHAPE))
 
 NAME_GRAMMAR: Final = (
     "must be 1 to {longest} lower-case letters, digits and '-', and start and end with a letter or digit"

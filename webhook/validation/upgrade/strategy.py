@@ -26,11 +26,11 @@ from scorer.api.upgrade.strategy import (
 from webhook.validation.context import Context
 from webhook.validation.field import Cause, FieldError, FieldWarning, duplicate, invalid
 from webhook.validation.reading import Finding, read_object
-from webhook.validation.rule import OURS, deny, enforces, warn
+from webhook.validation.rule import OURS, deny, enforces, schema, shape_rules, warn
 from webhook.validation.upgrade.shape import (
     NAME_GRAMMAR,
+    PLACES_OF_GATES,
     SELECTORS,
-    SHAPE_RULES,
     SPEC,
     TIMES,
     WRITTEN_BY_USERS,
@@ -39,6 +39,11 @@ from webhook.validation.upgrade.shape import (
     validate_selector,
     validate_time,
 )
+
+
+def _in_stages_and_groups(field: str) -> tuple[str, ...]:
+    return tuple(f"{place}.{field}" for place in PLACES_OF_GATES)
+
 
 SCHEDULED: Final = deny(
     "C-04", "scheduledStart belongs to a gate of type ScheduledStart, which cannot do without.", OURS
@@ -50,16 +55,32 @@ SEQUENCE_RULES: Final = (
     deny("C-07", "A stage has groups or a memberSelector.", OURS),
     deny("C-08", f"The maxConcurrency of a stage is at most {LARGEST_STAGE_CONCURRENCY}, or a percentage.", OURS),
     deny("C-09", "No two groups have the same name, in different stages neither.", OURS),
-    deny("C-27", "The name of a stage or group is made of lower-case letters, digits and '-'.", OURS),
-    deny("C-28", "maxConcurrency is a count of at least 1, or a percentage from 1% to 100%.", OURS),
+    schema(
+        "C-27",
+        f"The name of a stage or group has 1 to {LONGEST_NAME} lower-case letters, digits and '-'.",
+        OURS,
+        *_in_stages_and_groups("name"),
+    ),
+    schema(
+        "C-28",
+        "maxConcurrency is a count of at least 1, or a percentage from 1% to 100%.",
+        OURS,
+        *_in_stages_and_groups("maxConcurrency"),
+    ),
     deny("C-29", "A group does not upgrade more members at once than its stage may.", OURS),
-    deny("C-30", "maxAllowedFailures is a count, or a percentage of at most 100%.", OURS),
+    schema(
+        "C-30",
+        "maxAllowedFailures is a count, or a percentage of at most 100%.",
+        OURS,
+        *_in_stages_and_groups("maxAllowedFailures"),
+    ),
     TIMES,
     SELECTORS,
     warn("C-33", "The last stage has no wait after it: no stage follows."),
     warn("C-34", "Where a group allows several failures, its stage says how many it allows."),
 )
 RULES: Final = (*WRITTEN_BY_USERS, *SEQUENCE_RULES)
+SHAPE_RULES: Final = shape_rules(RULES)
 
 _CONCURRENCY: Final = re.compile(CONCURRENCY_PATTERN, re.ASCII)
 _FAILURES: Final = re.compile(FAILURES_PATTERN, re.ASCII)

@@ -18,10 +18,9 @@ from scorer.windows.maintenance import HORIZON_DAYS, MaintenanceWindow, standing
 from webhook.validation.context import Context
 from webhook.validation.field import Cause, FieldError, FieldWarning, invalid
 from webhook.validation.reading import Finding, read_object
-from webhook.validation.rule import OURS, deny, enforces, warn
+from webhook.validation.rule import OURS, deny, enforces, shape_rules, warn
 from webhook.validation.upgrade.shape import (
     SELECTORS,
-    SHAPE_RULES,
     SPEC,
     TIMES,
     WRITTEN_BY_USERS,
@@ -39,6 +38,7 @@ RULES: Final = (
     warn("C-49", f"A window is open for at least {DEFAULT_DURATION_HOURS} hours."),
     warn("C-50", f"A window opens within the next {HORIZON_DAYS} days."),
 )
+SHAPE_RULES: Final = shape_rules(RULES)
 SCHEDULE: Final = SPEC / "schedule"
 NOT_ALLOWED: Final = SPEC / "notAllowedDates"
 
