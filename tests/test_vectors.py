@@ -19,8 +19,17 @@ from tests.vector_families.line import Line
 from tests.vector_families.rollout import check_rollout
 from tests.vector_families.scheduling import check_schedule, check_schedule_aux, check_schedule_rules
 from tests.vector_families.staged import check_staged
+from tests.vector_families.upgrade_admission import check_upgrade_admission
 
 FOLDER = Path(os.environ.get("HARBORMASTER_VECTORS") or Path(__file__).parent / "vectors")
+
+
+def _upgrades(line: Line) -> None:
+    """Run a line about upgrades by its kind."""
+    if line["kind"] != "admission":
+        pytest.skip(f"nothing evaluates lines of kind {line['kind']} yet")
+    check_upgrade_admission(line)
+
 
 FAMILIES: dict[str, Callable[[Line], None]] = {
     "admission": check_admission,
@@ -37,6 +46,7 @@ FAMILIES: dict[str, Callable[[Line], None]] = {
     "scheduling_aux": check_schedule_aux,
     "scheduling_rules": check_schedule_rules,
     "staged": check_staged,
+    "upgrade_runs": _upgrades,
 }
 
 ELSEWHERE = {"admission_protocol"}
