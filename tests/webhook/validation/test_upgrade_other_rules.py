@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from tests.webhook.validation.upgrade_mistakes import DAY, HOLIDAY, PROFILES, REGIONS, WINDOWS
 from tests.webhook.validation.upgrade_objects import (
     ALICE,
     AT_NIGHT,
@@ -26,35 +27,7 @@ def make_profile(**spec):
     return make("ClusterUpgradeProfile", {"channel": "Stable", **spec})
 
 
-@pytest.mark.parametrize(
-    ("spec", "rule", "field"),
-    [
-        pytest.param({"targetKubernetesVersion": "1.31"}, "C-19", "targetKubernetesVersion", id="target-elsewhere"),
-        pytest.param({"channel": "TargetKubernetesVersion"}, "C-19", "targetKubernetesVersion", id="target-missing"),
-        *(
-            pytest.param(
-                {"channel": "TargetKubernetesVersion", "targetKubernetesVersion": version},
-                "C-48",
-                "targetKubernetesVersion",
-                id=f"target-{version}",
-            )
-            for version in ("1.31.2", "v1.31", "1", "newest")
-        ),
-        pytest.param({"longTermSupport": True}, "C-20", "longTermSupport", id="long-term"),
-        pytest.param(
-            {"channel": "NodeImage", "nodeImage": {"selection": "Latest"}}, "C-21", "nodeImage.selection", id="images"
-        ),
-        pytest.param({"nodeImage": {"selection": "Custom"}}, "C-01", "nodeImage.selection", id="custom"),
-        *(
-            pytest.param({"channel": channel}, "C-01", "channel", id=f"channel-{channel}")
-            for channel in ("SecurityPatch", "Nightly", None)
-        ),
-        pytest.param(
-            {"memberSelector": {"matchLabels": {"": "a"}}}, "C-32", "memberSelector.matchLabels", id="selector"
-        ),
-        pytest.param({"runHistoryLimit": -1}, "C-01", "runHistoryLimit", id="history"),
-    ],
-)
+@pytest.mark.parametrize(("spec", "rule", "field"), PROFILES)
 def test_a_profile_is_refused(spec, rule, field):
     assert refusal(make_profile(**spec)) == [(rule, f"spec.{field}")]
 
@@ -80,59 +53,7 @@ def test_a_channel_that_cannot_be_followed_yet_is_named_with_those_that_can():
     )
 
 
-DAY = {"dayOfWeek": "Monday"}
-INTERVALS = [
-    ("daily", {"intervalDays": 0}, "intervalDays"),
-    ("daily", {"intervalDays": 8}, "intervalDays"),
-    ("daily", {}, "intervalDays"),
-    ("weekly", {"intervalWeeks": 5, **DAY}, "intervalWeeks"),
-    ("weekly", {"intervalWeeks": 0, **DAY}, "intervalWeeks"),
-    ("weekly", {"intervalWeeks": 1, "dayOfWeek": "Mon"}, "dayOfWeek"),
-    ("absoluteMonthly", {"intervalMonths": 7, "dayOfMonth": 1}, "intervalMonths"),
-    ("absoluteMonthly", {"intervalMonths": 1, "dayOfMonth": 32}, "dayOfMonth"),
-    ("absoluteMonthly", {"intervalMonths": 1, "dayOfMonth": 0}, "dayOfMonth"),
-    ("relativeMonthly", {"intervalMonths": 0, "weekIndex": "First", **DAY}, "intervalMonths"),
-    ("relativeMonthly", {"intervalMonths": 1, "weekIndex": "Fifth", **DAY}, "weekIndex"),
-    ("relativeMonthly", {"intervalMonths": 1, "weekIndex": "Last", "dayOfWeek": ""}, "dayOfWeek"),
-]
-BACKWARDS = {"start": "2025-12-20", "end": "2025-12-19"}
-HOLIDAY = {"start": "2025-12-20", "end": "2025-12-20"}
-
-
-@pytest.mark.parametrize(
-    ("spec", "rule", "field"),
-    [
-        pytest.param({"schedule": {}}, "C-22", "schedule", id="no-schedule"),
-        pytest.param({"schedule": None}, "C-01", "schedule", id="schedule-missing"),
-        pytest.param(
-            {"schedule": {"daily": {"intervalDays": 1}, "weekly": {"intervalWeeks": 1, **DAY}}},
-            "C-22",
-            "schedule",
-            id="two-schedules",
-        ),
-        *(
-            pytest.param({"schedule": {kind: value}}, "C-01", f"schedule.{kind}.{field}", id=f"{kind}-{value}")
-            for kind, value, field in INTERVALS
-        ),
-        *(
-            pytest.param({"startTime": value}, "C-31", "startTime", id=f"time-{value}")
-            for value in ("24:00", "8:00", "")
-        ),
-        pytest.param({"startTime": None}, "C-31", "startTime", id="no-time"),
-        *(
-            pytest.param({"utcOffset": value}, "C-31", "utcOffset", id=f"offset-{value}")
-            for value in ("1:00", "+14:01")
-        ),
-        *(pytest.param({"durationHours": value}, "C-01", "durationHours", id=f"{value}h") for value in (0, 25, "4")),
-        pytest.param({"startDate": "2025-02-30"}, "C-01", "startDate", id="start-date"),
-        pytest.param({"target": "Nodes"}, "C-01", "target", id="target"),
-        pytest.param({"notAllowedDates": [HOLIDAY, BACKWARDS]}, "C-23", "notAllowedDates[1]", id="backwards"),
-        pytest.param({"notAllowedDates": [HOLIDAY] * 51}, "C-01", "notAllowedDates[50]", id="51-ranges"),
-        pytest.param(
-            {"memberSelector": {"matchLabels": {"": "a"}}}, "C-32", "memberSelector.matchLabels", id="selector"
-        ),
-    ],
-)
+@pytest.mark.parametrize(("spec", "rule", "field"), WINDOWS)
 def test_a_window_is_refused(spec, rule, field):
     assert refusal(make_window(**spec)) == [(rule, f"spec.{field}")]
 
@@ -178,33 +99,7 @@ def make_catalog(*regions):
     return make("ClusterVersionCatalog", {"regions": [*regions]})
 
 
-@pytest.mark.parametrize(
-    ("regions", "rule", "field"),
-    [
-        ([{"name": "a"}, {"name": "a"}], "C-54", "regions[1].name"),
-        (
-            [{"name": "a", "kubernetesVersions": [{"version": "newest"}]}],
-            "C-35",
-            "regions[0].kubernetesVersions[0].version",
-        ),
-        (
-            [{"name": "a", "kubernetesVersions": [{"version": "1.31.2"}] * 2}],
-            "C-54",
-            "regions[0].kubernetesVersions[1].version",
-        ),
-        (
-            [{"name": "a", "kubernetesVersions": [{"version": "1.31.2", "phase": "Beta"}]}],
-            "C-01",
-            "regions[0].kubernetesVersions[0].phase",
-        ),
-        ([{"name": "a", "nodeImages": [{"family": "f"}] * 2}], "C-54", "regions[0].nodeImages[1].family"),
-        (
-            [{"name": "a", "nodeImages": [{"family": "f", "versions": [{"version": "1"}] * 2}]}],
-            "C-54",
-            "regions[0].nodeImages[0].versions[1].version",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("regions", "rule", "field"), REGIONS)
 def test_a_catalog_is_refused(regions, rule, field):
     assert refusal(make_catalog(*regions)) == [(rule, f"spec.{field}")]
 

@@ -2,85 +2,11 @@
 
 import pytest
 
+from tests.webhook.validation.upgrade_mistakes import CUSTOM, RUNS
 from tests.webhook.validation.upgrade_objects import FULL, IMAGES_ONLY, make_run, make_stage, refusal, said, warnings
 
-CUSTOM = {"selection": "Custom", "customVersions": [{"family": "ubuntu", "version": "1"}]}
 
-
-@pytest.mark.parametrize(
-    ("spec", "rule", "field"),
-    [
-        pytest.param({"upgrade": {"kubernetesVersion": "1.31"}}, "C-01", "upgrade.type", id="no-type"),
-        pytest.param({"upgrade": {**FULL, "type": "Part"}}, "C-01", "upgrade.type", id="unknown-type"),
-        pytest.param({"upgrade": None}, "C-01", "upgrade.type", id="no-upgrade"),
-        *(
-            pytest.param({"upgrade": {"type": type_}}, "C-15", "upgrade.kubernetesVersion", id=f"{type_}-no-version")
-            for type_ in ("Full", "ControlPlaneOnly")
-        ),
-        pytest.param(
-            {"upgrade": {**IMAGES_ONLY, "kubernetesVersion": "1.31.2"}},
-            "C-15",
-            "upgrade.kubernetesVersion",
-            id="images-with-version",
-        ),
-        *(
-            pytest.param(
-                {"upgrade": {"type": "Full", "kubernetesVersion": version}},
-                "C-35",
-                "upgrade.kubernetesVersion",
-                id=f"version-{version}",
-            )
-            for version in ("1", "latest", "", "1.31.x", "1.31.2-", "1.31.2\n", "V1.31")
-        ),
-        pytest.param(
-            {"upgrade": {**FULL, "type": "ControlPlaneOnly", "nodeImage": {"selection": "Latest"}}},
-            "C-16",
-            "upgrade.nodeImage",
-            id="control-plane-with-images",
-        ),
-        pytest.param(
-            {"upgrade": {**FULL, "nodeImage": {"selection": "Custom"}}},
-            "C-17",
-            "upgrade.nodeImage.customVersions",
-            id="custom-without-versions",
-        ),
-        pytest.param(
-            {"upgrade": {**FULL, "nodeImage": {**CUSTOM, "selection": "Latest"}}},
-            "C-17",
-            "upgrade.nodeImage.customVersions",
-            id="versions-without-custom",
-        ),
-        pytest.param(
-            {"upgrade": {**FULL, "nodeImage": {**CUSTOM, "customVersions": CUSTOM["customVersions"] * 2}}},
-            "C-36",
-            "upgrade.nodeImage.customVersions[1].family",
-            id="family-twice",
-        ),
-        pytest.param(
-            {"strategyRef": {"name": "a"}, "strategy": {"stages": [make_stage()]}},
-            "C-12",
-            "strategy",
-            id="two-sequences",
-        ),
-        pytest.param({"state": "Stop"}, "C-37", "state", id="stopped-at-once"),
-        pytest.param({"state": "Pause"}, "C-01", "state", id="unknown-state"),
-        pytest.param({"skipTargets": [{"type": "All", "name": "a"}]}, "C-01", "skipTargets[0].type", id="skip-type"),
-        pytest.param({"skipTargets": [{"type": "Member", "name": ""}]}, "C-01", "skipTargets[0].name", id="skip-name"),
-        *(
-            pytest.param(
-                {"timeouts": {"memberUpgradeSeconds": value}}, rule, "timeouts.memberUpgradeSeconds", id=f"{value}s"
-            )
-            for value, rule in ((1, "C-18"), (299, "C-18"), (-1, "C-01"), (604801, "C-01"))
-        ),
-        pytest.param({"timeouts": {"pendingSeconds": -1}}, "C-01", "timeouts.pendingSeconds", id="pending"),
-        pytest.param({"timeouts": {"gateSeconds": -1}}, "C-01", "timeouts.gateSeconds", id="gate"),
-        pytest.param({"restartToken": "a" * 65}, "C-01", "restartToken", id="token"),
-        pytest.param(
-            {"memberSelector": {"matchLabels": {"a": "b c"}}}, "C-32", "memberSelector.matchLabels.a", id="selector"
-        ),
-        pytest.param({"windowPolicy": {"mode": "Maybe"}}, "C-01", "windowPolicy.mode", id="window-mode"),
-    ],
-)
+@pytest.mark.parametrize(("spec", "rule", "field"), RUNS)
 def test_a_new_run_is_refused(spec, rule, field):
     assert refusal(make_run(**spec)) == [(rule, f"spec.{field}")]
 

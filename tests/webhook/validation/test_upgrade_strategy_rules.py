@@ -2,8 +2,8 @@
 
 import pytest
 
+from tests.webhook.validation.upgrade_mistakes import APPROVAL, SCHEDULED, SEQUENCES, at_night, with_group
 from tests.webhook.validation.upgrade_objects import (
-    AT_NIGHT,
     make_run,
     make_stage,
     make_strategy,
@@ -12,161 +12,13 @@ from tests.webhook.validation.upgrade_objects import (
     warnings,
 )
 
-SCHEDULED = {"type": "ScheduledStart", "scheduledStart": AT_NIGHT}
-APPROVAL = {"type": "Approval"}
 
-
-def with_group(**fields):
-    return [make_stage(groups=[{"name": "g", **fields}])]
-
-
-def at_night(**fields):
-    return [make_stage(beforeGates=[{"type": "ScheduledStart", "scheduledStart": {**AT_NIGHT, **fields}}])]
-
-
-REFUSED = [
-    pytest.param([], "C-01", "stages", id="no-stage"),
-    pytest.param([make_stage(f"s{i}") for i in range(32)], "C-01", "stages", id="32-stages"),
-    pytest.param([make_stage("")], "C-27", "stages[0].name", id="stage-name-empty"),
-    pytest.param([make_stage("a" * 51)], "C-27", "stages[0].name", id="stage-name-length"),
-    pytest.param([make_stage("a_b")], "C-27", "stages[0].name", id="stage-name-pattern"),
-    pytest.param([make_stage("a\n")], "C-27", "stages[0].name", id="stage-name-newline"),
-    pytest.param([make_stage("a"), make_stage("b"), make_stage("a")], "C-06", "stages[2].name", id="stage-name-twice"),
-    pytest.param([{"name": "s"}], "C-07", "stages[0]", id="no-groups-no-selector"),
-    pytest.param([{"name": "s", "groups": []}], "C-07", "stages[0]", id="empty-groups-no-selector"),
-    pytest.param(
-        [make_stage(groups=[{"name": f"g{i}"} for i in range(51)])], "C-01", "stages[0].groups", id="51-groups"
-    ),
-    pytest.param(with_group(name=""), "C-27", "stages[0].groups[0].name", id="group-name-empty"),
-    pytest.param(with_group(name="a" * 51), "C-27", "stages[0].groups[0].name", id="group-name-length"),
-    pytest.param(with_group(name="A"), "C-27", "stages[0].groups[0].name", id="group-name-pattern"),
-    pytest.param(
-        [make_stage(groups=[{"name": "g"}, {"name": "g"}])], "C-09", "stages[0].groups[1].name", id="group-twice"
-    ),
-    pytest.param(
-        [make_stage("a", groups=[{"name": "g"}]), make_stage("b", groups=[{"name": "g"}])],
-        "C-09",
-        "stages[1].groups[0].name",
-        id="group-in-two-stages",
-    ),
-    pytest.param(
-        [make_stage("a"), make_stage("b", groups=[{"name": "a"}])],
-        "C-09",
-        "stages[1].groups[0].name",
-        id="group-named-like-an-earlier-stage-without-groups",
-    ),
-    pytest.param(
-        [make_stage("b", groups=[{"name": "a"}]), make_stage("a")],
-        "C-09",
-        "stages[1].name",
-        id="stage-without-groups-named-like-an-earlier-group",
-    ),
-    *(
-        pytest.param([make_stage(maxConcurrency=value)], "C-28", "stages[0].maxConcurrency", id=f"stage-{value}")
-        for value in (0, -1, "0", "0%", "101%", "05", "1.5", "", "50 ", "many", "9" * 11)
-    ),
-    *(
-        pytest.param([make_stage(maxConcurrency=value)], "C-08", "stages[0].maxConcurrency", id=f"stage-{value}")
-        for value in (51, "51")
-    ),
-    *(
-        pytest.param(
-            with_group(maxConcurrency=value), "C-28", "stages[0].groups[0].maxConcurrency", id=f"group-{value}"
-        )
-        for value in (0, "0", "0%", "101%", "-1")
-    ),
-    pytest.param(
-        [make_stage(maxConcurrency="2", groups=[{"name": "g", "maxConcurrency": 3}])],
-        "C-29",
-        "stages[0].groups[0].maxConcurrency",
-        id="group-above-stage",
-    ),
-    pytest.param(with_group(maxConcurrency=51), "C-29", "stages[0].groups[0].maxConcurrency", id="group-above-50"),
-    *(
-        pytest.param(
-            [make_stage(maxAllowedFailures=value)], "C-30", "stages[0].maxAllowedFailures", id=f"stage-failures-{value}"
-        )
-        for value in (-1, "101%", "one", "", 2**31)
-    ),
-    pytest.param(
-        with_group(maxAllowedFailures="1.5"), "C-30", "stages[0].groups[0].maxAllowedFailures", id="group-failures"
-    ),
-    *(
-        pytest.param(
-            [make_stage(afterStageWaitSeconds=value), make_stage("last")],
-            "C-01",
-            "stages[0].afterStageWaitSeconds",
-            id=f"wait-{value}",
-        )
-        for value in (-1, 2592001)
-    ),
-    *(
-        pytest.param([make_stage(**{side: [APPROVAL] * 6})], "C-01", f"stages[0].{side}", id=f"6-{side}")
-        for side in ("beforeGates", "afterGates")
-    ),
-    pytest.param(with_group(afterGates=[APPROVAL] * 6), "C-01", "stages[0].groups[0].afterGates", id="6-of-a-group"),
-    pytest.param(
-        [make_stage(afterGates=[APPROVAL, SCHEDULED])], "C-05", "stages[0].afterGates[1].type", id="scheduled-after"
-    ),
-    pytest.param(
-        with_group(afterGates=[SCHEDULED]), "C-05", "stages[0].groups[0].afterGates[0].type", id="scheduled-after-group"
-    ),
-    pytest.param(
-        [make_stage(beforeGates=[{"type": "ScheduledStart"}])],
-        "C-04",
-        "stages[0].beforeGates[0].scheduledStart",
-        id="scheduled-without",
-    ),
-    pytest.param(
-        [make_stage(beforeGates=[{"type": "Approval", "scheduledStart": AT_NIGHT}])],
-        "C-04",
-        "stages[0].beforeGates[0].scheduledStart",
-        id="approval-with",
-    ),
-    pytest.param(at_night(startDay="Moonday"), "C-01", "stages[0].beforeGates[0].scheduledStart.startDay", id="day"),
-    *(
-        pytest.param(
-            at_night(startTime=value), "C-31", "stages[0].beforeGates[0].scheduledStart.startTime", id=f"time-{value}"
-        )
-        for value in ("24:00", "2:00", "02:60", "")
-    ),
-    *(
-        pytest.param(
-            at_night(utcOffset=value), "C-31", "stages[0].beforeGates[0].scheduledStart.utcOffset", id=f"offset-{value}"
-        )
-        for value in ("+14:30", "01:00", "+15:00", "Z")
-    ),
-    *(
-        pytest.param(
-            [make_stage(beforeGates=[{**APPROVAL, "displayName": value}])],
-            "C-01",
-            "stages[0].beforeGates[0].displayName",
-            id=f"display-name-{len(value)}",
-        )
-        for value in ("", "a" * 101)
-    ),
-    pytest.param([make_stage(beforeGates=[{"type": "Vote"}])], "C-01", "stages[0].beforeGates[0].type", id="gate-type"),
-    pytest.param(
-        [make_stage(memberSelector={"matchLabels": {"a b": "c"}})],
-        "C-32",
-        "stages[0].memberSelector.matchLabels",
-        id="stage-selector",
-    ),
-    pytest.param(
-        with_group(memberSelector={"matchExpressions": [{"key": "a", "operator": "Near"}]}),
-        "C-32",
-        "stages[0].groups[0].memberSelector.matchExpressions[0].operator",
-        id="group-selector",
-    ),
-]
-
-
-@pytest.mark.parametrize(("stages", "rule", "field"), REFUSED)
+@pytest.mark.parametrize(("stages", "rule", "field"), SEQUENCES)
 def test_a_sequence_is_refused(stages, rule, field):
     assert refusal(make_strategy(*stages)) == [(rule, f"spec.{field}")]
 
 
-@pytest.mark.parametrize(("stages", "rule", "field"), REFUSED)
+@pytest.mark.parametrize(("stages", "rule", "field"), SEQUENCES)
 def test_the_sequence_of_a_run_follows_the_same_rules(stages, rule, field):
     assert refusal(make_run(strategy={"stages": stages})) == [(rule, f"spec.strategy.{field}")]
 
