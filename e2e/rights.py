@@ -301,8 +301,8 @@ ELSEWHERE: Final = (
      "e2e/test_deletion_guard.py::test_what_holds_the_content_of_members_is_not_deleted_by_mistake"),
     ("users who may write everything, but are no admins", False, "create, change or delete the Works of a member",
      "e2e/test_deletion_guard.py::test_works_are_written_by_the_machinery_alone"),
-    ("a user who may write upgrade runs", False, "have members upgraded outside their maintenance windows without the verb"
-     " `ignorewindows` on `clusterupgraderuns`",
+    ("a user who may write upgrade runs", False,
+     "have members upgraded outside their maintenance windows without the verb `ignorewindows` on `clusterupgraderuns`",
      "e2e/test_upgrade_admission.py::test_whoever_ignores_maintenance_windows_needs_the_right"),
     ("users who may write everything, but are not harbormaster", False,
      "create or delete the gates of an upgrade run, or answer one that is no longer open",
