@@ -263,6 +263,9 @@ class GroupStatus(ApiModel):
 
     name: str
     state: UpgradeState
+    reason: str = Field(
+        default="", description="SkippedByUser as soon as the user skips it, also while a member is still in upgrade."
+    )
     start_time: Time | None = None
     completion_time: Time | None = None
     message: str = ""
@@ -279,6 +282,9 @@ class StageStatus(ApiModel):
 
     name: str
     state: UpgradeState
+    reason: str = Field(
+        default="", description="SkippedByUser as soon as the user skips it, also while a member is still in upgrade."
+    )
     start_time: Time | None = None
     completion_time: Time | None = None
     message: str = ""

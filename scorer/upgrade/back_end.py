@@ -1,0 +1,161 @@
+"""What a back end that upgrades clusters tells the engine, and what it is asked for: values, no calls.
+
+The calls are on the other side, with the controller that carries out the actions of a run.
+
+Source: upgrade-runs.md 13.1.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from scorer.api.upgrade.fields import UpgradeError, UpgradeType
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """What a node pool runs.
+
+    Args:
+        name: Of the pool.
+        version: The Kubernetes version of its nodes; empty: nobody knows.
+        family: The family of its node image.
+        image: The version of its node image.
+        nodes: How many nodes it has.
+    """
+
+    name: str
+    version: str = ""
+    family: str = ""
+    image: str = ""
+    nodes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """What a cluster runs, and whether an upgrade could begin.
+
+    Args:
+        version: Of the control plane; empty: nobody knows.
+        pools: Its node pools.
+        ready: False: it is stopped or unreachable.
+        busy: Which other operation is running on it; empty: none.
+        observed_at: When it was looked at; None: now.
+    """
+
+    version: str = ""
+    pools: tuple[Pool, ...] = ()
+    ready: bool = True
+    busy: str = ""
+    observed_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a back end can do.
+
+    Args:
+        types: Which upgrades.
+        chained_upgrades: Whether it can go up several minor versions in one upgrade.
+        cancel: Whether it can call an upgrade off.
+        node_image: Whether it can change node images.
+    """
+
+    types: frozenset[UpgradeType] = frozenset(UpgradeType)
+    chained_upgrades: bool = False
+    cancel: bool = False
+    node_image: bool = True
+
+    def supports(self, upgrade: UpgradeType) -> bool:
+        """Say whether it can carry out such an upgrade."""
+        return upgrade in self.types and (self.node_image or upgrade is not UpgradeType.NODE_IMAGE_ONLY)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a cluster is to run.
+
+    Args:
+        type: Which parts change.
+        kubernetes_version: Empty: the versions stay.
+        images: The node image of each family; the pools of other families keep theirs.
+    """
+
+    type: UpgradeType
+    kubernetes_version: str = ""
+    images: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One attempt to upgrade one cluster.
+
+    Args:
+        id: ``<run uid>/<member>/<attempt>``; a repeated one is the same operation.
+        member: The cluster.
+        upgrader: The back end.
+        attempt: Counts from 1.
+        target: What the cluster is to run.
+        deadline: When the run gives up; None: never.
+    """
+
+    id: str
+    member: str
+    upgrader: str
+    attempt: int
+    target: Target
+    deadline: datetime | None = None
+
+
+class OperationState(StrEnum):
+    """How far an operation has got; UNKNOWN: the back end has never seen it."""
+
+    UNKNOWN = "Unknown"
+    ACCEPTED = "Accepted"
+    IN_PROGRESS = "InProgress"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    CANCELLED = "Cancelled"
+
+
+_IN_FLIGHT = frozenset({OperationState.ACCEPTED, OperationState.IN_PROGRESS})
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What a back end says about an operation.
+
+    Args:
+        state: How far it is.
+        error: Why it has failed.
+        finished_at: When it ended; None: the back end does not say.
+        inventory: What the cluster runs since; None: it was not looked at.
+        unclaimed: The operation is handed off, and nobody has taken it yet.
+    """
+
+    state: OperationState
+    error: UpgradeError | None = None
+    finished_at: datetime | None = None
+    inventory: Inventory | None = None
+    unclaimed: bool = False
+
+    @property
+    def in_flight(self) -> bool:
+        """Say whether the operation may still change the cluster."""
+        return self.state in _IN_FLIGHT
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A back end does not take an operation.
+
+    Args:
+        code: Why, for programs.
+        message: Why, for people.
+        retryable: Whether it may take it later.
+    """
+
+    code: str = ""
+    message: str = ""
+    retryable: bool = False

@@ -1,0 +1,61 @@
+"""What the parts of one evaluation share: the run, its record, the facts, and what is to be done and told.
+
+Source: upgrade-runs.md 7.4.
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Literal
+
+from scorer.api.upgrade.fields import UpgradeType
+from scorer.api.upgrade.run import ClusterUpgradeRun, UpgradeRunSpec, WindowMode
+from scorer.rollout.placement_status import Event
+from scorer.upgrade.facts import Facts
+from scorer.upgrade.record import Record
+from scorer.upgrade.step import Action
+from scorer.upgrade.tiers import Tiers
+
+
+@dataclass
+class Evaluation:
+    """One evaluation of one run.
+
+    Args:
+        run: As it is stored.
+        facts: The hub around it.
+        record: Its status, which the parts of the evaluation change in turn.
+        actions: What to do, in order.
+        events: What to tell, in order.
+    """
+
+    run: ClusterUpgradeRun
+    facts: Facts
+    record: Record
+    actions: list[Action] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+
+    @cached_property
+    def now(self) -> datetime:
+        """Return the instant of the evaluation in whole seconds, as a status stores it."""
+        return self.facts.now.replace(microsecond=0)
+
+    @cached_property
+    def tiers(self) -> Tiers:
+        """Return the windows of members at this instant."""
+        respected = self.spec.window_policy.mode is WindowMode.RESPECT
+        return Tiers(self.facts.windows, self.now, respected=respected)
+
+    @property
+    def spec(self) -> UpgradeRunSpec:
+        """Return what the user wants."""
+        return self.run.spec
+
+    @property
+    def type(self) -> UpgradeType:
+        """Return what the run upgrades."""
+        return self.run.spec.upgrade.type
+
+    def tell(self, reason: str, message: str, kind: Literal["Normal", "Warning"] = "Normal") -> None:
+        """Tell people something about the run."""
+        self.events.append(Event(reason, message, kind))

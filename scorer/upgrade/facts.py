@@ -1,0 +1,64 @@
+"""What an evaluation of a run is decided on, besides the run itself.
+
+Source: upgrade-runs.md 7.4, 13.1 and 14.5.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from scorer.api.upgrade.gate import UpgradeGateStatus
+from scorer.api.upgrade.strategy import StrategySpec
+from scorer.upgrade.back_end import Capabilities, Observation, Rejected
+from scorer.upgrade.catalog import Catalog
+from scorer.upgrade.members import Member
+from scorer.windows.member_windows import Definition
+
+
+@dataclass(frozen=True, slots=True)
+class GuardedPlacement:
+    """A placement that must not lose too many of its clusters at once.
+
+    Args:
+        name: Of the placement, for people.
+        clusters: Those it is bound to.
+        allowed: How many of them may be in upgrade at once.
+    """
+
+    name: str
+    clusters: frozenset[str]
+    allowed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """The hub around a run, at one moment.
+
+    Args:
+        now: The moment; aware.
+        members: Every joined member cluster that is not being deleted, by name.
+        strategy: The one that the run refers to; None: there is none. Only looked at before the start.
+        windows: Every maintenance window, by name.
+        catalog: What is published where.
+        newest_patches: The newest patch of each minor version that back ends know, for hubs without a catalog.
+        upgraders: What each back end can do, by name.
+        observations: What the back ends say about operations of this run, by id; those that are missing have not been
+            asked about.
+        rejections: The operations of this run that a back end has just refused to start, by id.
+        gates: The status of every gate object of this run, by name.
+        busy: The members that other runs upgrade now, and which run that is.
+        guarded: The placements of each member that the run must protect; empty unless it enforces that.
+    """
+
+    now: datetime
+    members: Mapping[str, Member] = field(default_factory=dict)
+    strategy: StrategySpec | None = None
+    windows: Mapping[str, Definition] = field(default_factory=dict)
+    catalog: Catalog = field(default_factory=Catalog)
+    newest_patches: Mapping[str, str] = field(default_factory=dict)
+    upgraders: Mapping[str, Capabilities] = field(default_factory=dict)
+    observations: Mapping[str, Observation] = field(default_factory=dict)
+    rejections: Mapping[str, Rejected] = field(default_factory=dict)
+    gates: Mapping[str, UpgradeGateStatus] = field(default_factory=dict)
+    busy: Mapping[str, str] = field(default_factory=dict)
+    guarded: Mapping[str, Sequence[GuardedPlacement]] = field(default_factory=dict)

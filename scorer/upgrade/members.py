@@ -1,0 +1,86 @@
+"""A member cluster as an upgrade run sees it.
+
+An annotation that cannot be read counts as absent; admission warns of it.
+
+Source: upgrade-runs.md 3.1.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from scorer.api.documents import annotation, labels_of, name_of
+from scorer.api.meta import JsonObject
+from scorer.api.names import OURS
+from scorer.api.upgrade.version_catalog import DEFAULT_REGION
+from scorer.upgrade.back_end import Inventory
+from scorer.upgrade.turn import UPGRADE_HOLD
+from scorer.windows.member_windows import MemberWindows
+
+GROUP_LABEL: Final = OURS + "upgrade-group"
+REGION_LABEL: Final = OURS + "upgrade-region"
+ORDER: Final = OURS + "upgrade-order"
+UPGRADER: Final = OURS + "upgrader"
+DEFAULT_UPGRADER: Final = "handoff"
+LARGEST_ORDER: Final = 1_000_000
+
+_REGION_LABELS: Final = (REGION_LABEL, "topology.kubernetes.io/region", "fleet.azure.com/location")
+_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,7}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A joined member cluster.
+
+    Args:
+        name: Of the MemberCluster.
+        labels: Its labels.
+        region: Where it is, as the catalog names regions.
+        order: Members with a lower number go first.
+        on_hold: Whether somebody holds its upgrades.
+        windows: The maintenance windows that apply to it and this upgrade.
+        upgrader: The back end that upgrades it.
+        inventory: What it runs; None: nobody knows.
+    """
+
+    name: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    region: str = DEFAULT_REGION
+    order: int = 0
+    on_hold: bool = False
+    windows: MemberWindows = field(default_factory=MemberWindows)
+    upgrader: str = DEFAULT_UPGRADER
+    inventory: Inventory | None = None
+
+
+def read_member(
+    document: JsonObject, windows: MemberWindows, inventory: Inventory | None, *, upgrader: str = DEFAULT_UPGRADER
+) -> Member:
+    """Read a MemberCluster.
+
+    Args:
+        document: The MemberCluster.
+        windows: Those that apply to it and the upgrade.
+        inventory: What its back end says that it runs.
+        upgrader: The back end of members that name none.
+    """
+    labels = labels_of(document)
+    return Member(
+        name=name_of(document),
+        labels=labels,
+        region=next((region for key in _REGION_LABELS if (region := labels.get(key))), DEFAULT_REGION),
+        order=parse_order(annotation(document, ORDER)) or 0,
+        on_hold=annotation(document, UPGRADE_HOLD) == "true",
+        windows=windows,
+        upgrader=annotation(document, UPGRADER) or upgrader,
+        inventory=inventory,
+    )
+
+
+def parse_order(text: str) -> int | None:
+    """Read the place of a member among those of its group; None: it is no integer within the limits."""
+    if not _NUMBER.fullmatch(text):
+        return None
+    order = int(text)
+    return order if abs(order) <= LARGEST_ORDER else None

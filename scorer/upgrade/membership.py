@@ -1,0 +1,48 @@
+"""Members that come and go while a run is under way.
+
+Source: upgrade-runs.md 10.5.
+"""
+
+from scorer.api.upgrade.fields import UpgradeState
+from scorer.upgrade.conditions import DRIFTED, names_said, put_condition
+from scorer.upgrade.evaluation import Evaluation
+from scorer.upgrade.member_states import skip_member
+from scorer.upgrade.record import FINISHED
+from scorer.upgrade.selection import SelectionError, select
+from scorer.upgrade.step import CancelUpgrade
+
+
+def follow_members(ev: Evaluation) -> None:
+    """Skip the members that have left, and tell which have joined too late."""
+    if not ev.record.is_started:
+        return
+    members, names = ev.facts.members, set()
+    for group, index, entry in ev.record.entries():
+        names.add(entry.name)
+        if entry.state in FINISHED or entry.name in members:
+            continue
+        if entry.state is UpgradeState.RUNNING:
+            ev.actions.append(CancelUpgrade(entry.operation_id, entry.name, entry.upgrader))
+        skip_member(ev, group, index, "MemberRemoved", "has left the fleet")
+    _tell_drift(ev, names)
+
+
+def _tell_drift(ev: Evaluation, names: set[str]) -> None:
+    later = sorted(name for name in ev.facts.members if name not in names)
+    if later and (joined := _would_belong(ev, later)):
+        message = f"not part of this run, as they have joined after its start: {names_said(joined)}"
+        put_condition(ev, DRIFTED, holds=True, reason="MembersChanged", message=message)
+    else:
+        put_condition(ev, DRIFTED, holds=False, reason="NoChange")
+
+
+def _would_belong(ev: Evaluation, names: list[str]) -> list[str]:
+    """Return the members that the run would have if it began now."""
+    strategy = ev.record.status.strategy_snapshot
+    if strategy is None:
+        return []
+    try:
+        selected = select(strategy, ev.spec.member_selector, (ev.facts.members[name] for name in names))
+    except SelectionError:
+        return []
+    return sorted({name for group in selected.values() for name in group})

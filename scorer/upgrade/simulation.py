@@ -1,0 +1,344 @@
+"""A hub around a run, on a clock that is moved: for tests, dry runs and plans.
+
+The engine is the real one. What is simulated is what it reads, what users order, and how long upgrades take.
+
+Source: upgrade-runs.md 13.2, 14 and 18.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from scorer.api.conditions import TRUE, Condition
+from scorer.api.upgrade.fields import UpgradeState
+from scorer.api.upgrade.gate import GateTiming, UpgradeGateStatus
+from scorer.api.upgrade.run import ClusterUpgradeRun, GateReport, RunState, SkipTarget
+from scorer.api.upgrade.strategy import StrategySpec
+from scorer.upgrade.back_end import Capabilities, Rejected
+from scorer.upgrade.catalog import Catalog
+from scorer.upgrade.engine import advance, take_in
+from scorer.upgrade.facts import Facts
+from scorer.upgrade.gates import APPROVED
+from scorer.upgrade.members import Member
+from scorer.upgrade.operations import to_observe
+from scorer.upgrade.record import OVER
+from scorer.upgrade.simulated_back_end import UPGRADER, SimulatedBackEnd, moved
+from scorer.upgrade.step import CancelUpgrade, StartUpgrade, Step, WriteGate
+from scorer.windows.member_windows import Definition
+
+POLL: Final = timedelta(seconds=15)
+"""When the back end is asked again about an operation that it does not know."""
+
+_DRAINED: Final = frozenset({UpgradeState.STOPPED, UpgradeState.FAILED})
+_NOT_STOPPABLE: Final = OVER | {UpgradeState.NOT_STARTED}
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Start the run, or start it again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Stop the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """Skip parts of the run."""
+
+    targets: tuple[SkipTarget, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Approve:
+    """Approve a gate; *group* is empty for a gate of the stage."""
+
+    stage: str
+    group: str
+    timing: GateTiming
+    index: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """Replace what the catalog says."""
+
+    catalog: Catalog
+
+
+@dataclass(frozen=True, slots=True)
+class AddMember:
+    """Let a member join."""
+
+    member: Member
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeMember:
+    """Change a member, given what it is at that time."""
+
+    name: str
+    change: Callable[[Member], Member]
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveMember:
+    """Let a member leave."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class EditStrategy:
+    """Edit the strategy object."""
+
+    strategy: StrategySpec
+
+
+@dataclass(frozen=True, slots=True)
+class Crash:
+    """Forget everything but the stored run.
+
+    Args:
+        calls_first: False: the process ends right after the next status is stored, before any call is made.
+    """
+
+    calls_first: bool = True
+
+
+Order = Start | Stop | Skip | Approve | Publish | AddMember | ChangeMember | RemoveMember | EditStrategy | Crash
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One evaluated instant.
+
+    Args:
+        now: The instant.
+        run: The run after it.
+        step: What the evaluation has come to.
+        refused: The orders of this instant that were refused.
+    """
+
+    now: datetime
+    run: ClusterUpgradeRun
+    step: Step
+    refused: tuple[Order, ...] = ()
+
+
+@dataclass(slots=True)
+class SimulatedHub:
+    """A hub with one run; its members change as they are upgraded.
+
+    Args:
+        run: The run.
+        back_end: What upgrades the members.
+        members: Every member, by name.
+        strategy: The strategy that the run refers to.
+        windows: Every maintenance window, by name.
+        catalog: What is published.
+        capabilities: What the back end can do.
+        newest_patches: What the back end knows of the newest patches.
+        busy_until: Members on which something else is at work, and until when.
+        gates: The gate objects.
+    """
+
+    run: ClusterUpgradeRun
+    back_end: SimulatedBackEnd
+    members: dict[str, Member]
+    strategy: StrategySpec | None = None
+    windows: dict[str, Definition] = field(default_factory=dict)
+    catalog: Catalog = field(default_factory=Catalog)
+    capabilities: Capabilities = field(default_factory=Capabilities)
+    newest_patches: dict[str, str] = field(default_factory=dict)
+    busy_until: dict[str, datetime] = field(default_factory=dict)
+    gates: dict[str, UpgradeGateStatus] = field(default_factory=dict)
+    _rejections: dict[str, Rejected] = field(default_factory=dict)
+    _unknown: bool = False
+    _crashing: bool = False
+
+    def facts(self, now: datetime) -> Facts:
+        """Return the hub as the engine sees it."""
+        observed = {id_: self.back_end.observe(id_, now) for id_ in to_observe(self.run.status)}
+        rejections, self._rejections = self._rejections, {}
+        return Facts(
+            now=now,
+            members=self._seen_members(),
+            strategy=self.strategy,
+            windows=self.windows,
+            catalog=self.catalog,
+            newest_patches=self.newest_patches,
+            upgraders={UPGRADER: self.capabilities},
+            observations=observed,
+            rejections=rejections,
+            gates=self.gates,
+            busy={name: "another operation" for name, until in self.busy_until.items() if now < until},
+        )
+
+    def _seen_members(self) -> dict[str, Member]:
+        late = self.back_end.last_seen()
+        if not late:
+            return self.members
+        members = dict(self.members)
+        for name, seen in late.items():
+            if (known := members.get(name)) is not None and known.inventory is not None:
+                members[name] = replace(known, inventory=replace(known.inventory, observed_at=seen))
+        return members
+
+    def evaluate(self, now: datetime, orders: Iterable[Order] = ()) -> Moment:
+        """Let the orders of one instant come in one after the other, and do what the engine wants then."""
+        self._move_clusters(now)
+        refused = tuple(order for order in orders if not self._follow(order, now))
+        step = advance(self.run, self.facts(now))
+        self._store(step)
+        if self._crashing:
+            self._crashing = False
+        else:
+            self._carry_out(step, now)
+        return Moment(now, self.run, step, refused)
+
+    def _store(self, step: Step) -> None:
+        if step.changed:
+            self.run = self.run.model_copy(update={"status": step.status})
+
+    def _move_clusters(self, now: datetime) -> None:
+        for operation in self.back_end.arrived(now):
+            known = self.members.get(operation.member)
+            if known is not None and known.inventory is not None:
+                inventory = moved(known.inventory, operation.target)
+                self.members[operation.member] = replace(known, inventory=inventory)
+
+    def _carry_out(self, step: Step, now: datetime) -> None:
+        for action in step.actions:
+            match action:
+                case StartUpgrade(operation):
+                    if (rejected := self.back_end.start_upgrade(operation, now)) is not None:
+                        self._rejections[operation.id] = rejected
+                case CancelUpgrade(id=id_):
+                    self.back_end.cancel(id_)
+                case WriteGate(name=name, status=status):
+                    known = self.gates.get(name, UpgradeGateStatus())
+                    conditions = (*known.conditions, *status.conditions)
+                    self.gates[name] = known.model_copy(update={"state": status.state, "conditions": conditions})
+
+    def _follow(self, order: Order, now: datetime) -> bool:
+        """Do what is ordered; say whether it was taken."""
+        self._store(take_in(self.run, self.facts(now)))
+        taken = self._change(order, now)
+        if taken:
+            self._store(take_in(self.run, self.facts(now)))
+        return taken and not (isinstance(order, Start) and self.run.status.start_time is None)
+
+    def _change(self, order: Order, now: datetime) -> bool:
+        match order:
+            case Start():
+                return self._start()
+            case Stop():
+                return self._stop()
+            case Skip(targets):
+                if self.run.status.state not in OVER:
+                    self._edit(skip_targets=(*self.run.spec.skip_targets, *targets))
+            case Approve():
+                return self._approve(order, now)
+            case Publish(catalog):
+                self.catalog = catalog
+            case AddMember(member):
+                self.members[member.name] = member
+            case ChangeMember(name, change) if name in self.members:
+                self.members[name] = change(self.members[name])
+            case RemoveMember(name):
+                self.members.pop(name, None)
+            case EditStrategy(strategy):
+                self.strategy = strategy
+            case Crash(calls_first):
+                self._crashing = not calls_first
+                stored = self.run.model_dump(mode="json", by_alias=True, exclude_none=True)
+                self.run = ClusterUpgradeRun.read(stored)
+        return True
+
+    def _edit(self, **changes: object) -> None:
+        metadata = self.run.metadata
+        metadata = metadata.model_copy(update={"generation": metadata.generation + 1})
+        spec = self.run.spec.model_copy(update=changes)
+        self.run = self.run.model_copy(update={"metadata": metadata, "spec": spec})
+
+    def _start(self) -> bool:
+        state = self.run.status.state
+        if state is UpgradeState.NOT_STARTED:
+            self._edit(state=RunState.RUN)
+        elif state in _DRAINED:
+            self._edit(state=RunState.RUN, restart_token=f"restart-{self.run.status.restarts + 1}")
+        else:
+            return False
+        return True
+
+    def _stop(self) -> bool:
+        if self.run.status.state in _NOT_STOPPABLE:
+            return False
+        self._edit(state=RunState.STOP)
+        return True
+
+    def _approve(self, order: Approve, now: datetime) -> bool:
+        gate = next((gate for place, gate in gates_of(self.run) if place == order), None)
+        if gate is None or gate.state is not UpgradeState.PENDING:
+            return False
+        known = self.gates.get(gate.gate, UpgradeGateStatus())
+        approved = Condition(type=APPROVED, status=TRUE, reason="Approved", last_transition_time=now)
+        self.gates[gate.gate] = known.model_copy(update={"conditions": (*known.conditions, approved)})
+        return True
+
+    def next_instant(self, now: datetime) -> datetime | None:
+        """Return the next instant at which something is due; None: nothing is."""
+        status = self.run.status
+        lost = [now + POLL] if self._is_lost(now) else []
+        found = [status.next_wakeup, self.back_end.next_instant(now), *self.busy_until.values(), *lost]
+        return min((each for each in found if each is not None and each > now), default=None)
+
+    @property
+    def has_news(self) -> bool:
+        """Say whether something has come of this instant's actions that the engine does not know yet."""
+        return bool(self._rejections)
+
+    def _is_lost(self, now: datetime) -> bool:
+        return any(self.back_end.observe(id_, now).state == "Unknown" for id_ in to_observe(self.run.status))
+
+
+def gates_of(run: ClusterUpgradeRun) -> Iterator[tuple[Approve, GateReport]]:
+    """Yield every gate of a run with its place."""
+    for stage in run.status.stages:
+        for timing, reports in ((GateTiming.BEFORE, stage.before_gates), (GateTiming.AFTER, stage.after_gates)):
+            yield from ((Approve(stage.name, "", timing, index), gate) for index, gate in enumerate(reports))
+        for group in stage.groups:
+            for timing, reports in ((GateTiming.BEFORE, group.before_gates), (GateTiming.AFTER, group.after_gates)):
+                yield from (
+                    (Approve(stage.name, group.name, timing, index), gate) for index, gate in enumerate(reports)
+                )
+
+
+def simulate(
+    hub: SimulatedHub, begin: datetime, orders: Sequence[tuple[datetime, Order]], until: datetime
+) -> Iterator[Moment]:
+    """Yield every instant of a simulation at which the engine is asked, in order.
+
+    Args:
+        hub: Where it begins; it is changed.
+        begin: The first instant.
+        orders: What happens when; those of one instant in their order.
+        until: The last instant.
+    """
+    coming = sorted(orders, key=lambda each: each[0])
+    now, place = begin, 0
+    while True:
+        due = [order for at, order in coming[place:] if at <= now]
+        place += len(due)
+        yield hub.evaluate(now, due)
+        while hub.has_news:
+            yield hub.evaluate(now)
+        following = [coming[place][0]] if place < len(coming) else []
+        if (instant := hub.next_instant(now)) is not None:
+            following.append(instant)
+        now = min(following, default=until + POLL)
+        if now > until:
+            return

@@ -1,0 +1,86 @@
+"""How long things may take: an attempt, waiting for a turn, a gate.
+
+Source: upgrade-runs.md 6.6, 10.4 and 13.4.
+"""
+
+from datetime import datetime, timedelta
+
+from scorer.api.upgrade.fields import UpgradeState
+from scorer.api.upgrade.run import MemberStatus, OnPendingTimeout
+from scorer.upgrade.evaluation import Evaluation
+from scorer.upgrade.gates import positions
+from scorer.upgrade.halting import halt
+from scorer.upgrade.member_states import fail_member, skip_member
+from scorer.upgrade.record import GroupWork
+from scorer.upgrade.step import CancelUpgrade
+
+_TIMED_OUT = "PendingTimeout"
+
+
+def check_timeouts(ev: Evaluation) -> None:
+    """End what has taken too long."""
+    for group, index, entry in list(ev.record.running()):
+        deadline = deadline_of(ev, entry)
+        if deadline is not None and deadline <= ev.now:
+            _give_up(ev, group, index)
+    if ev.record.is_halted or not ev.record.is_started:
+        return
+    _check_pending(ev)
+    _check_gates(ev)
+
+
+def deadline_of(ev: Evaluation, entry: MemberStatus) -> datetime | None:
+    """Return when an attempt is given up; None: never."""
+    seconds = ev.spec.timeouts.member_upgrade_seconds
+    return entry.start_time + timedelta(seconds=seconds) if seconds and entry.start_time is not None else None
+
+
+def pending_deadline(ev: Evaluation, entry: MemberStatus) -> datetime | None:
+    """Return when a member has waited for too long; None: never."""
+    timeouts = ev.spec.timeouts
+    if not timeouts.pending_seconds or timeouts.on_pending_timeout is OnPendingTimeout.WAIT:
+        return None
+    if entry.state is not UpgradeState.PENDING or entry.pending_since is None:
+        return None
+    return entry.pending_since + timedelta(seconds=timeouts.pending_seconds)
+
+
+def _give_up(ev: Evaluation, group: GroupWork, index: int) -> None:
+    entry = group.members[index]
+    found = ev.facts.observations.get(entry.operation_id)
+    if found is not None and found.unclaimed:
+        fail_member(ev, group, index, "UpgraderNotResponding", "nobody has taken up its upgrade in time")
+    else:
+        seconds = ev.spec.timeouts.member_upgrade_seconds
+        fail_member(ev, group, index, "UpgradeTimeout", f"its upgrade was not done after {seconds} seconds")
+    if ev.spec.timeouts.cancel_on_timeout:
+        ev.actions.append(CancelUpgrade(entry.operation_id, entry.name, entry.upgrader))
+
+
+def _check_pending(ev: Evaluation) -> None:
+    timeouts = ev.spec.timeouts
+    if not timeouts.pending_seconds or (stage := ev.record.current) is None:
+        return
+    for group in stage.groups:
+        for index, entry in enumerate(group.members):
+            deadline = pending_deadline(ev, entry)
+            if deadline is None or deadline > ev.now:
+                continue
+            message = f"has waited for {timeouts.pending_seconds} seconds, {entry.reason}: {entry.message}"
+            if timeouts.on_pending_timeout is OnPendingTimeout.SKIP:
+                skip_member(ev, group, index, _TIMED_OUT, message)
+            else:
+                fail_member(ev, group, index, _TIMED_OUT, message)
+
+
+def _check_gates(ev: Evaluation) -> None:
+    seconds = ev.spec.timeouts.gate_seconds
+    if not seconds:
+        return
+    for position in positions(ev):
+        for gate in position.gates.reports:
+            if gate.state is not UpgradeState.PENDING or gate.start_time is None:
+                continue
+            if gate.start_time + timedelta(seconds=seconds) <= ev.now:
+                halt(ev, f"GateTimeout: gate {gate.gate} {position.where} was waited for during {seconds} seconds")
+                return

@@ -1,0 +1,61 @@
+"""When a run has to be looked at again if nothing happens before.
+
+Source: upgrade-runs.md 7.5.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from scorer.api.upgrade.fields import UpgradeState
+from scorer.upgrade.checks import REJECTED_RETRY
+from scorer.upgrade.evaluation import Evaluation
+from scorer.upgrade.gates import positions
+from scorer.upgrade.record import StageWork
+from scorer.upgrade.timeouts import deadline_of, pending_deadline
+
+
+def next_wakeup(ev: Evaluation) -> datetime | None:
+    """Return the first instant after now at which something is due; None: nothing is."""
+    return min((instant for instant in _due(ev) if instant > ev.now), default=None)
+
+
+def _due(ev: Evaluation) -> Iterator[datetime]:
+    if not ev.record.is_started:
+        return
+    for _, _, entry in ev.record.running():
+        if (deadline := deadline_of(ev, entry)) is not None:
+            yield deadline
+    yield from _gates(ev)
+    stage = ev.record.current
+    if stage is None or ev.record.is_halted:
+        return
+    yield from _pending(ev, stage)
+    if stage.wait.state is UpgradeState.RUNNING and stage.wait.start_time is not None:
+        yield stage.wait.start_time + timedelta(seconds=stage.wait.seconds)
+
+
+def _pending(ev: Evaluation, stage: StageWork) -> Iterator[datetime]:
+    for group in stage.groups:
+        if not group.counts[UpgradeState.PENDING]:
+            continue
+        for entry in group.members:
+            if entry.state is not UpgradeState.PENDING:
+                continue
+            if entry.next_window_open is not None:
+                yield entry.next_window_open
+            if (deadline := pending_deadline(ev, entry)) is not None:
+                yield deadline
+            if entry.attempt and not entry.operation_id and entry.completion_time is not None:
+                yield entry.completion_time + REJECTED_RETRY
+
+
+def _gates(ev: Evaluation) -> Iterator[datetime]:
+    seconds = ev.spec.timeouts.gate_seconds
+    for position in positions(ev):
+        for gate in position.gates.reports:
+            if gate.state is not UpgradeState.PENDING:
+                continue
+            if gate.absolute_start_time is not None:
+                yield gate.absolute_start_time
+            if seconds and gate.start_time is not None and not ev.record.is_halted:
+                yield gate.start_time + timedelta(seconds=seconds)
