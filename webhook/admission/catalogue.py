@@ -23,6 +23,7 @@ from webhook.validation.live import member_cluster as live_member_cluster
 from webhook.validation.live import override as live_override
 from webhook.validation.live import placement as live_placement
 from webhook.validation.live import staged_update as live_staged_update
+from webhook.validation.live import upgrade as live_upgrade
 from webhook.validation.rule import CREATE, DELETE, UPDATE, Rule, Severity, allow, pick, rules_of, warn
 
 
@@ -79,6 +80,7 @@ CHANGE_RULES: Final = (
 """Rules for every kind that is not judged as a whole."""
 
 _LOSSES: Final = (warn(impact.RULE, "Says which clusters and which objects an update takes away.", on=UPDATE),)
+_ONE_GROUP: Final = warn("C-42", "Every member of a run is in one group of it.")
 LIVE_RULES: Final[Mapping[Callable[..., Any], tuple[Rule, ...]]] = {
     impact.warn_about_lost_clusters: _LOSSES,
     impact.warn_about_lost_objects: _LOSSES,
@@ -112,6 +114,20 @@ LIVE_RULES: Final[Mapping[Callable[..., Any], tuple[Rule, ...]]] = {
         warn("X-54", "The analysis of a run names stages of its strategy that wait for an Approval after them."),
     ),
     live_staged_update.warn_about_other_runs: (warn("X-43", "No other run of the placement is unfinished."),),
+    live_upgrade.warn_about_groups: (
+        warn("C-40", "A group without a memberSelector is the group label of some member."),
+        warn("C-41", "The group label of every member is a group of the strategy."),
+        _ONE_GROUP,
+    ),
+    live_upgrade.warn_about_run: (
+        _ONE_GROUP,
+        warn("C-43", "No member of a run has a higher version already."),
+        warn("C-44", "No member of a run is more than one minor version behind."),
+        warn("C-45", "The version of a run is not a preview."),
+        warn("C-46", "The version of a run is in the catalog of every member's region."),
+        warn("C-47", "No other unfinished run has the same members."),
+        warn("C-56", "The strategy of a run exists."),
+    ),
     live_override.warn_about_placement: pick(override.RULES, "X-62"),
     live_eviction.warn_about_target: (
         warn("X-83", "The placement of an eviction exists and is on the cluster.", on=CREATE),

@@ -39,6 +39,7 @@ from webhook.validation.live import member_cluster as live_member_cluster
 from webhook.validation.live import override as live_override
 from webhook.validation.live import placement as live_placement
 from webhook.validation.live import staged_update as live_staged_update
+from webhook.validation.live import upgrade as live_upgrade
 from webhook.validation.live.check import LiveCheck
 from webhook.validation.reading import Finding
 from webhook.validation.upgrade import catalog as upgrade_catalog
@@ -214,13 +215,20 @@ _ENTRIES: Final = (
         operations=_CUD,
         guards=(guard_rail.guard_namespace, deletion_guard.guard_member_namespace),
     ),
-    Admitted(kinds.UPGRADE_STRATEGY, upgrade_strategy.validate, judged_whole=True, most_values=MOST_VALUES_OF_MANY),
+    Admitted(
+        kinds.UPGRADE_STRATEGY,
+        upgrade_strategy.validate,
+        judged_whole=True,
+        live=live_upgrade.STRATEGY_CHECKS,
+        most_values=MOST_VALUES_OF_MANY,
+    ),
     Admitted(
         kinds.UPGRADE_RUN,
         upgrade_run.validate,
         upgrade_defaults.default_run,
         judged_whole=True,
         stamp=upgrade_defaults.stamp_run,
+        live=live_upgrade.RUN_CHECKS,
         most_values=MOST_VALUES_OF_MANY,
     ),
     Admitted(

@@ -24,7 +24,7 @@ from scorer.api.kinds import BUILT_IN, KINDS, Kind, find_kind
 from scorer.member_gate.holds import MemberDisruption
 from scorer.membership.access import RBAC_GROUP, agent_rules
 from scorer.rollout.selectable_kinds import SelectionSettings
-from webhook.admission.cached import ADMISSION_KINDS
+from webhook.admission.cached import ADMISSION_KINDS, WANTED_KINDS
 from webhook.answers.extender import WATCHED
 from webhook.answers.proposal import PLANNED_KINDS
 from webhook.gate.holds import seen_in
@@ -301,7 +301,10 @@ def serve_roles(
         webhook_configuration: Name of the two configurations that are told of the authority.
     """
     history = [kind for family in FAMILIES for kind in (family.placement, family.binding, family.policy_snapshot)]
-    watched = {Resource.of(kind) for kind in (*ADMISSION_KINDS, *PLANNED_KINDS, *WATCHED, *GATED_KINDS, *history)}
+    watched = {
+        Resource.of(kind)
+        for kind in (*ADMISSION_KINDS, *WANTED_KINDS, *PLANNED_KINDS, *WATCHED, *GATED_KINDS, *history)
+    }
     rules = list(_grouped("admission, plans, gates and the extender judge by these", READ, _sorted(watched)))
     rules += _pool_rules("nodes of pools are counted, and what their pods do not let go", POOL_KINDS)
     if networking_agents:
