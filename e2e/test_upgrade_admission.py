@@ -8,6 +8,7 @@ import pytest
 from e2e.controlplane.cluster import ApiError, Cluster, JsonObject
 from e2e.controlplane.refusals import causes_of
 from e2e.controlplane.stored import storage_key, with_server_fields
+from e2e.fleet.waiting import wait_until
 from scorer.api.kinds import KINDS, UPGRADE_GATE, UPGRADE_REQUEST, UPGRADE_RUN, Kind, group_kind
 from tests.webhook.validation.upgrade_mistakes import PROFILES, RUNS, SEQUENCES, WINDOWS
 from tests.webhook.validation.upgrade_objects import (
@@ -179,7 +180,7 @@ def bob(bare_hub: Cluster) -> Iterator[str]:
 def test_whoever_ignores_maintenance_windows_needs_the_right(hub, bob):
     run, ignoring = make_run(), make_run(windowPolicy={"mode": "Ignore"})
     path = f"{path_of(UPGRADE_RUN)}?dryRun=All"
-    hub.request("POST", path, run, user=bob)
+    wait_until("the new role counts", lambda: hub.request("POST", path, run, user=bob) and "")
     with pytest.raises(ApiError, match='"bob" may not ignorewindows clusterupgraderuns') as error:
         hub.request("POST", path, ignoring, user=bob)
     assert error.value.code == 403

@@ -8,8 +8,7 @@ Source: upgrade-runs.md 3.5 and 4.4.
 from collections.abc import Iterator
 from typing import Final
 
-from scorer.api.conditions import Condition, find_condition
-from scorer.api.documents import is_deleting, name_of, text_at
+from scorer.api.documents import dicts_at, is_deleting, name_of, text_at
 from scorer.api.field_path import FieldPath
 from scorer.api.meta import JsonObject
 from scorer.api.quoting import quote
@@ -75,17 +74,15 @@ def validate_status(document: JsonObject, old: JsonObject | None, context: Conte
         return
     state = text_at(old, "status", "state") or GateState.PENDING.value
     answer, before = _answer(document), _answer(old)
-    if state != GateState.PENDING and answer is not None and (before is None or answer.status != before.status):
+    if state != GateState.PENDING and answer and answer != before:
         at = FieldPath.of("status", "state")
-        yield invalid(at, state, f"the gate is no longer Pending, so Approved={answer.status} has no effect", "C-51")
+        yield invalid(at, state, f"the gate is no longer Pending, so Approved={answer} has no effect", "C-51")
 
 
-def _answer(document: JsonObject) -> Condition | None:
-    """Return the condition by which a person answers; None: there is none that could be read."""
-    try:
-        return find_condition(ClusterUpgradeGate.read(document).status.conditions, "Approved")
-    except ValueError:
-        return None
+def _answer(document: JsonObject) -> str:
+    """Return what a person has answered by the condition Approved; empty: nothing."""
+    conditions = dicts_at(document, "status", "conditions")
+    return next((text_at(each, "status") for each in conditions if each.get("type") == "Approved"), "")
 
 
 @enforces(*GUARDS)
