@@ -208,6 +208,10 @@ RUNS = [
         "strategy",
         id="two-sequences",
     ),
+    *(
+        pytest.param({"strategyRef": {"name": name}}, "C-01", "strategyRef.name", id=f"strategy-{name[:5]}")
+        for name in ("Rings", "a" * 51, "")
+    ),
     pytest.param({"state": "Stop"}, "C-37", "state", id="stopped-at-once"),
     pytest.param({"state": "Pause"}, "C-01", "state", id="unknown-state"),
     pytest.param({"skipTargets": [{"type": "All", "name": "a"}]}, "C-01", "skipTargets[0].type", id="skip-type"),
@@ -249,6 +253,7 @@ PROFILES = [
         for channel in ("SecurityPatch", "Nightly", None)
     ),
     pytest.param({"memberSelector": {"matchLabels": {"": "a"}}}, "C-32", "memberSelector.matchLabels", id="selector"),
+    pytest.param({"strategyRef": {"name": "Rings"}}, "C-01", "strategyRef.name", id="strategy"),
     pytest.param({"runHistoryLimit": -1}, "C-01", "runHistoryLimit", id="history"),
 ]
 

@@ -19,6 +19,7 @@ from webhook.validation.upgrade.shape import (
     SPEC,
     WRITTEN_BY_USERS,
     validate_about,
+    validate_reference,
     validate_selector,
 )
 
@@ -48,6 +49,7 @@ def validate(document: JsonObject, old: JsonObject | None, context: Context) -> 
 def _judge(new: ClusterUpgradeProfile, old: ClusterUpgradeProfile | None, context: Context) -> Iterator[Finding]:
     yield from validate_about(new.metadata, old.metadata if old else None, context)
     yield from validate_selector(new.spec.member_selector, SPEC)
+    yield from validate_reference(new.spec.strategy_ref)
     yield from _validate_target(new.spec)
     yield from _validate_channel(new.spec)
 

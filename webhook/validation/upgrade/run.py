@@ -28,6 +28,7 @@ from webhook.validation.upgrade.shape import (
     VERSIONS,
     WRITTEN_BY_USERS,
     validate_about,
+    validate_reference,
     validate_selector,
     validate_version,
 )
@@ -127,6 +128,7 @@ def _judge(
 def _validate_goal(spec: UpgradeRunSpec) -> Iterator[Finding]:
     """What is to be upgraded to what, in which order."""
     yield from validate_upgrade(spec.upgrade)
+    yield from validate_reference(spec.strategy_ref)
     if spec.strategy is not None:
         if spec.strategy_ref is not None:
             at = SPEC / "strategy"

@@ -17,6 +17,7 @@ from scorer.api.upgrade.fields import (
     OFFSET_PATTERN,
     TIME_PATTERN,
     VERSION_PATTERN,
+    StrategyReference,
 )
 from webhook.validation.context import Context
 from webhook.validation.field import FieldError, invalid
@@ -114,6 +115,13 @@ def validate_selector(selector: LabelSelector | None, at: FieldPath) -> Iterator
     """Keys, values and operators are those of a label selector (C-32); a broken one selects nobody."""
     if selector is not None:
         yield from validate_label_selector(selector, at / "memberSelector", "C-32")
+
+
+def validate_reference(reference: StrategyReference | None) -> Iterator[FieldError]:
+    """A strategy that is referred to may have its name (C-01); whether it exists is another matter."""
+    if reference is not None and 0 < len(reference.name) <= LONGEST_NAME and not is_name(reference.name):
+        why = NAME_GRAMMAR.format(longest=LONGEST_NAME)
+        yield invalid(SPEC / "strategyRef" / "name", reference.name, why, "C-01")
 
 
 def validate_version(version: str | None, at: FieldPath) -> Iterator[FieldError]:
