@@ -1,5 +1,6 @@
 """Upgrade kinds before a real API server: its schema, its own rules and both hooks together."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +18,7 @@ from tests.webhook.validation.upgrade_objects import (
     make_gate,
     make_request,
     make_run,
+    make_stage,
     make_strategy,
     make_window,
 )
@@ -64,6 +66,30 @@ def cases(table: list[Any], make_object: Any) -> Iterator[Any]:
 )
 def test_the_field_that_is_wrong_is_named(hub, document, field):
     assert field in told(hub, document)
+
+
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        (make_strategy(make_stage(maxConcurrency="51")), "51: must be at most 50, or 1% to 100%"),
+        (
+            make_run(upgrade={"type": "NodeImageOnly", "kubernetesVersion": "1.31.2"}),
+            "1.31.2: NodeImageOnly leaves the Kubernetes version as it is",
+        ),
+        (make_run(upgrade={"type": "Full"}), "Full needs a version to upgrade to"),
+        (
+            make("ClusterUpgradeProfile", {"channel": "Stable", "targetKubernetesVersion": "1.31"}),
+            "1.31: channel Stable follows no version",
+        ),
+        (
+            make("ClusterUpgradeProfile", {"channel": "NodeImage", "nodeImage": {"selection": "Latest"}}),
+            "Latest: channel NodeImage selects Consistent images",
+        ),
+    ],
+)
+def test_the_rules_of_the_api_server_tell_the_value(hub, document, said):
+    with pytest.raises(ApiError, match=re.escape(said)):
+        hub.request("POST", f"{path_of(KINDS[group_kind(document)])}?dryRun=All", document)
 
 
 @pytest.fixture
@@ -117,6 +143,8 @@ def test_what_the_state_of_a_run_forbids(hub, stored):
     assert refused(hub, run, upgrade={**FULL, "kubernetesVersion": "1.31.3"}) == {"spec.upgrade"}
     assert refused(hub, run, memberSelector={}) == {"spec.memberSelector"}
     assert refused(hub, run, state="Initialize") == {"spec.state"}
+    with pytest.raises(ApiError, match="Initialize: cannot follow Run"):
+        put(hub, run, state="Initialize")
     assert refused(hub, run, restartToken="again") == {"spec.restartToken"}
     assert refused(hub, run, skipTargets=[]) == {"spec.skipTargets"}
     assert refused(hub, run, skipTargets=[{"type": "Member", "name": "b"}]) == {"spec.skipTargets"}
@@ -157,6 +185,8 @@ def test_gates_are_made_by_harbormaster_answered_by_people_and_deleted_with_thei
 def test_the_phase_of_a_request_only_goes_forward(hub, stored):
     request = stored(make_request("InProgress"))
     assert refused(hub, request, "status", phase="Accepted") == {"status.phase"}
+    with pytest.raises(ApiError, match="Accepted: cannot follow InProgress"):
+        put(hub, request, "status", phase="Accepted")
     assert put(hub, request, "status", phase="Failed")["status"]["phase"] == "Failed"
     assert refused(hub, request, memberName="d") == {"spec"}
     assert put(hub, request, cancelRequested=True)["spec"]["cancelRequested"]

@@ -46,3 +46,13 @@ def test_a_line_that_wants_something_else_fails():
         )
     with pytest.raises(AssertionError):
         check_upgrade_admission({"given": given, "want": {"allowed": False}})
+
+
+def test_a_line_may_want_something_not_to_be_there():
+    control_plane = make_run(upgrade={**FULL, "type": "ControlPlaneOnly"})
+    without = {"spec": {"upgrade": {"nodeImage": None}}}
+    check_upgrade_admission({"given": {"operation": "CREATE", "object": control_plane}, "want": {"defaulted": without}})
+    with pytest.raises(AssertionError):
+        check_upgrade_admission(
+            {"given": {"operation": "CREATE", "object": make_run()}, "want": {"defaulted": without}}
+        )

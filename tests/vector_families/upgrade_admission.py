@@ -49,9 +49,9 @@ def _subresource(document: JsonObject | None, old: JsonObject | None) -> str:
 
 
 def _part(seen: Any, want: Any) -> Any:
-    """Return what *seen* has of *want*."""
+    """Return what *seen* has of *want*; None where it has nothing."""
     if isinstance(seen, dict) and isinstance(want, dict):
-        return {key: _part(seen[key], value) for key, value in want.items() if key in seen}
+        return {key: _part(seen.get(key), value) for key, value in want.items()}
     if isinstance(seen, list) and isinstance(want, list) and len(seen) == len(want):
         return [_part(one, other) for one, other in zip(seen, want, strict=True)]
     return seen

@@ -80,6 +80,7 @@ def _sequence(at: str) -> _Rules:
                 f"type(self) != string || !self.matches('^[0-9]+$') || int(self) <= {LARGEST_STAGE_CONCURRENCY}",
                 f"must be at most {LARGEST_STAGE_CONCURRENCY}, or 1% to 100%",
                 ("C-08",),
+                says=f"string(self) + ': must be at most {LARGEST_STAGE_CONCURRENCY}, or 1% to 100%'",
             ),
         ),
         f"{stage}.groups": (
@@ -140,6 +141,7 @@ RUN_RULES: Final[_Rules] = {
             "state may change from Initialize to Run, from Run to Stop and from Stop to Run only",
             ("C-13",),
             "state",
+            says="self.state + ': cannot follow ' + oldSelf.state",
         ),
         CelRule(
             "!has(oldSelf.skipTargets) || oldSelf.skipTargets.size() == 0"
@@ -156,6 +158,9 @@ RUN_RULES: Final[_Rules] = {
             "kubernetesVersion is needed, but for NodeImageOnly, which takes none",
             ("C-15",),
             "kubernetesVersion",
+            says="has(self.kubernetesVersion)"
+            " ? self.kubernetesVersion + ': NodeImageOnly leaves the Kubernetes version as it is'"
+            " : self.type + ' needs a version to upgrade to'",
         ),
         CelRule(
             "self.type != 'ControlPlaneOnly' || !has(self.nodeImage)",
@@ -194,6 +199,9 @@ PROFILE_RULES: Final[_Rules] = {
             "targetKubernetesVersion belongs to channel TargetKubernetesVersion, which needs it",
             ("C-19",),
             "targetKubernetesVersion",
+            says="has(self.targetKubernetesVersion) && self.targetKubernetesVersion != ''"
+            " ? self.targetKubernetesVersion + ': channel ' + self.channel + ' follows no version'"
+            " : 'the channel needs a minor version such as 1.31'",
         ),
         CelRule(
             "self.channel == 'TargetKubernetesVersion' || !has(self.longTermSupport) || !self.longTermSupport",
@@ -207,6 +215,7 @@ PROFILE_RULES: Final[_Rules] = {
             "channel NodeImage always selects Consistent images",
             ("C-21",),
             "nodeImage.selection",
+            says="self.nodeImage.selection + ': channel NodeImage selects Consistent images'",
         ),
     ),
 }
@@ -243,6 +252,7 @@ REQUEST_RULES: Final[_Rules] = {
             "phase only moves forward: Accepted, InProgress, then Succeeded, Failed or Cancelled",
             ("C-25",),
             "phase",
+            says="(has(self.phase) ? self.phase : 'no phase') + ': cannot follow ' + oldSelf.phase",
         ),
     ),
 }
