@@ -21,6 +21,7 @@ from scorer.upgrade.guard import endangered
 from scorer.upgrade.images import ImageTargets, behind
 from scorer.upgrade.members import Member
 from scorer.upgrade.versions import Version, is_version, parse_version
+from scorer.upgrade.window_policy import too_short
 
 REJECTED_RETRY: Final = timedelta(minutes=1)
 """How long a member waits that its back end does not take for the moment."""
@@ -271,7 +272,7 @@ class _Turn:
                 return
 
     def _window(self) -> Iterator[_Cause]:
-        if (closed := self.ev.tiers.closed(self.member)) is not None:
+        if (closed := self.ev.tiers.closed(self.member) or too_short(self.ev, self.member)) is not None:
             yield _Cause("MaintenanceWindowClosed", closed.message, opens=closed.opens)
 
     def _guard(self) -> Iterator[_Cause]:

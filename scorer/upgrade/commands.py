@@ -13,8 +13,8 @@ from typing import Final
 from scorer.api.conditions import find_condition
 from scorer.api.upgrade.fields import UpgradeState
 from scorer.api.upgrade.run import RunState, SkipTargetType
-from scorer.upgrade.choices import NotResolvableError, choose
-from scorer.upgrade.conditions import INITIALIZED, put_condition, said
+from scorer.upgrade.choices import choose
+from scorer.upgrade.conditions import INITIALIZED
 from scorer.upgrade.evaluation import Evaluation
 from scorer.upgrade.gates import take_approvals
 from scorer.upgrade.halting import halt
@@ -28,15 +28,13 @@ _DRAINED: Final = frozenset({UpgradeState.STOPPED, UpgradeState.FAILED})
 
 def follow(ev: Evaluation, *, initialised: bool) -> None:
     """Do what the user has ordered since the last evaluation."""
-    state = ev.record.state
+    skip(ev)
     if ev.spec.state is RunState.RUN:
         if not ev.record.is_started:
             start(ev, initialised=initialised)
         elif ev.spec.restart_token not in ("", ev.record.status.observed_restart_token):
             _restart_or_refuse(ev)
-    if ev.record.state not in OVER:
-        skip(ev)
-    if ev.spec.state is RunState.STOP and state not in OVER:
+    elif ev.spec.state is RunState.STOP:
         halt(ev, "the user has stopped the run")
     if ev.record.is_started and (rejection := take_approvals(ev)):
         halt(ev, rejection)
@@ -47,16 +45,9 @@ def start(ev: Evaluation, *, initialised: bool) -> None:
     if not initialised:
         _refuse_start(ev)
         return
-    try:
-        resolved = choose(ev)
-    except NotResolvableError as error:
-        message = f"{said(ev, INITIALIZED)}; {error}"
-        put_condition(ev, INITIALIZED, holds=False, reason="VersionNotResolvable", message=message)
-        _refuse_start(ev)
-        return
-    ev.record.put(start_time=ev.now, resolved=resolved, observed_restart_token=ev.spec.restart_token)
+    ev.record.put(start_time=ev.now, resolved=choose(ev), observed_restart_token=ev.spec.restart_token)
     ev.record.put_state(UpgradeState.RUNNING, ev.now)
-    ev.tell("RunStarted", f"the run has started with {ev.record.status.counts.total} members")
+    ev.announce("RunStarted", f"the run has started with {ev.record.status.counts.total} members")
     tell_clamped(ev)
 
 
@@ -64,7 +55,7 @@ def _refuse_start(ev: Evaluation) -> None:
     """Tell that a run cannot start; once, as the wish to start it is there at every evaluation."""
     found = find_condition(ev.record.status.conditions, INITIALIZED)
     if found is not None and found != find_condition(ev.run.status.conditions, INITIALIZED):
-        ev.tell("CommandRefused", f"the run cannot start: {found.message}", "Warning")
+        ev.announce("CommandRefused", f"the run cannot start: {found.message}", "Warning")
 
 
 def _restart_or_refuse(ev: Evaluation) -> None:
@@ -72,7 +63,7 @@ def _restart_or_refuse(ev: Evaluation) -> None:
     if ev.record.state in _DRAINED:
         restart(ev)
     else:
-        ev.tell("CommandRefused", f"a run that is {ev.record.state.value} cannot be started again", "Warning")
+        ev.announce("CommandRefused", f"a run that is {ev.record.state.value} cannot be started again", "Warning")
 
 
 def restart(ev: Evaluation) -> None:
@@ -83,7 +74,7 @@ def restart(ev: Evaluation) -> None:
         _reset(ev, stage, again)
     ev.record.put(restarts=ev.record.status.restarts + 1)
     ev.record.put_state(UpgradeState.RUNNING, ev.now)
-    ev.tell("RunRestarted", "the run goes on")
+    ev.announce("RunRestarted", "the run goes on")
 
 
 def _reset(ev: Evaluation, stage: StageWork, again: set[UpgradeState]) -> None:
@@ -122,7 +113,7 @@ def skip(ev: Evaluation) -> None:
     for target in targets[ev.record.status.observed_skip_targets :]:
         if not _SKIP[target.type](ev, target.name):
             message = f"there is no {target.type.value} {target.name} in the run, so nothing is skipped"
-            ev.tell("SkipTargetUnknown", message, "Warning")
+            ev.announce("SkipTargetUnknown", message, "Warning")
     ev.record.put(observed_skip_targets=max(len(targets), ev.record.status.observed_skip_targets))
 
 
@@ -130,7 +121,7 @@ def _skip_named_member(ev: Evaluation, name: str) -> bool:
     for group, index, entry in ev.record.entries():
         if entry.name == name:
             if not _skip_one(ev, group, index):
-                ev.tell("SkipIgnored", f"member {name} is {entry.state.value}, so it is not skipped")
+                ev.announce("SkipIgnored", f"member {name} is {entry.state.value}, so it is not skipped")
             return True
     return False
 
@@ -150,7 +141,7 @@ def _skip_named_group(ev: Evaluation, name: str) -> bool:
         return False
     stage, group = found
     if not _skip_group(ev, group):
-        ev.tell("SkipIgnored", f"group {name} of stage {stage.name} is {group.state.value}, so it is not skipped")
+        ev.announce("SkipIgnored", f"group {name} of stage {stage.name} is {group.state.value}, so it is not skipped")
     return True
 
 
@@ -170,7 +161,7 @@ def _skip_named_stage(ev: Evaluation, name: str) -> bool:
     if stage is None:
         return False
     if stage.state in OVER:
-        ev.tell("SkipIgnored", f"stage {name} is {stage.state.value}, so it is not skipped")
+        ev.announce("SkipIgnored", f"stage {name} is {stage.state.value}, so it is not skipped")
         return True
     stage.put(reason=SKIPPED_BY_USER)
     for group in stage.groups:
@@ -184,7 +175,7 @@ def _skip_named_stage(ev: Evaluation, name: str) -> bool:
 def _skip_named_wait(ev: Evaluation, name: str) -> bool:
     stage = next((stage for stage in ev.record.stages if stage.name == name), None)
     if stage is not None and not _skip_wait(ev, stage):
-        ev.tell("SkipIgnored", f"the wait after stage {name} is {stage.wait.state.value}, so it is not skipped")
+        ev.announce("SkipIgnored", f"the wait after stage {name} is {stage.wait.state.value}, so it is not skipped")
     return stage is not None
 
 

@@ -19,10 +19,12 @@ from scorer.upgrade.completions import take_reports
 from scorer.upgrade.conditions import put_progress
 from scorer.upgrade.evaluation import Evaluation
 from scorer.upgrade.facts import Facts
-from scorer.upgrade.gates import complete_scheduled, positions, write_gates
+from scorer.upgrade.gate_objects import write_gates
+from scorer.upgrade.gates import complete_scheduled, positions
 from scorer.upgrade.halting import check_thresholds
 from scorer.upgrade.initialization import initialise
 from scorer.upgrade.membership import follow_members
+from scorer.upgrade.readiness import check_before_start
 from scorer.upgrade.record import HALTED, OVER, Record
 from scorer.upgrade.states import end_wait, settle
 from scorer.upgrade.step import Step
@@ -46,9 +48,10 @@ def advance(run: ClusterUpgradeRun, facts: Facts) -> Step:
     """
     ev = Evaluation(run, facts, Record(run.status))
     if ev.record.state not in OVER:
-        _take_in(ev)
+        initialised = _take_in(ev)
         _check_clocks(ev)
         settle(ev)
+        check_before_start(ev, initialised=initialised)
         _tell_end(ev)
         put_progress(ev)
     write_gates(ev)
@@ -66,13 +69,15 @@ def take_in(run: ClusterUpgradeRun, facts: Facts) -> Step:
     return _step(ev)
 
 
-def _take_in(ev: Evaluation) -> None:
+def _take_in(ev: Evaluation) -> bool:
+    """Record what has happened; say whether the run is initialised."""
     take_reports(ev)
     check_thresholds(ev)
     initialised = ev.record.is_started or initialise(ev)
     follow(ev, initialised=initialised)
     follow_members(ev)
     ev.record.put(observed_generation=ev.run.metadata.generation)
+    return initialised
 
 
 def _check_clocks(ev: Evaluation) -> None:
@@ -89,7 +94,7 @@ def _tell_end(ev: Evaluation) -> None:
     if state is ev.run.status.state or state not in HALTED | OVER or state is UpgradeState.STOPPING:
         return
     failed = state is UpgradeState.FAILED
-    ev.tell(_TOLD[state], f"the run is {state.value}", "Warning" if failed else "Normal")
+    ev.announce(_TOLD[state], f"the run is {state.value}", "Warning" if failed else "Normal")
 
 
 def _step(ev: Evaluation) -> Step:

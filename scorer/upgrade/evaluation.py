@@ -44,7 +44,7 @@ class Evaluation:
     def tiers(self) -> Tiers:
         """Return the windows of members at this instant."""
         respected = self.spec.window_policy.mode is WindowMode.RESPECT
-        return Tiers(self.facts.windows, self.now, respected=respected)
+        return Tiers(self.facts.windows, self.facts.standings, self.now, respected=respected)
 
     @property
     def spec(self) -> UpgradeRunSpec:
@@ -56,6 +56,6 @@ class Evaluation:
         """Return what the run upgrades."""
         return self.run.spec.upgrade.type
 
-    def tell(self, reason: str, message: str, kind: Literal["Normal", "Warning"] = "Normal") -> None:
+    def announce(self, reason: str, message: str, kind: Literal["Normal", "Warning"] = "Normal") -> None:
         """Tell people something about the run."""
         self.events.append(Event(reason, message, kind))

@@ -5,13 +5,14 @@ Source: upgrade-runs.md 7.4, 13.1 and 14.5.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from scorer.api.upgrade.gate import UpgradeGateStatus
 from scorer.api.upgrade.strategy import StrategySpec
 from scorer.upgrade.back_end import Capabilities, Observation, Rejected
 from scorer.upgrade.catalog import Catalog
 from scorer.upgrade.members import Member
+from scorer.upgrade.tiers import Standings
 from scorer.windows.member_windows import Definition
 
 
@@ -31,6 +32,14 @@ class GuardedPlacement:
 
 
 @dataclass(frozen=True, slots=True)
+class Estimate:
+    """How long the upgrade of a member takes: half of the time at most *p50*, nine times of ten at most *p90*."""
+
+    p50: timedelta
+    p90: timedelta
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """The hub around a run, at one moment.
 
@@ -39,6 +48,7 @@ class Facts:
         members: Every joined member cluster that is not being deleted, by name.
         strategy: The one that the run refers to; None: there is none. Only looked at before the start.
         windows: Every maintenance window, by name.
+        standings: What is known of when they are open; kept by who asks about one instant after another.
         catalog: What is published where.
         newest_patches: The newest patch of each minor version that back ends know, for hubs without a catalog.
         upgraders: What each back end can do, by name.
@@ -47,6 +57,7 @@ class Facts:
         rejections: The operations of this run that a back end has just refused to start, by id.
         gates: The status of every gate object of this run, by name.
         busy: The members that other runs upgrade now, and which run that is.
+        durations: How long upgrades are expected to take, for the window options that ask for it.
         guarded: The placements of each member that the run must protect; empty unless it enforces that.
     """
 
@@ -54,6 +65,7 @@ class Facts:
     members: Mapping[str, Member] = field(default_factory=dict)
     strategy: StrategySpec | None = None
     windows: Mapping[str, Definition] = field(default_factory=dict)
+    standings: Standings = field(default_factory=Standings)
     catalog: Catalog = field(default_factory=Catalog)
     newest_patches: Mapping[str, str] = field(default_factory=dict)
     upgraders: Mapping[str, Capabilities] = field(default_factory=dict)
@@ -61,4 +73,5 @@ class Facts:
     rejections: Mapping[str, Rejected] = field(default_factory=dict)
     gates: Mapping[str, UpgradeGateStatus] = field(default_factory=dict)
     busy: Mapping[str, str] = field(default_factory=dict)
+    durations: Mapping[str, Estimate] = field(default_factory=dict)
     guarded: Mapping[str, Sequence[GuardedPlacement]] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""The gates of a run: when they open, what completes them, and what their objects say.
+"""The gates of a run: when they open, and what completes them.
 
 A gate has an object from the moment at which the run reaches it. Its name is derived from its place, so that a crash
 cannot make two.
@@ -16,15 +16,13 @@ import orjson
 
 from scorer.api.conditions import FALSE, TRUE, Condition, find_condition
 from scorer.api.upgrade.fields import LONGEST_GENERATED_NAME, UpgradeState, Weekday
-from scorer.api.upgrade.gate import GateState, GateTiming, UpgradeGateSpec, UpgradeGateStatus
+from scorer.api.upgrade.gate import GateTiming
 from scorer.api.upgrade.run import GateReport
 from scorer.api.upgrade.strategy import GateConfiguration, GateType, ScheduledStart
 from scorer.upgrade.evaluation import Evaluation
-from scorer.upgrade.record import OVER, Gates, GroupWork, StageWork
-from scorer.upgrade.step import WriteGate
+from scorer.upgrade.record import Gates, GroupWork, StageWork
 
 APPROVED: Final = "Approved"
-ACCEPTED: Final = "ApprovalAccepted"
 REJECTED: Final = "Rejected"
 
 _HASH_DIGITS: Final = 8
@@ -99,7 +97,7 @@ def _open(ev: Evaluation, position: Position) -> None:
         position.gates.put(index, state=UpgradeState.PENDING, gate=name, start_time=ev.now)
         if gate.type is GateType.SCHEDULED_START and (scheduled := _scheduled(ev, position, index)) is not None:
             position.gates.put(index, absolute_start_time=next_start(scheduled, ev.now))
-        ev.tell("GateOpened", f"{_said(gate, name)} {position.where} is waited for")
+        ev.announce("GateOpened", f"{_said(gate, name)} {position.where} is waited for")
     complete_scheduled(ev, position)
 
 
@@ -125,7 +123,7 @@ def complete_scheduled(ev: Evaluation, position: Position) -> None:
 def _complete(ev: Evaluation, position: Position, index: int, why: str) -> None:
     gate = position.gates.reports[index]
     position.gates.put(index, state=UpgradeState.COMPLETED, completion_time=ev.now, message="")
-    ev.tell("GateCompleted", f"{_said(gate, gate.gate)} {position.where} holds nothing any more: {why}")
+    ev.announce("GateCompleted", f"{_said(gate, gate.gate)} {position.where} holds nothing any more: {why}")
 
 
 def take_approvals(ev: Evaluation) -> str:
@@ -153,65 +151,6 @@ def _answer(ev: Evaluation, gate: GateReport) -> Condition | None:
     return None if known is None else find_condition(known.conditions, APPROVED)
 
 
-def write_gates(ev: Evaluation) -> None:
-    """Have every gate object say what its report says; an object that is gone comes back only while it is Pending."""
-    for position in positions(ev):
-        for index, gate in enumerate(position.gates.reports):
-            if not gate.gate:
-                continue
-            known, state = ev.facts.gates.get(gate.gate), _object_state(gate)
-            if known is None and state is not GateState.PENDING and gate.start_time != ev.now:
-                continue
-            wanted = UpgradeGateStatus(state=state, conditions=_accepted(known, gate))
-            if known is None or _differs(known, wanted):
-                ev.actions.append(WriteGate(gate.gate, _spec(ev, position, index), wanted))
-
-
-def _object_state(gate: GateReport) -> GateState:
-    match gate.state:
-        case UpgradeState.COMPLETED:
-            return GateState.COMPLETED
-        case UpgradeState.SKIPPED:
-            return GateState.SKIPPED
-        case _:
-            return GateState.PENDING
-
-
-def _accepted(known: UpgradeGateStatus | None, gate: GateReport) -> tuple[Condition, ...]:
-    """Return the answer to an approval that has been followed."""
-    approval = None if known is None else find_condition(known.conditions, APPROVED)
-    if gate.state is not UpgradeState.COMPLETED or approval is None or approval.status != TRUE:
-        return ()
-    accepted = Condition(
-        type=ACCEPTED,
-        status=TRUE,
-        reason="ApprovalAccepted",
-        message="the run goes on",
-        last_transition_time=gate.completion_time,
-    )
-    return (accepted,)
-
-
-def _differs(known: UpgradeGateStatus, wanted: UpgradeGateStatus) -> bool:
-    answered = all(find_condition(known.conditions, each.type) is not None for each in wanted.conditions)
-    return known.state is not wanted.state or not answered
-
-
-def _spec(ev: Evaluation, position: Position, index: int) -> UpgradeGateSpec:
-    gate = position.gates.reports[index]
-    return UpgradeGateSpec(
-        run_name=ev.run.metadata.name,
-        stage=position.stage,
-        group=position.group or None,
-        timing=position.timing,
-        index=index,
-        type=gate.type,
-        display_name=gate.display_name,
-        scheduled_start=position.configured[index].scheduled_start,
-        absolute_start_time=gate.absolute_start_time,
-    )
-
-
 def gate_name(run: str, uid: str, position: Position, index: int) -> str:
     """Return the name of a gate's object; its last part tells apart what dashes alone would make the same."""
     timing = position.timing.value.lower()
@@ -231,11 +170,6 @@ def next_start(scheduled: ScheduledStart, now: datetime) -> datetime:
     if start < local:
         start += _WEEK
     return now + (start - local)
-
-
-def is_waiting(gate: GateReport) -> bool:
-    """Say whether a gate has been reached and is not done."""
-    return bool(gate.gate) and gate.state not in OVER
 
 
 def _said(gate: GateReport, name: str) -> str:

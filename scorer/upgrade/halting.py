@@ -5,6 +5,7 @@ Source: upgrade-runs.md 8.4, 8.5 and 9.1.
 
 from scorer.api.upgrade.fields import UpgradeState
 from scorer.upgrade.evaluation import Evaluation
+from scorer.upgrade.member_states import stop_member
 from scorer.upgrade.record import OVER, GroupWork, StageWork
 
 
@@ -13,7 +14,7 @@ def halt(ev: Evaluation, why: str) -> None:
     if ev.record.is_halted or ev.record.state in OVER or not ev.record.is_started:
         return
     ev.record.put_state(UpgradeState.STOPPING, ev.now)
-    ev.tell("RunStopping", why)
+    ev.announce("RunStopping", why)
     if (stage := ev.record.current) is None:
         return
     stage.put(message=why)
@@ -22,7 +23,7 @@ def halt(ev: Evaluation, why: str) -> None:
             continue
         for index, member in enumerate(group.members):
             if member.state is UpgradeState.PENDING:
-                group.put_member(index, state=UpgradeState.STOPPED, pending_since=None, next_window_open=None)
+                stop_member(group, index)
     if stage.wait.state is UpgradeState.RUNNING:
         stage.put_wait(state=UpgradeState.STOPPED)
 

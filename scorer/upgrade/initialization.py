@@ -13,6 +13,7 @@ from scorer.api.label_selector import LabelSelector
 from scorer.api.upgrade.fields import UpgradeState
 from scorer.api.upgrade.run import GateReport, GroupStatus, MemberStatus, StageStatus, WaitStatus
 from scorer.api.upgrade.strategy import GateConfiguration, GateType, Group, Stage, StrategySpec
+from scorer.upgrade.choices import NotResolvableError, choose
 from scorer.upgrade.conditions import INITIALIZED, put_condition, said
 from scorer.upgrade.evaluation import Evaluation
 from scorer.upgrade.limits import Limits, group_limits, groups_of, is_clamped, stage_limits
@@ -44,7 +45,7 @@ def initialise(ev: Evaluation) -> bool:
     """Make the record of a run that has not started, or tell why there is none; say whether it can start.
 
     Returns:
-        Whether the members of the run are in order.
+        Whether its members and its version are known.
     """
     message = _origin(ev)
     try:
@@ -58,6 +59,13 @@ def initialise(ev: Evaluation) -> bool:
         return False
     if _layout(stages) != _layout(ev.record.status.stages):
         _begin_record(ev, stages)
+    try:
+        choose(ev)
+    except NotResolvableError as error:
+        put_condition(
+            ev, INITIALIZED, holds=False, reason="VersionNotResolvable", message=f"{message}{_BECAUSE}{error}"
+        )
+        return False
     put_condition(ev, INITIALIZED, holds=True, reason="InitializedSuccessfully", message=message)
     return True
 
@@ -166,7 +174,7 @@ def tell_clamped(ev: Evaluation) -> None:
                 message = (
                     f"group {group.name} upgrades {limits.max_concurrency} members at once, not {group.max_concurrency}"
                 )
-                ev.tell("ConcurrencyClamped", message)
+                ev.announce("ConcurrencyClamped", message)
 
 
 def _layout(stages: Iterable[StageStatus]) -> list[object]:

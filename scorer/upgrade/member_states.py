@@ -25,7 +25,7 @@ def skip_member(ev: Evaluation, group: GroupWork, index: int, reason: str, messa
         pending_since=None,
         next_window_open=None,
     )
-    ev.tell("MemberSkipped", f"member {name} is skipped, {reason}: {message}")
+    ev.announce("MemberSkipped", f"member {name} is skipped, {reason}: {message}")
 
 
 def fail_member(
@@ -43,7 +43,7 @@ def fail_member(
         next_window_open=None,
         error=UpgradeError(code=reason, message=_short(message)),
     )
-    ev.tell("MemberUpgradeFailed", f"member {name} has failed, {reason}: {message}", "Warning")
+    ev.announce("MemberUpgradeFailed", f"member {name} has failed, {reason}: {message}", "Warning")
 
 
 def complete_member(ev: Evaluation, group: GroupWork, index: int, ended: datetime | None) -> None:
@@ -52,7 +52,7 @@ def complete_member(ev: Evaluation, group: GroupWork, index: int, ended: datetim
     group.put_member(
         index, state=UpgradeState.COMPLETED, reason="", message="", completion_time=ended or ev.now, error=None
     )
-    ev.tell("MemberUpgradeCompleted", f"member {entry.name} is upgraded")
+    ev.announce("MemberUpgradeCompleted", f"member {entry.name} is upgraded")
 
 
 def let_wait(
@@ -62,7 +62,7 @@ def let_wait(
     entry = group.members[index]
     is_new = entry.state is not UpgradeState.PENDING
     if is_new or entry.reason != reason:
-        ev.tell("MemberPending", f"member {entry.name} waits, {reason}: {message}")
+        ev.announce("MemberPending", f"member {entry.name} waits, {reason}: {message}")
     group.put_member(
         index,
         state=UpgradeState.PENDING,
@@ -70,6 +70,13 @@ def let_wait(
         message=_short(message),
         pending_since=ev.now if is_new else entry.pending_since,
         next_window_open=opens,
+    )
+
+
+def stop_member(group: GroupWork, index: int) -> None:
+    """Let a member wait no longer, as the run starts nothing more."""
+    group.put_member(
+        index, state=UpgradeState.STOPPED, reason="", message="", pending_since=None, next_window_open=None
     )
 
 

@@ -16,19 +16,23 @@ def follow_members(ev: Evaluation) -> None:
     """Skip the members that have left, and tell which have joined too late."""
     if not ev.record.is_started:
         return
-    members, names = ev.facts.members, set()
+    names = {entry.name for _, _, entry in ev.record.entries()}
+    if not names <= ev.facts.members.keys():
+        _skip_removed(ev)
+    _tell_drift(ev, names)
+
+
+def _skip_removed(ev: Evaluation) -> None:
     for group, index, entry in ev.record.entries():
-        names.add(entry.name)
-        if entry.state in FINISHED or entry.name in members:
+        if entry.state in FINISHED or entry.name in ev.facts.members:
             continue
         if entry.state is UpgradeState.RUNNING:
             ev.actions.append(CancelUpgrade(entry.operation_id, entry.name, entry.upgrader))
         skip_member(ev, group, index, "MemberRemoved", "has left the fleet")
-    _tell_drift(ev, names)
 
 
 def _tell_drift(ev: Evaluation, names: set[str]) -> None:
-    later = sorted(name for name in ev.facts.members if name not in names)
+    later = sorted(ev.facts.members.keys() - names)
     if later and (joined := _would_belong(ev, later)):
         message = f"not part of this run, as they have joined after its start: {names_said(joined)}"
         put_condition(ev, DRIFTED, holds=True, reason="MembersChanged", message=message)

@@ -11,10 +11,11 @@ Source: upgrade-runs.md 6.6, 7.2 and 7.3.
 import heapq
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from scorer.api.upgrade.fields import UpgradeState
+from scorer.api.upgrade.run import MemberStatus
 from scorer.upgrade.back_end import Operation
 from scorer.upgrade.checks import Checks, Outcome, Verdict
 from scorer.upgrade.evaluation import Evaluation
@@ -22,7 +23,7 @@ from scorer.upgrade.halting import check_thresholds
 from scorer.upgrade.member_states import fail_member, let_wait, skip_member
 from scorer.upgrade.record import OVER, GroupWork, StageWork
 from scorer.upgrade.step import StartUpgrade
-from scorer.upgrade.tiers import FREE_TIER
+from scorer.upgrade.window_policy import closing, is_reserved
 
 _CANDIDATES: Final = frozenset({UpgradeState.NOT_STARTED, UpgradeState.PENDING})
 
@@ -44,20 +45,15 @@ class _Queue:
 
     def __init__(self, ev: Evaluation, group: GroupWork) -> None:
         self.group = group
-        members = ev.facts.members
         self._heap = [
-            (ev.tiers.tier(known), known.order, known.name, index)
-            if (known := members.get(entry.name)) is not None
-            else (FREE_TIER, 0, entry.name, index)
-            for index, entry in enumerate(group.members)
-            if entry.state in _CANDIDATES
+            (*_place(ev, entry), index) for index, entry in enumerate(group.members) if entry.state in _CANDIDATES
         ]
         heapq.heapify(self._heap)
 
     def next_offer(self, ev: Evaluation, checks: Checks) -> _Offer | None:
         """Return the first that may go; what is found of those before it is written at once."""
         while self._heap:
-            tier, _, _, index = heapq.heappop(self._heap)
+            tier, _, _, _, index = heapq.heappop(self._heap)
             verdict = checks.verdict(self.group.members[index])
             if verdict.outcome is Outcome.GO:
                 return _Offer(self.group, index, tier, verdict)
@@ -65,6 +61,13 @@ class _Queue:
             if ev.record.is_halted:
                 return None
         return None
+
+
+def _place(ev: Evaluation, entry: MemberStatus) -> tuple[int, datetime, int, str]:
+    """Return what the candidates of a group are sorted by."""
+    member = ev.facts.members[entry.name]
+    tier = ev.tiers.tier(member)
+    return tier, closing(ev, member, tier), member.order, member.name
 
 
 def schedule(ev: Evaluation, stage: StageWork) -> None:
@@ -79,7 +82,7 @@ def schedule(ev: Evaluation, stage: StageWork) -> None:
             return
         for offer in offers:
             if stage.running < stage.status.max_concurrency:
-                _start_unless_endangered(ev, offer, checks)
+                _start_unless_held(ev, stage, offer, checks)
 
 
 def _round(ev: Evaluation, stage: StageWork, queues: dict[str, _Queue], checks: Checks) -> list[_Offer]:
@@ -101,11 +104,13 @@ def _is_open(group: GroupWork) -> bool:
     return group.state not in OVER and not group.is_skipped_by_user and group.before.done
 
 
-def _start_unless_endangered(ev: Evaluation, offer: _Offer, checks: Checks) -> None:
-    """Start a member, unless one that has just been started endangers a placement of it."""
-    verdict = offer.verdict
+def _start_unless_held(ev: Evaluation, stage: StageWork, offer: _Offer, checks: Checks) -> None:
+    """Start a member, unless one started before it endangers a placement of it, or the slot is kept for another."""
+    entry, verdict = offer.group.members[offer.index], offer.verdict
+    if is_reserved(ev, stage, offer.group, ev.facts.members[entry.name]):
+        return
     if ev.facts.guarded:
-        verdict = checks.verdict(offer.group.members[offer.index])
+        verdict = checks.verdict(entry)
     if verdict.outcome is Outcome.GO:
         start_member(ev, offer.group, offer.index, verdict)
     else:
@@ -144,7 +149,7 @@ def start_member(ev: Evaluation, group: GroupWork, index: int, verdict: Verdict)
         error=None,
     )
     ev.actions.append(StartUpgrade(operation))
-    ev.tell("MemberUpgradeStarted", f"the upgrade of member {entry.name} begins (attempt {attempt})")
+    ev.announce("MemberUpgradeStarted", f"the upgrade of member {entry.name} begins (attempt {attempt})")
 
 
 def _skip(ev: Evaluation, group: GroupWork, index: int, verdict: Verdict) -> None:

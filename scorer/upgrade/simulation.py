@@ -15,16 +15,18 @@ from scorer.api.upgrade.fields import UpgradeState
 from scorer.api.upgrade.gate import GateTiming, UpgradeGateStatus
 from scorer.api.upgrade.run import ClusterUpgradeRun, GateReport, RunState, SkipTarget
 from scorer.api.upgrade.strategy import StrategySpec
+from scorer.rollout.placement_status import Event
 from scorer.upgrade.back_end import Capabilities, Rejected
 from scorer.upgrade.catalog import Catalog
 from scorer.upgrade.engine import advance, take_in
-from scorer.upgrade.facts import Facts
+from scorer.upgrade.facts import Estimate, Facts, GuardedPlacement
 from scorer.upgrade.gates import APPROVED
 from scorer.upgrade.members import Member
 from scorer.upgrade.operations import to_observe
 from scorer.upgrade.record import OVER
 from scorer.upgrade.simulated_back_end import UPGRADER, SimulatedBackEnd, moved
 from scorer.upgrade.step import CancelUpgrade, StartUpgrade, Step, WriteGate
+from scorer.upgrade.tiers import Standings
 from scorer.windows.member_windows import Definition
 
 POLL: Final = timedelta(seconds=15)
@@ -118,13 +120,15 @@ class Moment:
     Args:
         now: The instant.
         run: The run after it.
-        step: What the evaluation has come to.
+        step: What the evaluation has come to, after the orders of the instant.
+        events: What people are told, by the orders as well.
         refused: The orders of this instant that were refused.
     """
 
     now: datetime
     run: ClusterUpgradeRun
     step: Step
+    events: tuple[Event, ...] = ()
     refused: tuple[Order, ...] = ()
 
 
@@ -142,6 +146,8 @@ class SimulatedHub:
         capabilities: What the back end can do.
         newest_patches: What the back end knows of the newest patches.
         busy_until: Members on which something else is at work, and until when.
+        durations: How long upgrades are expected to take.
+        guarded: The placements of each member that the run must protect.
         gates: The gate objects.
     """
 
@@ -154,9 +160,12 @@ class SimulatedHub:
     capabilities: Capabilities = field(default_factory=Capabilities)
     newest_patches: dict[str, str] = field(default_factory=dict)
     busy_until: dict[str, datetime] = field(default_factory=dict)
+    durations: dict[str, Estimate] = field(default_factory=dict)
+    guarded: dict[str, Sequence[GuardedPlacement]] = field(default_factory=dict)
     gates: dict[str, UpgradeGateStatus] = field(default_factory=dict)
+    _standings: Standings = field(default_factory=Standings)
     _rejections: dict[str, Rejected] = field(default_factory=dict)
-    _unknown: bool = False
+    _events: list[Event] = field(default_factory=list)
     _crashing: bool = False
 
     def facts(self, now: datetime) -> Facts:
@@ -168,12 +177,15 @@ class SimulatedHub:
             members=self._seen_members(),
             strategy=self.strategy,
             windows=self.windows,
+            standings=self._standings,
             catalog=self.catalog,
             newest_patches=self.newest_patches,
             upgraders={UPGRADER: self.capabilities},
             observations=observed,
             rejections=rejections,
             gates=self.gates,
+            durations=self.durations,
+            guarded=self.guarded,
             busy={name: "another operation" for name, until in self.busy_until.items() if now < until},
         )
 
@@ -190,6 +202,7 @@ class SimulatedHub:
     def evaluate(self, now: datetime, orders: Iterable[Order] = ()) -> Moment:
         """Let the orders of one instant come in one after the other, and do what the engine wants then."""
         self._move_clusters(now)
+        self._events = []
         refused = tuple(order for order in orders if not self._follow(order, now))
         step = advance(self.run, self.facts(now))
         self._store(step)
@@ -197,9 +210,10 @@ class SimulatedHub:
             self._crashing = False
         else:
             self._carry_out(step, now)
-        return Moment(now, self.run, step, refused)
+        return Moment(now, self.run, step, tuple(self._events), refused)
 
     def _store(self, step: Step) -> None:
+        self._events += step.events
         if step.changed:
             self.run = self.run.model_copy(update={"status": step.status})
 
@@ -221,15 +235,25 @@ class SimulatedHub:
                 case WriteGate(name=name, status=status):
                     known = self.gates.get(name, UpgradeGateStatus())
                     conditions = (*known.conditions, *status.conditions)
-                    self.gates[name] = known.model_copy(update={"state": status.state, "conditions": conditions})
+                    changes = {"state": status.state, "readiness": status.readiness, "conditions": conditions}
+                    self.gates[name] = known.model_copy(update=changes)
 
     def _follow(self, order: Order, now: datetime) -> bool:
         """Do what is ordered; say whether it was taken."""
-        self._store(take_in(self.run, self.facts(now)))
-        taken = self._change(order, now)
-        if taken:
-            self._store(take_in(self.run, self.facts(now)))
-        return taken and not (isinstance(order, Start) and self.run.status.start_time is None)
+        self._take_in(now)
+        before = self.run
+        if not self._change(order, now):
+            return False
+        self._take_in(now)
+        if isinstance(order, Start) and self.run.status.start_time is None:
+            self.run = before
+            return False
+        return True
+
+    def _take_in(self, now: datetime) -> None:
+        step = take_in(self.run, self.facts(now))
+        self._store(step)
+        self._carry_out(step, now)
 
     def _change(self, order: Order, now: datetime) -> bool:
         match order:

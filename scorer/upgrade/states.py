@@ -59,7 +59,7 @@ def _work(ev: Evaluation, stage: StageWork) -> bool:
 def _reach(ev: Evaluation, stage: StageWork) -> None:
     if stage.status.start_time is None:
         stage.put(start_time=ev.now)
-        ev.tell("StageStarted", f"stage {stage.name} is reached")
+        ev.announce("StageStarted", f"stage {stage.name} is reached")
     if stage.status.message:
         stage.put(message="")
     if not stage.is_skipped_by_user:
@@ -99,7 +99,7 @@ def _derive_stage(ev: Evaluation, stage: StageWork) -> None:
     if state is UpgradeState.SKIPPED:
         skip_rest(ev, stage)
     if state in OVER:
-        ev.tell("StageCompleted", f"stage {stage.name} is {state.value}")
+        ev.announce("StageCompleted", f"stage {stage.name} is {state.value}")
 
 
 def _stage_state(ev: Evaluation, stage: StageWork) -> UpgradeState:
@@ -123,7 +123,7 @@ def _wait(ev: Evaluation, stage: StageWork) -> None:
     if stage.wait.state is UpgradeState.NOT_STARTED:
         stage.put_wait(state=UpgradeState.RUNNING, start_time=ev.now)
         if stage.wait.seconds:
-            ev.tell("StageWaiting", f"the run waits {stage.wait.seconds} seconds after stage {stage.name}")
+            ev.announce("StageWaiting", f"the run waits {stage.wait.seconds} seconds after stage {stage.name}")
     end_wait(ev, stage)
 
 

@@ -5,14 +5,14 @@ Members that have the same windows are looked up once in an evaluation.
 Source: upgrade-runs.md 7.1 and 11.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
 from scorer.api.upgrade.fields import UpgradeType
 from scorer.api.upgrade.maintenance_window import WindowTarget
 from scorer.upgrade.members import Member
-from scorer.windows.maintenance import Standing, standing
+from scorer.windows.maintenance import MaintenanceWindow, Standing, standing
 from scorer.windows.member_windows import ClosedWindow, Definition, MemberWindows, closed_window
 
 SOON: Final = timedelta(hours=4)
@@ -43,16 +43,41 @@ def tier_of(windows: Standing | None, now: datetime) -> int:
     return SOON_TIER if windows.until is not None and windows.until - now <= SOON else CLOSED_TIER
 
 
+class Standings:
+    """What is known of windows: whether they are open stays as it is until an instant that is known, too.
+
+    A caller that asks about instant after instant keeps it, so that each opening is searched once.
+    """
+
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, ...], tuple[Sequence[MaintenanceWindow], datetime, Standing]] = {}
+
+    def of(self, windows: Sequence[MaintenanceWindow], now: datetime) -> Standing:
+        """Return whether one of the windows is open, and until when."""
+        key = tuple(map(id, windows))
+        if (known := self._known.get(key)) is not None:
+            _, since, found = known
+            if since == now or (found.until is not None and since <= now < found.until):
+                return found
+        found = standing(windows, now)
+        self._known[key] = (windows, now, found)  # the windows are kept, so that no other one gets the same id
+        return found
+
+
 class Tiers:
     """The windows of members at one instant."""
 
-    __slots__ = ("_closed", "_definitions", "_known", "_now", "_respected", "_tiers")
+    __slots__ = ("_closed", "_definitions", "_now", "_respected", "_standings", "_tiers")
 
-    def __init__(self, definitions: Mapping[str, Definition], now: datetime, *, respected: bool) -> None:
+    def __init__(
+        self, definitions: Mapping[str, Definition], standings: Standings, now: datetime, *, respected: bool
+    ) -> None:
         self._definitions = definitions
+        self._standings = standings
         self._now = now
         self._respected = respected
-        self._known: dict[tuple[str, ...], Standing] = {}
         self._tiers: dict[tuple[str, ...], int] = {}
         self._closed: dict[tuple[str, ...], ClosedWindow | None] = {}
 
@@ -76,10 +101,26 @@ class Tiers:
             )
         return self._closed[names]
 
+    def changes(self, member: Member) -> datetime | None:
+        """Return when the windows of a member open or close next; None: nobody knows, or it has none."""
+        found = self._standing(member.windows.names)
+        return None if found is None else found.until
+
+    def next_opening(self, member: Member) -> datetime | None:
+        """Return when a window of a member opens after those that are open now have closed; None: nobody knows."""
+        closes = self.changes(member)
+        return None if closes is None else standing(self._windows(member.windows.names), closes).until
+
+    def longest(self, member: Member) -> timedelta:
+        """Return how long the longest window of a member is open at most."""
+        windows = self._windows(member.windows.names)
+        return timedelta(minutes=max((each.minutes for each in windows), default=0))
+
+    def _windows(self, names: tuple[str, ...]) -> list[MaintenanceWindow]:
+        """Return those of the windows that can be read."""
+        return [window for name in names if (window := self._definitions[name].window) is not None]
+
     def _standing(self, names: tuple[str, ...]) -> Standing | None:
         if not names or not self._respected:
             return None
-        if names not in self._known:
-            readable = (self._definitions[name].window for name in names)
-            self._known[names] = standing([each for each in readable if each is not None], self._now)
-        return self._known[names]
+        return self._standings.of(self._windows(names), self._now)

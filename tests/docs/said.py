@@ -16,11 +16,11 @@ from tests.docs.pages import ROOT
 
 SPEAKERS: Final = frozenset(
     {"make_condition", "Event", "MemberEvent", "Statement", "CollectionError", "Repair", "Cost", "report_refusal"}
-    | {"NotSeen"}
+    | {"NotSeen", "put_condition", "_Cause", "skip_member", "fail_member", "let_wait"}
 )
 """What makes a condition or an event, or a part of one."""
-SPEAKING_METHODS: Final = frozenset({"put_run", "put_stage"})
-"""Methods that make a condition."""
+SPEAKING_METHODS: Final = frozenset({"put_run", "put_stage", "announce"})
+"""Methods that make a condition or an event."""
 BESIDES: Final = frozenset(
     {"True", "False", "Unknown", "Normal", "Warning"}
     | {"ClusterResourcePlacement", "ResourcePlacement", "MemberAgent", "NotYet"}

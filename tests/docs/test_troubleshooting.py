@@ -25,16 +25,18 @@ TYPES = frozenset(heading.text for heading in TROUBLESHOOTING.headings if re.ful
 """The types of conditions that have a section."""
 FAILED = "failed"
 """Before the reasons of a controller that fails, whichever it is."""
+MEMBER = "member"
+"""Before the reasons that the status of an upgrade run gives for its members."""
 
 
 @cache
 def explained() -> SimpleNamespace:
     """Return the anchors of reasons, in lower case: of conditions as pairs, of events, and all words together."""
-    kinds = {kind.lower() for kind in (*TYPES, FAILED)}
+    kinds = {kind.lower() for kind in (*TYPES, FAILED, MEMBER)}
     pairs = {(kind, reason) for kind, _, reason in map(_parted, TROUBLESHOOTING.anchors) if kind in kinds and reason}
     events = {reason for kind, _, reason in map(_parted, TROUBLESHOOTING.anchors) if kind == "event" and reason}
     reasons = {reason for _, reason in pairs}
-    return SimpleNamespace(pairs=pairs, events=events, words=reasons | events | (kinds - {FAILED}))
+    return SimpleNamespace(pairs=pairs, events=events, words=reasons | events | (kinds - {FAILED, MEMBER}))
 
 
 def _parted(anchor):

@@ -15,6 +15,7 @@ from scorer.api.meta import format_time, parse_time
 from scorer.api.names import UPGRADE_WINDOWS
 from scorer.api.upgrade.fields import UpgradeState, UpgradeType
 from scorer.api.upgrade.gate import GateTiming
+from scorer.api.upgrade.profile import UpgradeProfileSpec
 from scorer.api.upgrade.run import ClusterUpgradeRun, MemberStatus, SkipTarget
 from scorer.api.upgrade.strategy import StrategySpec
 from scorer.api.upgrade.version_catalog import VersionCatalogSpec
@@ -22,6 +23,7 @@ from scorer.upgrade.back_end import Capabilities, Inventory, Pool
 from scorer.upgrade.catalog import Catalog
 from scorer.upgrade.images import UNLISTED
 from scorer.upgrade.members import GROUP_LABEL, ORDER, REGION_LABEL, Member, read_member
+from scorer.upgrade.profile import NoTargetError, target_of
 from scorer.upgrade.simulated_back_end import UPGRADER, Outcome, SimulatedBackEnd
 from scorer.upgrade.simulation import (
     AddMember,
@@ -46,7 +48,7 @@ from scorer.windows.maintenance import standing
 from scorer.windows.member_windows import Definition, windows_of
 from tests.vector_families.line import Line
 
-LEFT_OUT = {"plan", "admission", "profile"}
+LEFT_OUT = {"plan", "admission"}
 """Kinds of lines that nothing answers yet."""
 START = "2025-01-06T00:00:00Z"
 UPGRADE = {"type": "Full", "kubernetesVersion": "1.31.2"}
@@ -64,7 +66,7 @@ def check_upgrade_run(line: Line) -> None:
 
 def evaluate(kind: str, given: Line) -> Line:
     """Return what the engine says."""
-    return {"scenario": _scenario, "window": _window}[kind](given)
+    return {"scenario": _scenario, "window": _window, "profile": _profile}[kind](given)
 
 
 def duration(text: str) -> timedelta:
@@ -109,7 +111,7 @@ def _window(given: Line) -> Line:
     windows, names = _windows("w", given["windows"], upgrade)
     readable = [windows[name].window for name in names]
     found = standing([each for each in readable if each is not None], now) if names else None
-    seen: Line = {"open": found is None or found.is_open, "tier": tier_of(found, now)}
+    seen: Line = {"open": found is not None and found.is_open, "tier": tier_of(found, now)}
     if found is not None and not found.is_open:
         seen["nextOpen"] = None if found.until is None else format_time(found.until)
     return seen
@@ -127,6 +129,24 @@ def _windows(owner: str, specs: list[Line], upgrade: UpgradeType) -> tuple[dict[
         assert not each.error, each.error
     named = {"metadata": {"annotations": {UPGRADE_WINDOWS: ",".join(definitions)}}}
     return definitions, windows_of(named, definitions, targets_of(upgrade), ()).names
+
+
+def _profile(given: Line) -> Line:
+    spec = UpgradeProfileSpec.read({key: value for key, value in given.items() if key != "catalog"})
+    known = given["catalog"].get("kubernetes", {})
+    lts = set(known.get("lts", ()))
+    versions = [
+        {"version": version, "phase": phase, "lts": version.rpartition(".")[0] in lts}
+        for key, phase in (("ga", "GA"), ("preview", "Preview"))
+        for version in known.get(key, ())
+    ]
+    regions = [{"name": "r1", "kubernetesVersions": versions}]
+    try:
+        target = target_of(spec, Catalog.of([VersionCatalogSpec.read({"regions": regions})]))
+    except NoTargetError as error:
+        return {"error": error.code.value}
+    seen = {"upgradeType": target.type.value, "nodeImageSelection": target.selection.value}
+    return seen | ({"kubernetesVersion": target.kubernetes_version} if target.kubernetes_version else {})
 
 
 @dataclass
@@ -148,7 +168,7 @@ class Scenario:
             run=_run(self.given),
             back_end=SimulatedBackEnd(self._outcome),
             members={},
-            strategy=_strategy(self.given.get("strategy")),
+            strategy=read_strategy(self.given.get("strategy")),
             catalog=_catalog(self.given.get("catalog")),
             capabilities=Capabilities(chained_upgrades=self.given.get("chained", False), cancel=True),
         )
@@ -199,7 +219,8 @@ class Scenario:
         if "busyUntil" in given:
             self.hub.busy_until[given["name"]] = self.begin + duration(given["busyUntil"])
 
-    def _orders(self) -> Iterator[tuple[datetime, Order]]:
+    def orders(self) -> Iterator[tuple[datetime, Order]]:
+        """Yield what happens when."""
         for event in self.given.get("events", [{"at": "0s", "do": "start"}]):
             yield self.begin + duration(event["at"]), self._order(event)
 
@@ -224,7 +245,7 @@ class Scenario:
             case "removeMember":
                 return RemoveMember(event["name"])
             case "editStrategy":
-                strategy = _strategy(event["strategy"])
+                strategy = read_strategy(event["strategy"])
                 assert strategy is not None
                 return EditStrategy(strategy)
             case "crash":
@@ -233,17 +254,23 @@ class Scenario:
 
     def play(self) -> None:
         """Let everything happen, and look at every instant that the scenario asks about."""
+        for _ in self.moments():
+            pass
+
+    def moments(self) -> Iterator[Moment]:
+        """Yield every instant at which the engine is asked."""
         until = self.begin + duration(self.given.get("until", "60d"))
         looks = sorted({self.begin + duration(text) for text in self.given.get("checkAt", [])})
         state = UpgradeState.NOT_STARTED
         before: Moment | None = None
-        for moment in simulate(self.hub, self.begin, list(self._orders()), until):
+        for moment in simulate(self.hub, self.begin, list(self.orders()), until):
             while looks and looks[0] < moment.now:
                 self._look(looks.pop(0), before)
             self._remember(moment)
             if moment.run.status.state is not state:
                 state, self.done_at = moment.run.status.state, moment.now - self.begin
             before = moment
+            yield moment
         for instant in looks:
             self._look(instant, before)
 
@@ -320,7 +347,8 @@ def _pools(given: list[Line], version: str) -> tuple[Pool, ...]:
     )
 
 
-def _strategy(given: Line | None) -> StrategySpec | None:
+def read_strategy(given: Line | None) -> StrategySpec | None:
+    """Read a strategy's spec."""
     return None if given is None else StrategySpec.read(given)
 
 

@@ -1,0 +1,179 @@
+"""What back ends answer and report, and what the engine makes of it."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from scorer.api.upgrade.fields import UpgradeError, UpgradeType
+from scorer.upgrade.back_end import Capabilities, Inventory, Observation, OperationState, Pool, Rejected
+from scorer.upgrade.engine import advance
+from scorer.upgrade.operations import to_observe
+from scorer.upgrade.simulated_back_end import Outcome, SimulatedBackEnd
+from scorer.upgrade.simulation import Start, simulate
+from scorer.upgrade.step import CancelUpgrade, StartUpgrade
+from tests.scorer.upgrade.scenarios import BEGIN, after, at, entry, event, member, prepared, seen, started
+from tests.vector_families.upgrade_runs import written
+
+HALF_HOUR = timedelta(minutes=30)
+
+
+def answering(*outcomes, **given):
+    """A hub with one member, whose attempts go as told; later ones succeed after half an hour."""
+    hub = prepared(member("a"), **given).hub
+    return attempted(hub, outcomes)
+
+
+def attempted(hub, outcomes):
+    hub.back_end = SimulatedBackEnd(
+        lambda name, attempt: outcomes[attempt - 1] if attempt <= len(outcomes) else Outcome(HALF_HOUR)
+    )
+    return hub
+
+
+def operations(moment):
+    return [each.operation.id for each in moment.step.actions if isinstance(each, StartUpgrade)]
+
+
+def observed(hub, now, **observation):
+    """Evaluate with what a back end says about the only operation."""
+    (operation,) = to_observe(hub.run.status)
+    return advance(hub.run, replace(hub.facts(now), observations={operation: Observation(**observation)}))
+
+
+def test_what_a_back_end_refuses_for_good_has_failed():
+    hub = answering(Outcome(HALF_HOUR, rejections=(Rejected("Forbidden", "not this cluster"),)))
+    hub.evaluate(BEGIN, [Start()])
+    run = hub.evaluate(BEGIN).run
+    found = entry(run, "a")
+    assert (run.status.state, found.state, found.reason, found.message) == (
+        *("Failed", "Failed", "UpgradeRejected", "not this cluster"),
+    )
+
+
+def test_what_a_back_end_refuses_for_now_waits_and_is_the_same_attempt_again():
+    hub = answering(Outcome(HALF_HOUR, rejections=(Rejected("Busy", "rolling", retryable=True),)))
+    moments = list(simulate(hub, BEGIN, [(BEGIN, Start())], after(hours=3)))
+    assert [operations(moment) for moment in moments] == [["uid/a/1"], [], ["uid/a/1"], []]
+    waiting = entry(moments[1].run, "a")
+    assert (waiting.state, waiting.reason, waiting.attempt) == ("Pending", "ClusterBusy", 1)
+    assert [written(moment.now - BEGIN) for moment in moments] == ["0s", "0s", "1m", "31m"]
+    assert moments[-1].run.status.state == "Completed"
+
+
+def test_a_call_that_is_lost_is_made_again_as_the_same_operation():
+    hub = answering(Outcome(HALF_HOUR, lost_calls=2))
+    moments = list(simulate(hub, BEGIN, [(BEGIN, Start())], after(hours=3)))
+    assert [each for moment in moments for each in operations(moment)] == ["uid/a/1"] * 3
+    found = entry(moments[-1].run, "a")
+    assert (found.state, found.attempt, found.completion_time) == ("Completed", 1, after(minutes=30, seconds=30))
+
+
+def test_an_operation_that_nobody_was_asked_about_is_left_alone():
+    hub, _ = started(member("a"))
+    step = advance(hub.run, replace(hub.facts(at("10m")), observations={}))
+    assert not step.actions
+    assert not step.changed
+
+
+def test_a_success_counts_once_the_cluster_was_looked_at_afterwards():
+    hub = answering(Outcome(HALF_HOUR, unseen_for=timedelta(minutes=5)))
+    moments = {written(each.now - BEGIN): each for each in simulate(hub, BEGIN, [(BEGIN, Start())], after(hours=3))}
+    assert entry(moments["30m"].run, "a").state == "Running"
+    done = entry(moments["35m"].run, "a")
+    assert (done.state, done.completion_time) == ("Completed", at("30m"))
+
+
+@pytest.mark.parametrize(
+    ("inventory", "missing"),
+    [
+        pytest.param(Inventory("1.30.4"), "control plane runs 1.30.4 instead of 1.31.2", id="control-plane"),
+        pytest.param(Inventory(""), "an unknown version instead of 1.31.2", id="unknown"),
+        pytest.param(
+            Inventory("1.31.2", (Pool("np1", "1.30.4"),)), "pool np1 runs 1.30.4 instead of 1.31.2", id="a-pool"
+        ),
+    ],
+)
+def test_a_cluster_that_is_not_at_the_target_after_a_success_has_failed(inventory, missing):
+    hub, _ = started(member("a"))
+    step = observed(hub, at("10m"), state=OperationState.SUCCEEDED, inventory=inventory)
+    found = step.status.stages[0].groups[0].members[0]
+    assert (found.state, found.reason) == ("Failed", "VerificationFailed")
+    assert missing in found.message
+
+
+def test_a_consistent_image_that_is_missing_after_a_success_is_a_failure():
+    published = {"regions": {"r1": {"images": {"linux": ["100", "110"]}}}}
+    upgrade = {"type": "NodeImageOnly", "nodeImage": {"selection": "Consistent"}}
+    hub, _ = started(member("a"), catalog=published, upgrade=upgrade)
+    step = observed(hub, at("10m"), state=OperationState.SUCCEEDED)
+    found = step.status.stages[0].groups[0].members[0]
+    assert (found.state, found.message) == ("Failed", "its pool np1 runs image 100")
+
+
+@pytest.mark.parametrize(
+    ("state", "error", "reason"),
+    [
+        pytest.param(OperationState.FAILED, None, "UpgradeFailed", id="without-a-code"),
+        pytest.param(OperationState.FAILED, UpgradeError(code="DrainStuck"), "DrainStuck", id="with-a-code"),
+        pytest.param(OperationState.CANCELLED, None, "UpgradeFailed", id="called-off"),
+    ],
+)
+def test_a_failure_has_the_code_of_the_back_end_and_ends_when_it_says(state, error, reason):
+    hub, _ = started(member("a"))
+    step = observed(hub, at("20m"), state=state, error=error, finished_at=at("15m"))
+    found = step.status.stages[0].groups[0].members[0]
+    assert (found.state, found.reason, found.completion_time) == ("Failed", reason, at("15m"))
+    assert (step.status.state, step.status.completion_time) == ("Failed", at("20m"))
+
+
+@pytest.mark.parametrize(
+    "capabilities",
+    [
+        pytest.param(Capabilities(types=frozenset({UpgradeType.CONTROL_PLANE_ONLY})), id="other-types-only"),
+        pytest.param(None, id="unknown-upgrader"),
+    ],
+)
+def test_an_upgrade_that_no_back_end_can_do_fails(capabilities):
+    hub = prepared(member("a")).hub
+    if capabilities is None:
+        hub.members["a"] = replace(hub.members["a"], upgrader="nobody-knows")
+    else:
+        hub.capabilities = capabilities
+    assert entry(hub.evaluate(BEGIN, [Start()]).run, "a").reason == "UnsupportedByUpgrader"
+
+
+@pytest.mark.parametrize(
+    ("unclaimed", "reason"),
+    [pytest.param(False, "UpgradeTimeout", id="at-work"), pytest.param(True, "UpgraderNotResponding", id="unclaimed")],
+)
+def test_an_attempt_that_takes_too_long_is_given_up(unclaimed, reason):
+    hub, _ = started(member("a"), memberTimeout="1h")
+    assert hub.run.status.next_wakeup == at("1h")
+    state = OperationState.ACCEPTED if unclaimed else OperationState.IN_PROGRESS
+    assert not observed(hub, at("59m"), state=state, unclaimed=unclaimed).changed
+    step = observed(hub, at("1h"), state=state, unclaimed=unclaimed)
+    assert step.status.stages[0].groups[0].members[0].reason == reason
+    assert not step.actions
+
+
+def test_an_attempt_that_is_given_up_is_called_off_where_the_user_wants_that():
+    scenario = prepared(
+        member("a", outcomes=["hang"]), spec={"timeouts": {"memberUpgradeSeconds": 3600, "cancelOnTimeout": True}}
+    )
+    moments = list(scenario.moments())
+    assert moments[-1].step.actions == (CancelUpgrade("uid/a/1", "a", "simulated"),)
+
+
+def test_a_success_at_the_deadline_counts():
+    found = seen(member("a", duration="1h"), memberTimeout="1h")
+    assert found["run"] == "Completed"
+
+
+def test_until_an_attempt_that_was_given_up_ends_the_cluster_is_busy():
+    found = seen(
+        member("a", duration="3h"), memberTimeout="1h", events=[event("2h", "start")], checkAt=["1h", "2h", "3h"]
+    )
+    assert [each["run"] for each in found["at"]] == ["Failed", "Pending", "Skipped"]
+    assert found["at"][1]["reasons"] == {"a": "ClusterBusy"}
+    assert found["attempts"] == {"a": 1}
