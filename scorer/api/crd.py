@@ -404,5 +404,6 @@ def _attach(schema: JsonObject, path: str, rules: tuple[CelRule, ...]) -> None:
         {"rule": rule.rule, "message": rule.message}
         | ({"fieldPath": f".{rule.field}"} if rule.field else {})
         | ({"reason": rule.reason} if rule.reason else {})
+        | ({"messageExpression": rule.says} if rule.says else {})
         for rule in rules
     ]

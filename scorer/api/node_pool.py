@@ -263,6 +263,7 @@ class CelRule(NamedTuple):
     """One entry of ``x-kubernetes-validations``, with the ids of the admission rules that it implements.
 
     *field* is the invalid member below the field that the rule is attached to, *reason* the cause that admission gives.
+    *says* is CEL that makes a message with the values in it; the API server falls back on *message*.
     """
 
     rule: str
@@ -270,6 +271,7 @@ class CelRule(NamedTuple):
     ids: tuple[str, ...] = ()
     field: str = ""
     reason: str = ""
+    says: str = ""
 
 
 def _not_empty() -> tuple[CelRule, ...]:

@@ -15,7 +15,7 @@ class Access:
     """One thing that the author must be allowed to do.
 
     Args:
-        verb: ``get``, ``place`` or ``patch``.
+        verb: ``get``, ``place``, ``patch`` or ``ignorewindows``.
         group: API group.
         resource: Plural, with ``/status`` for the status alone.
         name: One object; empty: all of them.
@@ -43,10 +43,17 @@ class Reviewed:
     Args:
         denied: What the author may not do.
         unanswered: Why some of it could not be found out; empty when all of it was.
+        binding: Nothing goes on without all of it, whatever the operator has set for placements.
     """
 
     denied: tuple[Access, ...] = ()
     unanswered: str = ""
+    binding: bool = False
+
+    @property
+    def is_undisputed(self) -> bool:
+        """Whether the author may do all that was asked about."""
+        return not self.denied and not self.unanswered
 
 
 UNDISPUTED: Final = Reviewed()

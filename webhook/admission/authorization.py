@@ -14,27 +14,32 @@ definitions and aggregated APIs, and the system's namespaces. The same holds
 A run is carried out stage by stage, and others may have to approve that. Whoever has the loop do so, by an annotation
 on the run, needs the right to approve: a query such as ``vector(1)`` is met at once.
 
+An upgrade run that ignores the maintenance windows of members needs the verb ``ignorewindows`` on upgrade runs. That
+has nothing to do with placements, so no setting turns it off.
+
 This module works out what to ask; `webhook.kube.access` asks.
 
-Source: serving.md 8, "Escalation through placement", "Escalation through envelopes and overrides". Differs from it: a
+Source: serving.md 8, "Escalation through placement", "Escalation through envelopes and overrides"; upgrade-runs.md 4.4
+    for windows. Differs from it: a
     placement's author is also reviewed when the policy changes, since a policy that adds a member hands the Secrets to
     the users who may read that member, and when the apply strategy changes.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 from scorer.api import kinds
-from scorer.api.documents import annotation, dict_at, dicts_at, label, name_of, namespace_of
+from scorer.api.documents import annotation, dict_at, dicts_at, label, name_of, namespace_of, text_at
 from scorer.api.family import FAMILIES, family_in
 from scorer.api.kinds import Kind, group_kind
 from scorer.api.meta import JsonObject, without_nulls
 from scorer.api.names import ANALYSIS, PARENT_PLACEMENT, SYSTEM_NAMESPACE_PREFIXES
 from scorer.api.quoting import printable, quote
 from scorer.api.schema import apply_schema_defaults
+from scorer.api.upgrade.run import WindowMode
 from scorer.membership.access import ROLE, ROLE_BINDING
-from webhook.access.rights import MOST_AT_ONCE, UNDISPUTED, Access, Reviewed
+from webhook.access.rights import MOST_AT_ONCE, Access, Reviewed
 from webhook.access.user import UserInfo
 from webhook.admission.judge import Judgement, as_warnings, mutate
 from webhook.admission.registry import MOST_VALUES
@@ -43,6 +48,7 @@ from webhook.validation.context import Context, NotKnownError
 from webhook.validation.reading import has_more_values, same_json
 
 SUPERUSERS: Final = "system:masters"
+IGNORE_WINDOWS: Final = "ignorewindows"
 POWERFUL_GROUPS: Final = frozenset(
     {
         "rbac.authorization.k8s.io",
@@ -91,8 +97,7 @@ def _asked_about(request: JsonObject, user: UserInfo, context: Context) -> "_Aut
     """Return the kind that is written; None: the author's rights need no review."""
     kind = request.get("kind")
     if (
-        context.settings.placement_authorization is PlacementAuthorization.OFF
-        or request.get("operation") not in ("CREATE", "UPDATE")  # not a set: the value may be unhashable
+        request.get("operation") not in ("CREATE", "UPDATE")  # not a set: the value may be unhashable
         or request.get("subResource")
         or not isinstance(kind, dict)
         or not isinstance(request.get("object"), dict)
@@ -100,7 +105,9 @@ def _asked_about(request: JsonObject, user: UserInfo, context: Context) -> "_Aut
         or SUPERUSERS in user.groups
     ):
         return None
-    return _AUTHORED.get((str(kind.get("group")), str(kind.get("kind"))))
+    author = _AUTHORED.get((str(kind.get("group")), str(kind.get("kind"))))
+    is_off = context.settings.placement_authorization is PlacementAuthorization.OFF
+    return None if author is None or (is_off and not author.always) else author
 
 
 Needs: TypeAlias = Callable[[JsonObject, Context], Iterator[Access]]
@@ -115,11 +122,13 @@ class _Authored:
         needs: Yields what the author of a document needs.
         matters: The fields of a document that say what is placed, where, and how it is written there; an update that
             leaves them alone needs no rights.
+        always: The rights are needed whatever the operator has set for placements.
     """
 
     kind: Kind
     needs: Needs
     matters: tuple[tuple[str, ...], ...] = (("spec",),)
+    always: bool = False
 
 
 def _is_left_alone(author: _Authored, document: JsonObject, old: JsonObject) -> bool:
@@ -225,9 +234,22 @@ def _of_analysis(document: JsonObject, _context: Context) -> Iterator[Access]:
         yield Access("patch", kind.group, f"{kind.plural}/status", "", namespace)
 
 
+def _of_windows(document: JsonObject, _context: Context) -> Iterator[Access]:
+    """Yield the right to upgrade members outside their maintenance windows, for a run that does."""
+    if text_at(document, "spec", "windowPolicy", "mode") == WindowMode.IGNORE:
+        kind = kinds.UPGRADE_RUN
+        yield Access(IGNORE_WINDOWS, kind.group, kind.plural, name_of(document))
+
+
 _PARENT: Final = ("metadata", "labels", PARENT_PLACEMENT)
 _OF_A_MACHINE: Final = (("spec",), _PARENT)
 """For objects that the loop writes: with another label they belong to another placement."""
+
+_OF_AN_UPGRADE: Final = (
+    ("spec", "windowPolicy", "mode"),
+    *(("spec", field) for field in ("upgrade", "strategy", "strategyRef", "memberSelector")),
+)
+"""Anyone who may update such a run can start and stop it; what it does to which members is its author's."""
 
 _AUTHORED: Final[Mapping[tuple[str, str], _Authored]] = {
     each.kind.group_kind: each
@@ -247,6 +269,7 @@ _AUTHORED: Final[Mapping[tuple[str, str], _Authored]] = {
             )
         ),
         _Authored(kinds.WORK, _of_work),
+        _Authored(kinds.UPGRADE_RUN, _of_windows, _OF_AN_UPGRADE, always=True),
     )
 }
 
@@ -316,6 +339,16 @@ def _of_system_namespace(name: str, context: Context) -> Iterator[Access]:
         yield Access("place", "", "namespaces", name)
 
 
+def is_binding(needed: Iterable[Access]) -> bool:
+    """Say whether nothing goes on without these rights, whatever the operator has set for placements."""
+    return any(access.verb == IGNORE_WINDOWS for access in needed)
+
+
+def is_enforced(reviewed: Reviewed, mode: PlacementAuthorization) -> bool:
+    """Say whether a write is refused for a right that its author lacks, and must wait for one that is not known."""
+    return reviewed.binding or mode is PlacementAuthorization.ENFORCE
+
+
 def authorized(judgement: Judgement, reviewed: Reviewed, user: UserInfo, mode: PlacementAuthorization) -> Judgement:
     """Return the verdict once the author's rights are known; a refusal stays as it is.
 
@@ -325,13 +358,14 @@ def authorized(judgement: Judgement, reviewed: Reviewed, user: UserInfo, mode: P
         user: The author.
         mode: Warn or refuse.
     """
-    if not judgement.allowed or reviewed == UNDISPUTED:
+    if not judgement.allowed or reviewed.is_undisputed:
         return judgement
     who = quote(user.username)
     lacking = [f"{who} may not {access}" for access in reviewed.denied]
-    if mode is PlacementAuthorization.ENFORCE:
-        message = printable(f"{'; '.join(lacking)} (placementAuthorization Enforce)")
-        return Judgement(allowed=False, code=403, reason="Forbidden", message=message, warnings=judgement.warnings)
-    if reviewed.unanswered:
+    if reviewed.unanswered and mode is not PlacementAuthorization.ENFORCE:
         lacking.append(f"the rights of {who} could not be reviewed: {reviewed.unanswered}")
+    if is_enforced(reviewed, mode):
+        why = "windowPolicy.mode Ignore" if reviewed.binding else "placementAuthorization Enforce"
+        message = printable(f"{'; '.join(lacking)} ({why})")
+        return Judgement(allowed=False, code=403, reason="Forbidden", message=message, warnings=judgement.warnings)
     return replace(judgement, warnings=as_warnings([*lacking, *judgement.warnings]))

@@ -36,6 +36,13 @@ LIVE_KINDS: Final = (
     ),
 )
 """The kinds that live checks read."""
+WANTED_KINDS: Final = (
+    kinds.UPGRADE_STRATEGY,
+    kinds.UPGRADE_RUN,
+    kinds.UPGRADE_REQUEST,
+    kinds.VERSION_CATALOG,
+)
+"""The kinds that live checks on upgrades read, where the account may: roles of an older release do not have them."""
 ADMISSION_KINDS: Final = (
     kinds.CUSTOM_RESOURCE_DEFINITION,
     *(family.override for family in FAMILIES),
@@ -122,7 +129,8 @@ class CachedContext:
         self._copy: Fleet | None = None
         self.failures: Counter[str] = Counter()
         cache.require(ADMISSION_KINDS)
-        live = {kind: cache.shelf(kind) for kind in (*LIVE_KINDS, *selectable)}
+        cache.want(WANTED_KINDS)
+        live = {kind: cache.shelf(kind) for kind in (*LIVE_KINDS, *WANTED_KINDS, *selectable)}
         self._hub = CachedHub(cache, live, self._fleet)
         cache.subscribe(kinds.CUSTOM_RESOURCE_DEFINITION, self._forget_kinds)
 

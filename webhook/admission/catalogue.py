@@ -17,12 +17,13 @@ from scorer.api.meta import JsonObject
 from webhook.admission import impact, taking_over
 from webhook.admission.registry import REGISTRY, Admitted, Operation
 from webhook.defaulting import schema as schema_defaults
-from webhook.validation import guard_rail, override, upgrade
+from webhook.validation import guard_rail, override
 from webhook.validation.live import eviction as live_eviction
 from webhook.validation.live import member_cluster as live_member_cluster
 from webhook.validation.live import override as live_override
 from webhook.validation.live import placement as live_placement
 from webhook.validation.live import staged_update as live_staged_update
+from webhook.validation.live import upgrade as live_upgrade
 from webhook.validation.rule import CREATE, DELETE, UPDATE, Rule, Severity, allow, pick, rules_of, warn
 
 
@@ -79,6 +80,7 @@ CHANGE_RULES: Final = (
 """Rules for every kind that is not judged as a whole."""
 
 _LOSSES: Final = (warn(impact.RULE, "Says which clusters and which objects an update takes away.", on=UPDATE),)
+_ONE_GROUP: Final = warn("C-42", "Every member of a run is in one group of it.")
 LIVE_RULES: Final[Mapping[Callable[..., Any], tuple[Rule, ...]]] = {
     impact.warn_about_lost_clusters: _LOSSES,
     impact.warn_about_lost_objects: _LOSSES,
@@ -112,6 +114,20 @@ LIVE_RULES: Final[Mapping[Callable[..., Any], tuple[Rule, ...]]] = {
         warn("X-54", "The analysis of a run names stages of its strategy that wait for an Approval after them."),
     ),
     live_staged_update.warn_about_other_runs: (warn("X-43", "No other run of the placement is unfinished."),),
+    live_upgrade.warn_about_groups: (
+        warn("C-40", "A group without a memberSelector is the group label of some member."),
+        warn("C-41", "The group label of every member is a group of the strategy."),
+        _ONE_GROUP,
+    ),
+    live_upgrade.warn_about_run: (
+        _ONE_GROUP,
+        warn("C-43", "No member of a run has a higher version already."),
+        warn("C-44", "No member of a run is more than one minor version behind."),
+        warn("C-45", "The version of a run is not a preview."),
+        warn("C-46", "The version of a run is in the catalog of every member's region."),
+        warn("C-47", "No other unfinished run has the same members."),
+        warn("C-56", "The strategy of a run exists."),
+    ),
     live_override.warn_about_placement: pick(override.RULES, "X-62"),
     live_eviction.warn_about_target: (
         warn("X-83", "The placement of an eviction exists and is on the cluster.", on=CREATE),
@@ -149,7 +165,7 @@ def catalogue() -> tuple[Entry, ...]:
     for found in _in_webhook():
         by_id.setdefault(found.rule.id, []).append(found)
     of_kinds = (rule for entry in REGISTRY.values() for rule, *_ in _rules_of_kind(entry))
-    others = (*schema_defaults.RULES, *upgrade.CEL_ONLY, *guard_rail.LEFT_TO_OTHERS)
+    others = (*schema_defaults.RULES, *guard_rail.LEFT_TO_OTHERS)
     rules = {rule.id: rule for rule in (*of_kinds, *others)}
     for found in _in_definitions(rules):
         by_id.setdefault(found.rule.id, []).append(found)
@@ -188,9 +204,9 @@ def _in_webhook() -> Iterator[_Found]:
 def _rules_of_kind(entry: Admitted) -> Iterator[tuple[Rule, frozenset[str], Layer, str]]:
     """Yield each rule with the operations that its function is called for."""
     slots: list[tuple[Iterable[object], frozenset[str], str]] = [
-        ((entry.validate, entry.default), _WRITES, ""),
+        ((entry.validate, entry.default, entry.stamp), _WRITES, ""),
         ((entry.refuse_deletion, entry.warn_about_deletion), DELETE, ""),
-        ((entry.warn_about_status,), UPDATE, "status"),
+        ((entry.warn_about_status, entry.validate_status), UPDATE, "status"),
         (entry.guards, frozenset(entry.operations), ""),
     ]
     for functions, operations, subresource in slots:
@@ -206,7 +222,7 @@ def _rules_of_kind(entry: Admitted) -> Iterator[tuple[Rule, frozenset[str], Laye
 
 def _is_asked(entry: Admitted, rule: Rule, operations: frozenset[str], subresource: str) -> bool:
     """Say whether the API server calls the webhook for a rule; one that allows is listed even where it does not."""
-    if subresource or Severity.ALLOW in rule.severity or rule in rules_of(entry.default):
+    if subresource or Severity.ALLOW in rule.severity or rule in (*rules_of(entry.default), *rules_of(entry.stamp)):
         return True
     return bool(operations & entry.operations)
 
@@ -220,9 +236,10 @@ def _in_definitions(rules: Mapping[str, Rule]) -> Iterator[_Found]:
                 continue
             if Severity.DEFAULT in rule.severity and any(_has_default(shape, field) for field in rule.fields):
                 yield _Found(rule, kind, _WRITES, Layer.SCHEMA)
-        for cel_rules in CEL_RULES.get(kind, {}).values():
+        for path, cel_rules in CEL_RULES.get(kind, {}).items():
+            subresource = "status" if path.startswith("status") else ""
             for rule in (rules[rule_id] for cel_rule in cel_rules for rule_id in cel_rule.ids):
-                yield _Found(rule, kind, rule.operations or _WRITES, Layer.CEL)
+                yield _Found(rule, kind, rule.operations or _WRITES, Layer.CEL, subresource)
 
 
 def _has_default(schema: JsonObject, field: str) -> bool:

@@ -18,6 +18,7 @@ from scorer.api.schema import apply_schema_defaults
 from webhook.admission import impact
 from webhook.admission.patch import Patch, difference
 from webhook.admission.registry import Admitted, find
+from webhook.defaulting.defaulted import Occasion
 from webhook.validation.context import Context
 from webhook.validation.field import Cause, FieldError, FieldWarning, path_order
 from webhook.validation.guard_rail import Write
@@ -83,6 +84,7 @@ class Question:
         old: The stored object, None on CREATE.
         subresource: Empty for the object itself.
         context: What rules may read.
+        uid: That of the request; empty: it is no request, so nothing is filled in that depends on one.
         entry: Filled in once the kind is known.
     """
 
@@ -94,6 +96,7 @@ class Question:
     old: Any
     subresource: Any
     context: Context
+    uid: str = ""
     entry: Admitted | None = field(default=None)
 
 
@@ -127,11 +130,20 @@ def judge(
     return decide(_ask("validate", operation, document, old, context, subresource))
 
 
-def mutate(document: JsonObject, old: JsonObject | None, operation: str) -> Mutation:
-    """Return *document* as the mutating hook would leave it; *old* is the stored object on UPDATE."""
+def mutate(document: JsonObject, old: JsonObject | None, operation: str, occasion: Occasion | None = None) -> Mutation:
+    """Return *document* as the mutating hook would leave it.
+
+    Args:
+        document: The object.
+        old: The stored object on UPDATE.
+        operation: ``CREATE`` or ``UPDATE``.
+        occasion: The request; None: there is none, and nothing is filled in that depends on one.
+    """
     if _is_too_deep(document) or _is_too_deep(old):
         return Mutation(document)
-    judgement, changed = _default(_ask("mutate", operation, document, old, Context(), ""))
+    context = Context() if occasion is None else Context(now=occasion.now)
+    question = _ask("mutate", operation, document, old, context, "", uid="" if occasion is None else occasion.uid)
+    judgement, changed = _default(question)
     return Mutation(changed, judgement.patch, judgement.warnings)
 
 
@@ -140,12 +152,19 @@ def _is_too_deep(document: JsonObject | None) -> bool:
 
 
 def _ask(
-    hook: Hook, operation: str, document: JsonObject | None, old: JsonObject | None, context: Context, subresource: str
+    hook: Hook,
+    operation: str,
+    document: JsonObject | None,
+    old: JsonObject | None,
+    context: Context,
+    subresource: str,
+    *,
+    uid: str = "",
 ) -> Question:
     subject = document if document is not None else old
     group, version = split_api_version(str((subject or {}).get("apiVersion", "")))
     kind = {"group": group, "version": version, "kind": (subject or {}).get("kind", "")}
-    return Question(hook, operation, kind, {}, document, old, subresource, context, _entry(kind))
+    return Question(hook, operation, kind, {}, document, old, subresource, context, uid, _entry(kind))
 
 
 def _bad_request(message: str) -> Judgement:
@@ -214,14 +233,22 @@ def _subresource(question: Question) -> Judgement | None:
         return None
     entry = question.entry
     if (
-        question.hook == "validate"
-        and question.subresource == "status"
-        and entry is not None
-        and entry.warn_about_status is not None
-        and question.operation == "UPDATE"
+        entry is None
+        or (question.hook, question.subresource, question.operation) != ("validate", "status", "UPDATE")
+        or is_deleting(question.document)
     ):
-        return Judgement(warnings=as_warnings(entry.warn_about_status(question.document)))
-    return ALLOWED
+        return ALLOWED
+    notes = [] if entry.warn_about_status is None else list(entry.warn_about_status(question.document))
+    found = (
+        []
+        if entry.validate_status is None
+        else entry.validate_status(question.document, question.old, question.context)
+    )
+    errors = sorted((finding for finding in found if isinstance(finding, FieldError)), key=path_order)
+    if errors:
+        message = _summary(errors, entry, question.document)
+        return Judgement(False, tuple(errors), as_warnings(notes), 422, "Invalid", message)
+    return Judgement(warnings=as_warnings(notes)) if notes else ALLOWED
 
 
 def _connect(question: Question) -> Judgement | None:
@@ -277,9 +304,13 @@ def _default(question: Question) -> tuple[Judgement, JsonObject]:
         or is_deleting(document)
     ):
         return ALLOWED, document
-    defaulted = entry.default(document, question.old if question.operation == "UPDATE" else None)
-    patch = difference(document, defaulted.document)
-    return Judgement(warnings=as_warnings(defaulted.warnings), patch=patch), defaulted.document
+    old = question.old if question.operation == "UPDATE" else None
+    defaulted = entry.default(document, old)
+    changed = defaulted.document
+    if entry.stamp is not None and question.uid:
+        changed = entry.stamp(changed, old, Occasion(question.context.now, question.uid))
+    patch = difference(document, changed)
+    return Judgement(warnings=as_warnings(defaulted.warnings), patch=patch), changed
 
 
 def _rules(question: Question) -> Judgement | None:

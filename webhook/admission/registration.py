@@ -109,7 +109,7 @@ def _configuration(word: str, hooks: list[JsonObject]) -> JsonObject:
 
 
 def _hooks(entry: Admitted, endpoint: Endpoint, settings: AdmissionSettings) -> Iterator[JsonObject]:
-    """Yield the validating entries of one of our kinds: writes, deletions that only cause warnings, the status."""
+    """Yield the validating entries of one of our kinds: writes, deletions, the status."""
     kind, plural = entry.kind, entry.kind.plural
     path = f"/validate/{kind.group}/{plural}"
     apart = "DELETE" in entry.operations and kind not in _GUARDED and entry.refuse_deletion is None
@@ -135,6 +135,10 @@ def _hooks(entry: Admitted, endpoint: Endpoint, settings: AdmissionSettings) -> 
     if entry.warn_about_status is not None or (kind == kinds.MEMBER_CLUSTER and settings.guard_rail):
         status = (f"{plural}/status",)
         yield _hook(endpoint, f"{plural}.status", path, kind, {"UPDATE"}, status, "Ignore", DELETION_SECONDS)
+    if entry.validate_status is not None:
+        hook = _hook(endpoint, f"{plural}.status", path, kind, {"UPDATE"}, (f"{plural}/status",), "Fail", SECONDS)
+        hook["matchConditions"].append(_NOT_BEING_DELETED)
+        yield hook
 
 
 def _guard_hooks(entry: Admitted, endpoint: Endpoint, settings: AdmissionSettings) -> Iterator[JsonObject]:

@@ -14,7 +14,8 @@ from scorer.api.meta import JsonObject
 from webhook.admission import impact, taking_over
 from webhook.defaulting import node_pool as node_pool_defaults
 from webhook.defaulting import placement as placement_defaults
-from webhook.defaulting.defaulted import Defaulted
+from webhook.defaulting import upgrade as upgrade_defaults
+from webhook.defaulting.defaulted import Defaulted, Occasion
 from webhook.validation import (
     approval,
     deletion_guard,
@@ -29,7 +30,6 @@ from webhook.validation import (
     placement,
     staged_update,
     update_run,
-    upgrade,
 )
 from webhook.validation.context import Context
 from webhook.validation.field import FieldWarning
@@ -39,12 +39,21 @@ from webhook.validation.live import member_cluster as live_member_cluster
 from webhook.validation.live import override as live_override
 from webhook.validation.live import placement as live_placement
 from webhook.validation.live import staged_update as live_staged_update
+from webhook.validation.live import upgrade as live_upgrade
 from webhook.validation.live.check import LiveCheck
 from webhook.validation.reading import Finding
+from webhook.validation.upgrade import catalog as upgrade_catalog
+from webhook.validation.upgrade import gate as upgrade_gate
+from webhook.validation.upgrade import profile as upgrade_profile
+from webhook.validation.upgrade import request as upgrade_request
+from webhook.validation.upgrade import run as upgrade_run
+from webhook.validation.upgrade import strategy as upgrade_strategy
+from webhook.validation.upgrade import window as upgrade_window
 
 Operation: TypeAlias = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 Validate: TypeAlias = Callable[[JsonObject, JsonObject | None, Context], Iterator[Finding]]
 Default: TypeAlias = Callable[[JsonObject, JsonObject | None], Defaulted]
+Stamp: TypeAlias = Callable[[JsonObject, JsonObject | None, Occasion], JsonObject]
 
 MOST_VALUES: Final = 10_000
 """How many JSON values an object may have for rules to read it, without its status: far more than people write."""
@@ -74,6 +83,8 @@ class Admitted:
         refuse_deletion: Returns why an object cannot be deleted now, empty when it can.
         warn_about_deletion: Yields what a deletion will do.
         warn_about_status: Yields what is odd about a write of the status subresource.
+        validate_status: Yields what is wrong with a write of the status subresource, and refuses it.
+        stamp: Fills in what depends on the request, once the defaults are there: a date, a token.
         guards: Yield why this user may not make this write, in this order; for subresources and deletions, too.
         live: Checks of a creation, or of an update of the body, against the rest of the hub, most important first.
         live_on_deletion: The same for a deletion.
@@ -89,6 +100,8 @@ class Admitted:
     refuse_deletion: Callable[[JsonObject, Context], str] | None = None
     warn_about_deletion: Callable[[JsonObject], Iterator[FieldWarning]] | None = None
     warn_about_status: Callable[[JsonObject], Iterator[FieldWarning]] | None = None
+    validate_status: Validate | None = None
+    stamp: Stamp | None = None
     guards: tuple[GuardRail, ...] = ()
     live: tuple[LiveCheck, ...] = ()
     live_on_deletion: tuple[LiveCheck, ...] = ()
@@ -202,13 +215,45 @@ _ENTRIES: Final = (
         operations=_CUD,
         guards=(guard_rail.guard_namespace, deletion_guard.guard_member_namespace),
     ),
-    Admitted(kinds.UPGRADE_STRATEGY, upgrade.validate_strategy, judged_whole=True, most_values=MOST_VALUES_OF_MANY),
-    Admitted(kinds.UPGRADE_RUN, upgrade.validate_run, judged_whole=True, most_values=MOST_VALUES_OF_MANY),
-    Admitted(kinds.UPGRADE_GATE, upgrade.validate_gate, operations=_CUD, judged_whole=True),
-    Admitted(kinds.UPGRADE_PROFILE, upgrade.validate_profile, judged_whole=True),
-    Admitted(kinds.MAINTENANCE_WINDOW, upgrade.validate_window, judged_whole=True),
-    Admitted(kinds.VERSION_CATALOG, upgrade.validate_catalog, judged_whole=True, most_values=MOST_VALUES_OF_MANY),
-    Admitted(kinds.UPGRADE_REQUEST, upgrade.validate_request, judged_whole=True),
+    Admitted(
+        kinds.UPGRADE_STRATEGY,
+        upgrade_strategy.validate,
+        judged_whole=True,
+        live=live_upgrade.STRATEGY_CHECKS,
+        most_values=MOST_VALUES_OF_MANY,
+    ),
+    Admitted(
+        kinds.UPGRADE_RUN,
+        upgrade_run.validate,
+        upgrade_defaults.default_run,
+        judged_whole=True,
+        stamp=upgrade_defaults.stamp_run,
+        live=live_upgrade.RUN_CHECKS,
+        most_values=MOST_VALUES_OF_MANY,
+    ),
+    Admitted(
+        kinds.UPGRADE_GATE,
+        upgrade_gate.validate,
+        operations=_CUD,
+        judged_whole=True,
+        validate_status=upgrade_gate.validate_status,
+        guards=(upgrade_gate.guard,),
+    ),
+    Admitted(kinds.UPGRADE_PROFILE, upgrade_profile.validate, judged_whole=True),
+    Admitted(
+        kinds.MAINTENANCE_WINDOW,
+        upgrade_window.validate,
+        upgrade_defaults.default_window,
+        judged_whole=True,
+        stamp=upgrade_defaults.stamp_window,
+    ),
+    Admitted(kinds.VERSION_CATALOG, upgrade_catalog.validate, judged_whole=True, most_values=MOST_VALUES_OF_MANY),
+    Admitted(
+        kinds.UPGRADE_REQUEST,
+        upgrade_request.validate,
+        judged_whole=True,
+        validate_status=upgrade_request.validate_status,
+    ),
 )
 
 REGISTRY: Final[Mapping[tuple[str, str], Admitted]] = {entry.kind.group_kind: entry for entry in _ENTRIES}

@@ -203,6 +203,7 @@ def answer(
         old=request.get("oldObject"),
         subresource=request.get("subResource"),
         context=context,
+        uid=request["uid"],
     )
     judgement = authorized(decide(question), reviewed, context.user, context.settings.placement_authorization)
     return respond(judgement, request)

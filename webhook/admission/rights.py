@@ -6,13 +6,14 @@ Source: serving.md 3.4.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from scorer.api.meta import JsonObject
 from webhook.access.ports import AccessReviewer
 from webhook.access.rights import UNDISPUTED, Access, Reviewed
 from webhook.access.user import UserInfo
-from webhook.admission.authorization import may_need_access, needed_access
+from webhook.admission.authorization import is_binding, may_need_access, needed_access
 from webhook.validation.context import Context
 
 
@@ -58,7 +59,9 @@ class AuthorRights:
 
     async def review(self, user: UserInfo, needed: Sequence[Access]) -> Reviewed:
         """Ask the reviewer, unless nothing is needed."""
-        return await self._reviewer.review(user, needed) if needed else UNDISPUTED
+        if not needed:
+            return UNDISPUTED
+        return replace(await self._reviewer.review(user, needed), binding=is_binding(needed))
 
 
 class UndisputedRights:

@@ -18,6 +18,7 @@ from scorer.what_if.state import Identity
 from webhook.access.ports import NotReviewedError
 from webhook.access.rights import Reviewed
 from webhook.access.user import UserInfo
+from webhook.admission.authorization import is_enforced
 from webhook.admission.cached import ADMISSION_KINDS
 from webhook.admission.documents import DocumentSet
 from webhook.admission.rights import Rights
@@ -33,7 +34,6 @@ from webhook.answers.proposal import (
 )
 from webhook.kube.cache import Cache
 from webhook.kube.ports import Key
-from webhook.settings.admission import PlacementAuthorization
 from webhook.validation.context import Context, NotKnownError
 from webhook.validation.member_cluster import INTERNAL_SERVICE_EXPORT
 
@@ -156,7 +156,7 @@ async def _reviews(
     for identity, needed in needs.items():
         if needed:
             reviewed = await rights.review(context.user, needed)
-            if reviewed.unanswered and context.settings.placement_authorization is PlacementAuthorization.ENFORCE:
+            if reviewed.unanswered and is_enforced(reviewed, context.settings.placement_authorization):
                 raise NotReviewedError(reviewed.unanswered)
             found[identity] = reviewed
     return found

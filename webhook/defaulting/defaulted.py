@@ -6,6 +6,7 @@ that the patch between the two is cheap to compute.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from scorer.api.meta import JsonObject
@@ -27,6 +28,19 @@ class Defaulted:
 
     document: JsonObject
     warnings: tuple[FieldWarning, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Occasion:
+    """The request that an object is defaulted for.
+
+    Args:
+        now: When it came.
+        uid: Its own, unlike that of any other request; empty: nothing is really written.
+    """
+
+    now: datetime
+    uid: str = ""
 
 
 def filled(block: JsonObject, defaults: Mapping[str, Any]) -> JsonObject:

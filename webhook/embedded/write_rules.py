@@ -6,6 +6,7 @@ validating one. The HTTPS hooks use the same functions, so this way in cannot be
 Source: placement-api.md 2.8.
 """
 
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, get_args
@@ -18,6 +19,7 @@ from scorer.api.staged_update import RunState
 from webhook.admission import registry
 from webhook.admission.judge import Judgement, judge, mutate
 from webhook.admission.review import for_headers, status_of
+from webhook.defaulting.defaulted import Occasion
 from webhook.embedded.answers import ApiError
 from webhook.embedded.target import Target
 from webhook.validation.context import Context
@@ -62,7 +64,7 @@ class WriteRules:
         operation = "CREATE" if old is None else "UPDATE"
         if not target.subresource:
             document = self._with_defaults(kind, _as_stored(kind, document, old))
-            mutation = mutate(document, before, operation)
+            mutation = mutate(document, before, operation, Occasion(self.context.now, str(uuid.uuid4())))
             document = self._with_defaults(kind, mutation.document)
             warnings.extend(for_headers(mutation.warnings))
         judgement = judge(operation, document, before, self.context, subresource=target.subresource)

@@ -29,6 +29,7 @@ from scorer.api.meta import JsonObject
 from webhook.access.rights import UNDISPUTED, Reviewed
 from webhook.access.user import UserInfo
 from webhook.access.vouching import vouch_for
+from webhook.admission.authorization import is_binding, is_enforced
 from webhook.admission.judge import Judgement, as_warnings
 from webhook.admission.registration import ENFORCEMENT_PATH
 from webhook.admission.review import BadReviewError, answer, parse_review, respond
@@ -44,7 +45,6 @@ from webhook.endpoints.bodies import (
 from webhook.endpoints.doorkeeper import Doorkeeper
 from webhook.endpoints.services import Answers, Services
 from webhook.kube.json_text import encode
-from webhook.settings.admission import PlacementAuthorization
 from webhook.settings.hook_secrets import ROOT
 from webhook.settings.limits import LimitSettings
 from webhook.telemetry.health import Health
@@ -356,7 +356,7 @@ class _Desk:
                 if hook == "validate":  # defaults do not depend on the user
                     user = UserInfo.read(review["request"].get("userInfo"))
                     reviewed = await self._reviewed(review["request"], user, context, deadline, known=known)
-                if reviewed.unanswered and context.settings.placement_authorization is PlacementAuthorization.ENFORCE:
+                if reviewed.unanswered and is_enforced(reviewed, context.settings.placement_authorization):
                     return self._refuse(503, "rights", f"the rights of the user are not known: {reviewed.unanswered}")
                 verdict = answer(review, hook, context, user, reviewed)
         except Exception:  # noqa: BLE001 - an unforeseen error must obey failurePolicy
@@ -381,7 +381,7 @@ class _Desk:
             async with asyncio.timeout_at(deadline - RIGHTS_MARGIN_SECONDS):
                 return await self._rights.review(user, needed)
         except TimeoutError:
-            return Reviewed((), "there was no time left")
+            return Reviewed((), "there was no time left", binding=is_binding(needed))
 
     def _fail(self, hook: Hook, request: web.Request, uid: str) -> web.Response:
         identity = request_id(request)

@@ -15,13 +15,13 @@ from scorer.api.documents import name_of, namespace_of
 from scorer.api.meta import JsonObject
 from scorer.api.quoting import printable, quote
 from webhook.access.rights import Reviewed
+from webhook.admission.authorization import is_enforced
 from webhook.admission.rehearsal import Verdict, WriteOperation, default, rehearse
 from webhook.endpoints.answers import JSON, headers
 from webhook.endpoints.api import Api, RequestModel
 from webhook.endpoints.callers import caller_of
 from webhook.endpoints.problems import Mistake, Problem, ProblemError
 from webhook.kube.json_text import encode
-from webhook.settings.admission import PlacementAuthorization
 from webhook.validation.context import Context
 
 _HEADERS: Final = headers(Content_Type=JSON, Cache_Control="no-store")
@@ -115,7 +115,7 @@ async def _rights(api: Api, body: RehearsalModel, context: Context) -> Reviewed:
         "oldObject": body.old_object,
     }
     reviewed = await rights.review(context.user, rights.needed(write, context.user, context))
-    if reviewed.unanswered and context.settings.placement_authorization is PlacementAuthorization.ENFORCE:
+    if reviewed.unanswered and is_enforced(reviewed, context.settings.placement_authorization):
         raise ProblemError(
             Problem.NOT_READY, f"the rights of the caller are not known: {reviewed.unanswered}", retry_after=1
         )

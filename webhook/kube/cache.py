@@ -98,9 +98,9 @@ class Cache:
             tasks.create_task(asyncio.Event().wait())  # keeps the group open for kinds that are asked for later
 
     def require(self, kinds: Iterable[Kind]) -> None:
-        """Watch *kinds* as well."""
+        """Watch *kinds* as well; who only wants one of them does not make it optional."""
         for kind in kinds:
-            self.shelf(kind)
+            self.shelf(kind).optional = False
 
     def want(self, kinds: Iterable[Kind]) -> None:
         """Watch *kinds* as well, if we may: `synced` does not wait for the right to read them."""

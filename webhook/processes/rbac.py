@@ -24,7 +24,7 @@ from scorer.api.kinds import BUILT_IN, KINDS, Kind, find_kind
 from scorer.member_gate.holds import MemberDisruption
 from scorer.membership.access import RBAC_GROUP, agent_rules
 from scorer.rollout.selectable_kinds import SelectionSettings
-from webhook.admission.cached import ADMISSION_KINDS
+from webhook.admission.cached import ADMISSION_KINDS, WANTED_KINDS
 from webhook.answers.extender import WATCHED
 from webhook.answers.proposal import PLANNED_KINDS
 from webhook.gate.holds import seen_in
@@ -236,7 +236,9 @@ def _reconcile_rules() -> Iterator[Rule]:
     )
     yield _rule("approval requests: all of them are made here", OWN, requests)
     yield _rule("what has become of runs and approval requests", ("update",), [*runs, *requests], "status")
-    seen = [kind for kind in seen_in(tuple(MemberDisruption)) if kind not in (*made, *runs, kinds.EVICTION)]
+    yield from _upgrading()
+    own = (*made, *runs, kinds.EVICTION, kinds.UPGRADE_RUN)
+    seen = [kind for kind in seen_in(tuple(MemberDisruption)) if kind not in own]
     why = "what else holds a member: one kind of disruption waits for the other"
     yield from _grouped(why, READ, _sorted(map(Resource.of, seen)))
     yield _rule("budgets are asked for by name when something is evicted", ("get",), [kinds.DISRUPTION_BUDGET])
@@ -268,6 +270,21 @@ def _reconcile_rules() -> Iterator[Rule]:
     yield _rule("which kinds are defined, and when one is added", READ, [kinds.CUSTOM_RESOURCE_DEFINITION])
 
 
+def _upgrading() -> Iterator[Rule]:
+    """Yield what upgrades of members take; back ends that change the clusters themselves have roles of their own."""
+    profile, strategy, catalog = kinds.UPGRADE_PROFILE, kinds.UPGRADE_STRATEGY, kinds.VERSION_CATALOG
+    run, gate, request = kinds.UPGRADE_RUN, kinds.UPGRADE_GATE, kinds.UPGRADE_REQUEST
+    yield _rule("what upgrades follow: sequences, profiles, published versions", READ, [strategy, profile, catalog])
+    yield _rule(
+        "upgrade runs: read, finalizers and notes kept; those of profiles are made here, old ones are removed",
+        (*KEPT, "create", "delete"),
+        [run],
+    )
+    yield _rule("gates, and requests to external upgraders: all of them are made here", OWN, [gate, request])
+    reported = [run, gate, request, strategy, profile]
+    yield _rule("what has become of upgrades", ("update",), reported, "status")
+
+
 def serve_roles(
     namespace: str = OWN_NAMESPACE,
     *,
@@ -286,7 +303,7 @@ def serve_roles(
     history = [kind for family in FAMILIES for kind in (family.placement, family.binding, family.policy_snapshot)]
     runs = [family.approval_request for family in FAMILIES]
     shown = (*WATCHED, *GATED_KINDS, *history, *runs)
-    watched = {Resource.of(kind) for kind in (*ADMISSION_KINDS, *PLANNED_KINDS, *shown)}
+    watched = {Resource.of(kind) for kind in (*ADMISSION_KINDS, *WANTED_KINDS, *PLANNED_KINDS, *shown)}
     rules = list(_grouped("admission, plans, gates and the extender judge by these", READ, _sorted(watched)))
     rules += _pool_rules("nodes of pools are counted, and what their pods do not let go", POOL_KINDS)
     if networking_agents:

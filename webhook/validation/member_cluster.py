@@ -3,7 +3,7 @@
 Source: placement-api.md 7.9 and 10.4; KubeFleet pkg/utils/validator/membercluster.go.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -12,8 +12,12 @@ from scorer.api.external_score import parse_score, score_names
 from scorer.api.field_path import FieldPath
 from scorer.api.kinds import Kind
 from scorer.api.member_cluster import Identity, MemberCluster, Taint
-from scorer.api.meta import JsonObject, format_time
+from scorer.api.meta import JsonObject, ObjectMeta, format_time
 from scorer.api.names import MEMBER_NAME, SCORE_PREFIX, UPGRADE_WINDOWS, member_namespace
+from scorer.api.quoting import quote
+from scorer.upgrade.durations import DURATION, parse_expected
+from scorer.upgrade.inventories import OBSERVED, parse_observed
+from scorer.upgrade.members import GROUP_LABEL, LARGEST_ORDER, ORDER, parse_order
 from scorer.windows.member_windows import MOST_NAMED, parse_windows
 from webhook.validation.context import Context
 from webhook.validation.field import Cause, FieldError, FieldWarning, duplicate, invalid, not_supported
@@ -27,8 +31,10 @@ from webhook.validation.metadata import (
 )
 from webhook.validation.reading import Finding, read_object
 from webhook.validation.rule import CEL, CRD, DELETE, OURS, deny, enforces, schema, shape_rules, warn
+from webhook.validation.upgrade.shape import is_name
 
 SPEC: Final = FieldPath.of("spec")
+_NO_META: Final = ObjectMeta()
 RBAC_GROUP: Final = "rbac.authorization.k8s.io"
 _VALIDATOR: Final = "KubeFleet pkg/utils/validator/membercluster.go"
 
@@ -47,6 +53,7 @@ RULES: Final = (
     warn(
         "X-98", f"The annotation {UPGRADE_WINDOWS}, if set, is a comma list of at most {MOST_NAMED} names of windows."
     ),
+    warn("C-53", "What a member says about its upgrades, by annotations and its group label, can be read."),
     warn("X-27", f"An annotation {SCORE_PREFIX}NAME holds a readable score that has not expired."),
 )
 DELETION_RULES: Final = (
@@ -82,6 +89,7 @@ def _judge(new: MemberCluster, old: MemberCluster | None, context: Context) -> I
     yield from validate_own_name_label(new)
     yield from validate_identity(new.spec.identity)
     yield from validate_taints(new.spec.taints)
+    yield from warn_about_upgrades(new.metadata, old.metadata if old else _NO_META)
     yield from warn_about_windows(new.metadata.annotations, old.metadata.annotations if old else {})
     yield from warn_about_scores(new.metadata.annotations, old.metadata.annotations if old else {}, context.now)
 
@@ -135,6 +143,34 @@ def warn_about_windows(now: Mapping[str, str], before: Mapping[str, str]) -> Ite
     except ValueError as reason:
         at = METADATA / "annotations" / UPGRADE_WINDOWS
         yield FieldWarning(at, f"unreadable, so the member has no windows by it: {reason}", "X-98")
+
+
+def warn_about_upgrades(now: ObjectMeta, before: ObjectMeta) -> Iterator[FieldWarning]:
+    """What a member newly says about its upgrades can be read (C-53); what cannot be read counts as absent."""
+    for key, parse in _ABOUT_UPGRADES.items():
+        text = now.annotations.get(key, "")
+        if not text or before.annotations.get(key) == text:
+            continue
+        try:
+            parse(text)
+        except ValueError as reason:
+            yield FieldWarning(METADATA / "annotations" / key, f"unreadable, so it has no effect: {reason}", "C-53")
+    group = now.labels.get(GROUP_LABEL, "")
+    if group and before.labels.get(GROUP_LABEL) != group and not is_name(group):
+        message = f"{quote(group)} is not the name of a group, so the member is in none by it"
+        yield FieldWarning(METADATA / "labels" / GROUP_LABEL, message, "C-53")
+
+
+def _read_order(text: str) -> None:
+    if parse_order(text) is None:
+        raise ValueError(f"{text[:64]!r} is not an integer from -{LARGEST_ORDER} to {LARGEST_ORDER}")
+
+
+_ABOUT_UPGRADES: Final[Mapping[str, Callable[[str], object]]] = {
+    ORDER: _read_order,
+    DURATION: parse_expected,
+    OBSERVED: parse_observed,
+}
 
 
 def warn_about_scores(now: Mapping[str, str], before: Mapping[str, str], instant: datetime) -> Iterator[FieldWarning]:

@@ -51,11 +51,13 @@ _SCHEDULED = CelRule(
     "(self.type == 'ScheduledStart') == has(self.scheduledStart)",
     "scheduledStart belongs to a gate of type ScheduledStart, which needs it",
     ("C-04",),
+    "scheduledStart",
 )
 _BEFORE_ONLY = CelRule(
     "self.type != 'ScheduledStart'",
     "ScheduledStart is only possible before a stage or group",
     ("C-05",),
+    "type",
 )
 
 
@@ -78,6 +80,7 @@ def _sequence(at: str) -> _Rules:
                 f"type(self) != string || !self.matches('^[0-9]+$') || int(self) <= {LARGEST_STAGE_CONCURRENCY}",
                 f"must be at most {LARGEST_STAGE_CONCURRENCY}, or 1% to 100%",
                 ("C-08",),
+                says=f"string(self) + ': must be at most {LARGEST_STAGE_CONCURRENCY}, or 1% to 100%'",
             ),
         ),
         f"{stage}.groups": (
@@ -97,10 +100,15 @@ _FIXED_BY_END: Final = (
 RUN_RULES: Final[_Rules] = {
     "": (
         _NAME,
-        CelRule(
-            "!has(oldSelf.status) || !has(oldSelf.status.startTime) || (" + _same(*_FIXED_BY_START, at=".spec") + ")",
-            "upgrade, strategyRef, strategy and memberSelector cannot be changed once the run has started",
-            ("C-10",),
+        *(
+            CelRule(
+                f"!has(oldSelf.status) || !has(oldSelf.status.startTime) || ({_same(field, at='.spec')})",
+                "cannot be changed once the run has started",
+                ("C-10",),
+                f"spec.{field}",
+                "FieldValueForbidden",
+            )
+            for field in _FIXED_BY_START
         ),
         CelRule(
             "!has(oldSelf.status) || !(oldSelf.status.state in ['Completed', 'Skipped']) || ("
@@ -108,6 +116,15 @@ RUN_RULES: Final[_Rules] = {
             + ")",
             "of a finished run only ttlSecondsAfterFinished can be changed",
             ("C-11",),
+            "spec",
+            "FieldValueForbidden",
+        ),
+        CelRule(
+            "!(has(oldSelf.status) && has(oldSelf.status.state) && oldSelf.status.state == 'Stopping'"
+            " && oldSelf.spec.state == 'Stop' && self.spec.state == 'Run')",
+            "the run is still Stopping: start it once it is Stopped",
+            ("C-38",),
+            "spec.state",
         ),
     ),
     "spec": (
@@ -115,18 +132,24 @@ RUN_RULES: Final[_Rules] = {
             "!(has(self.strategy) && has(self.strategyRef))",
             "strategy and strategyRef are mutually exclusive",
             ("C-12",),
+            "strategy",
+            "FieldValueForbidden",
         ),
         CelRule(
             "!(oldSelf.state == 'Initialize' && self.state == 'Stop')"
             " && !(oldSelf.state in ['Run', 'Stop'] && self.state == 'Initialize')",
             "state may change from Initialize to Run, from Run to Stop and from Stop to Run only",
             ("C-13",),
+            "state",
+            says="self.state + ': cannot follow ' + oldSelf.state",
         ),
         CelRule(
             "!has(oldSelf.skipTargets) || oldSelf.skipTargets.size() == 0"
             " || (has(self.skipTargets) && self.skipTargets.size() >= oldSelf.skipTargets.size())",
             "skip targets can be added, not removed",
             ("C-14",),
+            "skipTargets",
+            "FieldValueForbidden",
         ),
     ),
     "spec.upgrade": (
@@ -134,11 +157,17 @@ RUN_RULES: Final[_Rules] = {
             "(self.type == 'NodeImageOnly') != has(self.kubernetesVersion)",
             "kubernetesVersion is needed, but for NodeImageOnly, which takes none",
             ("C-15",),
+            "kubernetesVersion",
+            says="has(self.kubernetesVersion)"
+            " ? self.kubernetesVersion + ': NodeImageOnly leaves the Kubernetes version as it is'"
+            " : self.type + ' needs a version to upgrade to'",
         ),
         CelRule(
             "self.type != 'ControlPlaneOnly' || !has(self.nodeImage)",
             "ControlPlaneOnly takes no nodeImage",
             ("C-16",),
+            "nodeImage",
+            "FieldValueForbidden",
         ),
     ),
     "spec.upgrade.nodeImage": (
@@ -146,6 +175,7 @@ RUN_RULES: Final[_Rules] = {
             "(self.selection == 'Custom') == (has(self.customVersions) && self.customVersions.size() > 0)",
             "customVersions belong to selection Custom, which needs them",
             ("C-17",),
+            "customVersions",
         ),
     ),
     "spec.timeouts.memberUpgradeSeconds": (
@@ -168,16 +198,24 @@ PROFILE_RULES: Final[_Rules] = {
             " == (has(self.targetKubernetesVersion) && self.targetKubernetesVersion != '')",
             "targetKubernetesVersion belongs to channel TargetKubernetesVersion, which needs it",
             ("C-19",),
+            "targetKubernetesVersion",
+            says="has(self.targetKubernetesVersion) && self.targetKubernetesVersion != ''"
+            " ? self.targetKubernetesVersion + ': channel ' + self.channel + ' follows no version'"
+            " : 'the channel needs a minor version such as 1.31'",
         ),
         CelRule(
             "self.channel == 'TargetKubernetesVersion' || !has(self.longTermSupport) || !self.longTermSupport",
             "longTermSupport belongs to channel TargetKubernetesVersion",
             ("C-20",),
+            "longTermSupport",
+            "FieldValueForbidden",
         ),
         CelRule(
             f"{_IMAGE_CHANNEL} || self.nodeImage.selection == 'Consistent'",
             "channel NodeImage always selects Consistent images",
             ("C-21",),
+            "nodeImage.selection",
+            says="self.nodeImage.selection + ': channel NodeImage selects Consistent images'",
         ),
     ),
 }
@@ -213,6 +251,8 @@ REQUEST_RULES: Final[_Rules] = {
             " || (oldSelf.phase == 'InProgress' && self.phase != 'Accepted')))",
             "phase only moves forward: Accepted, InProgress, then Succeeded, Failed or Cancelled",
             ("C-25",),
+            "phase",
+            says="(has(self.phase) ? self.phase : 'no phase') + ': cannot follow ' + oldSelf.phase",
         ),
     ),
 }

@@ -77,7 +77,7 @@ def structural_errors(node: dict[str, Any]) -> Iterator[str]:
         re.compile(node["pattern"], re.ASCII)
     for rule in node.get(P + "validations", ()):
         if (
-            not {"rule", "message"} <= rule.keys() <= {"rule", "message", "fieldPath", "reason"}
+            not {"rule", "message"} <= rule.keys() <= {"rule", "message", "fieldPath", "reason", "messageExpression"}
             or not rule["rule"].strip()
             or "\n" in rule["message"]
         ):

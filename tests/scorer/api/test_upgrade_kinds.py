@@ -454,9 +454,11 @@ def test_a_field_of_a_request_is_immutable_unless_it_is_cancel_requested():
 
 
 def test_every_field_of_a_run_becomes_immutable_but_the_time_to_live():
-    _, started, finished = CEL_RULES[UPGRADE_RUN][""]
-    goal = fields_compared(started.rule, "self.spec.")
-    assert goal == {"upgrade", "strategyRef", "strategy", "memberSelector"}
+    rules = CEL_RULES[UPGRADE_RUN][""]
+    started = {rule.field: fields_compared(rule.rule, "self.spec.") for rule in rules if "C-10" in rule.ids}
+    goal = {"upgrade", "strategyRef", "strategy", "memberSelector"}
+    assert started == {f"spec.{field}": {field} for field in goal}
+    (finished,) = (rule for rule in rules if "C-11" in rule.ids)
     assert goal | fields_compared(finished.rule, "self.spec.") == spec_fields(UPGRADE_RUN) - {"ttlSecondsAfterFinished"}
 
 

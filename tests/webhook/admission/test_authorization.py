@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from scorer.api.schema import apply_schema_defaults
+from tests.webhook.validation.upgrade_objects import make
 from webhook.access.rights import MOST_AT_ONCE, Access, Reviewed, resource_attributes
 from webhook.access.user import UserInfo
 from webhook.admission import authorization
@@ -476,3 +477,62 @@ def test_a_run_that_has_nothing_new_approve_it_needs_no_right(new, old):
 def test_a_right_to_the_status_alone_is_asked_about_as_the_api_server_knows_it():
     asked = resource_attributes(Access("patch", "example.com", "things/status"))
     assert (asked["resource"], asked["subresource"]) == ("things", "status")
+
+
+IGNORING = {"windowPolicy": {"mode": "Ignore"}}
+UPGRADE = {"upgrade": {"type": "Full", "kubernetesVersion": "1.31.2"}}
+OFF = replace(CONTEXT, settings=AdmissionSettings(placement_authorization=PlacementAuthorization.OFF))
+
+
+def upgrade_run(**spec):
+    return make("ClusterUpgradeRun", {**UPGRADE, **spec}, name="r")
+
+
+def upgraded(new, old=None, context=CONTEXT):
+    kind = {"group": "upgrade.harbormaster.dev", "version": "v1alpha1", "kind": "ClusterUpgradeRun"}
+    operation = "CREATE" if old is None else "UPDATE"
+    asked = {"operation": operation, "kind": kind, "object": new, "oldObject": old}
+    return words(needed_access(asked, context.user, context))
+
+
+IGNORE = 'ignorewindows clusterupgraderuns.upgrade.harbormaster.dev "r"'
+
+
+@pytest.mark.parametrize("context", [CONTEXT, OFF])
+def test_an_upgrade_outside_maintenance_windows_needs_a_right_of_its_own(context):
+    """Also where the author of a placement needs none."""
+    assert upgraded(upgrade_run(**IGNORING), context=context) == [IGNORE]
+    assert upgraded(upgrade_run(**IGNORING), upgrade_run(), context) == [IGNORE]
+    assert upgraded(upgrade_run(**IGNORING, memberSelector={}), upgrade_run(**IGNORING), context) == [IGNORE]
+
+
+@pytest.mark.parametrize(
+    ("new", "old"),
+    [
+        pytest.param(upgrade_run(), None, id="windows-respected"),
+        pytest.param(
+            upgrade_run(windowPolicy={"mode": "Respect"}), upgrade_run(**IGNORING), id="respected-from-now-on"
+        ),
+        pytest.param(upgrade_run(**IGNORING, state="Stop"), upgrade_run(**IGNORING, state="Run"), id="stopped"),
+        pytest.param(upgrade_run(windowPolicy="Ignore"), None, id="junk"),
+    ],
+)
+def test_an_upgrade_that_ignores_no_more_windows_than_before_needs_no_right(new, old):
+    assert upgraded(new, old) == []
+
+
+@pytest.mark.parametrize("mode", list(PlacementAuthorization))
+def test_without_the_right_windows_are_never_ignored(mode):
+    access = Access("ignorewindows", "upgrade.harbormaster.dev", "clusterupgraderuns", "r")
+    assert authorization.is_binding([access])
+    verdict = authorized(Judgement(), Reviewed((access,), binding=True), ALICE, mode)
+    assert (verdict.allowed, verdict.code, verdict.reason) == (False, 403, "Forbidden")
+    assert verdict.message == f'"alice" may not {IGNORE} (windowPolicy.mode Ignore)'
+
+
+@pytest.mark.parametrize("mode", list(PlacementAuthorization))
+def test_a_right_to_ignore_windows_that_is_not_known_is_none(mode):
+    unknown = Reviewed((), "no answer", binding=True)
+    assert authorization.is_enforced(unknown, mode)
+    assert not authorized(Judgement(), unknown, ALICE, mode).allowed
+    assert authorized(Judgement(), Reviewed(binding=True), ALICE, mode).allowed

@@ -11,12 +11,13 @@ from scorer.api.kinds import KINDS
 from tests.builders.binding import make_binding
 from tests.builders.placement import fixed, make_placement
 from tests.webhook.validation.live_objects import JANE, NOW, SHOP, make_eviction, make_member
+from tests.webhook.validation.upgrade_objects import make_run, make_stage, make_strategy
 from webhook.admission.cached import ADMISSION_KINDS, CachedContext
 from webhook.admission.judge import judge
 from webhook.embedded.simulation import keep_status
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube.cache import Cache
-from webhook.kube.ports import Key
+from webhook.kube.ports import ForbiddenError, Key
 from webhook.settings.admission import AdmissionSettings
 from webhook.validation.context import NotKnownError
 
@@ -186,3 +187,50 @@ async def test_all_kinds_that_rules_and_checks_ask_for_are_watched(store):
                 await asyncio.sleep(0.001)
         assert len(context().existing(kinds.PLACEMENT)) == 1
         assert (await store.get(kinds.PLACEMENT, Key("shop")))["metadata"]["name"] == "shop"
+
+
+class WithoutUpgrades:
+    """A store whose role for us is that of an older release: upgrades may not be read."""
+
+    def __init__(self, store):
+        self._store = store
+
+    async def list(self, kind, namespace=None, labels=None):
+        if kind.group == kinds.UPGRADE_GROUP:
+            raise ForbiddenError(f"{kind.resource} is forbidden")
+        return await self._store.list(kind, namespace, labels)
+
+    def watch(self, kind, since, namespace=None):
+        return self._store.watch(kind, since, namespace)
+
+
+RINGS = make_strategy(make_stage(groups=[{"name": "canary"}]))
+FOLLOWER = make_run(strategyRef={"name": "rings"})
+
+
+async def test_what_upgrades_would_find_is_known(store):
+    await fill(store, make_member("bravelion"), RINGS)
+    member = await store.get(kinds.MEMBER_CLUSTER, Key("bravelion"))
+    joined = {"conditions": [{"type": "Joined", "status": "True"}]}
+    await store.replace_status(kinds.MEMBER_CLUSTER, {**member, "status": joined})
+    cache = Cache(store)
+    context = make_context(cache)
+    async with following(cache):
+        said = judge("CREATE", FOLLOWER, None, context().asked_by(JANE)).warnings
+        assert said == ('spec.strategyRef.name: there is no ClusterUpgradeStrategy "rings" yet',)
+        said = judge("CREATE", RINGS, None, context().asked_by(JANE)).warnings
+        assert said == ('spec.stages[0].groups[0]: no member has the group label "canary"',)
+
+
+async def test_a_role_that_does_not_know_upgrades_keeps_nothing_from_starting(store):
+    cache = Cache(WithoutUpgrades(store))
+    context = make_context(cache)
+    task = asyncio.create_task(cache.run())
+    try:
+        async with asyncio.timeout(10):
+            while not cache.synced:
+                await asyncio.sleep(0.001)
+        assert judge("CREATE", FOLLOWER, None, context().asked_by(JANE)).warnings == ()
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

@@ -56,6 +56,11 @@ def test_names_are_unique_and_entries_narrow():
         pytest.param("clusterresourcesnapshots", "Ignore", 5, ["UPDATE"], id="machines-write-snapshots"),
         pytest.param("works", "Ignore", 1, ["CREATE", "UPDATE", "DELETE"], id="guard-rail-on-works"),
         pytest.param("nodepools", "Fail", 5, ["CREATE", "UPDATE"], id="node-pools"),
+        pytest.param("clusterupgraderuns", "Fail", 5, ["CREATE", "UPDATE"], id="upgrade-runs"),
+        pytest.param("clusterupgradegates", "Fail", 5, ["CREATE", "UPDATE"], id="gates"),
+        pytest.param("clusterupgradegates.delete", "Ignore", 2, ["DELETE"], id="gates-go-while-no-replica-answers"),
+        pytest.param("clusterupgradegates.status", "Fail", 5, ["UPDATE"], id="late-approvals"),
+        pytest.param("clusterupgraderequests.status", "Fail", 5, ["UPDATE"], id="phases-of-requests"),
     ],
 )
 def test_what_could_slip_through_fails_closed(name, policy, seconds, operations):

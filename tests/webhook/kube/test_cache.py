@@ -436,6 +436,17 @@ class WithoutClaims:
         return self._store.watch(kind, since, namespace)
 
 
+async def test_what_one_requires_is_not_optional_because_another_wants_it(store):
+    """Whoever comes first."""
+    early, late = Cache(store), Cache(store)
+    early.require([NODE_CLAIM])
+    early.want([NODE_CLAIM])
+    late.want([NODE_CLAIM])
+    late.require([NODE_CLAIM])
+    assert not early.shelf(NODE_CLAIM).optional
+    assert not late.shelf(NODE_CLAIM).optional
+
+
 @pytest.mark.parametrize("optional", [True, False])
 async def test_only_what_is_optional_may_be_refused(store, optional):
     """Roles that are older than the program must not keep it from doing what they are enough for."""

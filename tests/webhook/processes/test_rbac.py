@@ -6,7 +6,7 @@ from scorer.api.family import FAMILIES
 from scorer.api.kinds import KINDS, OUR_KINDS
 from scorer.member_gate.holds import MemberDisruption
 from scorer.membership.access import agent_rules
-from webhook.admission.cached import ADMISSION_KINDS
+from webhook.admission.cached import ADMISSION_KINDS, WANTED_KINDS
 from webhook.answers.extender import WATCHED
 from webhook.answers.proposal import PLANNED_KINDS
 from webhook.controllers.assembly import required
@@ -120,7 +120,7 @@ def test_the_loop_may_reserve_as_the_server_does():
 def test_the_server_reads_whatever_it_watches():
     allowed = rights(serve_roles())
     families = [kind for family in FAMILIES for kind in (family.placement, family.binding, family.policy_snapshot)]
-    for kind in (*ADMISSION_KINDS, *PLANNED_KINDS, *WATCHED, *POOL_KINDS, *GATED_KINDS, *families):
+    for kind in (*ADMISSION_KINDS, *WANTED_KINDS, *PLANNED_KINDS, *WATCHED, *POOL_KINDS, *GATED_KINDS, *families):
         assert {("list", kind.group, kind.plural), ("watch", kind.group, kind.plural)} <= allowed
 
 

@@ -19,6 +19,7 @@ from webhook.validation import guard_rail, member_cluster
 from webhook.validation.context import Context
 from webhook.validation.field import FieldError
 from webhook.validation.rule import Severity, rules_of
+from webhook.validation.upgrade import gate
 
 ENTRIES = {entry.rule.id: entry for entry in catalogue()}
 NUMBERED = {
@@ -34,7 +35,7 @@ OURS = """
 """The rules of our own, group X."""
 NODE_POOL_RULES = {f"K-{number:02}" for number in (*range(1, 27), *range(30, 40))}
 
-REFUSALS = {rule.id for rule in (*guard_rail.RULES, *rules_of(member_cluster.refuse_deletion))}
+REFUSALS = {rule.id for rule in (*guard_rail.RULES, *gate.GUARDS, *rules_of(member_cluster.refuse_deletion))}
 """Rules that refuse a whole write, without a field and an id."""
 FOLDED = {"X-61"}
 """How O-07 and O-08 compare: it has no finding of its own."""
@@ -151,6 +152,8 @@ def functions_of(entry):
         entry.refuse_deletion,
         entry.warn_about_deletion,
         entry.warn_about_status,
+        entry.validate_status,
+        entry.stamp,
         *entry.guards,
     )
 

@@ -1,0 +1,149 @@
+"""Defaults of upgrade runs and maintenance windows.
+
+The schema has the plain ones; they are filled in here, too, for objects that come without an API server. The others
+depend on another field, on the stored object, or on the request.
+
+What depends on the request is filled in once: an update that leaves it out gets the stored value back, so that clients
+that apply the same manifest again and again do not fight with admission.
+
+Source: upgrade-runs.md 4.2 and 4.3; serving.md 1.7.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from scorer.api.documents import dict_at, spec_of, text_at
+from scorer.api.kinds import MAINTENANCE_WINDOW, UPGRADE_RUN, Kind
+from scorer.api.meta import JsonObject
+from scorer.api.schema import apply_schema_defaults
+from scorer.api.upgrade.fields import OFFSET_PATTERN, UTC_OFFSET, NodeImageSelection, UpgradeType
+from scorer.api.upgrade.run import LONGEST_TOKEN, RunState
+from webhook.defaulting.defaulted import Defaulted, Occasion, UnreadableError, object_at, replaced, within
+from webhook.validation.reading import same_json
+from webhook.validation.rule import OURS, Rule, Severity, default, enforces
+
+RUN_RULES: Final = (
+    replace(
+        default(
+            "F-30", "The state of a run is Initialize; timeouts and policies have their defaults.", OURS, "spec.state"
+        ),
+        only=(UPGRADE_RUN,),
+    ),
+    Rule("F-31", (Severity.DEFAULT,), "The selection of nodeImage is Latest, but for ControlPlaneOnly.", OURS),
+    Rule("F-32", (Severity.MUTATE,), "A leading v is removed from kubernetesVersion.", OURS),
+    Rule("F-33", (Severity.MUTATE,), "An update without restartToken keeps the stored one.", OURS),
+)
+RUN_STAMPS: Final = (
+    Rule("F-34", (Severity.MUTATE,), "A run whose state goes from Stop to Run gets a new restartToken.", OURS),
+)
+WINDOW_RULES: Final = (
+    replace(
+        default(
+            "F-35",
+            "A window is open for 4 hours, at utcOffset +00:00, for All upgrades.",
+            OURS,
+            "spec.durationHours",
+            "spec.utcOffset",
+            "spec.target",
+        ),
+        only=(MAINTENANCE_WINDOW,),
+    ),
+    Rule("F-36", (Severity.MUTATE,), "An update without startDate keeps the stored one.", OURS),
+)
+WINDOW_STAMPS: Final = (
+    Rule("F-37", (Severity.MUTATE,), "A window with an interval above 1 and no startDate starts today.", OURS),
+)
+_OFFSET: Final = re.compile(OFFSET_PATTERN, re.ASCII)
+
+
+@enforces(*RUN_RULES)
+def default_run(document: JsonObject, old: JsonObject | None = None) -> Defaulted:
+    """Fill in what a run leaves out (F-30 to F-33); a run with wrong JSON types is returned unchanged."""
+
+    def fill(spec: JsonObject) -> JsonObject:
+        if old is None or not same_json(spec.get("upgrade"), spec_of(old).get("upgrade")):
+            spec = within(spec, "upgrade", _default_upgrade)
+        return _kept(spec, old, "restartToken")
+
+    return _filled(UPGRADE_RUN, document, fill)
+
+
+@enforces(*RUN_STAMPS)
+def stamp_run(document: JsonObject, old: JsonObject | None, occasion: Occasion) -> JsonObject:
+    """Give a run a token that it has not seen when a user starts it again, unless the user gives one (F-34)."""
+    if old is None or (text_at(old, "spec", "state"), text_at(document, "spec", "state")) != (
+        RunState.STOP,
+        RunState.RUN,
+    ):
+        return document
+    given = spec_of(document).get("restartToken")
+    if given and given != text_at(old, "spec", "restartToken"):
+        return document
+    return replaced(document, "spec", {**spec_of(document), "restartToken": occasion.uid[:LONGEST_TOKEN]})
+
+
+@enforces(*WINDOW_RULES)
+def default_window(document: JsonObject, old: JsonObject | None = None) -> Defaulted:
+    """Fill in what a window leaves out (F-35, F-36)."""
+    return _filled(MAINTENANCE_WINDOW, document, lambda spec: _kept(spec, old, "startDate"))
+
+
+@enforces(*WINDOW_STAMPS)
+def stamp_window(document: JsonObject, old: JsonObject | None, occasion: Occasion) -> JsonObject:
+    """Write down the day from which a new schedule counts its intervals: today, where the window is (F-37)."""
+    spec, schedule = spec_of(document), dict_at(document, "spec", "schedule")
+    if spec.get("startDate") is not None or not _counts(schedule):
+        return document
+    if old is not None and same_json(schedule, dict_at(old, "spec", "schedule")):
+        return document  # nobody has asked for another rhythm
+    return replaced(document, "spec", {**spec, "startDate": _today(spec, occasion.now)})
+
+
+def _filled(kind: Kind, document: JsonObject, fill: Callable[[JsonObject], JsonObject]) -> Defaulted:
+    """Return *document* with the defaults of the schema in its spec, and what *fill* adds."""
+    given = document.get("spec")
+    if not isinstance(given, dict):
+        return Defaulted(document)
+    try:
+        spec = fill(apply_schema_defaults(kind, {"spec": given})["spec"])
+    except UnreadableError:
+        return Defaulted(document)
+    return Defaulted(document if spec is given else {**document, "spec": spec})
+
+
+def _default_upgrade(upgrade: JsonObject) -> JsonObject:
+    """Choose the newest node images where nodes are upgraded (F-31), and write versions in one way (F-32)."""
+    version = upgrade.get("kubernetesVersion")
+    if isinstance(version, str) and re.match("v[0-9]", version, re.ASCII):
+        upgrade = replaced(upgrade, "kubernetesVersion", version[1:])
+    if upgrade.get("type") in (UpgradeType.FULL, UpgradeType.NODE_IMAGE_ONLY):
+        images = object_at(upgrade, "nodeImage") or {}
+        if images.get("selection") is None:
+            upgrade = replaced(upgrade, "nodeImage", {**images, "selection": NodeImageSelection.LATEST.value})
+    return upgrade
+
+
+def _kept(spec: JsonObject, old: JsonObject | None, field: str) -> JsonObject:
+    """Return *spec* with the stored value of a field that an update leaves out (F-33, F-36)."""
+    stored = None if old is None else spec_of(old).get(field)
+    return {**spec, field: stored} if stored is not None and spec.get(field) is None else spec
+
+
+def _counts(schedule: JsonObject) -> bool:
+    """Say whether a schedule skips days, weeks or months, so that it matters where its count begins."""
+    for each in schedule.values():
+        for field, value in each.items() if isinstance(each, dict) else ():
+            if field.startswith("interval") and isinstance(value, int) and value > 1:
+                return True
+    return False
+
+
+def _today(spec: JsonObject, now: datetime) -> str:
+    offset = spec.get("utcOffset")
+    text = offset if isinstance(offset, str) and _OFFSET.fullmatch(offset) else UTC_OFFSET
+    hours, minutes = int(text[1:3]), int(text[4:6])
+    ahead = timedelta(hours=hours, minutes=minutes) * (-1 if text.startswith("-") else 1)
+    return (now + ahead).date().isoformat()

@@ -1,0 +1,274 @@
+"""Live checks on upgrade strategies and runs: what they would find on the hub as it is.
+
+Source: upgrade-runs.md 4.1 and 4.2.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Set
+from typing import Final
+
+from pydantic import ValidationError
+
+from scorer.api import kinds
+from scorer.api.documents import dict_at, dicts_at, is_deleting, name_of, spec_of, text_at
+from scorer.api.field_path import FieldPath
+from scorer.api.meta import JsonObject
+from scorer.api.quoting import quote
+from scorer.api.upgrade.fields import UpgradeState
+from scorer.api.upgrade.run import RunState, UpgradeRunSpec
+from scorer.api.upgrade.strategy import StrategySpec
+from scorer.api.upgrade.version_catalog import VersionCatalogSpec, VersionPhase
+from scorer.membership.member_status import JOINED
+from scorer.upgrade.catalog import Catalog, Region
+from scorer.upgrade.initialization import ONE_BY_ONE
+from scorer.upgrade.inventories import known_version
+from scorer.upgrade.members import GROUP_LABEL, Member, read_member
+from scorer.upgrade.selection import MemberInMultipleGroupsError, SelectionError, select
+from scorer.upgrade.versions import is_alias, is_version, parse_version
+from scorer.windows.member_windows import MemberWindows
+from webhook.validation.context import Context, NotKnownError
+from webhook.validation.field import FieldWarning
+from webhook.validation.live.check import LONGEST, LiveCheck, counted, timed, with_names
+from webhook.validation.live.relations import is_same
+from webhook.validation.reading import same_json
+
+SPEC: Final = FieldPath.of("spec")
+VERSION: Final = SPEC / "upgrade" / "kubernetesVersion"
+
+_AIM: Final = ("upgrade", "strategy", "strategyRef", "memberSelector")
+_UNFINISHED: Final = (UpgradeState.NOT_STARTED, UpgradeState.RUNNING, UpgradeState.PENDING, UpgradeState.STOPPING)
+_NO_WINDOWS: Final = MemberWindows()
+
+
+def warn_about_groups(document: JsonObject | None, _old: JsonObject | None, context: Context) -> Iterator[FieldWarning]:
+    """The groups of a strategy and the labels of members do not fit each other (C-40, C-41, C-42)."""
+    if document is None:
+        return
+    strategy = _read_sequence(spec_of(document))
+    members = _members(context)
+    if not members:
+        return
+    yield from _warn_about_labels(strategy, members)
+    yield from _warn_about_several(strategy, members, SPEC / "stages")
+
+
+def _warn_about_labels(strategy: StrategySpec, members: Collection[Member]) -> Iterator[FieldWarning]:
+    """Groups that nobody carries (C-40), and members that carry another (C-41)."""
+    named = {
+        group.name: SPEC / "stages" / i / "groups" / j
+        for i, stage in enumerate(strategy.stages)
+        for j, group in enumerate(stage.groups)
+        if group.member_selector is None
+    }
+    carried = [label for member in members if (label := member.labels.get(GROUP_LABEL))]
+    for name in sorted(named.keys() - set(carried)):
+        yield FieldWarning(named[name], f"no member has the group label {quote(name)}", "C-40")
+    if named and (others := sum(label not in named for label in carried)):
+        message = f"{others} of {counted(len(members), 'member')} have a group label that no stage names"
+        yield FieldWarning(SPEC / "stages", message, "C-41")
+
+
+def _warn_about_several(strategy: StrategySpec, members: Collection[Member], at: FieldPath) -> Iterator[FieldWarning]:
+    """A member is in several groups, so that no run can follow the strategy (C-42)."""
+    try:
+        select(strategy, None, members)
+    except MemberInMultipleGroupsError:
+        yield FieldWarning(at, "a member is in several groups: a run does not start", "C-42")
+    except SelectionError as error:
+        raise NotKnownError("memberSelector") from error
+
+
+def warn_about_run(document: JsonObject | None, old: JsonObject | None, context: Context) -> Iterator[FieldWarning]:
+    """What a run would find when it starts: its strategy, its members, their versions, other runs (C-42 to C-47, C-56).
+
+    One check, since all of it depends on which members they are.
+    """
+    if document is None or not _is_asked(document, old):
+        return
+    name = text_at(document, "spec", "strategyRef", "name")
+    if name and context.hub.get(kinds.UPGRADE_STRATEGY, name) is None:
+        at = SPEC / "strategyRef" / "name"
+        yield FieldWarning(at, f"there is no {kinds.UPGRADE_STRATEGY.kind} {quote(name)} yet", "C-56")
+        return
+    spec = _read_run(document)
+    strategy, narrowed = _sequence(spec, context), _narrowed(spec, context)
+    several = list(_warn_about_several(strategy, narrowed, SPEC / ("strategyRef" if name else "strategy")))
+    yield from several
+    if several:
+        return
+    names = {name for found in select(strategy, None, narrowed).values() for name in found}
+    members = [member for member in narrowed if member.name in names]
+    version = spec.upgrade.kubernetes_version
+    if members and version is not None and is_version(version):
+        yield from _warn_about_versions(version, members, context)
+    yield from _warn_about_other_runs(document, names, context)
+
+
+def _warn_about_versions(target: str, members: Collection[Member], context: Context) -> Iterator[FieldWarning]:
+    """Members are taken back or too far ahead (C-43, C-44), or to what is not published (C-45, C-46)."""
+    wanted, alias = parse_version(target), is_alias(target)
+    documents, requests = _documents(context), _requests(context)
+    lower = far = 0
+    for member in timed(members, context):
+        text = known_version(documents[member.name], requests.get(member.name, ()))
+        if not is_version(text):
+            continue
+        now = parse_version(text)
+        lower += wanted.line < now.line if alias else wanted < now
+        far += wanted.major == now.major and wanted.minor > now.minor + 1
+    total = counted(len(members), "member")
+    if lower:
+        yield FieldWarning(VERSION, f"{lower} of {total} run a higher version: they are skipped", "C-43")
+    if far:
+        yield FieldWarning(VERSION, f"{far} of {total} are more than one minor version behind", "C-44")
+    yield from _warn_about_publication(target, members, context)
+
+
+def _warn_about_publication(target: str, members: Collection[Member], context: Context) -> Iterator[FieldWarning]:
+    try:
+        catalog = Catalog.of(_catalogs(context))
+    except NotKnownError:
+        return
+    regions = {name: catalog.region(name) for name in {member.region for member in members}}
+    without = {name for name, region in regions.items() if not _offers(region, target)}
+    if missing := sum(member.region in without for member in members):
+        total = counted(len(members), "member")
+        message = f"{missing} of {total} are in regions whose catalog does not have it: they wait"
+        yield FieldWarning(VERSION, message, "C-46")
+    if any(_is_preview(region, target) for region in regions.values()):
+        yield FieldWarning(VERSION, f"{quote(target)} is a preview in a catalog", "C-45")
+
+
+def _offers(region: Region, target: str) -> bool:
+    """Say whether a region has a version, or any patch of a minor version."""
+    if not is_alias(target) or region.kubernetes is None:
+        return region.offers(target)
+    line = parse_version(target).line
+    return any(is_version(each.version) and parse_version(each.version).line == line for each in region.kubernetes)
+
+
+def _is_preview(region: Region, target: str) -> bool:
+    """Say whether a region has a version as a preview; what an alias will mean is not known yet."""
+    if is_alias(target):
+        return False
+    return any(
+        each.phase is VersionPhase.PREVIEW
+        and is_version(each.version)
+        and parse_version(each.version) == parse_version(target)
+        for each in region.kubernetes or ()
+    )
+
+
+def _warn_about_other_runs(document: JsonObject, members: Set[str], context: Context) -> Iterator[FieldWarning]:
+    """Another unfinished run upgrades the same members (C-47): each member is upgraded by one of them at a time."""
+    others = [
+        name_of(other)
+        for other in timed(context.hub.list(kinds.UPGRADE_RUN), context)
+        if _is_unfinished(other) and not is_same(document, other) and _shares(other, members)
+    ]
+    if others:
+        message = with_names("other unfinished runs have some of its members", others, LONGEST - len("spec: "))
+        yield FieldWarning(SPEC, message, "C-47")
+
+
+def _is_unfinished(run: JsonObject) -> bool:
+    state = text_at(run, "status", "state") or UpgradeState.NOT_STARTED
+    return state in _UNFINISHED and not is_deleting(run)
+
+
+def _shares(run: JsonObject, members: Set[str]) -> bool:
+    """Say whether some of *members* are in the record of a run."""
+    return any(
+        text_at(member, "name") in members
+        for stage in dicts_at(run, "status", "stages")
+        for group in dicts_at(stage, "groups")
+        for member in dicts_at(group, "members")
+    )
+
+
+def _is_asked(document: JsonObject, old: JsonObject | None) -> bool:
+    """Say whether a write sets what a run aims at, or starts it; later nothing of that can be changed."""
+    if old is None:
+        return True
+    new, stored = spec_of(document), spec_of(old)
+    starts = new.get("state") == RunState.RUN and stored.get("state") != RunState.RUN
+    return starts or not all(same_json(new.get(field), stored.get(field)) for field in _AIM)
+
+
+def _sequence(spec: UpgradeRunSpec, context: Context) -> StrategySpec:
+    """Return the stages that a run would follow. Raises `NotKnownError` when its strategy is not there."""
+    if spec.strategy is not None:
+        return spec.strategy
+    if spec.strategy_ref is None:
+        return ONE_BY_ONE
+    found = context.hub.get(kinds.UPGRADE_STRATEGY, spec.strategy_ref.name)
+    if found is None:
+        raise NotKnownError(kinds.UPGRADE_STRATEGY, spec.strategy_ref.name)
+    return _read_sequence(spec_of(found))
+
+
+def _narrowed(spec: UpgradeRunSpec, context: Context) -> list[Member]:
+    """Return the members that the selector of a run leaves."""
+    try:
+        return [
+            member
+            for member in _members(context)
+            if spec.member_selector is None or spec.member_selector.matches(member.labels)
+        ]
+    except ValueError as error:
+        raise NotKnownError("memberSelector") from error
+
+
+def _members(context: Context) -> list[Member]:
+    """Return the members that can take part in runs."""
+    return [read_member(document, _NO_WINDOWS, None) for document in _documents(context).values()]
+
+
+def _documents(context: Context) -> Mapping[str, JsonObject]:
+    return {
+        name_of(document): document
+        for document in timed(context.hub.list(kinds.MEMBER_CLUSTER), context)
+        if _has_joined(document) and not is_deleting(document)
+    }
+
+
+def _has_joined(member: JsonObject) -> bool:
+    return any(
+        condition.get("type") == JOINED and condition.get("status") == "True"
+        for condition in dicts_at(member, "status", "conditions")
+    )
+
+
+def _requests(context: Context) -> Mapping[str, list[JsonObject]]:
+    found: dict[str, list[JsonObject]] = {}
+    try:
+        for request in timed(context.hub.list(kinds.UPGRADE_REQUEST), context):
+            found.setdefault(text_at(request, "spec", "memberName"), []).append(request)
+    except NotKnownError:
+        pass
+    return found
+
+
+def _catalogs(context: Context) -> Iterator[VersionCatalogSpec]:
+    for document in context.hub.list(kinds.VERSION_CATALOG):
+        try:
+            yield VersionCatalogSpec.read(dict_at(document, "spec"))
+        except ValidationError:
+            continue
+
+
+def _read_sequence(spec: JsonObject) -> StrategySpec:
+    try:
+        return StrategySpec.read(spec)
+    except ValidationError as error:
+        raise NotKnownError("stages") from error
+
+
+def _read_run(document: JsonObject) -> UpgradeRunSpec:
+    try:
+        return UpgradeRunSpec.read(spec_of(document))
+    except ValidationError as error:
+        raise NotKnownError("spec") from error
+
+
+STRATEGY_CHECKS: Final[tuple[LiveCheck, ...]] = (warn_about_groups,)
+RUN_CHECKS: Final[tuple[LiveCheck, ...]] = (warn_about_run,)

@@ -1,0 +1,66 @@
+"""Rules on ClusterVersionCatalog.
+
+Source: upgrade-runs.md 3.6.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from scorer.api.field_path import FieldPath
+from scorer.api.meta import JsonObject
+from scorer.api.upgrade.version_catalog import CatalogRegion, ClusterVersionCatalog
+from webhook.validation.context import Context
+from webhook.validation.field import FieldError, duplicate
+from webhook.validation.reading import Finding, read_object
+from webhook.validation.rule import OURS, deny, enforces, shape_rules
+from webhook.validation.upgrade.shape import (
+    SPEC,
+    VERSIONS,
+    WRITTEN_BY_USERS,
+    validate_about,
+    validate_version,
+)
+
+RULES: Final = (
+    *WRITTEN_BY_USERS,
+    VERSIONS,
+    deny("C-54", "A catalog lists every region, version, family and image once.", OURS),
+)
+SHAPE_RULES: Final = shape_rules(RULES)
+REGIONS: Final = SPEC / "regions"
+
+
+@enforces(*RULES)
+def validate(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
+    """Yield everything that is wrong or suspicious about a catalog."""
+    reading = read_object(ClusterVersionCatalog, document, SHAPE_RULES)
+    yield from reading.errors
+    if reading.view is not None:
+        before = read_object(ClusterVersionCatalog, old).view if old is not None else None
+        yield from reading.trusted(_judge(reading.view, before, context))
+
+
+def _judge(new: ClusterVersionCatalog, old: ClusterVersionCatalog | None, context: Context) -> Iterator[Finding]:
+    yield from validate_about(new.metadata, old.metadata if old else None, context)
+    yield from _once((region.name for region in new.spec.regions), REGIONS, "name")
+    for i, region in enumerate(new.spec.regions):
+        yield from _validate_region(region, REGIONS / i)
+
+
+def _validate_region(region: CatalogRegion, at: FieldPath) -> Iterator[FieldError]:
+    versions, families = region.kubernetes_versions or (), region.node_images or ()
+    yield from _once((each.version for each in versions), at / "kubernetesVersions", "version")
+    for i, each in enumerate(versions):
+        yield from validate_version(each.version, at / "kubernetesVersions" / i / "version")
+    yield from _once((each.family for each in families), at / "nodeImages", "family")
+    for i, family in enumerate(families):
+        yield from _once((each.version for each in family.versions), at / "nodeImages" / i / "versions", "version")
+
+
+def _once(keys: Iterable[str], at: FieldPath, field: str) -> Iterator[FieldError]:
+    """No two entries of a list have the same key, by which an API server merges them (C-54)."""
+    seen: set[str] = set()
+    for i, key in enumerate(keys):
+        if key in seen:
+            yield duplicate(at / i / field, key, rule="C-54")
+        seen.add(key)

@@ -1,0 +1,98 @@
+"""Rules on ClusterUpgradeGate: runs make and delete gates, people approve them.
+
+Who may approve is a right on ``clusterupgradegates/status``, which the API server checks itself.
+
+Source: upgrade-runs.md 3.5 and 4.4.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from scorer.api.documents import dicts_at, is_deleting, name_of, text_at
+from scorer.api.field_path import FieldPath
+from scorer.api.meta import JsonObject
+from scorer.api.quoting import quote
+from scorer.api.upgrade.gate import ClusterUpgradeGate, GateState
+from scorer.api.upgrade.strategy import GateConfiguration
+from webhook.validation.context import Context
+from webhook.validation.field import Cause, FieldError, invalid
+from webhook.validation.guard_rail import Write
+from webhook.validation.reading import Finding, read_object
+from webhook.validation.rule import CREATE, DELETE, OURS, UPDATE, deny, enforces, shape_rules
+from webhook.validation.upgrade.shape import (
+    GENERATED,
+    SPEC,
+    TIMES,
+    WRITTEN_BY_RUNS,
+    validate_about,
+)
+from webhook.validation.upgrade.strategy import SCHEDULED, validate_gate
+
+RULES: Final = (
+    *WRITTEN_BY_RUNS,
+    SCHEDULED,
+    TIMES,
+    deny("C-26", "The spec of a gate does not change.", OURS, on=UPDATE),
+)
+SHAPE_RULES: Final = shape_rules(RULES)
+STATUS_RULES: Final = (deny("C-51", "Only a gate that is Pending is approved or rejected.", OURS, on=UPDATE),)
+GUARDS: Final = (deny("C-52", "Only harbormaster creates and deletes gates.", OURS, on=CREATE | DELETE),)
+
+CLEANERS: Final = frozenset(
+    {
+        "system:serviceaccount:kube-system:generic-garbage-collector",
+        "system:kube-controller-manager",
+        "system:apiserver",
+    }
+)
+"""They delete what belongs to a run that is gone: the garbage collector, under each of its names, and the API server
+when it removes a definition."""
+
+
+@enforces(*RULES)
+def validate(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
+    """Yield everything that is wrong with a gate."""
+    reading = read_object(ClusterUpgradeGate, document, SHAPE_RULES)
+    yield from reading.errors
+    if reading.view is not None:
+        before = read_object(ClusterUpgradeGate, old).view if old is not None else None
+        yield from reading.trusted(_judge(reading.view, before, context))
+
+
+def _judge(new: ClusterUpgradeGate, old: ClusterUpgradeGate | None, context: Context) -> Iterator[Finding]:
+    yield from validate_about(new.metadata, old.metadata if old else None, context, name=GENERATED)
+    if old is not None and new.spec != old.spec:
+        yield FieldError(SPEC, Cause.FORBIDDEN, "cannot be changed: change the run or its strategy", "C-26")
+    else:
+        yield from validate_gate(GateConfiguration(type=new.spec.type, scheduled_start=new.spec.scheduled_start), SPEC)
+
+
+@enforces(*STATUS_RULES)
+def validate_status(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
+    """An approval or a rejection comes while the gate holds its run; later it would do nothing (C-51)."""
+    if context.is_ours or old is None:
+        return
+    state = text_at(old, "status", "state") or GateState.PENDING.value
+    answer, before = _answer(document), _answer(old)
+    if state != GateState.PENDING and answer and answer != before:
+        at = FieldPath.of("status", "state")
+        yield invalid(at, state, f"the gate is no longer Pending, so Approved={answer} has no effect", "C-51")
+
+
+def _answer(document: JsonObject) -> str:
+    """Return what a person has answered by the condition Approved; empty: nothing."""
+    conditions = dicts_at(document, "status", "conditions")
+    return next((text_at(each, "status") for each in conditions if each.get("type") == "Approved"), "")
+
+
+@enforces(*GUARDS)
+def guard(write: Write, context: Context) -> Iterator[str]:
+    """A gate made in advance could already be approved, and one deleted by hand would hold nothing any more (C-52)."""
+    if write.subresource:
+        return
+    if write.operation == "CREATE":
+        yield "only harbormaster creates gates, when a run reaches them; approve the one it creates"
+    elif write.operation == "DELETE" and context.user.username not in CLEANERS and not is_deleting(write.old or {}):
+        run = text_at(write.old, "spec", "runName")
+        what = f"run {quote(run)}" if run else "its run"
+        yield f"gate {quote(name_of(write.subject))} goes with {what}: approve it, or delete the run instead"

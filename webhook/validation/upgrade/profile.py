@@ -1,0 +1,77 @@
+"""Rules on ClusterUpgradeProfile.
+
+Source: upgrade-runs.md 4.3 and 12.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from scorer.api.meta import JsonObject
+from scorer.api.upgrade.fields import MINOR_PATTERN
+from scorer.api.upgrade.profile import Channel, ClusterUpgradeProfile, ProfileImageSelection, UpgradeProfileSpec
+from webhook.validation.context import Context
+from webhook.validation.field import Cause, FieldError, invalid
+from webhook.validation.reading import Finding, read_object
+from webhook.validation.rule import OURS, deny, enforces, schema, shape_rules
+from webhook.validation.upgrade.shape import (
+    SELECTORS,
+    SPEC,
+    WRITTEN_BY_USERS,
+    validate_about,
+    validate_reference,
+    validate_selector,
+)
+
+RULES: Final = (
+    *WRITTEN_BY_USERS,
+    SELECTORS,
+    deny("C-19", "targetKubernetesVersion belongs to channel TargetKubernetesVersion, which cannot do without.", OURS),
+    deny("C-20", "longTermSupport belongs to channel TargetKubernetesVersion.", OURS),
+    deny("C-21", "Channel NodeImage selects Consistent images.", OURS),
+    schema("C-48", "targetKubernetesVersion is a minor version, X.Y.", OURS, "spec.targetKubernetesVersion"),
+)
+SHAPE_RULES: Final = shape_rules(RULES)
+_MINOR: Final = re.compile(MINOR_PATTERN, re.ASCII)
+_CHANNEL: Final = SPEC / "channel"
+
+
+@enforces(*RULES)
+def validate(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
+    """Yield everything that is wrong or suspicious about a profile."""
+    reading = read_object(ClusterUpgradeProfile, document, SHAPE_RULES)
+    yield from reading.errors
+    if reading.view is not None:
+        before = read_object(ClusterUpgradeProfile, old).view if old is not None else None
+        yield from reading.trusted(_judge(reading.view, before, context))
+
+
+def _judge(new: ClusterUpgradeProfile, old: ClusterUpgradeProfile | None, context: Context) -> Iterator[Finding]:
+    yield from validate_about(new.metadata, old.metadata if old else None, context)
+    yield from validate_selector(new.spec.member_selector, SPEC)
+    yield from validate_reference(new.spec.strategy_ref)
+    yield from _validate_target(new.spec)
+    yield from _validate_channel(new.spec)
+
+
+def _validate_target(spec: UpgradeProfileSpec) -> Iterator[FieldError]:
+    """The channel of one minor version says which one (C-19, C-48)."""
+    at, target = SPEC / "targetKubernetesVersion", spec.target_kubernetes_version
+    if target and not _MINOR.fullmatch(target):
+        yield invalid(at, target, "must be a minor version such as 1.31", "C-48")
+    elif target and spec.channel is not Channel.TARGET_KUBERNETES_VERSION:
+        yield FieldError(at, Cause.FORBIDDEN, f"channel {spec.channel} follows no version", "C-19", (at, _CHANNEL))
+    elif not target and spec.channel is Channel.TARGET_KUBERNETES_VERSION:
+        why = "the channel needs a minor version such as 1.31"
+        yield FieldError(at, Cause.REQUIRED, why, "C-19", (at, _CHANNEL))
+
+
+def _validate_channel(spec: UpgradeProfileSpec) -> Iterator[FieldError]:
+    """Some settings go with one channel only (C-20, C-21)."""
+    if spec.long_term_support and spec.channel is not Channel.TARGET_KUBERNETES_VERSION:
+        at = SPEC / "longTermSupport"
+        yield FieldError(at, Cause.FORBIDDEN, "belongs to channel TargetKubernetesVersion", "C-20", (at, _CHANNEL))
+    selection = spec.node_image.selection if spec.node_image is not None else None
+    if spec.channel is Channel.NODE_IMAGE and selection not in (None, ProfileImageSelection.CONSISTENT):
+        at = SPEC / "nodeImage" / "selection"
+        yield invalid(at, selection, "channel NodeImage selects Consistent images", "C-21", (at, _CHANNEL))

@@ -1,0 +1,94 @@
+"""Rules on ClusterUpgradeRequest: runs make requests, an external upgrader reports in their status.
+
+Source: upgrade-runs.md 4.4 and 13.4.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from scorer.api.documents import text_at
+from scorer.api.field_path import FieldPath
+from scorer.api.meta import JsonObject
+from scorer.api.quoting import quote
+from scorer.api.upgrade.request import ClusterUpgradeRequest, RequestPhase, UpgradeRequestSpec
+from webhook.validation.context import Context
+from webhook.validation.field import Cause, FieldError, duplicate, invalid, not_supported
+from webhook.validation.reading import Finding, read_object
+from webhook.validation.rule import OURS, UPDATE, deny, enforces, shape_rules
+from webhook.validation.upgrade.shape import (
+    GENERATED,
+    SPEC,
+    VERSIONS,
+    WRITTEN_BY_RUNS,
+    validate_about,
+    validate_version,
+)
+
+RULES: Final = (
+    *WRITTEN_BY_RUNS,
+    VERSIONS,
+    deny("C-24", "Of the spec of a request, only cancelRequested changes.", OURS, on=UPDATE),
+    deny("C-55", "nodeImages have one entry for each family.", OURS),
+)
+SHAPE_RULES: Final = shape_rules(RULES)
+STATUS_RULES: Final = (
+    deny(
+        "C-25",
+        "The phase of a request goes from Accepted to InProgress to Succeeded, Failed or Cancelled, never back.",
+        OURS,
+        on=UPDATE,
+    ),
+)
+PHASE: Final = FieldPath.of("status", "phase")
+_NEXT: Final[Mapping[str, frozenset[str]]] = {
+    "": frozenset(RequestPhase),
+    RequestPhase.ACCEPTED: frozenset(RequestPhase),
+    RequestPhase.IN_PROGRESS: frozenset(RequestPhase) - {RequestPhase.ACCEPTED},
+    **{end: frozenset({end}) for end in (RequestPhase.SUCCEEDED, RequestPhase.FAILED, RequestPhase.CANCELLED)},
+}
+"""Which phases may follow each; the same one may be reported again."""
+
+
+@enforces(*RULES)
+def validate(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
+    """Yield everything that is wrong with a request."""
+    reading = read_object(ClusterUpgradeRequest, document, SHAPE_RULES)
+    yield from reading.errors
+    if reading.view is not None:
+        before = read_object(ClusterUpgradeRequest, old).view if old is not None else None
+        yield from reading.trusted(_judge(reading.view, before, context))
+
+
+def _judge(new: ClusterUpgradeRequest, old: ClusterUpgradeRequest | None, context: Context) -> Iterator[Finding]:
+    yield from validate_about(new.metadata, old.metadata if old else None, context, name=GENERATED)
+    yield from validate_version(new.spec.kubernetes_version, SPEC / "kubernetesVersion")
+    seen: set[str] = set()
+    for i, image in enumerate(new.spec.node_images):
+        if image.family in seen:
+            yield duplicate(SPEC / "nodeImages" / i / "family", image.family, rule="C-55")
+        seen.add(image.family)
+    if old is not None:
+        yield from _validate_changes(new.spec, old.spec)
+
+
+def _validate_changes(new: UpgradeRequestSpec, old: UpgradeRequestSpec) -> Iterator[FieldError]:
+    """An attempt is what it was when it was made; it can only be asked to stop (C-24)."""
+    now, then = (spec.model_dump(mode="json", by_alias=True) for spec in (new, old))
+    changed = [name for name in now if name != "cancelRequested" and now[name] != then[name]]
+    if changed:
+        first = changed[0]
+        why = f"{first} cannot be changed from {quote(then[first])} to {quote(now[first])}: only cancelRequested can"
+        yield FieldError(SPEC, Cause.FORBIDDEN, why, "C-24")
+
+
+@enforces(*STATUS_RULES)
+def validate_status(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
+    """An upgrader only reports progress, and never takes back how an attempt ended (C-25)."""
+    del context
+    phase, before = (text_at(each, "status", "phase") for each in (document, old))
+    if phase == before or before not in _NEXT:
+        return
+    if phase and phase not in tuple(RequestPhase):
+        yield not_supported(PHASE, phase, tuple(RequestPhase), "C-25")
+    elif phase not in _NEXT[before]:
+        yield invalid(PHASE, phase, f"cannot follow {before}", "C-25")

@@ -1,0 +1,255 @@
+"""Rules on ClusterUpgradeRun: its goal, its sequence, and which changes its present state allows.
+
+Source: upgrade-runs.md 3.3, 4.2 and 9.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from scorer.api.documents import spec_of, text_at
+from scorer.api.meta import JsonObject
+from scorer.api.quoting import quote
+from scorer.api.upgrade.fields import NodeImageSelection, UpgradeState, UpgradeType
+from scorer.api.upgrade.run import (
+    SHORTEST_MEMBER_UPGRADE_SECONDS,
+    ClusterUpgradeRun,
+    NodeImageChoice,
+    RunState,
+    SkipTarget,
+    Upgrade,
+    UpgradeRunSpec,
+)
+from webhook.validation.context import Context
+from webhook.validation.field import Cause, FieldError, duplicate, invalid
+from webhook.validation.reading import Finding, Reading, read_object, same_json
+from webhook.validation.rule import CREATE, OURS, UPDATE, deny, enforces, shape_rules
+from webhook.validation.upgrade.shape import (
+    SPEC,
+    VERSIONS,
+    WRITTEN_BY_USERS,
+    validate_about,
+    validate_reference,
+    validate_selector,
+    validate_version,
+)
+from webhook.validation.upgrade.strategy import SEQUENCE_RULES, validate_sequence
+
+UPGRADE: Final = SPEC / "upgrade"
+NODE_IMAGE: Final = UPGRADE / "nodeImage"
+VERSION: Final = UPGRADE / "kubernetesVersion"
+
+RULES: Final = (
+    *WRITTEN_BY_USERS,
+    *SEQUENCE_RULES,
+    VERSIONS,
+    deny(
+        "C-10",
+        "upgrade, strategyRef, strategy and memberSelector do not change once the run has started.",
+        OURS,
+        on=UPDATE,
+    ),
+    deny("C-11", "Of a finished run, only ttlSecondsAfterFinished changes.", OURS, on=UPDATE),
+    deny("C-12", "strategy and strategyRef are not both set.", OURS),
+    deny("C-13", "state goes from Initialize to Run, from Run to Stop and from Stop to Run only.", OURS, on=UPDATE),
+    deny("C-14", "Skip targets are added at the end; those that are there stay as they are.", OURS, on=UPDATE),
+    deny("C-15", "kubernetesVersion is set, but for NodeImageOnly, which takes none.", OURS),
+    deny("C-16", "ControlPlaneOnly has no nodeImage.", OURS),
+    deny("C-17", "customVersions belong to selection Custom, which cannot do without.", OURS),
+    deny("C-18", f"memberUpgradeSeconds is 0, or at least {SHORTEST_MEMBER_UPGRADE_SECONDS}.", OURS),
+    deny("C-36", "customVersions have one entry for each family.", OURS),
+    deny("C-37", "A new run does not have state Stop.", OURS, on=CREATE),
+    deny("C-38", "A run that is still stopping is not started again.", OURS, on=UPDATE),
+    deny("C-39", "A new restartToken is given only while the run is not at work.", OURS, on=UPDATE),
+)
+SHAPE_RULES: Final = shape_rules(RULES)
+
+AT_WORK: Final = frozenset({UpgradeState.RUNNING, UpgradeState.PENDING, UpgradeState.STOPPING})
+"""What a run is while a restart makes no sense."""
+FINISHED: Final = frozenset({UpgradeState.COMPLETED, UpgradeState.SKIPPED})
+_FORBIDDEN_CHANGES: Final[Mapping[RunState, frozenset[RunState]]] = {
+    RunState.INITIALIZE: frozenset({RunState.STOP}),
+    RunState.RUN: frozenset({RunState.INITIALIZE}),
+    RunState.STOP: frozenset({RunState.INITIALIZE}),
+}
+_FIXED_BY_START: Final = (
+    ("strategyRef", "strategy_ref"),
+    ("strategy", "strategy"),
+    ("memberSelector", "member_selector"),
+)
+
+
+@enforces(*RULES)
+def validate(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
+    """Yield everything that is wrong or suspicious about a run; of a finished one, no more than that it changed."""
+    new = read_object(ClusterUpgradeRun, document, SHAPE_RULES)
+    before = None if old is None else read_object(ClusterUpgradeRun, old)
+    if old is not None and before is not None and _is_too_late(document, old, new, before):
+        why = f"the run is {_state(old)}: only ttlSecondsAfterFinished can be changed"
+        yield FieldError(SPEC, Cause.FORBIDDEN, why, "C-11")
+        return
+    yield from map(_at_its_type, new.errors)
+    if new.view is not None:
+        yield from new.trusted(_judge(new.view, before.view if before else None, old, context))
+
+
+def _at_its_type(error: FieldError) -> FieldError:
+    """Return an error about a missing ``upgrade`` as one about its type, the first thing to say about an upgrade."""
+    if error.field != UPGRADE or error.cause is not Cause.REQUIRED:
+        return error
+    return FieldError(UPGRADE / "type", error.cause, error.message, error.rule)
+
+
+def _is_too_late(
+    document: JsonObject, stored: JsonObject, new: Reading[ClusterUpgradeRun], old: Reading[ClusterUpgradeRun]
+) -> bool:
+    """Say whether an update of a finished run changes more than how long it is kept (C-11)."""
+    if _state(stored) not in FINISHED or same_json(spec_of(document), spec_of(stored)):
+        return False
+    if new.errors or old.errors or new.view is None or old.view is None:
+        return True
+    return _but_retention(new.view.spec) != _but_retention(old.view.spec)
+
+
+def _but_retention(spec: UpgradeRunSpec) -> UpgradeRunSpec:
+    return spec.model_copy(update={"ttl_seconds_after_finished": None})
+
+
+def _judge(
+    new: ClusterUpgradeRun, old: ClusterUpgradeRun | None, stored: JsonObject | None, context: Context
+) -> Iterator[Finding]:
+    yield from validate_about(new.metadata, old.metadata if old else None, context)
+    yield from _validate_goal(new.spec)
+    if old is None or stored is None:
+        yield from _validate_first_state(new.spec.state)
+    else:
+        yield from _validate_changes(new.spec, old.spec, stored)
+
+
+def _validate_goal(spec: UpgradeRunSpec) -> Iterator[Finding]:
+    """What is to be upgraded to what, in which order."""
+    yield from validate_upgrade(spec.upgrade)
+    yield from validate_reference(spec.strategy_ref)
+    if spec.strategy is not None:
+        if spec.strategy_ref is not None:
+            at = SPEC / "strategy"
+            yield FieldError(
+                at, Cause.FORBIDDEN, "cannot be given beside strategyRef", "C-12", (at, SPEC / "strategyRef")
+            )
+        yield from validate_sequence(spec.strategy, SPEC / "strategy")
+    yield from validate_selector(spec.member_selector, SPEC)
+    seconds = spec.timeouts.member_upgrade_seconds
+    if 0 < seconds < SHORTEST_MEMBER_UPGRADE_SECONDS:
+        why = f"must be 0 for no limit, or at least {SHORTEST_MEMBER_UPGRADE_SECONDS}"
+        yield invalid(SPEC / "timeouts" / "memberUpgradeSeconds", seconds, why, "C-18")
+
+
+def validate_upgrade(upgrade: Upgrade) -> Iterator[FieldError]:
+    """A type takes what it upgrades, and nothing else (C-15, C-16)."""
+    parts = (VERSION, UPGRADE / "type")
+    if upgrade.type is UpgradeType.NODE_IMAGE_ONLY:
+        if upgrade.kubernetes_version is not None:
+            why = f"{quote(upgrade.kubernetes_version)}: NodeImageOnly leaves the Kubernetes version as it is"
+            yield FieldError(VERSION, Cause.FORBIDDEN, why, "C-15", parts)
+    elif upgrade.kubernetes_version is None:
+        yield FieldError(VERSION, Cause.REQUIRED, f"{upgrade.type} needs a version to upgrade to", "C-15", parts)
+    else:
+        yield from validate_version(upgrade.kubernetes_version, VERSION)
+    if upgrade.node_image is None:
+        return
+    if upgrade.type is UpgradeType.CONTROL_PLANE_ONLY:
+        why = "ControlPlaneOnly leaves the nodes as they are"
+        yield FieldError(NODE_IMAGE, Cause.FORBIDDEN, why, "C-16", (NODE_IMAGE, UPGRADE / "type"))
+    else:
+        yield from _validate_images(upgrade.node_image)
+
+
+def _validate_images(choice: NodeImageChoice) -> Iterator[FieldError]:
+    """Versions are listed exactly for Custom (C-17), one for each family (C-36)."""
+    at = NODE_IMAGE / "customVersions"
+    parts = (at, NODE_IMAGE / "selection")
+    if choice.selection is NodeImageSelection.CUSTOM and not choice.custom_versions:
+        yield FieldError(at, Cause.REQUIRED, "Custom needs the versions to use", "C-17", parts)
+    elif choice.selection is not NodeImageSelection.CUSTOM and choice.custom_versions:
+        yield FieldError(at, Cause.FORBIDDEN, f"{choice.selection} chooses the versions itself", "C-17", parts)
+    seen: set[str] = set()
+    for i, image in enumerate(choice.custom_versions):
+        if image.family in seen:
+            yield duplicate(at / i / "family", image.family, rule="C-36")
+        seen.add(image.family)
+
+
+def _validate_first_state(state: RunState) -> Iterator[FieldError]:
+    """There is nothing to stop yet (C-37)."""
+    if state is RunState.STOP:
+        yield invalid(SPEC / "state", state, "a new run has nothing to stop: use Initialize or Run", "C-37")
+
+
+def _validate_changes(new: UpgradeRunSpec, old: UpgradeRunSpec, stored: JsonObject) -> Iterator[FieldError]:
+    """What the state that the run is in lets a user change."""
+    state = _state(stored)
+    yield from _validate_state_change(new.state, old.state, state)
+    if not _is_too_early(new.state, old.state, state):
+        yield from _validate_token(new, old, stored)
+    yield from _validate_skip_targets(new.skip_targets, old.skip_targets)
+    if text_at(stored, "status", "startTime"):
+        yield from _validate_fixed(new, old)
+
+
+def _validate_state_change(new: RunState, old: RunState, state: UpgradeState) -> Iterator[FieldError]:
+    """A run cannot go back to Initialize, nor stop before it ran (C-13), nor start while it is stopping (C-38)."""
+    at = SPEC / "state"
+    if new in _FORBIDDEN_CHANGES[old]:
+        yield invalid(at, new, f"cannot follow {old}", "C-13")
+    elif _is_too_early(new, old, state):
+        yield invalid(at, new, "the run is still Stopping: start it once it is Stopped", "C-38")
+
+
+def _is_too_early(new: RunState, old: RunState, state: UpgradeState) -> bool:
+    """Say whether a run is started before all it has begun is done; its token then comes with that (C-38)."""
+    return old is RunState.STOP and new is RunState.RUN and state is UpgradeState.STOPPING
+
+
+def _validate_token(new: UpgradeRunSpec, old: UpgradeRunSpec, stored: JsonObject) -> Iterator[FieldError]:
+    """A run that is at work cannot be restarted (C-39).
+
+    Admission gives a run a token when its state goes from Stop to Run, so this refuses that change, too, for as long as
+    the run has not noticed the Stop.
+    """
+    state, token = _state(stored), new.restart_token
+    known = {"", old.restart_token, text_at(stored, "status", "observedRestartToken")}
+    if token not in known and state in AT_WORK:
+        why = f"the run is {state}: it can be restarted once it is Stopped or Failed"
+        yield invalid(SPEC / "restartToken", token, why, "C-39")
+
+
+def _validate_skip_targets(new: tuple[SkipTarget, ...], old: tuple[SkipTarget, ...]) -> Iterator[FieldError]:
+    """The list only grows at its end: a run remembers how many of its targets it has processed (C-14)."""
+    if new[: len(old)] == old:
+        return
+    at = SPEC / "skipTargets"
+    first = next((i for i, (now, then) in enumerate(zip(new, old, strict=False)) if now != then), len(new))
+    target = old[first]
+    why = f"[{first}] {target.type} {quote(target.name)} cannot be changed or removed: new targets go to the end"
+    yield FieldError(at, Cause.FORBIDDEN, why, "C-14")
+
+
+def _validate_fixed(new: UpgradeRunSpec, old: UpgradeRunSpec) -> Iterator[FieldError]:
+    """A run that has started keeps its goal, its sequence and its members (C-10)."""
+    why = "cannot be changed once the run has started"
+    if _goal(new.upgrade) != _goal(old.upgrade):
+        yield FieldError(UPGRADE, Cause.FORBIDDEN, why, "C-10")
+    for field, attribute in _FIXED_BY_START:
+        if getattr(new, attribute) != getattr(old, attribute):
+            yield FieldError(SPEC / field, Cause.FORBIDDEN, why, "C-10")
+
+
+def _goal(upgrade: Upgrade) -> tuple[object, ...]:
+    """Return what an upgrade means, however it is spelled."""
+    images = upgrade.node_image or NodeImageChoice()
+    return upgrade.type, (upgrade.kubernetes_version or "").removeprefix("v"), images
+
+
+def _state(stored: JsonObject) -> UpgradeState:
+    """Return the state of a stored run; one without a status has not started."""
+    said = text_at(stored, "status", "state")
+    return UpgradeState(said) if said in tuple(UpgradeState) else UpgradeState.NOT_STARTED

@@ -1,0 +1,130 @@
+"""What the rules on all upgrade kinds share: their shape, the grammar of names, versions, times and selectors.
+
+Source: upgrade-runs.md 3, 3.2 and 4.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from scorer.api.field_path import FieldPath
+from scorer.api.label_selector import LabelSelector
+from scorer.api.meta import ObjectMeta
+from scorer.api.upgrade.fields import (
+    LONGEST_GENERATED_NAME,
+    LONGEST_NAME,
+    NAME_PATTERN,
+    OFFSET_PATTERN,
+    TIME_PATTERN,
+    VERSION_PATTERN,
+    StrategyReference,
+)
+from webhook.validation.context import Context
+from webhook.validation.field import FieldError, invalid
+from webhook.validation.metadata import (
+    METADATA,
+    METADATA_RULES,
+    USER_RULES,
+    validate_metadata,
+    warn_about_reserved_keys,
+)
+from webhook.validation.reading import Finding
+from webhook.validation.rule import OURS, Rule, deny, schema
+from webhook.validation.selector import validate_label_selector
+
+SPEC: Final = FieldPath.of("spec")
+
+PLACES_OF_STAGES: Final = ("spec.stages.*", "spec.strategy.stages.*")
+"""Where a stage can be: in a strategy, or in a run."""
+PLACES_OF_GATES: Final = tuple(place for stage in PLACES_OF_STAGES for place in (stage, f"{stage}.groups.*"))
+"""Where gates can be: around a stage, or around a group."""
+
+SHAPE: Final = schema("C-01", "Types, bounds and enum values are those of the schema.", OURS, "spec")
+NAMED: Final = deny(
+    "C-02", f"The name has at most {LONGEST_NAME} characters: lower-case letters, digits and '-' between them.", OURS
+)
+GENERATED: Final = deny(
+    "C-03",
+    f"The name has at most {LONGEST_GENERATED_NAME} characters: lower-case letters, digits and '-' between them.",
+    OURS,
+)
+TIMES: Final = schema(
+    "C-31",
+    "startTime is HH:MM, and utcOffset is +HH:MM or -HH:MM, at most 14:00.",
+    OURS,
+    *(f"{at}.{field}" for at in ("spec", "spec.scheduledStart") for field in ("startTime", "utcOffset")),
+    *(
+        f"{at}.{side}.*.scheduledStart.{field}"
+        for at in PLACES_OF_GATES
+        for side in ("beforeGates", "afterGates")
+        for field in ("startTime", "utcOffset")
+    ),
+)
+SELECTORS: Final = deny("C-32", "A memberSelector is a valid query for labels.", OURS)
+VERSIONS: Final = schema(
+    "C-35",
+    "A Kubernetes version is X.Y.Z, or X.Y for its newest patch.",
+    OURS,
+    "spec.upgrade.kubernetesVersion",
+    "spec.kubernetesVersion",
+    "spec.regions.*.kubernetesVersions.*.version",
+)
+
+WRITTEN_BY_USERS: Final = (*USER_RULES, SHAPE, NAMED)
+WRITTEN_BY_RUNS: Final = (*METADATA_RULES, SHAPE, GENERATED)
+
+NAME_GRAMMAR: Final = (
+    "must be 1 to {longest} lower-case letters, digits and '-', and start and end with a letter or digit"
+)
+_NAME: Final = re.compile(NAME_PATTERN, re.ASCII)
+_TIME: Final = re.compile(TIME_PATTERN, re.ASCII)
+_OFFSET: Final = re.compile(OFFSET_PATTERN, re.ASCII)
+_VERSION: Final = re.compile(VERSION_PATTERN, re.ASCII)
+
+
+def validate_about(
+    new: ObjectMeta, old: ObjectMeta | None, context: Context, *, name: Rule = NAMED
+) -> Iterator[Finding]:
+    """Labels and annotations are valid, and a new object has a name that other names can be made of (C-02, C-03).
+
+    A name cannot be changed, so an update of an object is never refused for it.
+    """
+    yield from validate_metadata(new, old)
+    longest = LONGEST_NAME if name is NAMED else LONGEST_GENERATED_NAME
+    if old is None and new.name and not is_name(new.name, longest):
+        yield invalid(METADATA / "name", new.name, NAME_GRAMMAR.format(longest=longest), name.id)
+    if name is NAMED:
+        yield from warn_about_reserved_keys(new, old, context)
+
+
+def is_name(text: str, longest: int = LONGEST_NAME) -> bool:
+    """Say whether *text* may name an object, a stage or a group."""
+    return len(text) <= longest and _NAME.fullmatch(text) is not None
+
+
+def validate_time(start_time: str, utc_offset: str, at: FieldPath) -> Iterator[FieldError]:
+    """A time of day and the offset of its local time from UTC (C-31)."""
+    if not _TIME.fullmatch(start_time):
+        yield invalid(at / "startTime", start_time, "must be a time from 00:00 to 23:59", "C-31")
+    if not _OFFSET.fullmatch(utc_offset):
+        why = "must be + or -, and an offset of at most 14:00, such as +01:00"
+        yield invalid(at / "utcOffset", utc_offset, why, "C-31")
+
+
+def validate_selector(selector: LabelSelector | None, at: FieldPath) -> Iterator[FieldError]:
+    """Keys, values and operators are those of a label selector (C-32); a broken one selects nobody."""
+    if selector is not None:
+        yield from validate_label_selector(selector, at / "memberSelector", "C-32")
+
+
+def validate_reference(reference: StrategyReference | None) -> Iterator[FieldError]:
+    """A strategy that is referred to may have its name (C-01); whether it exists is another matter."""
+    if reference is not None and 0 < len(reference.name) <= LONGEST_NAME and not is_name(reference.name):
+        why = NAME_GRAMMAR.format(longest=LONGEST_NAME)
+        yield invalid(SPEC / "strategyRef" / "name", reference.name, why, "C-01")
+
+
+def validate_version(version: str | None, at: FieldPath) -> Iterator[FieldError]:
+    """A version is ``X.Y.Z``, or the alias ``X.Y`` (C-35)."""
+    if version is not None and not _VERSION.fullmatch(version):
+        yield invalid(at, version, "must be a version such as 1.31.2, or 1.31 for its newest patch", "C-35")

@@ -1,0 +1,239 @@
+"""Rules on ClusterUpgradeStrategy, and on the sequence that a run brings along.
+
+Source: upgrade-runs.md 3.2 and 4.1.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from scorer.api.field_path import FieldPath
+from scorer.api.int_or_percent import LARGEST
+from scorer.api.meta import JsonObject
+from scorer.api.upgrade.fields import LONGEST_NAME
+from scorer.api.upgrade.strategy import (
+    CONCURRENCY_PATTERN,
+    DEFAULT_STAGE_CONCURRENCY,
+    FAILURES_PATTERN,
+    LARGEST_STAGE_CONCURRENCY,
+    ClusterUpgradeStrategy,
+    GateConfiguration,
+    GateType,
+    Group,
+    Stage,
+    StrategySpec,
+)
+from webhook.validation.context import Context
+from webhook.validation.field import Cause, FieldError, FieldWarning, duplicate, invalid
+from webhook.validation.reading import Finding, read_object
+from webhook.validation.rule import OURS, deny, enforces, schema, shape_rules, warn
+from webhook.validation.upgrade.shape import (
+    NAME_GRAMMAR,
+    PLACES_OF_GATES,
+    SELECTORS,
+    SPEC,
+    TIMES,
+    WRITTEN_BY_USERS,
+    is_name,
+    validate_about,
+    validate_selector,
+    validate_time,
+)
+
+
+def _in_stages_and_groups(field: str) -> tuple[str, ...]:
+    return tuple(f"{place}.{field}" for place in PLACES_OF_GATES)
+
+
+SCHEDULED: Final = deny(
+    "C-04", "scheduledStart belongs to a gate of type ScheduledStart, which cannot do without.", OURS
+)
+SEQUENCE_RULES: Final = (
+    SCHEDULED,
+    deny("C-05", "A gate of type ScheduledStart stands before a stage or group, never after it.", OURS),
+    deny("C-06", "No two stages have the same name.", OURS),
+    deny("C-07", "A stage has groups or a memberSelector.", OURS),
+    deny("C-08", f"The maxConcurrency of a stage is at most {LARGEST_STAGE_CONCURRENCY}, or a percentage.", OURS),
+    deny("C-09", "No two groups have the same name, in different stages neither.", OURS),
+    schema(
+        "C-27",
+        f"The name of a stage or group has 1 to {LONGEST_NAME} lower-case letters, digits and '-'.",
+        OURS,
+        *_in_stages_and_groups("name"),
+    ),
+    schema(
+        "C-28",
+        "maxConcurrency is a count of at least 1, or a percentage from 1% to 100%.",
+        OURS,
+        *_in_stages_and_groups("maxConcurrency"),
+    ),
+    deny("C-29", "A group does not upgrade more members at once than its stage may.", OURS),
+    schema(
+        "C-30",
+        "maxAllowedFailures is a count, or a percentage of at most 100%.",
+        OURS,
+        *_in_stages_and_groups("maxAllowedFailures"),
+    ),
+    TIMES,
+    SELECTORS,
+    warn("C-33", "The last stage has no wait after it: no stage follows."),
+    warn("C-34", "Where a group allows several failures, its stage says how many it allows."),
+)
+RULES: Final = (*WRITTEN_BY_USERS, *SEQUENCE_RULES)
+SHAPE_RULES: Final = shape_rules(RULES)
+
+_CONCURRENCY: Final = re.compile(CONCURRENCY_PATTERN, re.ASCII)
+_FAILURES: Final = re.compile(FAILURES_PATTERN, re.ASCII)
+_COUNT: Final = re.compile("[0-9]+", re.ASCII)
+_LONGEST_COUNT: Final = len(str(LARGEST))
+
+
+@enforces(*RULES)
+def validate(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
+    """Yield everything that is wrong or suspicious about a strategy."""
+    reading = read_object(ClusterUpgradeStrategy, document, SHAPE_RULES)
+    yield from reading.errors
+    if reading.view is not None:
+        before = read_object(ClusterUpgradeStrategy, old).view if old is not None else None
+        yield from reading.trusted(_judge(reading.view, before, context))
+
+
+def _judge(new: ClusterUpgradeStrategy, old: ClusterUpgradeStrategy | None, context: Context) -> Iterator[Finding]:
+    yield from validate_about(new.metadata, old.metadata if old else None, context)
+    yield from validate_sequence(new.spec, SPEC)
+
+
+def validate_sequence(sequence: StrategySpec, at: FieldPath) -> Iterator[Finding]:
+    """Yield what is wrong or suspicious about the stages under *at*."""
+    stages = at / "stages"
+    yield from _validate_names(sequence.stages, stages)
+    for i, stage in enumerate(sequence.stages):
+        yield from _validate_stage(stage, stages / i)
+    last = len(sequence.stages) - 1
+    if last >= 0 and sequence.stages[last].after_stage_wait_seconds:
+        field = stages / last / "afterStageWaitSeconds"
+        yield FieldWarning(field, "this is the last stage: the run waits, and nothing follows", "C-33")
+
+
+def _validate_names(stages: Sequence[Stage], at: FieldPath) -> Iterator[FieldError]:
+    """Names of stages are unique (C-06), those of groups across all stages (C-09): both can be skipped by name.
+
+    A stage without groups has one group of its own name.
+    """
+    seen_stages: set[str] = set()
+    seen_groups: set[str] = set()
+    for i, stage in enumerate(stages):
+        if stage.name in seen_stages:
+            yield duplicate(at / i / "name", stage.name, rule="C-06")
+        elif not stage.groups and stage.name in seen_groups:
+            yield duplicate(at / i / "name", stage.name, "an earlier group has this name", "C-09")
+        seen_stages.add(stage.name)
+        if not stage.groups:
+            seen_groups.add(stage.name)
+        for j, group in enumerate(stage.groups):
+            if group.name in seen_groups:
+                yield duplicate(at / i / "groups" / j / "name", group.name, rule="C-09")
+            seen_groups.add(group.name)
+
+
+def _validate_stage(stage: Stage, at: FieldPath) -> Iterator[Finding]:
+    yield from _validate_name(stage.name, at)
+    if not stage.groups and stage.member_selector is None:
+        yield FieldError(at, Cause.REQUIRED, "a stage needs groups or a memberSelector", "C-07")
+    yield from validate_selector(stage.member_selector, at)
+    yield from _validate_limits(stage, at)
+    yield from _validate_gates(stage, at)
+    for j, group in enumerate(stage.groups):
+        here = at / "groups" / j
+        yield from _validate_name(group.name, here)
+        yield from validate_selector(group.member_selector, here)
+        yield from _validate_group_limits(group, stage, here)
+        yield from _validate_gates(group, here)
+
+
+def _validate_name(name: str, at: FieldPath) -> Iterator[FieldError]:
+    """A stage or group can be named in the names of objects (C-27); the schema limits its length."""
+    if name and len(name) <= LONGEST_NAME and not is_name(name):
+        yield invalid(at / "name", name, NAME_GRAMMAR.format(longest=LONGEST_NAME), "C-27")
+
+
+def _validate_limits(stage: Stage, at: FieldPath) -> Iterator[Finding]:
+    """The limits of a stage can be read, and it never upgrades more than 50 members at once (C-08)."""
+    count = None if stage.max_concurrency is None else count_of(stage.max_concurrency)
+    if stage.max_concurrency is not None:
+        yield from _validate_concurrency(stage.max_concurrency, at)
+    if count is not None and count > LARGEST_STAGE_CONCURRENCY:
+        why = f"must be at most {LARGEST_STAGE_CONCURRENCY}, or 1% to 100%"
+        yield invalid(at / "maxConcurrency", stage.max_concurrency, why, "C-08")
+    if stage.max_allowed_failures is not None:
+        yield from _validate_failures(stage.max_allowed_failures, at)
+
+
+def _validate_group_limits(group: Group, stage: Stage, at: FieldPath) -> Iterator[Finding]:
+    """The limits of a group can be read, and fit those of its stage (C-29, C-34)."""
+    yield from _validate_concurrency(group.max_concurrency, at)
+    yield from _validate_failures(group.max_allowed_failures, at)
+    ceiling, count = _ceiling(stage), count_of(group.max_concurrency)
+    if count is not None and ceiling is not None and count > ceiling:
+        why = f"must be at most {ceiling}, the maxConcurrency of the stage"
+        yield invalid(at / "maxConcurrency", group.max_concurrency, why, "C-29")
+    failures = count_of(group.max_allowed_failures)
+    if failures is not None and failures >= 2 and stage.max_allowed_failures is None:
+        message = "the stage allows no failure, which ends the run at the first one all the same"
+        yield FieldWarning(at / "maxAllowedFailures", message, "C-34")
+
+
+def _validate_concurrency(value: int | str, at: FieldPath) -> Iterator[FieldError]:
+    """At least one member, or 1% to 100% of them (C-28); an integer is read as its text."""
+    if not _CONCURRENCY.fullmatch(str(value)) or _is_too_large(value):
+        why = "must be a count of at least 1, or a percentage from 1% to 100%"
+        yield invalid(at / "maxConcurrency", value, why, "C-28")
+
+
+def _validate_failures(value: int | str, at: FieldPath) -> Iterator[FieldError]:
+    """A count, or 0% to 100% (C-30); an integer is read as its text."""
+    if not _FAILURES.fullmatch(str(value)) or _is_too_large(value):
+        yield invalid(at / "maxAllowedFailures", value, "must be a count, or a percentage from 0% to 100%", "C-30")
+
+
+def _ceiling(stage: Stage) -> int | None:
+    """Return how many members a stage upgrades at once; None: a share of them, or it cannot be read."""
+    given = DEFAULT_STAGE_CONCURRENCY if stage.max_concurrency is None else stage.max_concurrency
+    return count_of(given) if _CONCURRENCY.fullmatch(str(given)) else None
+
+
+def _is_too_large(value: int | str) -> bool:
+    """Say whether a count is beyond what typed clients can read."""
+    text = str(value)
+    return len(text) > _LONGEST_COUNT or ((count := count_of(value)) is not None and count > LARGEST)
+
+
+def count_of(value: int | str) -> int | None:
+    """Return a count, None for a percentage and for anything that cannot be read."""
+    text = str(value)
+    return int(text) if len(text) <= _LONGEST_COUNT and _COUNT.fullmatch(text) else None
+
+
+def _validate_gates(holder: Stage | Group, at: FieldPath) -> Iterator[FieldError]:
+    """Gates are complete, and none waits for a day and time once the work is done (C-05)."""
+    for k, gate in enumerate(holder.before_gates):
+        yield from validate_gate(gate, at / "beforeGates" / k)
+    for k, gate in enumerate(holder.after_gates):
+        here = at / "afterGates" / k
+        if gate.type is GateType.SCHEDULED_START:
+            yield invalid(here / "type", gate.type, "is only possible among beforeGates", "C-05")
+        yield from validate_gate(gate, here)
+
+
+def validate_gate(gate: GateConfiguration, at: FieldPath) -> Iterator[FieldError]:
+    """A gate has a day and time exactly if it waits for one (C-04)."""
+    here = at / "scheduledStart"
+    if gate.scheduled_start is None:
+        if gate.type is GateType.SCHEDULED_START:
+            yield FieldError(here, Cause.REQUIRED, "ScheduledStart needs a day and a time", "C-04", (here, at / "type"))
+        return
+    if gate.type is GateType.APPROVAL:
+        yield FieldError(
+            here, Cause.FORBIDDEN, "an Approval waits for a person, not for a day", "C-04", (here, at / "type")
+        )
+    yield from validate_time(gate.scheduled_start.start_time, gate.scheduled_start.utc_offset, here)

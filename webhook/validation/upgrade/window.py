@@ -1,0 +1,91 @@
+"""Rules on ClusterMaintenanceWindow.
+
+Source: upgrade-runs.md 4.3 and 11; 2.5 for short windows.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from scorer.api.meta import JsonObject
+from scorer.api.upgrade.maintenance_window import (
+    DEFAULT_DURATION_HOURS,
+    MOST_NOT_ALLOWED_RANGES,
+    ClusterMaintenanceWindow,
+    MaintenanceWindowSpec,
+)
+from scorer.windows.maintenance import HORIZON_DAYS, MaintenanceWindow, standing
+from webhook.validation.context import Context
+from webhook.validation.field import Cause, FieldError, FieldWarning, invalid
+from webhook.validation.reading import Finding, read_object
+from webhook.validation.rule import OURS, deny, enforces, shape_rules, warn
+from webhook.validation.upgrade.shape import (
+    SELECTORS,
+    SPEC,
+    TIMES,
+    WRITTEN_BY_USERS,
+    validate_about,
+    validate_selector,
+    validate_time,
+)
+
+RULES: Final = (
+    *WRITTEN_BY_USERS,
+    SELECTORS,
+    TIMES,
+    deny("C-22", "A schedule is exactly one of daily, weekly, absoluteMonthly and relativeMonthly.", OURS),
+    deny("C-23", "A range of notAllowedDates does not end before it starts.", OURS),
+    warn("C-49", f"A window is open for at least {DEFAULT_DURATION_HOURS} hours."),
+    warn("C-50", f"A window opens within the next {HORIZON_DAYS} days."),
+)
+SHAPE_RULES: Final = shape_rules(RULES)
+SCHEDULE: Final = SPEC / "schedule"
+NOT_ALLOWED: Final = SPEC / "notAllowedDates"
+
+
+@enforces(*RULES)
+def validate(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
+    """Yield everything that is wrong or suspicious about a window."""
+    reading = read_object(ClusterMaintenanceWindow, document, SHAPE_RULES)
+    yield from map(_at_the_first_beyond, reading.errors)
+    if reading.view is not None:
+        before = read_object(ClusterMaintenanceWindow, old).view if old is not None else None
+        yield from reading.trusted(_judge(reading.view, before, context))
+        if not reading.broken:
+            yield from _warn_about_never(reading.view.spec, context)
+
+
+def _at_the_first_beyond(error: FieldError) -> FieldError:
+    """Return an error about too many ranges as one about the first that is too many."""
+    too_many = error.field == NOT_ALLOWED and error.cause is Cause.TOO_MANY
+    return replace(error, field=NOT_ALLOWED / MOST_NOT_ALLOWED_RANGES) if too_many else error
+
+
+def _judge(new: ClusterMaintenanceWindow, old: ClusterMaintenanceWindow | None, context: Context) -> Iterator[Finding]:
+    spec = new.spec
+    yield from validate_about(new.metadata, old.metadata if old else None, context)
+    yield from validate_selector(spec.member_selector, SPEC)
+    given = [name for name, each in spec.schedule.model_dump(by_alias=True).items() if each is not None]
+    if len(given) != 1:
+        said = " and ".join(given) or "nothing"
+        why = f"{said} given: must be one of daily, weekly, absoluteMonthly and relativeMonthly"
+        yield FieldError(SCHEDULE, Cause.INVALID, why, "C-22")
+    yield from validate_time(spec.start_time, spec.utc_offset, SPEC)
+    for i, dates in enumerate(spec.not_allowed_dates):
+        if dates.end < dates.start:
+            yield invalid(NOT_ALLOWED / i, f"{dates.start} to {dates.end}", "end must not be before start", "C-23")
+    if spec.duration_hours < DEFAULT_DURATION_HOURS:
+        message = f"an upgrade only starts while the window is open: {spec.duration_hours} h leave few chances"
+        yield FieldWarning(SPEC / "durationHours", message, "C-49")
+
+
+def _warn_about_never(spec: MaintenanceWindowSpec, context: Context) -> Iterator[FieldWarning]:
+    """A window that stays shut holds its members for ever (C-50)."""
+    try:
+        window = MaintenanceWindow.of(spec)
+    except ValueError:  # said above
+        return
+    now = standing([window], context.now)
+    if not now.is_open and now.until is None:
+        message = f"the window does not open within the next {HORIZON_DAYS} days: its members are never upgraded"
+        yield FieldWarning(SPEC, message, "C-50")
