@@ -354,3 +354,9 @@ def _mark(cluster: str, message: str) -> Write:
         return replace(hub, bindings={**hub.bindings, cluster: marked})
 
     return write
+
+
+def scheduled_anew(hub: Hub) -> Hub:
+    """Return the hub with another policy, by which the scheduler has picked the same clusters."""
+    bindings = {name: with_spec(each, schedulingPolicySnapshotName="p-1") for name, each in hub.bindings.items()}
+    return replace(hub, policies=(make_policy_snapshot(index=1),), bindings=bindings)

@@ -8,8 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from scorer.api.documents import with_spec
-from tests.scorer.staged_update.hub import Hub, make_binding, make_hub, make_policy_snapshot, make_run, make_stage
+from tests.scorer.staged_update.hub import Hub, make_binding, make_hub, make_run, make_stage, scheduled_anew
 from tests.scorer.staged_update.orders import Shape, walk
 from tests.thoroughness import SOAK
 
@@ -27,12 +26,6 @@ def hub_of(*stages: dict, clusters: dict[str, str], state: str = "Run", gone: st
         found = make_binding(gone, "Unscheduled", snapshot="p-0-snapshot")
         olds[gone] = {**found, "metadata": {**found["metadata"], "finalizers": ["objects"]}}
     return replace(hub, bindings=olds)
-
-
-def scheduled_anew(hub: Hub) -> Hub:
-    """Return the hub with another policy, by which the scheduler has picked the same clusters."""
-    bindings = {name: with_spec(each, schedulingPolicySnapshotName="p-1") for name, each in hub.bindings.items()}
-    return replace(hub, policies=(make_policy_snapshot(index=1),), bindings=bindings)
 
 
 EDITS = {

@@ -19,9 +19,17 @@ from scorer.staged_update.engine import is_over
 from scorer.staged_update.facts import Wait
 from scorer.staged_update.record import SUCCEEDED, status
 from scorer.staged_update.waiting import situation_of
-from tests.scorer.staged_update.hub import Hub, make_binding, make_hub, make_run, make_stage, make_strategy, without
+from tests.scorer.staged_update.hub import (
+    Hub,
+    make_binding,
+    make_hub,
+    make_run,
+    make_stage,
+    make_strategy,
+    scheduled_anew,
+    without,
+)
 from tests.scorer.staged_update.orders import check, cut_short, is_disturbed, parts, taken_over
-from tests.scorer.staged_update.test_every_order import scheduled_anew
 from tests.thoroughness import examples
 
 CLUSTERS = [f"c{number:02}" for number in range(15)]
