@@ -411,7 +411,9 @@ class _Reporter:
         for word in self._expected:
             found = current_condition(binding, word)
             if not found or found.get("status") not in (TRUE, FALSE):
-                yield self._own(word, UNKNOWN, _WORDS[word].unknown, f"not known yet: {_WORDS[word].good}")
+                waits = self._external and word == ROLLOUT_STARTED
+                message = "waits for a staged update run" if waits else f"not known yet: {_WORDS[word].good}"
+                yield self._own(word, UNKNOWN, _WORDS[word].unknown, message)
                 return
             yield self._own(word, found["status"], str(found.get("reason") or ""), str(found.get("message") or ""))
             if found["status"] == FALSE:

@@ -108,7 +108,7 @@ function render() {
   renderRuns();
   showSummary(by("summary"), state.clusters?.items ?? null, state.placements, state.runs, budgetsCard(state.budgets, budgets.calendars));
   fleet.show(state.clusters);
-  placements.show(state.placements, state.selected);
+  placements.show(state.placements, state.selected, state.runs);
   if (state.placements) {
     const placement = listed(state.selected);
     if (placement) detail.show(placement, state.runs);

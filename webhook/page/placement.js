@@ -5,6 +5,7 @@ import { h, isNews, pill, say } from "./dom.js";
 import { ExplanationView } from "./explanation.js";
 import { count, number, tally } from "./format.js";
 import { numbers } from "./placements.js";
+import { whyOf } from "./runs.js";
 import { ROLLOUT_STATES, tone } from "./states.js";
 import { Timeline } from "./timeline.js";
 import { placementPath } from "./api.js";
@@ -60,7 +61,9 @@ function resourceWords(resource) {
 function more(placement) {
   const out = [];
   const resources = placement.selectedResources;
-  if (Array.isArray(resources)) {
+  if (resources?.length === 0 && placement.strategy?.type === "External" && placement.clusters.length) {
+    out.push(h("p", { class: "quiet" }, "Its clusters do not all have the same content; staged updates decide what each has."));
+  } else if (Array.isArray(resources)) {
     out.push(h("details", {}, h("summary", {}, `${count(resources.length, "resource")} selected`),
       h("ul", { class: "plain" }, resources.slice(0, 50).map((one) => h("li", {}, resourceWords(one))),
         resources.length > 50 ? h("li", { class: "quiet" }, `and ${number(resources.length - 50)} more`) : null)));
@@ -134,9 +137,10 @@ export class PlacementView {
     }
     this.json.hidden = false;
     this.json.href = placementPath(placement.ref);
-    this.why.hidden = !placement.why;
+    const why = whyOf(placement, runs);
+    this.why.hidden = !why;
     this.why.className = `callout ${tone(placement.state)}`;
-    say(this.why, placement.why ?? "");
+    say(this.why, why);
     if (isNews(this.progress, placement.clusters)) this.progress.replaceChildren(...progress(placement));
     const own = (runs ?? []).filter((run) => run.placement === placement.ref);
     this.runs.hidden = !own.length;

@@ -2,6 +2,7 @@
 
 import { flash, h, isNews, patchList, pill, say } from "./dom.js";
 import { count, number } from "./format.js";
+import { whyOf } from "./runs.js";
 import { tone } from "./states.js";
 
 const NAMED_CLUSTERS = 4; // more than these are summed up
@@ -29,7 +30,7 @@ function amount(word, value, lacking) {
   return h("span", { class: `num${lacking ? " lacking" : ""}` }, h("span", { class: "key" }, `${word} `), value);
 }
 
-function content(placement) {
+function content(placement, why) {
   const { wanted, picked, available } = placement;
   const open = wanted === null || wanted === undefined;
   return [
@@ -41,21 +42,22 @@ function content(placement) {
       " ", amount("available", number(available), available < picked),
       " ", pill(placement.state, tone(placement.state))),
     h("span", { class: "placement-picks" }, `${placement.type} · ${picks(placement)}${onOld(placement)}`),
-    placement.why ? h("span", { class: "why" }, placement.why) : null,
+    why ? h("span", { class: "why" }, why) : null,
   ].filter(Boolean);
 }
 
 /** The list panel: keeps what the viewer unfolded between updates. */
 export class PlacementsView {
   constructor({ body, sub, firstRows }) {
-    Object.assign(this, { body, sub, firstRows, all: false, items: null, selected: "" });
+    Object.assign(this, { body, sub, firstRows, all: false, items: null, runs: null, selected: "" });
     this.list = h("ul", { class: "placements", onkeydown: (event) => this.move(event) });
     this.more = h("button", { type: "button", class: "more", onclick: () => { this.all = !this.all; this.render(); } });
   }
 
-  /** Show the placements, one of them selected. */
-  show(items, selected) {
+  /** Show the placements, one of them selected, and why those are as they are that a run changes. */
+  show(items, selected, runs) {
     this.items = items;
+    this.runs = runs;
     this.selected = selected;
     this.render();
   }
@@ -97,9 +99,10 @@ export class PlacementsView {
         const link = element.firstElementChild;
         if (placement.ref === this.selected) link.setAttribute("aria-current", "true");
         else link.removeAttribute("aria-current");
-        const facts = [placement.type, placement.wanted, placement.picked, placement.available, placement.availableOld, placement.state, placement.why, picks(placement)];
+        const why = whyOf(placement, this.runs);
+        const facts = [placement.type, placement.wanted, placement.picked, placement.available, placement.availableOld, placement.state, why, picks(placement)];
         if (!isNews(link, facts)) return;
-        link.replaceChildren(...content(placement));
+        link.replaceChildren(...content(placement, why));
         if (!isNew) flash(link);
       });
     this.more.hidden = items.length <= limit;

@@ -19,6 +19,12 @@ function fullName(run) {
 
 const isOver = (run) => run.endedAt !== null;
 
+/** Why a placement is as it is; of one that staged updates change, which of them is under way. */
+export function whyOf(placement, runs) {
+  const current = (runs ?? []).find((run) => run.placement === placement.ref && run.startedAt !== null && !isOver(run));
+  return placement.state === "external" && current ? `staged update ${current.name} is under way` : placement.why ?? "";
+}
+
 /** The first run that asks for something, else the first that is not over, else the first. */
 export function mostUrgent(runs) {
   return runs.find((run) => run.waits.some((wait) => wait.command)) ?? runs.find((run) => !isOver(run)) ?? runs[0];

@@ -351,6 +351,15 @@ def test_external_rollouts_report_what_runs_on_all_clusters(bindings, index, las
     assert report.status["selectedResources"] == (list(views[index].identifiers) if index else [])
 
 
+def test_a_cluster_that_no_update_run_has_reached_says_that_it_waits_for_one():
+    bindings = [make_binding("a"), {**make_binding("b"), "status": {}}]
+    report = decide(
+        make_placement(2, strategy={"type": "External"}), make_policy("ab"), bindings, None, snapshots=SNAPSHOTS
+    )
+    said = [entry["conditions"][-1] for entry in report.status["placementStatuses"]]
+    assert [each["message"] for each in said if each["status"] == "Unknown"] == ["waits for a staged update run"]
+
+
 def test_a_mistake_in_the_selectors_changes_one_condition():
     before = decide(make_placement(1), make_policy("a"), [make_binding("a")]).status
     report = invalid_selection(make_placement(1, status=before), "namespace default is reserved", LATER)

@@ -553,6 +553,7 @@ class FixtureHub:
         self.runs: list[Json] = []
         self.revision = 8841
         self.failing: dict[str, int] = {}
+        self.in_full: Json = {}
         self.explanations: dict[str, Json] = {}
         self.asked: list[str] = []
         self.streams: set[asyncio.Queue[Json | None]] = set()
@@ -646,7 +647,7 @@ class FixtureHub:
         ]
         item["strategy"] = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "25%", "maxSurge": 1}}
         item["timeline"] = rolling(item["clusters"])
-        return web.json_response(item)
+        return web.json_response(item | self.in_full)
 
     async def _runs(self, _: web.Request) -> web.Response:
         return web.json_response({"items": [run_view(run, datetime.now(UTC)) for run in self.runs]})

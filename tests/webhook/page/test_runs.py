@@ -258,6 +258,29 @@ async def test_a_placement_links_to_its_runs_and_a_run_to_its_placement(hub, ope
     assert opened.page.url.endswith("#crp/payments")
 
 
+async def test_a_placement_says_which_staged_update_changes_it(hub, open_page):
+    shown = hub.placement("crp/edge-cache")
+    shown |= {"state": "external", "why": "waits for a staged update run"}
+    opened = await open_page("crp/edge-cache")
+    why, row = opened.page.locator("#placement .callout").first, opened.page.locator("#placements-body a[aria-current]")
+    await expect(why).to_have_text("waits for a staged update run")
+    await expect(row.locator(".why")).to_have_text("waits for a staged update run")
+    moments = since(4)
+    waiting = moments.at_four()
+    hub.runs = [{**waiting, "spec": {**waiting["spec"], "placementName": "edge-cache"}}]
+    hub.publish("crp/edge-cache")
+    name = waiting["metadata"]["name"]
+    await expect(why).to_have_text(f"staged update {name} is under way")
+    await expect(row.locator(".why")).to_have_text(f"staged update {name} is under way")
+
+
+async def test_clusters_with_different_content_are_not_called_nothing(hub, open_page):
+    hub.in_full = {"selectedResources": [], "strategy": {"type": "External"}}
+    opened = await open_page("crp/edge-cache")
+    await expect(opened.page.locator("#placement .more-about")).to_contain_text("do not all have the same content")
+    await expect(opened.page.locator("#placement .more-about")).not_to_contain_text("0 resources")
+
+
 async def test_a_rolling_update_is_drawn_in_the_same_way(open_page):
     opened = await open_page("crp/edge-cache")
     course = opened.page.locator("#placement .course")
