@@ -162,6 +162,7 @@ class _Session:
                     return 1 if self._once else 0
                 code = work.result()
                 if self._once:
+                    self._print_end()
                     return code
                 if not stopping.done():
                     click.echo("\nUp until Ctrl-C.")
@@ -187,11 +188,18 @@ class _Session:
             ("data", self._folder),
         ):
             click.echo(f"{name + ':':<7}{value}")
-        plugin = called_by_kubectl()
-        suffix = f" --data {self._folder}" if plugin or self._folder != default_data(os.environ).absolute() else ""
-        click.echo(f"try:   {'kubectl harbormaster' if plugin else 'harbormaster'} get crp{suffix}")
+        click.echo(f"try:   {_program()} get crp{self._data_option()}")
         click.echo(f"or:    kubectl --kubeconfig {shlex.quote(str(up.kubeconfig))} get crp\n")
         sys.stdout.flush()
+
+    def _print_end(self) -> None:
+        """Say that nothing answers at the addresses above any more, and how to look at what is there."""
+        again = f"{_program()} up{self._data_option()}"
+        click.echo(f"\nEnded; what is above stays in {self._folder}. To open its page and to answer runs: {again}")
+
+    def _data_option(self) -> str:
+        is_default = self._folder == default_data(os.environ).absolute()
+        return "" if is_default and not called_by_kubectl() else f" --data {shlex.quote(str(self._folder))}"
 
     async def _fill_and_wait(self, up: "Up") -> int:
         refused = await self._apply()
@@ -270,6 +278,10 @@ class _Session:
             return rest.result()
         finally:
             rest.cancel()
+
+
+def _program() -> str:
+    return "kubectl harbormaster" if called_by_kubectl() else "harbormaster"
 
 
 def _placement_of(run: JsonObject) -> PlacementRef:

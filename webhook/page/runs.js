@@ -22,7 +22,7 @@ const isOver = (run) => run.endedAt !== null;
 /** Why a placement is as it is; of one that staged updates change, which of them is under way. */
 export function whyOf(placement, runs) {
   const current = (runs ?? []).find((run) => run.placement === placement.ref && run.startedAt !== null && !isOver(run));
-  return placement.state === "external" && current ? `staged update ${current.name} is under way` : placement.why ?? "";
+  return placement.state === "external" && current ? `run ${current.name} is under way` : placement.why ?? "";
 }
 
 /** The first run that asks for something, else the first that is not over, else the first. */

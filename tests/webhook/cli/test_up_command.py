@@ -50,12 +50,14 @@ def test_once_prints_addresses_and_where_everything_went(files, tmp_path):
     assert lines[7] == f"or:    kubectl --kubeconfig {tmp_path / 'data' / 'kubeconfig'} get crp"
     assert "6 objects: 6 created" in lines
     table = lines[lines.index(next(line for line in lines if line.startswith("PLACEMENT"))) :]
-    assert [row.split()[:6] for row in table] == [
+    assert [row.split()[:6] for row in table[:3]] == [
         ["PLACEMENT", "TYPE", "WANTED", "PICKED", "AVAILABLE", "STATE"],
         ["crp/much", "PickN", "3", "2", "2", "short"],
         ["crp/web", "PickN", "1", "1", "1", "available"],
     ]
     assert "found 2 of 3 clusters needed" in table[1]
+    assert lines[-1].startswith(f"Ended; what is above stays in {tmp_path / 'data'}. ")
+    assert lines[-1].endswith(f"harbormaster up --data {tmp_path / 'data'}")
 
 
 def test_once_fails_when_an_object_is_refused_and_places_the_others(files, tmp_path):

@@ -270,8 +270,8 @@ async def test_a_placement_says_which_staged_update_changes_it(hub, open_page):
     hub.runs = [{**waiting, "spec": {**waiting["spec"], "placementName": "edge-cache"}}]
     hub.publish("crp/edge-cache")
     name = waiting["metadata"]["name"]
-    await expect(why).to_have_text(f"staged update {name} is under way")
-    await expect(row.locator(".why")).to_have_text(f"staged update {name} is under way")
+    await expect(why).to_have_text(f"run {name} is under way")
+    await expect(row.locator(".why")).to_have_text(f"run {name} is under way")
 
 
 async def test_clusters_with_different_content_are_not_called_nothing(hub, open_page):
