@@ -104,6 +104,8 @@ def _difference(before: Sequence[str], now: Sequence[str]) -> str:
         return f"has lost cluster {gone[0]} since the run was initialised"
     if new := sorted(set(now) - set(before)):
         return f"has got cluster {new[0]} since the run was initialised"
+    if twice := next((name for name in before if list(before).count(name) > 1), ""):
+        raise _contradiction(f"it names cluster {twice} twice")
     moved = next(name for name, other in zip(before, now, strict=True) if name != other)
     return f"has another order since the run was initialised: cluster {moved} has another place"
 

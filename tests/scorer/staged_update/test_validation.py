@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from scorer.staged_update.engine import advance
 from scorer.staged_update.forecast import as_initialised
+from tests.scorer.staged_update.hub import make_hub, make_stage
 from tests.scorer.staged_update.plans import config_map, facts, policy_snapshot, run
 
 
@@ -20,3 +21,12 @@ def test_a_policy_that_is_being_replaced_is_named_before_its_new_snapshot_is_the
     assert said["Succeeded"] == (
         "policy-changed: the policy of the placement has changed: policy snapshot 0, which the run uses, is outdated"
     )
+
+
+def test_a_record_that_names_a_cluster_twice_ends_the_run_and_not_the_pass():
+    hub = make_hub(make_stage("one"), clusters={"a": "one", "b": "one"}).passed()
+    status = hub.run["status"]
+    (stage,) = status["stagesStatus"]
+    doubled = {**stage, "clusters": [*stage["clusters"], stage["clusters"][0]]}
+    ended = replace(hub, run={**hub.run, "status": {**status, "stagesStatus": [doubled]}}).settled()
+    assert "the status of the run contradicts itself: it names cluster a twice" in ended.message("Succeeded")
