@@ -386,13 +386,13 @@ def test_replicas_whose_clocks_are_a_month_off_are_trusted(lasting):
         for replica in wrong:
             until(replica.ready, replica.program.last_words)
             assert handshake(replica.port, before.trusted()) == ""
-        lasting.door.replicas = wrong
+        lasting.door.turn_to(wrong)
         with SteadyWriters(lasting.hub) as writers:
             until(lambda: all(replica.reviews() >= 10 for replica in wrong), lasting.said)
         assert [said for said in writers.failures if "x509" in said] == []
         assert lasting.lineage().active.certificate == before.active.certificate
     finally:
-        lasting.door.replicas = lasting.replicas
+        lasting.door.turn_to(lasting.replicas)
         kill(*(replica.program for replica in wrong))
 
 
@@ -402,7 +402,7 @@ def test_a_clock_that_jumps_by_a_month_and_back_costs_no_write(lasting):
     replica = lasting.start(clock_seconds=0, wait=False)
     try:
         until(replica.ready, replica.program.last_words)
-        lasting.door.replicas = [replica]
+        lasting.door.turn_to([replica])
         with SteadyWriters(lasting.hub) as writers:
             for seconds in (MONTH_SECONDS, -MONTH_SECONDS, 0):
                 replica.set_clock(seconds)
@@ -413,7 +413,7 @@ def test_a_clock_that_jumps_by_a_month_and_back_costs_no_write(lasting):
         writers.check()
         assert lasting.lineage().active.certificate == before.active.certificate
     finally:
-        lasting.door.replicas = lasting.replicas
+        lasting.door.turn_to(lasting.replicas)
         kill(replica.program)
 
 

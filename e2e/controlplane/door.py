@@ -21,7 +21,7 @@ class Door:
     """The address; open it by ``with``.
 
     Attributes:
-        replicas: Behind it; may be replaced at any time, which ends connections to those that are not any more.
+        replicas: Behind it; `turn_to` replaces them.
         port: Where it listens.
     """
 
@@ -30,6 +30,7 @@ class Door:
         self.port = free_port()
         self._ready: list[int] = []
         self._open: dict[asyncio.StreamWriter, int] = {}
+        self._one_check = asyncio.Lock()
         self._turns = itertools.count()
         self._loop = asyncio.new_event_loop()
         self._opened = threading.Event()
@@ -50,6 +51,11 @@ class Door:
         self._thread.join()
         self._loop.close()
 
+    def turn_to(self, replicas: Sequence[Service]) -> None:
+        """Replace those behind it; connections to those that are not any more have ended when it returns."""
+        self.replicas = list(replicas)
+        asyncio.run_coroutine_threadsafe(self._check(), self._loop).result()
+
     async def _run(self) -> None:
         self._end = asyncio.Event()
         server = await asyncio.start_server(self._pass_on, LOOPBACK, self.port)
@@ -69,11 +75,15 @@ class Door:
 
     async def _keep_checking(self) -> None:
         while True:
-            replicas = list(self.replicas)
+            await self._check()
+            await asyncio.sleep(CHECK_SECONDS)
+
+    async def _check(self) -> None:
+        async with self._one_check:
+            replicas = self.replicas
             ready = await asyncio.gather(*(asyncio.to_thread(replica.ready) for replica in replicas))
             self._ready = [replica.port for replica, is_ready in zip(replicas, ready, strict=True) if is_ready]
             self._close_but([replica.port for replica in replicas])
-            await asyncio.sleep(CHECK_SECONDS)
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.closing(writer):
