@@ -78,13 +78,22 @@ def _bar(binding: JsonObject) -> Bar:
     begun = _current(binding, ROLLOUT_STARTED)
     if begun.get("status") != TRUE:
         return Bar(cluster, BarState.WAITING, detail=_words(begun) or "nothing has happened yet")
-    started = time_at(begun, "lastTransitionTime")
+    started = _started(binding, begun)
     for kind in (AVAILABLE, DIFF_REPORTED):
         outcome = _current(binding, kind)
         if outcome.get("status") == TRUE:
             return Bar(cluster, BarState.UPDATED, started, latest((started, time_at(outcome, "lastTransitionTime"))))
     state, detail = outcome_in_flight(binding)
     return Bar(cluster, state, started, detail=detail)
+
+
+def _started(binding: JsonObject, begun: JsonObject) -> datetime | None:
+    """Return when a cluster got its release.
+
+    A cluster of the first batch is let into one release after the other: that it was let in stays true, and since when
+    is told of the first release. The next step begins anew with each.
+    """
+    return latest(time_at(each, "lastTransitionTime") for each in (begun, _current(binding, OVERRIDDEN)) if each)
 
 
 def outcome_in_flight(binding: JsonObject) -> tuple[BarState, str]:

@@ -42,6 +42,12 @@ def test_a_cluster_has_a_bar_from_the_start_of_its_rollout_to_its_availability()
     assert (bar.state, bar.started, bar.ended) == (BarState.UPDATED, instant("08:00"), instant("08:03"))
 
 
+def test_a_cluster_that_gets_a_second_release_without_having_waited_has_a_bar_from_the_second():
+    let_in, begun, available = said("RolloutStarted", "08:00"), said("Overridden", "09:30"), said("Available", "09:31")
+    (bar,) = only(placed("oslo", let_in, begun, available)).bars
+    assert (bar.started, bar.ended) == (instant("09:30"), instant("09:31"))
+
+
 def test_clusters_come_in_the_order_in_which_they_were_started_then_those_that_wait():
     waiting = placed("bergen", said("RolloutStarted", "08:00", "False", message="oslo goes first"))
     band = only(waiting, updated("cork", "08:05", "08:06"), updated("oslo", "08:00", "08:03"))
