@@ -30,7 +30,7 @@ print(tracing_of(ReconcileSettings(tracing_endpoint="http://127.0.0.1:1/v1/trace
 
 
 async def reconcile(kept, *keys):
-    """Reconcile each key once; one that is called ``broken`` fails."""
+    """Reconcile each key; one that is called ``broken`` fails, and may be tried again before this ends."""
 
     async def act(key):
         if key == "broken":
@@ -49,12 +49,12 @@ async def reconcile(kept, *keys):
 async def test_each_reconcile_is_a_span_of_its_own_trace():
     kept = Kept()
     await reconcile(kept, "a", "broken", "k" * 1000)
-    good, bad, long = kept.spans
+    good, bad, long = kept.spans[:3]
     assert {span.name for span in kept.spans} == {"reconcile"}
     assert dict(good.attributes) == {"harbormaster.controller": "placement", "harbormaster.key": "a"}
     assert (good.status.status_code, bad.status.status_code) == (StatusCode.UNSET, StatusCode.ERROR)
     assert len(long.attributes["harbormaster.key"]) == LONGEST_VALUE
-    assert len({span.context.trace_id for span in kept.spans}) == 3
+    assert len({span.context.trace_id for span in kept.spans}) == len(kept.spans)
 
 
 async def test_only_a_share_of_what_begins_here_is_traced():
