@@ -12,7 +12,7 @@ from scorer.api.upgrade.run import MemberStatus
 from scorer.upgrade.back_end import Inventory, Observation, Operation, OperationState, Rejected, Target
 from scorer.upgrade.evaluation import Evaluation
 from scorer.upgrade.images import ImageTargets, behind, selection_of
-from scorer.upgrade.member_states import complete_member, fail_member, let_wait
+from scorer.upgrade.member_states import complete_member, fail_member, let_wait, stop_member
 from scorer.upgrade.members import Member
 from scorer.upgrade.record import GroupWork
 from scorer.upgrade.step import StartUpgrade
@@ -30,17 +30,19 @@ def take_reports(ev: Evaluation) -> None:
 
 
 def _refused(ev: Evaluation, group: GroupWork, index: int, rejected: Rejected) -> None:
-    """Let a member wait, or fail for good; an attempt that was refused for now is made again as the same one."""
+    """Let a member fail for good, or wait, or stop if the run halts; the attempt is made again as the same one."""
     if not rejected.retryable:
         message = rejected.message or rejected.code or "its upgrader refuses the upgrade"
         fail_member(ev, group, index, "UpgradeRejected", message)
         return
-    let_wait(ev, group, index, "ClusterBusy", rejected.message or "its upgrader has refused it for now")
+    if ev.record.is_halted:
+        stop_member(group, index)
+    else:
+        let_wait(ev, group, index, "ClusterBusy", rejected.message or "its upgrader has refused it for now")
     group.put_member(index, operation_id="", completion_time=ev.now)
 
 
 def _follow(ev: Evaluation, group: GroupWork, index: int, found: Observation) -> None:
-    entry = group.members[index]
     ended = min(found.finished_at, ev.now) if found.finished_at is not None else None
     match found.state:
         case OperationState.SUCCEEDED:
@@ -51,12 +53,18 @@ def _follow(ev: Evaluation, group: GroupWork, index: int, found: Observation) ->
             fail_member(ev, group, index, code or "UpgradeFailed", message or "its upgrade has failed", ended=ended)
         case OperationState.CANCELLED:
             fail_member(ev, group, index, "UpgradeFailed", "its upgrade was called off", ended=ended)
-        case OperationState.UNKNOWN:
+
+
+def start_lost(ev: Evaluation) -> None:
+    """Ask again for the start of every operation that never reached its back end, and has not been given up since."""
+    for _, _, entry in ev.record.running():
+        found = ev.facts.observations.get(entry.operation_id)
+        if found is not None and found.state is OperationState.UNKNOWN:
             _start_again(ev, entry)
 
 
 def _start_again(ev: Evaluation, entry: MemberStatus) -> None:
-    """Ask for the start of an operation that never reached its back end; it stays the same operation."""
+    """Ask for the start of an operation; it stays the same one, so it was decided on when it was first asked for."""
     member = ev.facts.members.get(entry.name)
     if member is None:
         return

@@ -15,7 +15,7 @@ from dataclasses import replace
 from scorer.api.upgrade.fields import UpgradeState
 from scorer.api.upgrade.run import ClusterUpgradeRun
 from scorer.upgrade.commands import follow
-from scorer.upgrade.completions import take_reports
+from scorer.upgrade.completions import start_lost, take_reports
 from scorer.upgrade.conditions import put_progress
 from scorer.upgrade.evaluation import Evaluation
 from scorer.upgrade.facts import Facts
@@ -50,6 +50,7 @@ def advance(run: ClusterUpgradeRun, facts: Facts) -> Step:
     if ev.record.state not in OVER:
         initialised = _take_in(ev)
         _check_clocks(ev)
+        start_lost(ev)
         settle(ev)
         check_before_start(ev, initialised=initialised)
         _tell_end(ev)

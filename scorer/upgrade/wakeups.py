@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from scorer.api.upgrade.fields import UpgradeState
+from scorer.api.upgrade.run import MemberStatus
 from scorer.upgrade.checks import REJECTED_RETRY
 from scorer.upgrade.evaluation import Evaluation
 from scorer.upgrade.gates import positions
@@ -43,11 +44,18 @@ def _pending(ev: Evaluation, stage: StageWork) -> Iterator[datetime]:
         if entry.state is UpgradeState.PENDING
     ]
     yield from {opens for entry in waiting if (opens := entry.next_window_open) is not None}
+    yield from _changes(ev, waiting)
     if (limit := pending_limit(ev)) is not None:
         yield from {entry.pending_since + limit for entry in waiting if entry.pending_since is not None}
     for entry in waiting:
         if entry.attempt and not entry.operation_id and entry.completion_time is not None:
             yield entry.completion_time + REJECTED_RETRY
+
+
+def _changes(ev: Evaluation, waiting: list[MemberStatus]) -> Iterator[datetime]:
+    """Yield when windows of members that wait for something else open or close, which is then one more cause or not."""
+    known = {member.windows.names: member for entry in waiting if (member := ev.facts.members.get(entry.name))}
+    yield from (instant for member in known.values() if (instant := ev.tiers.changes(member)) is not None)
 
 
 def _gates(ev: Evaluation) -> Iterator[datetime]:

@@ -15,6 +15,7 @@ import orjson
 from scorer.api.documents import status_of
 from scorer.api.meta import format_time, parse_time
 from tests.scorer.staged_update.hub import START, Hub
+from tests.walks import Key
 
 STEP = timedelta(minutes=10)
 """One step of the clock: longer than a cluster may take and than the waits of the shapes."""
@@ -66,9 +67,6 @@ def aged(hub: Hub) -> Hub:
         bindings={name: whole(each) for name, each in hub.bindings.items()},
         requests={name: whole(each) for name, each in hub.requests.items()},
     )
-
-
-Key = tuple[object, ...]
 
 
 @dataclass

@@ -10,7 +10,7 @@ from scorer.upgrade.back_end import Capabilities, Inventory, Observation, Operat
 from scorer.upgrade.engine import advance
 from scorer.upgrade.operations import occupied, to_observe
 from scorer.upgrade.simulated_back_end import Outcome, SimulatedBackEnd
-from scorer.upgrade.simulation import Start, simulate
+from scorer.upgrade.simulation import Start, Stop, simulate
 from scorer.upgrade.step import CancelUpgrade, StartUpgrade
 from tests.scorer.upgrade.scenarios import BEGIN, after, at, entry, event, member, prepared, seen, started
 from tests.vector_families.upgrade_runs import written
@@ -67,6 +67,23 @@ def test_a_call_that_is_lost_is_made_again_as_the_same_operation():
     assert [each for moment in moments for each in operations(moment)] == ["uid/a/1"] * 3
     found = entry(moments[-1].run, "a")
     assert (found.state, found.attempt, found.completion_time) == ("Completed", 1, after(minutes=30, seconds=30))
+
+
+def test_a_call_that_is_lost_is_not_made_again_for_an_attempt_that_is_given_up():
+    hub = answering(Outcome(HALF_HOUR, lost_calls=1), spec={"timeouts": {"memberUpgradeSeconds": 3600}})
+    hub.evaluate(BEGIN, [Start()])
+    moment = hub.evaluate(at("2h"))
+    assert entry(moment.run, "a").reason == "UpgradeTimeout"
+    assert operations(moment) == []
+
+
+def test_what_is_refused_for_now_while_the_run_stops_is_stopped_and_goes_on_as_the_same_attempt():
+    hub = answering(Outcome(HALF_HOUR, lost_calls=1, rejections=(Rejected("Busy", retryable=True),)))
+    hub.evaluate(BEGIN, [Start()])
+    assert hub.evaluate(BEGIN, [Stop()]).run.status.state == "Stopping"
+    stopped = hub.evaluate(BEGIN).run
+    assert (stopped.status.state, entry(stopped, "a").state) == ("Stopped", "Stopped")
+    assert operations(hub.evaluate(at("10m"), [Start()])) == ["uid/a/1"]
 
 
 def test_an_operation_that_nobody_was_asked_about_is_left_alone():

@@ -1,0 +1,111 @@
+"""Every order of events, for runs of up to two stages, two groups a stage and one member a group, and three members.
+
+The small shapes are walked in every run of the tests; the full ones in ``make soak``. ``pytest -s`` shows the numbers.
+"""
+
+import sys
+
+import pytest
+
+from scorer.api.upgrade.run import SkipTarget, SkipTargetType
+from tests.scorer.upgrade.orders import Shape, walk
+from tests.scorer.upgrade.scenarios import daily, member, prepared, stage
+from tests.scorer.upgrade.worlds import World
+from tests.thoroughness import SOAK
+
+APPROVAL = [{"type": "Approval"}]
+LIMITS = {"memberUpgradeSeconds": 3600}
+NIGHT = [daily("00:00")]
+
+
+def world(*members: dict, stages: tuple[dict, ...] = (), timeouts: dict | None = None, **given) -> World:
+    """Return where a run begins that people have not started."""
+    scenario = prepared(*members, stages=stages, start="", spec={"timeouts": LIMITS | (timeouts or {})}, **given)
+    return World.of(scenario.hub)
+
+
+def skips(**named: str) -> tuple[SkipTarget, ...]:
+    """Return skip targets: a type in snake case, and a name."""
+    types = {"member": "Member", "group": "Group", "stage": "Stage", "wait": "AfterStageWait"}
+    return tuple(SkipTarget(type=SkipTargetType(types[kind]), name=name) for kind, name in named.items())
+
+
+def group(name: str, **more) -> dict:
+    return {"name": name, **more}
+
+
+ALONE = world(member("a"), stages=(stage("one", group("g")),))
+AT_NIGHT = world(member("a", windows=NIGHT), stages=(stage("one", group("g")),))
+GATED = world(
+    member("a"),
+    stages=(stage("one", group("g"), beforeGates=APPROVAL, afterGates=APPROVAL, afterStageWaitSeconds=600),),
+    timeouts={"gateSeconds": 3600},
+)
+GATED_GROUP = world(member("a"), stages=(stage("one", group("g", beforeGates=APPROVAL, afterGates=APPROVAL)),))
+PAIR = world(member("a"), member("b"), stages=(stage("one", group("g"), maxConcurrency="2"),))
+TWO_GROUPS = world(member("a", "g"), member("b", "h"), stages=(stage("one", group("g"), group("h")),))
+IN_TURN = world(
+    member("a", "g"),
+    member("b", "h"),
+    stages=(stage("one", group("g"), afterStageWaitSeconds=600), stage("two", group("h"))),
+)
+
+
+def four(*, concurrency: str = "2", allowed: str = "0", windows: tuple[dict, ...] = (), **more) -> World:
+    """Return a run of two stages, two groups each, and a member in each group."""
+    members = [
+        member(name, name, windows=list(windows) if name in "bc" else [], outcomes=[]) for name in ("a", "b", "c", "d")
+    ]
+    first, second = (
+        stage(
+            name,
+            *(group(each, maxAllowedFailures=allowed) for each in groups),
+            maxConcurrency=concurrency,
+            maxAllowedFailures=allowed,
+        )
+        for name, groups in (("one", "ab"), ("two", "cd"))
+    )
+    return world(*members, stages=({**first, **more}, second))
+
+
+THREE = [member(name) for name in "abc"]
+THREE_IN_A_GROUP = world(
+    *THREE,
+    stages=(
+        stage(
+            "one", group("g", maxConcurrency="2", maxAllowedFailures="1"), maxConcurrency="2", maxAllowedFailures="1"
+        ),
+    ),
+)
+SMALL = {
+    "ordered": Shape(ALONE, skips=skips(member="a", group="g", stage="one", wait="one"), deletion=True),
+    "accidents": Shape(ALONE, refusing=True, others=True, leaves=True, repairs=True, stops=False),
+    "at-night": Shape(AT_NIGHT, refusing=True, skips=skips(member="a")),
+    "gated": Shape(GATED, failing=False, skips=skips(stage="one")),
+    "gated-group": Shape(GATED_GROUP, failing=False),
+    "pair": Shape(PAIR, failing=False),
+    "two-groups": Shape(TWO_GROUPS, failing=False),
+    "in-turn": Shape(IN_TURN, failing=False, stops=False, skips=skips(group="h"), leaves=True),
+}
+FULL = {
+    "full-one-by-one": Shape(four(concurrency="1"), skips=skips(group="b", stage="two")),
+    "full-side-by-side": Shape(four(), refusing=True, failing=False),
+    "full-failing": Shape(four(allowed="1"), skips=skips(member="a")),
+    "full-gated": Shape(four(afterGates=APPROVAL, afterStageWaitSeconds=600), skips=skips(stage="one", wait="one")),
+    "full-windows": Shape(four(windows=NIGHT), others=True),
+    "full-accidents": Shape(four(), failing=False, leaves=True, repairs=True),
+    "full-deleted": Shape(four(), deletion=True),
+    "full-three": Shape(THREE_IN_A_GROUP, skips=skips(member="b")),
+}
+SHAPES = {**SMALL, **FULL} if SOAK else SMALL
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", SHAPES)
+def test_every_order_keeps_the_rules_and_can_end(name):
+    found = walk(SHAPES[name])
+    sys.stdout.write(f"{name}: {len(found.states)} states, {found.ways} ways, {len(found.ends)} ends\n")
+    assert found.ends
+    assert found.written_twice() == []
+    assert found.without_rest() == 0
+    assert found.without_an_end() == 0
