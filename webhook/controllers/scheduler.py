@@ -4,7 +4,6 @@ Source: scheduling.md 2 to 4, 17.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from datetime import datetime
 from functools import partial
 
@@ -19,6 +18,7 @@ from scorer.api.documents import (
     spec_of,
     text_at,
     with_finalizer,
+    with_metadata,
     without_finalizer,
 )
 from scorer.api.family import FAMILIES, FAMILY_OF, Family, placement_ref
@@ -47,7 +47,7 @@ from scorer.rollout.intent import is_meant
 from scorer.rollout.lost_bindings import as_works_say, orphaned_works
 from scorer.rollout.placement_status import condition_type
 from scorer.rollout.policy_snapshots import latest_policy_snapshots
-from scorer.rollout.writes import create, replace
+from scorer.rollout.writes import replace
 from scorer.selectors import InvalidPolicyError
 from webhook.controllers.failures import concerned_placement
 from webhook.controllers.inventory import all_placements, placement_refs
@@ -150,13 +150,13 @@ class SchedulerController:
             raise TerminalError(str(error)) from error
         # New bindings first, dropped ones last: after a crash in between, the placement has a cluster too many, which
         # the next decision drops, and not one too few.
-        await self._hub.carry_out_at_once(family.binding, map(create, plan.create))
+        await at_once(self._create(family, document) for document in plan.create)
         going = {binding.name for binding in run.dropped}
         again = [document for document in plan.replace if name_of(document) not in going]
         await self._hub.carry_out_at_once(family.binding, map(replace, again))
         dropped = (document for document in plan.replace if name_of(document) in going)
         await self._hub.carry_out_at_once(family.binding, map(replace, dropped))
-        generation = int(annotation(snapshot, PLACEMENT_GENERATION) or 0)
+        generation = _placement_generation(snapshot)
         status = snapshot_status(run, snapshot, generation, self._now())
         self._hub.report(family.policy_snapshot, snapshot, status)
         return DONE
@@ -208,11 +208,22 @@ class SchedulerController:
             found = orphaned_works(placement, documents, stored.items).get(cluster, ())
             if works := [work for work in found if not is_deleting(work)]:
                 document = as_works_say(lost_binding(placement, cluster, snapshot, documents, blank), works)
-                with suppress(AlreadyExistsError):  # the cache was behind, and has read it now
-                    await self._hub.create(family.binding, document)
+                await self._create(family, document)
         # Read again rather than added up: a run that missed a binding which exists would pick another member for it,
         # and the binding itself, when the watch brings it, causes no other run.
         return children(self._hub.cache, family.binding, ref) if orphaned else documents
+
+    async def _create(self, family: Family, document: JsonObject) -> None:
+        """Create a binding, or own it again: its name is of its placement and cluster, so it is ours whatever it says.
+
+        It may exist because the cache was behind, and has read it now, or because somebody took its labels off.
+        """
+        try:
+            await self._hub.create(family.binding, document)
+        except AlreadyExistsError:
+            found = self._hub.cache.get(family.binding, *key_of(document))
+            if found is not None and family.parent(found) != family.parent(document):
+                await self._hub.replace(family.binding, with_metadata(found, labels=document["metadata"]["labels"]))
 
     async def _clean_up(self, family: Family, ref: PlacementRef, placement: JsonObject) -> Result:
         """Delete all bindings of a placement that is being deleted, and Works without one, then take our finalizer off.
@@ -257,6 +268,12 @@ class SchedulerController:
         )
 
 
+def _placement_generation(snapshot: JsonObject) -> int:
+    """Return the generation of the placement that a policy snapshot was made of; 0: it cannot be read any more."""
+    text = annotation(snapshot, PLACEMENT_GENERATION)
+    return int(text) if text.isascii() and text.isdigit() else 0
+
+
 def _blank(family: Family) -> JsonObject:
     return {"apiVersion": family.binding.api_version, "kind": family.binding.kind}
 
@@ -274,8 +291,10 @@ def _of_policy_snapshot(family: Family, change: Change) -> Iterator[PlacementRef
 
 
 def _of_binding(family: Family, change: Change) -> Iterator[PlacementRef]:
-    """Yield the placement of a binding that is going, or that another client has changed."""
+    """Yield the placement of a binding that is going, or that another client has changed or taken away from it."""
     new = change.new
+    if change.alters(family.parent) and change.old is not None:
+        yield family.parent(change.old)
     if (
         new is None
         or is_deleting(new)

@@ -152,15 +152,20 @@ class StagedUpdateController:
     def _of_run(self, change: Change) -> Iterator[RunRef]:
         """Yield a run that is new or gone, or that a user has changed; and keep up which are not over."""
         ref, run = RunRef.of(change.document), change.document
-        placement = _placement_of(run)
+        if change.alters(_placement_of) and change.old is not None:  # past admission, which refuses that
+            self._close(_placement_of(change.old), ref)
         if change.new is not None and (is_deleting(run) or not is_over(run)):
-            self._open.setdefault(placement, set()).add(ref)
-        elif (known := self._open.get(placement)) is not None:
+            self._open.setdefault(_placement_of(run), set()).add(ref)
+        else:
+            self._close(_placement_of(run), ref)
+        if change.touches(desired):
+            yield ref
+
+    def _close(self, placement: PlacementRef, ref: RunRef) -> None:
+        if (known := self._open.get(placement)) is not None:
             known.discard(ref)
             if not known:
                 del self._open[placement]
-        if change.touches(desired):
-            yield ref
 
     def _all_open(self) -> Iterator[RunRef]:
         return (ref for refs in list(self._open.values()) for ref in list(refs))

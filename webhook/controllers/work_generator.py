@@ -12,7 +12,7 @@ from scorer.api.documents import conditions_of, dict_at, is_deleting, label, spe
 from scorer.api.family import FAMILIES, FAMILY_OF, Family, placement_of_work
 from scorer.api.kinds import KINDS, MEMBER_CLUSTER, NAMESPACE, WORK
 from scorer.api.meta import JsonObject
-from scorer.api.names import PARENT_BINDING, WORK_CLEANUP
+from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT, WORK_CLEANUP
 from scorer.api.references import PlacementRef
 from scorer.rollout.binding_status import binding_status
 from scorer.rollout.deletion import is_abandoned, is_to_go
@@ -25,7 +25,7 @@ from scorer.rollout.writes import Verb, Write
 from webhook.controllers.failures import Concerned
 from webhook.controllers.inventory import all_bindings, bindings_on_relabelled
 from webhook.controllers.removal import take_away, whole
-from webhook.controllers.result import DONE, Result, StuckError
+from webhook.controllers.result import DONE, Result, StuckError, TerminalError
 from webhook.controllers.wiring import Waker, Watch, Wiring
 from webhook.kube.change import Change
 from webhook.kube.children import children, works_of
@@ -141,6 +141,8 @@ class WorkGenerator:
         binding = self._hub.cache.get(family.binding, ref.name, ref.namespace)
         if binding is None:
             return DONE
+        if not family.parent(binding).name:
+            raise TerminalError(f"binding {ref.name} has lost its label {PARENT_PLACEMENT}, which says whose it is")
         if is_deleting(binding):
             return await self._clean_up(family, binding)
         member = self._hub.cache.get(MEMBER_CLUSTER, binding["spec"]["targetCluster"])

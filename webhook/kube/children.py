@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from scorer.api.binding import BindingState
+from scorer.api.documents import label
 from scorer.api.kinds import WORK, Kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT, member_namespace
@@ -24,9 +25,9 @@ def works_of(cache: Cache, binding: JsonObject) -> list[JsonObject]:
     """Return the Works that belong to a binding."""
     metadata = binding["metadata"]
     namespace = member_namespace(binding["spec"]["targetCluster"])
-    parent = metadata["labels"][PARENT_PLACEMENT]
+    parent = label(binding, PARENT_PLACEMENT)
     found = cache.labelled(WORK, PARENT_BINDING, metadata["name"], namespace)
-    return [work for work in found if work["metadata"]["labels"].get(PARENT_PLACEMENT) == parent]
+    return [work for work in found if parent and label(work, PARENT_PLACEMENT) == parent]
 
 
 def without_works(cache: Cache, bindings: Iterable[JsonObject]) -> set[str]:

@@ -2,8 +2,9 @@
 
 import pytest
 
-from scorer.api.kinds import POLICY_SNAPSHOT, WORK
-from scorer.api.names import IS_LATEST_SNAPSHOT, PLACEMENT_GENERATION
+from scorer.api.kinds import BINDING, POLICY_SNAPSHOT, WORK
+from scorer.api.names import IS_LATEST_SNAPSHOT, PARENT_PLACEMENT, PLACEMENT_GENERATION, WORK_CLEANUP
+from tests.builders.binding import make_binding
 from tests.builders.placement import make_placement
 from tests.webhook.controllers.world import CONFIG_MAP, make_config_map, make_member, running
 from webhook.kube.ports import Key
@@ -29,8 +30,8 @@ async def test_an_edit_is_seen_of_a_work_that_the_last_snapshot_did_not_change()
 
 @pytest.mark.parametrize(
     ("labels", "annotations"),
-    [({IS_LATEST_SNAPSHOT: "false"}, {}), ({}, {PLACEMENT_GENERATION: ""})],
-    ids=["latest", "generation"],
+    [({IS_LATEST_SNAPSHOT: "false"}, {}), ({}, {PLACEMENT_GENERATION: ""}), ({}, {PLACEMENT_GENERATION: "two"})],
+    ids=["latest", "generation", "no-number"],
 )
 async def test_a_policy_snapshot_is_put_right(labels, annotations):
     async with running() as world:
@@ -52,3 +53,36 @@ async def test_a_policy_snapshot_is_put_right(labels, annotations):
         await world.until(is_right, 5)
         assert world.view("p")["state"] == "available"
         assert not any(queue.failed for queue in world.loop.queues.values())
+
+
+@pytest.mark.parametrize("labels", [None, {"team": "a"}, {PARENT_PLACEMENT: "q"}], ids=["none", "others", "anothers"])
+@pytest.mark.parametrize("works", [True, False], ids=["placed", "not-placed"])
+async def test_a_binding_gets_its_label_back(labels, works):
+    async with running() as world:
+        strategy = {} if works else {"strategy": {"type": "External"}}
+        await world.add(make_member("a"), make_placement("p", **strategy))
+        await world.until(lambda: world.bound("p") == ["a"] and len(world.works()) == works)
+        (stored,) = await bindings(world)
+        metadata = {key: each for key, each in stored["metadata"].items() if key != "labels"}
+        await world.store.replace(BINDING, {**stored, "metadata": metadata | ({"labels": labels} if labels else {})})
+        await world.until(lambda: world.bound("p") == ["a"], 5)
+        (found,) = await bindings(world)
+        assert found["metadata"]["uid"] == metadata["uid"]
+        assert len(world.works()) == works
+        assert not any(queue.failed for queue in world.loop.queues.values())
+
+
+async def test_a_binding_that_nobody_knows_any_more_says_what_it_has_lost():
+    async with running() as world:
+        lost = make_binding("p", "a", metadata={"name": "p-a-1", "labels": {}, "finalizers": [WORK_CLEANUP]})
+        await world.add(make_member("a"), lost)
+        await world.until(lambda: True)
+        await world.store.delete(BINDING, Key("p-a-1"))
+        await world.until(lambda: True)
+        (found,) = await bindings(world)
+        assert found["metadata"]["finalizers"] == [WORK_CLEANUP]
+        assert not any(queue.failed for queue in world.loop.queues.values())
+
+
+async def bindings(world):
+    return (await world.store.list(BINDING)).items

@@ -18,6 +18,7 @@ from tests.webhook.controllers.staged_world import (
     set_state,
     staged,
 )
+from tests.webhook.controllers.world import controller
 from webhook.kube.ports import Key
 
 DONE = "True UpdateRunSucceeded"
@@ -173,3 +174,15 @@ async def test_of_two_runs_the_later_writer_wins():
         assert "preempted" in message(world, "Succeeded")
         assert contents(world)["t1"] == "1"
         assert said(world, "Succeeded", "other") == ""
+
+
+async def test_nothing_is_kept_of_runs_that_are_gone_also_if_they_were_of_another_placement_meanwhile():
+    async with staged() as world:
+        await world.add(make_run("r"))
+        await world.until(lambda: said(world, "Progressing") == "False UpdateRunWaiting")
+        await world.change(STAGED_RUN, "r", placementName="q")
+        await world.until(lambda: True)
+        await world.store.delete(STAGED_RUN, Key("r"))
+        await world.until(lambda: not run_of(world))
+        kept = vars(controller(world.loop, "staged_update"))
+        assert {name: each for name, each in kept.items() if isinstance(each, dict) and each} == {}
