@@ -6,7 +6,8 @@ from datetime import timedelta
 from typing import Any
 
 from scorer.api.documents import conditions_of, generation_of, status_of
-from scorer.api.kinds import APPROVAL_REQUEST, BINDING, MEMBER_CLUSTER, STAGED_RUN
+from scorer.api.family import family_in
+from scorer.api.kinds import MEMBER_CLUSTER, STAGED_RUN
 from scorer.api.meta import JsonObject, format_time
 from scorer.staged_update.record import condition
 from tests.builders.placement import make_placement
@@ -63,14 +64,14 @@ async def staged(*stages: JsonObject, stuck: str = "", **settings: Any) -> Async
         yield world
 
 
-def run_of(world: World, name: str = "r") -> JsonObject:
+def run_of(world: World, name: str = "r", namespace: str = "") -> JsonObject:
     """Return a run as the cache knows it."""
-    return world.cache.get(STAGED_RUN, name) or {}
+    return world.cache.get(family_in(namespace).run, name, namespace) or {}
 
 
-def said(world: World, kind: str, name: str = "r") -> str:
+def said(world: World, kind: str, name: str = "r", namespace: str = "") -> str:
     """Return status and reason of a condition of a run."""
-    found = condition(status_of(run_of(world, name)), kind)
+    found = condition(status_of(run_of(world, name, namespace)), kind)
     return f"{found.get('status', '')} {found.get('reason', '')}".strip()
 
 
@@ -79,18 +80,19 @@ def message(world: World, kind: str, name: str = "r") -> str:
     return str(condition(status_of(run_of(world, name)), kind).get("message", ""))
 
 
-def contents(world: World) -> dict[str, str]:
+def contents(world: World, namespace: str = "") -> dict[str, str]:
     """Return the resource snapshot that each member has been given, by its index."""
-    found = world.cache.list(BINDING)
+    found = world.cache.list(family_in(namespace).binding, namespace)
     return {
         binding["spec"]["targetCluster"]: binding["spec"].get("resourceSnapshotName", "").removeprefix("p-")[:1]
         for binding in found
     }
 
 
-async def approve(world: World, name: str, *, generation: int | None = None) -> None:
+async def approve(world: World, name: str, *, generation: int | None = None, namespace: str = "") -> None:
     """Approve a request, as a person does."""
-    stored = await world.store.get(APPROVAL_REQUEST, Key(name))
+    kind = family_in(namespace).approval_request
+    stored = await world.store.get(kind, Key(name, namespace))
     made = {
         "type": "Approved",
         "status": "True",
@@ -100,7 +102,7 @@ async def approve(world: World, name: str, *, generation: int | None = None) -> 
         "lastTransitionTime": format_time(utc_now()),
     }
     status = {**status_of(stored), "conditions": [*conditions_of(stored), made]}
-    await world.store.replace_status(APPROVAL_REQUEST, {**stored, "status": status})
+    await world.store.replace_status(kind, {**stored, "status": status})
 
 
 async def set_state(world: World, state: str, name: str = "r") -> None:
@@ -108,10 +110,10 @@ async def set_state(world: World, state: str, name: str = "r") -> None:
     await world.change(STAGED_RUN, name, state=state)
 
 
-async def has_request(world: World, name: str) -> bool:
+async def has_request(world: World, name: str, namespace: str = "") -> bool:
     """Say whether an approval request is there."""
     try:
-        await world.store.get(APPROVAL_REQUEST, Key(name))
+        await world.store.get(family_in(namespace).approval_request, Key(name, namespace))
     except NotFoundError:
         return False
     return True

@@ -2,13 +2,17 @@
 
 import pytest
 
+from scorer.api.family import family_in
 from scorer.api.kinds import APPROVAL_REQUEST, MEMBER_CLUSTER, STAGED_RUN
+from tests.builders.placement import make_placement, namespace_term
 from tests.webhook.controllers.staged_world import (
+    STAGES,
     approve,
     contents,
     has_request,
     make_run,
     make_stage,
+    make_strategy,
     message,
     pass_time,
     refuse,
@@ -18,7 +22,7 @@ from tests.webhook.controllers.staged_world import (
     set_state,
     staged,
 )
-from tests.webhook.controllers.world import controller
+from tests.webhook.controllers.world import controller, make_config_map
 from webhook.kube.ports import Key
 
 DONE = "True UpdateRunSucceeded"
@@ -186,3 +190,42 @@ async def test_nothing_is_kept_of_runs_that_are_gone_also_if_they_were_of_anothe
         await world.until(lambda: not run_of(world))
         kept = vars(controller(world.loop, "staged_update"))
         assert {name: each for name, each in kept.items() if isinstance(each, dict) and each} == {}
+
+
+async def test_runs_of_equal_names_in_namespaces_are_runs_of_their_own():
+    """Everything has the same name: placement, strategy, run and request, on the hub and in two namespaces."""
+    async with staged() as world:
+        await world.add(
+            make_placement("homes", selectors=[{**namespace_term(each), **ALONE} for each in ("dock", "quay")])
+        )
+        for namespace in ("dock", "quay"):
+            await world.add(make_config_map("fares", namespace, value="1"))
+            await world.add(*in_namespace(namespace))
+        await world.add(make_run("r"))
+        await world.until(lambda: all(has_come_to_approval(world, each) for each in ("", "dock", "quay")), 30)
+        await approve(world, "r-after-test", namespace="quay")
+        await world.until(lambda: said(world, "Succeeded", namespace="quay") == DONE)
+        assert set(contents(world, "quay").values()) == {"0"}
+        for other in ("", "dock"):
+            assert has_come_to_approval(world, other)
+            assert contents(world, other) == {"t1": "0", "t2": "0", "v1": "", "v2": "", "v3": ""}
+        await world.store.delete(family_in("dock").run, Key("r", "dock"))
+        await world.until(lambda: not run_of(world, namespace="dock"))
+        assert not await has_request(world, "r-after-test", namespace="dock")
+        assert await has_request(world, "r-after-test")
+
+
+def has_come_to_approval(world, namespace):
+    return said(world, "Progressing", namespace=namespace) == "False UpdateRunWaiting"
+
+
+def in_namespace(namespace):
+    """Return placement, strategy and run of the hub's names, as they are in a namespace."""
+    selected = [{"group": "", "version": "v1", "kind": "ConfigMap", "name": "fares"}]
+    placement = make_placement("p", namespace=namespace, selectors=selected, strategy={"type": "External"})
+    others = (make_strategy(*STAGES), make_run("r"))
+    moved = [
+        {**each, "kind": each["kind"].removeprefix("Cluster"), "metadata": {**each["metadata"], "namespace": namespace}}
+        for each in others
+    ]
+    return placement, *moved
