@@ -195,9 +195,8 @@ async def test_nothing_is_kept_of_runs_that_are_gone_also_if_they_were_of_anothe
 async def test_runs_of_equal_names_in_namespaces_are_runs_of_their_own():
     """Everything has the same name: placement, strategy, run and request, on the hub and in two namespaces."""
     async with staged() as world:
-        await world.add(
-            make_placement("homes", selectors=[{**namespace_term(each), **ALONE} for each in ("dock", "quay")])
-        )
+        homes = [{**namespace_term(each), "selectionScope": "NamespaceOnly"} for each in ("dock", "quay")]
+        await world.add(make_placement("homes", selectors=homes))
         for namespace in ("dock", "quay"):
             await world.add(make_config_map("fares", namespace, value="1"))
             await world.add(*in_namespace(namespace))
