@@ -93,6 +93,7 @@ class Operation:
 
     Args:
         id: ``<run uid>/<member>/<attempt>``; a repeated one is the same operation.
+        run: Name of the run.
         member: The cluster.
         upgrader: The back end.
         attempt: Counts from 1.
@@ -101,6 +102,7 @@ class Operation:
     """
 
     id: str
+    run: str
     member: str
     upgrader: str
     attempt: int

@@ -5,6 +5,7 @@ Source: upgrade-runs.md 3.6.
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Final
 
 from scorer.api.upgrade.version_catalog import (
@@ -54,19 +55,32 @@ class Catalog:
     """What is published, by region."""
 
     regions: Mapping[str, Region] = field(default_factory=dict)
+    published: Mapping[tuple[str, str], datetime] = field(default_factory=dict)
+    """When a version of a family of node images was published, where a catalog says so."""
 
     @classmethod
     def of(cls, specs: Iterable[VersionCatalogSpec]) -> "Catalog":
         """Merge catalogs by region: what one of them lists is published."""
         regions: dict[str, Region] = {}
+        published: dict[tuple[str, str], datetime] = {}
         for spec in specs:
             for given in spec.regions:
                 regions[given.name] = _merged(regions.get(given.name, _UNCHECKED), given)
-        return cls(regions)
+                published |= _published(given)
+        return cls(regions, published)
 
     def region(self, name: str) -> Region:
         """Return the entry of a region, or the default one in its place."""
         return self.regions.get(name) or self.regions.get(DEFAULT_REGION, _UNCHECKED)
+
+
+def _published(given: CatalogRegion) -> dict[tuple[str, str], datetime]:
+    return {
+        (each.family, image.version): image.published_at
+        for each in given.node_images or ()
+        for image in each.versions
+        if image.published_at is not None
+    }
 
 
 def newest_image(versions: Collection[str]) -> str | None:

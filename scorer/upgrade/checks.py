@@ -15,7 +15,7 @@ from typing import Final
 from scorer.api.meta import format_time
 from scorer.api.upgrade.fields import UpgradeType
 from scorer.api.upgrade.run import MemberStatus, OnNotReady, OnUnsupportedJump, PlacementGuardMode, ResolvedVersions
-from scorer.upgrade.back_end import Capabilities, Inventory, Target
+from scorer.upgrade.back_end import Inventory, Target
 from scorer.upgrade.evaluation import Evaluation
 from scorer.upgrade.guard import endangered
 from scorer.upgrade.images import ImageTargets, behind
@@ -93,7 +93,7 @@ class Checks:
             return Verdict(Outcome.SKIP, "MemberRemoved", f"member {entry.name} has left the fleet")
         inventory = member.inventory
         if inventory is None or not self._is_known(inventory):
-            return self._not_ready(member, "nobody knows which versions it runs")
+            return unsupported(self._ev, member) or self._not_ready(member, "nobody knows which versions it runs")
         turn = _Turn(self._ev, entry, member, inventory, self._version, self._image_targets)
         return turn.at_target() or turn.impossible() or turn.not_ready() or turn.waits() or turn.go()
 
@@ -111,6 +111,17 @@ def not_ready(policy: OnNotReady, member: str, why: str) -> Verdict:
     """Say what becomes of a cluster that is stopped or unreachable."""
     outcome = {OnNotReady.WAIT: Outcome.WAIT, OnNotReady.SKIP: Outcome.SKIP, OnNotReady.FAIL: Outcome.FAIL}[policy]
     return Verdict(outcome, "ClusterNotReady", f"cluster {member} is not ready: {why}")
+
+
+def unsupported(ev: Evaluation, member: Member) -> Verdict | None:
+    """Fail a member whose back end is not there, or cannot do such an upgrade; None: it can."""
+    able = ev.facts.upgraders.get(member.upgrader)
+    if able is None:
+        return Verdict(Outcome.FAIL, "UnsupportedByUpgrader", f"there is no upgrader {member.upgrader}")
+    if not able.supports(ev.type):
+        message = f"the upgrader {member.upgrader} cannot do upgrades of type {ev.type}"
+        return Verdict(Outcome.FAIL, "UnsupportedByUpgrader", message)
+    return None
 
 
 class _Turn:
@@ -167,11 +178,10 @@ class _Turn:
 
     def impossible(self) -> Verdict | None:
         """Fail a member that cannot be brought to the target (6.2, 6.3, 13.1)."""
-        able = self._capabilities
-        if able is None or not able.supports(self.ev.type):
-            message = f"the upgrader {self.member.upgrader} cannot do upgrades of type {self.ev.type}"
-            return Verdict(Outcome.FAIL, "UnsupportedByUpgrader", message)
-        if self.moves_control_plane and not able.chained_upgrades and (verdict := self._jump()) is not None:
+        if (verdict := unsupported(self.ev, self.member)) is not None:
+            return verdict
+        chained = self.ev.facts.upgraders[self.member.upgrader].chained_upgrades
+        if self.moves_control_plane and not chained and (verdict := self._jump()) is not None:
             return verdict
         return self._skew() if self.ev.type is UpgradeType.CONTROL_PLANE_ONLY else None
 
@@ -198,10 +208,6 @@ class _Turn:
     def go(self) -> Verdict:
         """Let a member go."""
         return Verdict(Outcome.GO, target=Target(self.ev.type, self.version, self.images))
-
-    @property
-    def _capabilities(self) -> Capabilities | None:
-        return self.ev.facts.upgraders.get(self.member.upgrader)
 
     def _pool_versions(self) -> Iterator[Version]:
         return (parse_version(pool.version) for pool in self.inventory.pools if is_version(pool.version))
@@ -241,6 +247,8 @@ class _Turn:
         """Wait until nothing else is at work on the cluster."""
         if other := self.ev.facts.busy.get(self.member.name):
             return _Cause("ClusterBusy", f"run {other} is upgrading it")
+        if held := self.ev.facts.held.get(self.member.name):
+            return _Cause("ClusterBusy", held)
         if self.inventory.busy:
             return _Cause("ClusterBusy", f"another operation is running on it: {self.inventory.busy}")
         if not self.entry.attempt:
@@ -296,7 +304,7 @@ class _Turn:
         placement = endangered(name, guarded, self.ev.upgrading) if guarded else None
         if placement is None:
             return None
-        message = f"placement {placement.name} may have at most {placement.allowed} clusters in upgrade at once"
+        message = f"placement {placement.full_name} may have at most {placement.allowed} clusters in upgrade at once"
         return _Cause("PlacementGuard", message)
 
 

@@ -9,11 +9,12 @@ from datetime import datetime
 
 from scorer.api.upgrade.fields import NodeImageSelection, UpgradeType
 from scorer.api.upgrade.run import MemberStatus
-from scorer.upgrade.back_end import Inventory, Observation, Operation, OperationState, Rejected, Target
+from scorer.upgrade.back_end import Inventory, Observation, OperationState, Rejected
 from scorer.upgrade.evaluation import Evaluation
 from scorer.upgrade.images import ImageTargets, behind, selection_of
 from scorer.upgrade.member_states import complete_member, fail_member, let_wait, stop_member
 from scorer.upgrade.members import Member
+from scorer.upgrade.operations import operation_of
 from scorer.upgrade.record import GroupWork
 from scorer.upgrade.step import StartUpgrade
 from scorer.upgrade.timeouts import deadline_of
@@ -68,15 +69,7 @@ def _start_again(ev: Evaluation, entry: MemberStatus) -> None:
     member = ev.facts.members.get(entry.name)
     if member is None:
         return
-    images = _image_targets(ev).of(member)
-    operation = Operation(
-        id=entry.operation_id,
-        member=entry.name,
-        upgrader=entry.upgrader,
-        attempt=entry.attempt,
-        target=Target(ev.type, entry.to_version, images),
-        deadline=deadline_of(ev, entry),
-    )
+    operation = operation_of(ev.run, entry, member, _image_targets(ev), deadline_of(ev, entry))
     ev.actions.append(StartUpgrade(operation))
 
 

@@ -101,6 +101,8 @@ def _tell_end(ev: Evaluation) -> None:
 def _step(ev: Evaluation) -> Step:
     again = next_wakeup(ev)
     ev.record.put(next_wakeup=again)
+    if ev.record.state in OVER:
+        ev.record.put(plan=None)  # everything has come
     status = ev.record.result()
     changed = status != ev.run.status
     step = Step(status, changed=changed, actions=tuple(ev.actions), events=tuple(ev.events), again=again)

@@ -21,14 +21,21 @@ class GuardedPlacement:
     """A placement that must not lose too many of its clusters at once.
 
     Args:
-        name: Of the placement, for people.
+        name: Of the placement.
         clusters: Those it is bound to.
         allowed: How many of them may be in upgrade at once.
+        namespace: Of the placement; empty for one of the whole hub.
     """
 
     name: str
     clusters: frozenset[str]
     allowed: int
+    namespace: str = ""
+
+    @property
+    def full_name(self) -> str:
+        """Return its name for people, such as ``team-a/web``."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +64,7 @@ class Facts:
         rejections: The operations of this run that a back end has just refused to start, by id.
         gates: The status of every gate object of this run, by name.
         busy: The members that other runs upgrade now, and which run that is.
+        held: The members that something else disrupts now, or has reserved, and what that is.
         durations: How long upgrades are expected to take, for the window options that ask for it.
         guarded: The placements of each member that the run must protect; empty unless it enforces that.
     """
@@ -73,5 +81,6 @@ class Facts:
     rejections: Mapping[str, Rejected] = field(default_factory=dict)
     gates: Mapping[str, UpgradeGateStatus] = field(default_factory=dict)
     busy: Mapping[str, str] = field(default_factory=dict)
+    held: Mapping[str, str] = field(default_factory=dict)
     durations: Mapping[str, Estimate] = field(default_factory=dict)
     guarded: Mapping[str, Sequence[GuardedPlacement]] = field(default_factory=dict)

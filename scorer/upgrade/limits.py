@@ -24,7 +24,7 @@ def stage_limits(stage: Stage, size: int) -> Limits:
         ValueError: A limit can be read neither as a count nor as a percentage.
     """
     at_once = DEFAULT_STAGE_CONCURRENCY if stage.max_concurrency is None else stage.max_concurrency
-    return Limits(_concurrency(at_once, size), _failures(stage.max_allowed_failures or 0, size))
+    return Limits(concurrency(at_once, size), _failures(stage.max_allowed_failures or 0, size))
 
 
 def group_limits(group: Group, size: int, stage: Limits) -> Limits:
@@ -33,14 +33,14 @@ def group_limits(group: Group, size: int, stage: Limits) -> Limits:
     Raises:
         ValueError: A limit can be read neither as a count nor as a percentage.
     """
-    at_once = min(_concurrency(group.max_concurrency, size), stage.max_concurrency, max(1, size))
+    at_once = min(concurrency(group.max_concurrency, size), stage.max_concurrency, max(1, size))
     return Limits(at_once, _failures(group.max_allowed_failures, size))
 
 
 def is_clamped(group: Group, size: int, limits: Limits) -> bool:
     """Say whether a group goes less wide than the count that it is configured with."""
     configured = group.max_concurrency
-    return percent(configured) is None and limits.max_concurrency < _concurrency(configured, size)
+    return percent(configured) is None and limits.max_concurrency < concurrency(configured, size)
 
 
 def groups_of(stage: Stage) -> tuple[Group, ...]:
@@ -59,7 +59,12 @@ def groups_of(stage: Stage) -> tuple[Group, ...]:
     )
 
 
-def _concurrency(value: int | str, size: int) -> int:
+def concurrency(value: int | str, size: int) -> int:
+    """Return how many of *size* members go at once: a share is rounded down, to at least one.
+
+    Raises:
+        ValueError: It is neither a count nor a percentage.
+    """
     return max(1, scaled_down(_number(value), size))
 
 

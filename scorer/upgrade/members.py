@@ -8,6 +8,7 @@ Source: upgrade-runs.md 3.1.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Final
 
 from scorer.api.documents import annotation, labels_of, name_of
@@ -15,6 +16,7 @@ from scorer.api.meta import JsonObject
 from scorer.api.names import OURS
 from scorer.api.upgrade.version_catalog import DEFAULT_REGION
 from scorer.upgrade.back_end import Inventory
+from scorer.upgrade.durations import DURATION, parse_expected
 from scorer.upgrade.turn import UPGRADE_HOLD
 from scorer.windows.member_windows import MemberWindows
 
@@ -42,6 +44,7 @@ class Member:
         windows: The maintenance windows that apply to it and this upgrade.
         upgrader: The back end that upgrades it.
         inventory: What it runs; None: nobody knows.
+        expected: How long its annotation says that an upgrade takes; None: it does not say.
     """
 
     name: str
@@ -52,6 +55,7 @@ class Member:
     windows: MemberWindows = field(default_factory=MemberWindows)
     upgrader: str = DEFAULT_UPGRADER
     inventory: Inventory | None = None
+    expected: timedelta | None = None
 
 
 def read_member(
@@ -75,7 +79,16 @@ def read_member(
         windows=windows,
         upgrader=annotation(document, UPGRADER) or upgrader,
         inventory=inventory,
+        expected=_expected(document),
     )
+
+
+def _expected(document: JsonObject) -> timedelta | None:
+    text = annotation(document, DURATION)
+    try:
+        return parse_expected(text) if text else None
+    except ValueError:
+        return None
 
 
 def parse_order(text: str) -> int | None:

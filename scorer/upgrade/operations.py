@@ -1,13 +1,16 @@
-"""Which operations of a run its back ends have to be asked about.
+"""The operations of a run: which of them its back ends have to be asked about, and what one of them is to do.
 
 Source: upgrade-runs.md 10.3 and 10.4.
 """
 
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 
 from scorer.api.upgrade.fields import UpgradeState
-from scorer.api.upgrade.run import MemberStatus, UpgradeRunStatus
-from scorer.upgrade.back_end import Observation
+from scorer.api.upgrade.run import ClusterUpgradeRun, MemberStatus, UpgradeRunStatus
+from scorer.upgrade.back_end import Observation, Operation, Target
+from scorer.upgrade.images import ImageTargets
+from scorer.upgrade.members import Member
 from scorer.upgrade.record import OVER
 
 
@@ -31,6 +34,22 @@ def occupied(status: UpgradeRunStatus, observations: Mapping[str, Observation]) 
         found = observations.get(member.operation_id)
         if member.state is UpgradeState.RUNNING or (found is not None and found.in_flight):
             yield member.name
+
+
+def operation_of(
+    run: ClusterUpgradeRun, entry: MemberStatus, member: Member, images: ImageTargets, deadline: datetime | None
+) -> Operation:
+    """Return the operation of an attempt that has begun, once more.
+
+    Args:
+        run: The run.
+        entry: What it says of the member.
+        member: The member.
+        images: The image targets of the run.
+        deadline: When the run gives up; None: never.
+    """
+    target = Target(run.spec.upgrade.type, entry.to_version, images.of(member))
+    return Operation(entry.operation_id, run.metadata.name, entry.name, entry.upgrader, entry.attempt, target, deadline)
 
 
 def _with_operation(status: UpgradeRunStatus) -> Iterator[MemberStatus]:

@@ -121,6 +121,7 @@ def start_member(ev: Evaluation, group: GroupWork, index: int, verdict: Verdict)
     seconds = ev.spec.timeouts.member_upgrade_seconds
     operation = Operation(
         id=f"{ev.run.metadata.uid}/{entry.name}/{attempt}",
+        run=ev.run.metadata.name,
         member=entry.name,
         upgrader=member.upgrader,
         attempt=attempt,

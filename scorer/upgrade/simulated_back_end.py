@@ -82,6 +82,11 @@ class SimulatedBackEnd:
         self._begin(known, now)
         return None
 
+    def resume(self, operation: Operation, begun: datetime, outcome: Outcome) -> None:
+        """Take up an operation that has begun already."""
+        known = self._attempts[operation.id] = _Attempt(operation, outcome)
+        self._begin(known, begun)
+
     def _begin(self, known: _Attempt, now: datetime) -> None:
         known.begun = now
         if (ends := known.ends) is None:

@@ -8,6 +8,8 @@ Source: upgrade-runs.md 13.2, 14 and 18.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from heapq import heapify, heappop, heappush
+from itertools import count
 from typing import Any, Final
 
 from scorer.api.conditions import TRUE, Condition
@@ -144,7 +146,7 @@ class SimulatedHub:
         strategy: The strategy that the run refers to.
         windows: Every maintenance window, by name.
         catalog: What is published.
-        capabilities: What the back end can do.
+        upgraders: What each back end can do; all of them are the simulated one.
         newest_patches: What the back end knows of the newest patches.
         busy_until: Members on which something else is at work, and until when.
         busy: The members that other runs upgrade now, and which run that is.
@@ -159,7 +161,7 @@ class SimulatedHub:
     strategy: StrategySpec | None = None
     windows: dict[str, Definition] = field(default_factory=dict)
     catalog: Catalog = field(default_factory=Catalog)
-    capabilities: Capabilities = field(default_factory=Capabilities)
+    upgraders: dict[str, Capabilities] = field(default_factory=lambda: {UPGRADER: Capabilities()})
     newest_patches: dict[str, str] = field(default_factory=dict)
     busy_until: dict[str, datetime] = field(default_factory=dict)
     busy: dict[str, str] = field(default_factory=dict)
@@ -183,7 +185,7 @@ class SimulatedHub:
             standings=self._standings,
             catalog=self.catalog,
             newest_patches=self.newest_patches,
-            upgraders={UPGRADER: self.capabilities},
+            upgraders=self.upgraders,
             observations=observed,
             rejections=rejections,
             gates=self.gates,
@@ -352,8 +354,16 @@ def gates_of(run: ClusterUpgradeRun) -> Iterator[tuple[Approve, GateReport]]:
                 )
 
 
+Reactions = Callable[[Moment], Iterable[tuple[datetime, Order]]]
+"""What follows from what has been seen, and when: now, or later."""
+
+
 def simulate(
-    hub: SimulatedHub, begin: datetime, orders: Sequence[tuple[datetime, Order]], until: datetime
+    hub: SimulatedHub,
+    begin: datetime,
+    orders: Sequence[tuple[datetime, Order]],
+    until: datetime,
+    react: Reactions = lambda _: (),
 ) -> Iterator[Moment]:
     """Yield every instant of a simulation at which the engine is asked, in order.
 
@@ -362,16 +372,22 @@ def simulate(
         begin: The first instant.
         orders: What happens when; those of one instant in their order.
         until: The last instant.
+        react: Says what people do about what they see; what they do now happens at once, though not before it.
     """
-    coming = sorted(orders, key=lambda each: each[0])
-    now, place = begin, 0
+    number = count()
+    coming = [(at, next(number), order) for at, order in orders]
+    heapify(coming)
+    now = begin
     while True:
-        due = [order for at, order in coming[place:] if at <= now]
-        place += len(due)
-        yield hub.evaluate(now, due)
+        due = []
+        while coming and coming[0][0] <= now:
+            due.append(heappop(coming)[2])
+        yield (moment := hub.evaluate(now, due))
         while hub.has_news:
-            yield hub.evaluate(now)
-        following = [coming[place][0]] if place < len(coming) else []
+            yield (moment := hub.evaluate(now))
+        for at, order in react(moment):
+            heappush(coming, (at, next(number), order))
+        following = [max(coming[0][0], now)] if coming else []
         if (instant := hub.next_instant(now)) is not None:
             following.append(instant)
         now = min(following, default=until + POLL)

@@ -21,8 +21,11 @@ from scorer.api.upgrade.strategy import StrategySpec
 from scorer.api.upgrade.version_catalog import VersionCatalogSpec
 from scorer.upgrade.back_end import Capabilities, Inventory, Pool
 from scorer.upgrade.catalog import Catalog
+from scorer.upgrade.facts import Estimate
 from scorer.upgrade.images import UNLISTED
 from scorer.upgrade.members import GROUP_LABEL, ORDER, REGION_LABEL, Member, read_member
+from scorer.upgrade.planning.forecast import Assumptions, forecast
+from scorer.upgrade.planning.plan import plan_of
 from scorer.upgrade.profile import NoTargetError, target_of
 from scorer.upgrade.simulated_back_end import UPGRADER, Outcome, SimulatedBackEnd
 from scorer.upgrade.simulation import (
@@ -48,8 +51,6 @@ from scorer.windows.maintenance import standing
 from scorer.windows.member_windows import Definition, windows_of
 from tests.vector_families.line import Line
 
-LEFT_OUT = {"plan", "admission"}
-"""Kinds of lines that nothing answers yet."""
 START = "2025-01-06T00:00:00Z"
 UPGRADE = {"type": "Full", "kubernetesVersion": "1.31.2"}
 
@@ -66,7 +67,7 @@ def check_upgrade_run(line: Line) -> None:
 
 def evaluate(kind: str, given: Line) -> Line:
     """Return what the engine says."""
-    return {"scenario": _scenario, "window": _window, "profile": _profile}[kind](given)
+    return {"scenario": _scenario, "window": _window, "profile": _profile, "plan": _plan}[kind](given)
 
 
 def duration(text: str) -> timedelta:
@@ -170,7 +171,7 @@ class Scenario:
             members={},
             strategy=read_strategy(self.given.get("strategy")),
             catalog=_catalog(self.given.get("catalog")),
-            capabilities=Capabilities(chained_upgrades=self.given.get("chained", False), cancel=True),
+            upgraders={UPGRADER: Capabilities(chained_upgrades=self.given.get("chained", False), cancel=True)},
         )
         for each in self.given["members"]:
             self._remember_busy(each)
@@ -308,6 +309,10 @@ class Scenario:
             "at": [{"t": text, **self.looks[written(duration(text))]} for text in self.given.get("checkAt", [])],
         }
 
+    def since(self, instant: datetime | None) -> str | None:
+        """Write an instant as a duration since the beginning."""
+        return None if instant is None else written(instant - self.begin)
+
     def _times(self, entry: MemberStatus) -> list[str | None]:
         if not entry.attempt or entry.start_time is None:
             return []
@@ -319,6 +324,31 @@ def _scenario(given: Line) -> Line:
     scenario = Scenario(given)
     scenario.play()
     return scenario.seen()
+
+
+def _plan(given: Line) -> Line:
+    """Return what is expected: every upgrade takes as long as the line says, and none fails."""
+    scenario = Scenario({**given, "members": [{**each, "outcomes": []} for each in given["members"]]})
+    expected = {each["name"]: duration(each.get("duration", "30m")) for each in given["members"]}
+    scenario.hub.durations = {name: Estimate(length, length) for name, length in expected.items()}
+    after = duration(given.get("assume", {}).get("approveAfter", "0s"))
+    facts, assumed = scenario.hub.facts(scenario.begin), Assumptions(approve_after=after)
+    plan, found = plan_of(scenario.hub.run, facts, (), assumed), forecast(scenario.hub.run, facts, assumed)
+    return {
+        "eta": scenario.since(plan.eta),
+        "run": found.run.status.state.value,
+        "maxConcurrent": plan.max_concurrent,
+        "exposure": plan.exposure,
+        "members": {
+            each.name: {
+                "action": each.action.value,
+                "start": scenario.since(each.start),
+                "end": scenario.since(each.end),
+                "reason": each.reason,
+            }
+            for each in plan.members
+        },
+    }
 
 
 def _run(given: Line) -> ClusterUpgradeRun:

@@ -9,7 +9,7 @@ from scorer.api.upgrade.fields import UpgradeError, UpgradeType
 from scorer.upgrade.back_end import Capabilities, Inventory, Observation, OperationState, Pool, Rejected
 from scorer.upgrade.engine import advance
 from scorer.upgrade.operations import occupied, to_observe
-from scorer.upgrade.simulated_back_end import Outcome, SimulatedBackEnd
+from scorer.upgrade.simulated_back_end import UPGRADER, Outcome, SimulatedBackEnd
 from scorer.upgrade.simulation import Start, Stop, simulate
 from scorer.upgrade.step import CancelUpgrade, StartUpgrade
 from tests.scorer.upgrade.scenarios import BEGIN, after, at, entry, event, member, prepared, seen, started
@@ -156,7 +156,7 @@ def test_an_upgrade_that_no_back_end_can_do_fails(capabilities):
     if capabilities is None:
         hub.members["a"] = replace(hub.members["a"], upgrader="nobody-knows")
     else:
-        hub.capabilities = capabilities
+        hub.upgraders = {UPGRADER: capabilities}
     assert entry(hub.evaluate(BEGIN, [Start()]).run, "a").reason == "UnsupportedByUpgrader"
 
 

@@ -118,7 +118,7 @@ class World:
             windows=self.hub.windows,
             standings=standings or _STANDINGS[self.hour],
             catalog=self.hub.catalog,
-            upgraders={"simulated": self.hub.capabilities},
+            upgraders=self.hub.upgraders,
             observations={asked[name]: Observation(found) for name, found in known.items()},
             rejections={asked[name]: each for name, each in self.answers.items() if name in asked},
             gates=self.gates,

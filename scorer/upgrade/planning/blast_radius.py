@@ -1,0 +1,80 @@
+"""What a run touches, stage by stage: clusters, nodes, regions, and the placements on the clusters.
+
+Source: upgrade-runs.md 14.5.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+from scorer.api.upgrade.plan import BlastRadius, ExposedPlacement, StageRadius
+from scorer.api.upgrade.run import MemberStatus, StageStatus
+from scorer.upgrade.facts import GuardedPlacement
+from scorer.upgrade.images import pools_of
+from scorer.upgrade.members import Member
+from scorer.upgrade.planning.forecast import Forecast
+
+MOST_SHOWN: Final = 5
+"""How many placements of a stage are shown, those that lose most of their clusters at once."""
+
+
+def blast_radius(found: Forecast, members: Mapping[str, Member], placements: Sequence[GuardedPlacement]) -> BlastRadius:
+    """Return what a run touches.
+
+    Args:
+        found: How it goes.
+        members: The members, by name.
+        placements: What is placed on them.
+    """
+    return BlastRadius(stages=tuple(_stage(stage, members, placements) for stage in found.run.status.stages))
+
+
+def most_at_once(entries: Iterable[MemberStatus]) -> int:
+    """Return the largest number of clusters in upgrade at one instant; one that ends then does not count any more."""
+    changes: list[tuple[datetime, int]] = []
+    for entry in entries:
+        if entry.start_time is not None:
+            changes.append((entry.start_time, 1))
+            if entry.completion_time is not None:
+                changes.append((entry.completion_time, -1))
+    most = now = 0
+    for _, change in sorted(changes):  # at one instant, ends come first
+        now += change
+        most = max(most, now)
+    return most
+
+
+def most_of(placement: GuardedPlacement, touched: Mapping[str, MemberStatus]) -> int:
+    """Return the largest number of clusters of a placement in upgrade at one instant."""
+    return most_at_once(touched[name] for name in placement.clusters if name in touched)
+
+
+def _stage(stage: StageStatus, members: Mapping[str, Member], placements: Sequence[GuardedPlacement]) -> StageRadius:
+    touched = {entry.name: entry for group in stage.groups for entry in group.members if entry.attempt}
+    known = [member for name in touched if (member := members.get(name)) is not None]
+    exposed = sorted(_exposed(touched, placements), key=_rank)
+    return StageRadius(
+        name=stage.name,
+        clusters=len(touched),
+        nodes=sum(pool.nodes for member in known for pool in pools_of(member)),
+        regions=tuple(sorted({member.region for member in known})),
+        placements=tuple(exposed[:MOST_SHOWN]),
+    )
+
+
+def _rank(exposed: ExposedPlacement) -> tuple[float, str, str]:
+    return -exposed.in_upgrade / exposed.clusters, exposed.namespace, exposed.name
+
+
+def _exposed(touched: Mapping[str, MemberStatus], placements: Iterable[GuardedPlacement]) -> Iterator[ExposedPlacement]:
+    for placement in placements:
+        most = most_of(placement, touched)
+        if most:
+            total = len(placement.clusters)
+            yield ExposedPlacement(
+                name=placement.name,
+                namespace=placement.namespace,
+                clusters=total,
+                in_upgrade=most,
+                fully_exposed=most == total,
+            )

@@ -1,0 +1,208 @@
+"""What would come of it if something were changed in a run, or in what is assumed of it.
+
+A change is made to copies: of the run, of the hub around it, and of the assumptions. What it changes of a sequence is
+changed in the copy that the run has of it, so a run that refers to a strategy is as if it had its own.
+
+Source: upgrade-runs.md 14.7.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import singledispatch
+from typing import Any, Final
+
+from scorer.api.duration import parse_wait_time
+from scorer.api.meta import format_time
+from scorer.api.upgrade.change import (
+    ApprovalChange,
+    ConcurrencyChange,
+    DurationChange,
+    FailureChange,
+    PlanChange,
+    SkipChange,
+    StartChange,
+    WaitChange,
+    WindowChange,
+)
+from scorer.api.upgrade.plan import PlannedMember, UpgradePlan
+from scorer.api.upgrade.run import ClusterUpgradeRun, GroupStatus, StageStatus
+from scorer.api.upgrade.strategy import CONCURRENCY_PATTERN, Group, Stage, StrategySpec
+from scorer.upgrade.facts import Facts
+from scorer.upgrade.initialization import ONE_BY_ONE
+from scorer.upgrade.limits import concurrency, groups_of
+from scorer.upgrade.planning.forecast import Assumptions
+from scorer.windows.maintenance import MaintenanceWindow
+from scorer.windows.member_windows import Definition, MemberWindows
+
+_ADDED: Final = "(added)"
+"""Begins the name of a window that a change adds; no window of the hub can have it."""
+
+
+class ChangeError(ValueError):
+    """A change cannot be made; the message names what is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What a plan is made from."""
+
+    run: ClusterUpgradeRun
+    facts: Facts
+    assumed: Assumptions
+
+
+def apply_changes(planned: Planned, changes: Iterable[PlanChange]) -> Planned:
+    """Return what a plan is made from after all changes, one after the other.
+
+    Raises:
+        ChangeError: A change cannot be made; the message begins with its position.
+    """
+    for position, change in enumerate(changes):
+        try:
+            planned = _apply(change, planned)
+        except ValueError as error:
+            raise ChangeError(f"changes[{position}]: {error}") from error
+    return planned
+
+
+@singledispatch
+def _apply(change: PlanChange, planned: Planned) -> Planned:
+    raise TypeError(f"{change!r} is no change of a plan of {planned.run.metadata.name}")
+
+
+@_apply.register
+def _(change: SkipChange, planned: Planned) -> Planned:
+    targets = (*planned.run.spec.skip_targets, *change.targets)
+    return replace(planned, run=_with_spec(planned.run, skip_targets=targets))
+
+
+@_apply.register
+def _(change: StartChange, planned: Planned) -> Planned:
+    if planned.run.status.start_time is not None:
+        raise ChangeError(f"the run has started at {format_time(planned.run.status.start_time)}")
+    return replace(planned, assumed=replace(planned.assumed, start_at=change.time))
+
+
+@_apply.register
+def _(change: ApprovalChange, planned: Planned) -> Planned:
+    return replace(planned, assumed=replace(planned.assumed, approve_after=parse_wait_time(change.value)))
+
+
+@_apply.register
+def _(change: DurationChange, planned: Planned) -> Planned:
+    factor = planned.assumed.duration_factor * change.value
+    return replace(planned, assumed=replace(planned.assumed, duration_factor=factor))
+
+
+@_apply.register
+def _(change: FailureChange, planned: Planned) -> Planned:
+    if change.member not in planned.facts.members:
+        raise ChangeError(f"there is no member {change.member[:64]!r}")
+    failures = {**planned.assumed.failures, change.member: parse_wait_time(change.after)}
+    return replace(planned, assumed=replace(planned.assumed, failures=failures))
+
+
+@_apply.register
+def _(change: WindowChange, planned: Planned) -> Planned:
+    facts = planned.facts
+    if unknown := [name for name in change.members if name not in facts.members]:
+        raise ChangeError(f"there is no member {unknown[0][:64]!r}")
+    name = f"{_ADDED} {len(facts.windows)}"
+    windows = {**facts.windows, name: Definition(name, change.window.target, None, MaintenanceWindow.of(change.window))}
+    members = dict(facts.members)
+    for each in change.members:
+        known = members[each]
+        names = tuple(sorted((*known.windows.names, name)))
+        members[each] = replace(known, windows=MemberWindows(names, known.windows.missing))
+    return replace(planned, facts=replace(facts, windows=windows, members=members))
+
+
+@_apply.register
+def _(change: WaitChange, planned: Planned) -> Planned:
+    def stage(known: Stage) -> Stage:
+        return known.model_copy(update={"after_stage_wait_seconds": change.seconds})
+
+    def status(known: StageStatus) -> StageStatus:
+        wait = known.after_stage_wait
+        changed = wait and wait.model_copy(update={"seconds": change.seconds})
+        return known.model_copy(update={"after_stage_wait": changed})
+
+    return _with_stage(planned, change.stage, stage, status)
+
+
+@_apply.register
+def _(change: ConcurrencyChange, planned: Planned) -> Planned:
+    if not re.fullmatch(CONCURRENCY_PATTERN, str(change.value), re.ASCII):
+        raise ChangeError(f"{str(change.value)[:64]!r} is neither a count nor a percentage")
+
+    def group(known: Group) -> Group:
+        return known.model_copy(update={"max_concurrency": change.value}) if known.name == change.group else known
+
+    def stage(known: Stage) -> Stage:
+        if change.group is None:
+            return known.model_copy(update={"max_concurrency": change.value})
+        if change.group not in {each.name for each in groups_of(known)}:
+            raise ChangeError(f"there is no group {change.group!r} in stage {known.name}")
+        return known.model_copy(update={"groups": tuple(map(group, groups_of(known)))})
+
+    def status(known: StageStatus) -> StageStatus:
+        sizes = sum(len(each.members) for each in known.groups)
+        if change.group is None:
+            return known.model_copy(update={"max_concurrency": concurrency(change.value, sizes)})
+        groups = (_widened(each, change) if each.name == change.group else each for each in known.groups)
+        return known.model_copy(update={"groups": tuple(groups)})
+
+    return _with_stage(planned, change.stage, stage, status)
+
+
+def _widened(known: GroupStatus, change: ConcurrencyChange) -> GroupStatus:
+    return known.model_copy(update={"max_concurrency": concurrency(change.value, len(known.members))})
+
+
+def _with_stage(
+    planned: Planned,
+    name: str,
+    change: Callable[[Stage], Stage],
+    change_status: Callable[[StageStatus], StageStatus],
+) -> Planned:
+    """Change a stage: in the sequence of the run, and in its record where it has started."""
+    run = planned.run
+    strategy = run.spec.strategy or run.status.strategy_snapshot or planned.facts.strategy
+    if strategy is None and run.spec.strategy_ref is None:
+        strategy = ONE_BY_ONE
+    if strategy is None or name not in {each.name for each in strategy.stages}:
+        raise ChangeError(f"there is no stage {name[:64]!r} in the run")
+    stages = tuple(change(each) if each.name == name else each for each in strategy.stages)
+    changed = StrategySpec(stages=stages)
+    if run.status.start_time is None:
+        return replace(planned, run=_with_spec(run, strategy=changed, strategy_ref=None))
+    records = tuple(change_status(each) if each.name == name else each for each in run.status.stages)
+    status = run.status.model_copy(update={"strategy_snapshot": changed, "stages": records})
+    return replace(planned, run=run.model_copy(update={"status": status}))
+
+
+def _with_spec(run: ClusterUpgradeRun, **changes: Any) -> ClusterUpgradeRun:
+    return run.model_copy(update={"spec": run.spec.model_copy(update=changes)})
+
+
+def difference(before: UpgradePlan, after: UpgradePlan) -> Mapping[str, Any]:
+    """Return what a change makes of a plan: how much later it ends, and the members for which it matters."""
+    known = {each.name: each for each in before.members}
+    later = None if before.eta is None or after.eta is None else int((after.eta - before.eta).total_seconds())
+    return {
+        "etaSeconds": later,
+        "exposure": after.exposure - before.exposure,
+        "maxConcurrent": after.max_concurrent - before.max_concurrent,
+        "members": [
+            {"name": each.name, "before": _shown(known.get(each.name)), "after": _shown(each)}
+            for each in after.members
+            if known.get(each.name) != each
+        ],
+    }
+
+
+def _shown(member: PlannedMember | None) -> Mapping[str, Any] | None:
+    if member is None:
+        return None
+    return member.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"name"})

@@ -1,0 +1,90 @@
+"""What the end of a run depends on, found backwards from it: each step begins when the one before it ends.
+
+Source: upgrade-runs.md 14.4.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from scorer.api.upgrade.plan import Bound, CriticalStep, PlannedMember, StepType
+from scorer.api.upgrade.run import GateReport, GroupStatus, StageStatus
+from scorer.upgrade.planning.forecast import Forecast
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """Something that has a beginning and an end.
+
+    Args:
+        type: What it is.
+        name: Of the member, the stage of a wait, or the object of a gate.
+        stage: Position of its stage.
+        group: Its group; empty: it belongs to the stage as a whole.
+        start: When it begins.
+        end: When it ends.
+    """
+
+    type: StepType
+    name: str
+    stage: int
+    group: str
+    start: datetime
+    end: datetime
+
+
+def critical_path(found: Forecast, members: Iterable[PlannedMember]) -> tuple[CriticalStep, ...]:
+    """Return the members, waits and gates that determine when a run is over, the first one first.
+
+    Nothing comes before an upgrade that begins as its window opens: the window alone determines when. A run that is
+    never over has no such path.
+    """
+    if found.eta is None:
+        return ()
+    by_window = {each.name for each in members if each.bound_by is Bound.WINDOW}
+    ending: dict[datetime, list[_Step]] = {}
+    for step in _steps(found):
+        ending.setdefault(step.end, []).append(step)
+    path: list[_Step] = []
+    end, group = found.eta, ""
+    while candidates := [each for each in ending.get(end, ()) if each not in path and _may_hold(each, group)]:
+        step = min(candidates, key=lambda each: (each.type is StepType.MEMBER, each.group != group, -each.stage))
+        path.append(step)
+        end, group = step.start, step.group
+        if step.type is StepType.MEMBER and step.name in by_window:
+            break
+    return tuple(
+        CriticalStep(type=step.type, name=step.name, start=step.start, end=step.end) for step in reversed(path)
+    )
+
+
+def _may_hold(step: _Step, group: str) -> bool:
+    """Say whether what comes next can have waited for a step: the gate of a group holds its own group only."""
+    return step.type is not StepType.GATE or step.group in ("", group) or not group
+
+
+def _steps(found: Forecast) -> Iterator[_Step]:
+    for place, stage in enumerate(found.run.status.stages):
+        yield from _gates((*stage.before_gates, *stage.after_gates), place, "")
+        yield from _wait(stage, place)
+        for group in stage.groups:
+            yield from _gates((*group.before_gates, *group.after_gates), place, group.name)
+            yield from _members(group, place)
+
+
+def _wait(stage: StageStatus, place: int) -> Iterator[_Step]:
+    wait = stage.after_stage_wait
+    if wait is not None and wait.seconds and wait.start_time is not None and wait.completion_time is not None:
+        yield _Step(StepType.WAIT, stage.name, place, "", wait.start_time, wait.completion_time)
+
+
+def _gates(gates: Iterable[GateReport], place: int, group: str) -> Iterator[_Step]:
+    for gate in gates:
+        if gate.start_time is not None and gate.completion_time is not None:
+            yield _Step(StepType.GATE, gate.gate, place, group, gate.start_time, gate.completion_time)
+
+
+def _members(group: GroupStatus, place: int) -> Iterator[_Step]:
+    for entry in group.members:
+        if entry.attempt and entry.start_time is not None and entry.completion_time is not None:
+            yield _Step(StepType.MEMBER, entry.name, place, group.name, entry.start_time, entry.completion_time)

@@ -1,0 +1,140 @@
+"""How long the upgrade of each member is expected to take.
+
+The best that is known counts: how long its own upgrades took, else those of clusters like it, else what its annotation
+says, else a rule of thumb.
+
+Source: upgrade-runs.md 14.2.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import accumulate
+from typing import Final
+
+from scorer.api.upgrade.fields import UpgradeState, UpgradeType
+from scorer.api.upgrade.run import ClusterUpgradeRun
+from scorer.upgrade.facts import Estimate
+from scorer.upgrade.images import pools_of
+from scorer.upgrade.members import Member
+
+NEWEST_WEIGHT: Final = 0.4
+"""Of the latest upgrade of a member, in the mean of all of them."""
+CONTROL_PLANE: Final = timedelta(minutes=10)
+"""What an upgrade of a control plane takes by rule of thumb."""
+BEFORE_NODES: Final = timedelta(minutes=15)
+"""What comes before the first node."""
+PER_NODE: Final = timedelta(minutes=4)
+"""By rule of thumb, nodes are upgraded one after the other, and each takes this long."""
+SPREAD: Final = 1.5
+"""P90 as a multiple of P50, as long as little is known."""
+ENOUGH: Final = 10
+"""Upgrades from which on their own 90th percentile counts."""
+MOST_KEPT: Final = 50
+"""Upgrades of one member that are remembered, the latest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One upgrade that has succeeded.
+
+    Args:
+        member: The cluster.
+        upgrader: The back end.
+        type: Which parts changed.
+        ended: When.
+        took: How long.
+    """
+
+    member: str
+    upgrader: str
+    type: UpgradeType
+    ended: datetime
+    took: timedelta
+
+
+def samples_of(run: ClusterUpgradeRun) -> Iterator[Sample]:
+    """Yield the upgrades of a run that have succeeded."""
+    for stage in run.status.stages:
+        for group in stage.groups:
+            for entry in group.members:
+                begun, ended = entry.start_time, entry.completion_time
+                if entry.state is UpgradeState.COMPLETED and begun is not None and ended is not None and ended > begun:
+                    yield Sample(entry.name, entry.upgrader, run.spec.upgrade.type, ended, ended - begun)
+
+
+class _Peers:
+    """The upgrades that one back end has done, in the order of the size of their clusters."""
+
+    __slots__ = ("_nodes", "_samples", "_sums")
+
+    def __init__(self, samples: Iterable[tuple[int, timedelta]]) -> None:
+        found = sorted(samples)
+        self._nodes = [nodes for nodes, _ in found]
+        self._samples = [took.total_seconds() for _, took in found]
+        self._sums = [0.0, *accumulate(self._samples)]
+
+    def estimate(self, nodes: int) -> Estimate | None:
+        """Return the mean of clusters with at most twice as many nodes, and at least half as many; None: no such."""
+        first, last = bisect_left(self._nodes, -(-nodes // 2)), bisect_right(self._nodes, nodes * 2)
+        if first == last:
+            return None
+        return _estimate((self._sums[last] - self._sums[first]) / (last - first), self._samples[first:last])
+
+
+class Durations:
+    """What is expected of every member for one type of upgrade."""
+
+    def __init__(self, samples: Iterable[Sample], members: Mapping[str, Member], upgrade: UpgradeType) -> None:
+        """Sort what is known.
+
+        Args:
+            samples: Upgrades that have succeeded, of any type.
+            members: Those that there are, by name.
+            upgrade: What is planned.
+        """
+        self._type = upgrade
+        self._own: dict[str, list[Sample]] = {}
+        by_upgrader: dict[str, list[tuple[int, timedelta]]] = {}
+        for each in samples:
+            if each.type is not upgrade:
+                continue
+            self._own.setdefault(each.member, []).append(each)
+            if (member := members.get(each.member)) is not None:
+                by_upgrader.setdefault(each.upgrader, []).append((_nodes(member), each.took))
+        self._peers = {upgrader: _Peers(found) for upgrader, found in by_upgrader.items()}
+
+    def of(self, member: Member) -> Estimate:
+        """Return what is expected of a member."""
+        if (own := self._own.get(member.name)) is not None:
+            latest = sorted(own, key=lambda each: each.ended)[-MOST_KEPT:]
+            return _weighed([each.took.total_seconds() for each in latest])
+        peers = self._peers.get(member.upgrader)
+        if peers is not None and (found := peers.estimate(_nodes(member))) is not None:
+            return found
+        return _estimate((member.expected or self._by_rule(member)).total_seconds(), ())
+
+    def _by_rule(self, member: Member) -> timedelta:
+        if self._type is UpgradeType.CONTROL_PLANE_ONLY:
+            return CONTROL_PLANE
+        return BEFORE_NODES + PER_NODE * _nodes(member)
+
+
+def _weighed(seconds: Sequence[float]) -> Estimate:
+    mean = seconds[0]
+    for each in seconds[1:]:
+        mean += NEWEST_WEIGHT * (each - mean)
+    return _estimate(mean, seconds)
+
+
+def _estimate(mean: float, seconds: Sequence[float]) -> Estimate:
+    """Return an estimate in whole seconds; P90 is never below P50."""
+    many = len(seconds) >= ENOUGH
+    long = sorted(seconds)[-(-len(seconds) * 9 // 10) - 1] if many else mean * SPREAD
+    middle = max(1, int(mean + 0.5))
+    return Estimate(timedelta(seconds=middle), timedelta(seconds=max(middle, int(long + 0.5))))
+
+
+def _nodes(member: Member) -> int:
+    return sum(pool.nodes for pool in pools_of(member))

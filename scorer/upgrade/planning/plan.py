@@ -1,0 +1,63 @@
+"""The plan of a run: when each member is reached, how far a bad version would spread, and what to know before.
+
+Pure: it never writes, and the same run at the same instant has the same plan.
+
+Source: upgrade-runs.md 14.
+"""
+
+from collections.abc import Sequence
+
+from scorer.api.upgrade.plan import UpgradePlan
+from scorer.api.upgrade.run import ClusterUpgradeRun
+from scorer.upgrade.facts import Facts, GuardedPlacement
+from scorer.upgrade.planning.blast_radius import blast_radius, most_at_once
+from scorer.upgrade.planning.critical_path import critical_path
+from scorer.upgrade.planning.forecast import Assumptions, Forecast, forecast
+from scorer.upgrade.planning.turns import planned_members
+from scorer.upgrade.planning.warnings import warnings_of
+from scorer.upgrade.planning.windows import windows_missed
+from scorer.upgrade.simulation import gates_of
+
+AS_IT_IS = Assumptions()
+
+
+def plan_of(
+    run: ClusterUpgradeRun, facts: Facts, placements: Sequence[GuardedPlacement], assumed: Assumptions = AS_IT_IS
+) -> UpgradePlan:
+    """Return what is expected of a run from now on.
+
+    Args:
+        run: As it is stored.
+        facts: The hub around it; `Facts.durations` has all of its members.
+        placements: What is placed on the members.
+        assumed: What is taken for granted.
+    """
+    found = forecast(run, facts, assumed)
+    late = forecast(run, facts, assumed, long=True) if found.eta is not None else found
+    members = tuple(planned_members(found))
+    return UpgradePlan(
+        computed_at=found.begin,
+        eta=found.eta,
+        eta_p90=late.eta,
+        members=members,
+        max_concurrent=most_at_once(found.upgrades),
+        exposure=exposure(found),
+        critical_path=critical_path(found, members),
+        windows_missed=tuple(windows_missed(found, facts)),
+        blast_radius=blast_radius(found, facts.members, placements),
+        warnings=warnings_of(run, found, facts, placements),
+    )
+
+
+def exposure(found: Forecast) -> int:
+    """Return how many members have the version before anybody looks.
+
+    Their upgrades begin before the first instant at which a gate opens or a wait begins; without one, all count.
+    """
+    stages = found.run.status.stages
+    gates = (gate for _, gate in gates_of(found.run))
+    waits = (stage.after_stage_wait for stage in stages)
+    looks = [gate.start_time for gate in gates] + [wait.start_time for wait in waits if wait and wait.seconds]
+    first = min((at for at in looks if at is not None), default=None)
+    begun = [entry.start_time for entry in found.upgrades]
+    return sum(1 for at in begun if first is None or (at is not None and at < first))

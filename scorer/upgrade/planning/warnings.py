@@ -1,0 +1,104 @@
+"""What a plan warns of, besides what it forecasts for single members.
+
+Source: upgrade-runs.md 14.4.
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from typing import Final
+
+from scorer.api.conditions import FALSE, find_condition
+from scorer.api.upgrade.fields import UpgradeState
+from scorer.api.upgrade.run import ClusterUpgradeRun, PlacementGuardMode
+from scorer.upgrade.conditions import INITIALIZED, names_said
+from scorer.upgrade.facts import Facts, GuardedPlacement
+from scorer.upgrade.images import ImageTargets, behind
+from scorer.upgrade.planning.blast_radius import most_of
+from scorer.upgrade.planning.forecast import HORIZON, Forecast
+from scorer.upgrade.planning.windows import too_short
+from scorer.upgrade.record import OVER
+
+IMAGE_AGE: Final = timedelta(days=90)
+"""How long after its publication a node image may be used."""
+_SAYS_NOTHING: Final = frozenset({"AlreadyAtTarget", "AheadOfTarget", "SkippedByUser"})
+_MOST_REASONS: Final = 20
+
+
+def warnings_of(
+    run: ClusterUpgradeRun, found: Forecast, facts: Facts, placements: Sequence[GuardedPlacement]
+) -> tuple[str, ...]:
+    """Return what people should know before a run goes on."""
+    return (
+        *_not_started(run, found),
+        *_in_the_way(found),
+        *_last_wait(found),
+        *_short_windows(run, facts),
+        *_old_images(run, found, facts),
+        *_unguarded(run, found, placements),
+    )
+
+
+def _not_started(run: ClusterUpgradeRun, found: Forecast) -> Iterator[str]:
+    initialized = find_condition(found.run.status.conditions, INITIALIZED)
+    if found.run.status.start_time is None:
+        if initialized is not None and initialized.status == FALSE:
+            yield f"the run cannot start: {initialized.reason}: {initialized.message}"
+        return
+    match run.status.state:
+        case UpgradeState.NOT_STARTED:
+            yield "the run has not been started: the times are those of a start now"
+        case UpgradeState.STOPPED | UpgradeState.FAILED:
+            yield f"the run is {run.status.state.value}: the times are those of a restart now"
+        case UpgradeState.STOPPING:
+            yield "the run is being stopped: it starts no more members before it is started again"
+    if found.eta is None and found.run.status.state not in (*OVER, UpgradeState.FAILED, UpgradeState.STOPPING):
+        yield f"the run does not come to its end within {HORIZON.days} days"
+
+
+def _in_the_way(found: Forecast) -> Iterator[str]:
+    """Yield what keeps members from their upgrade, those with the same reason in one sentence."""
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for _, _, entry in found.entries():
+        told = entry.state in (UpgradeState.PENDING, UpgradeState.FAILED, UpgradeState.SKIPPED)
+        if told and entry.reason and entry.reason not in _SAYS_NOTHING:
+            reasons.setdefault((entry.state.value, entry.reason), []).append(entry.name)
+    for (state, reason), names in sorted(reasons.items())[:_MOST_REASONS]:
+        yield f"{reason}: {state} in the end: {names_said(names)}"
+
+
+def _last_wait(found: Forecast) -> Iterator[str]:
+    last = found.run.status.stages[-1:]
+    if last and last[0].after_stage_wait is not None and (seconds := last[0].after_stage_wait.seconds):
+        yield f"stage {last[0].name} is the last one, and the run waits for {seconds} seconds after it"
+
+
+def _short_windows(run: ClusterUpgradeRun, facts: Facts) -> Iterator[str]:
+    if names := list(too_short(run, facts)):
+        yield f"no window is as long as an upgrade may take: {names_said(names)}"
+
+
+def _old_images(run: ClusterUpgradeRun, found: Forecast, facts: Facts) -> Iterator[str]:
+    """Yield the members that would get a node image that is too old by then."""
+    images = ImageTargets(run.spec.upgrade, found.run.status.resolved.node_images, facts.catalog)
+    old = []
+    for name, begun in sorted(found.beginnings.items()):
+        member = facts.members.get(name)
+        if member is None or member.inventory is None:
+            continue
+        targets = images.of(member)
+        chosen = ((pool.family, targets[pool.family]) for pool in behind(member.inventory, targets))
+        published = [at for each in chosen if (at := facts.catalog.published.get(each)) is not None]
+        if published and begun.at - min(published) > IMAGE_AGE:
+            old.append(name)
+    if old:
+        yield f"node images are more than {IMAGE_AGE.days} days old at the turn of: {names_said(old)}"
+
+
+def _unguarded(run: ClusterUpgradeRun, found: Forecast, placements: Sequence[GuardedPlacement]) -> Iterator[str]:
+    """Yield the placements that the guard would protect if it did more than warn."""
+    if run.spec.placement_guard.mode is not PlacementGuardMode.WARN:
+        return
+    touched = {entry.name: entry for entry in found.upgrades}
+    exposed = sorted(each.full_name for each in placements if most_of(each, touched) > each.allowed)
+    if exposed:
+        yield f"placements with too many of their clusters in upgrade at once: {names_said(exposed)}"

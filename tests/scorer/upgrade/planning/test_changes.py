@@ -1,0 +1,167 @@
+"""What would come of a change."""
+
+import json
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from scorer.api.upgrade.change import PlanChange
+from scorer.upgrade.planning.changes import ChangeError, Planned, apply_changes, difference
+from scorer.upgrade.planning.forecast import Assumptions
+from scorer.upgrade.planning.plan import plan_of
+from scorer.upgrade.simulation import Start
+from tests.scorer.upgrade.planning.planned import half_hour
+from tests.scorer.upgrade.scenarios import BEGIN, at, daily, member, prepared, stage
+
+STAGES = [stage("one", "a", afterStageWaitSeconds=600), stage("two", "b", beforeGates=[{"type": "Approval"}])]
+MEMBERS = [member("a1", "a"), member("a2", "a"), member("b1", "b")]
+CHANGES = TypeAdapter(PlanChange)
+
+
+def planned(*, started=False):
+    hub = half_hour(prepared(*MEMBERS, stages=STAGES).hub)
+    if started:
+        hub.evaluate(BEGIN, [Start()])
+    return Planned(hub.run, hub.facts(BEGIN), Assumptions())
+
+
+def plan(of):
+    return plan_of(of.run, of.facts, (), of.assumed)
+
+
+def changed(of, *changes):
+    return apply_changes(of, [CHANGES.validate_json(json.dumps(each)) for each in changes])
+
+
+@pytest.mark.parametrize("started", [False, True])
+@pytest.mark.parametrize(
+    ("change", "eta"),
+    [
+        pytest.param({"op": "skip", "targets": [{"type": "Member", "name": "a2"}]}, "1h10m", id="skip-member"),
+        pytest.param({"op": "skip", "targets": [{"type": "AfterStageWait", "name": "one"}]}, "1h30m", id="skip-wait"),
+        pytest.param({"op": "setWait", "stage": "one", "seconds": 3600}, "2h30m", id="wait"),
+        pytest.param({"op": "approveAfter", "value": "2h"}, "3h40m", id="approval"),
+        pytest.param({"op": "durationFactor", "value": 2.0}, "3h10m", id="factor"),
+        pytest.param(
+            {"op": "addWindow", "members": ["b1"], "window": {**daily("12:00"), "target": "All"}}, "12h30m", id="window"
+        ),
+        pytest.param({"op": "fail", "member": "a1", "after": "5m"}, None, id="failure"),
+    ],
+)
+def test_a_change_and_what_comes_of_it(change, eta, started):
+    found = plan(changed(planned(started=started), change))
+    assert found.eta == (None if eta is None else at(eta))
+
+
+@pytest.mark.parametrize(
+    ("started", "eta"), [pytest.param(False, "1h10m", id="before"), pytest.param(True, "1h10m", id="under-way")]
+)
+def test_a_group_that_goes_wider(started, eta):
+    wide = {"op": "setConcurrency", "stage": "one", "group": "a", "value": "2"}
+    assert plan(changed(planned(started=started), wide)).eta == at(eta)
+
+
+def test_a_start_at_another_time():
+    found = changed(planned(), {"op": "startAt", "time": "2025-01-06T08:00:00Z"})
+    assert plan(found).eta == at("9h40m")
+
+
+def test_several_changes_are_made_one_after_the_other():
+    found = changed(planned(), {"op": "durationFactor", "value": 2.0}, {"op": "durationFactor", "value": 0.5})
+    assert plan(found) == plan(planned())
+
+
+def test_what_a_change_starts_from_stays_as_it_is():
+    before = planned()
+    known = (before.run, dict(before.facts.members), dict(before.facts.windows))
+    changed(
+        before,
+        {"op": "addWindow", "members": ["b1"], "window": daily("12:00")},
+        {"op": "setWait", "stage": "one", "seconds": 5},
+    )
+    assert (before.run, dict(before.facts.members), dict(before.facts.windows)) == known
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        pytest.param({"op": "setWait", "stage": "x", "seconds": 1}, "there is no stage 'x' in the run", id="stage"),
+        pytest.param(
+            {"op": "setConcurrency", "stage": "one", "group": "b", "value": 1},
+            "there is no group 'b' in stage one",
+            id="group",
+        ),
+        pytest.param(
+            {"op": "setConcurrency", "stage": "one", "value": "many"},
+            "'many' is neither a count nor a percentage",
+            id="concurrency",
+        ),
+        pytest.param({"op": "fail", "member": "zz", "after": "1m"}, "there is no member 'zz'", id="member"),
+        pytest.param(
+            {"op": "addWindow", "members": ["zz"], "window": daily("12:00")}, "there is no member 'zz'", id="windowless"
+        ),
+        pytest.param({"op": "approveAfter", "value": "soon"}, "'soon' is not a duration", id="duration"),
+    ],
+)
+def test_a_change_that_cannot_be_made_is_named_with_its_position(change, message):
+    with pytest.raises(ChangeError, match=r"^changes\[1\]: ") as error:
+        changed(planned(), {"op": "durationFactor", "value": 1.0}, change)
+    assert message in str(error.value)
+
+
+def test_a_run_that_has_started_is_not_started_at_another_time():
+    with pytest.raises(ChangeError, match="has started at 2025-01-06T00:00:00Z"):
+        changed(planned(started=True), {"op": "startAt", "time": "2025-01-06T08:00:00Z"})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"op": "explode"},
+        {"op": "durationFactor", "value": 0},
+        {"op": "durationFactor", "value": 1e9},
+        {"op": "skip", "targets": []},
+        {"op": "setWait", "stage": "one", "seconds": -1},
+    ],
+)
+def test_a_change_of_another_shape_is_refused(change):
+    with pytest.raises(ValidationError):
+        changed(planned(), change)
+
+
+def test_the_difference_names_what_moves():
+    before = plan(planned())
+    after = plan(changed(planned(), {"op": "setWait", "stage": "one", "seconds": 1200}))
+    assert difference(before, after) == {
+        "etaSeconds": 600,
+        "exposure": 0,
+        "maxConcurrent": 0,
+        "members": [
+            {
+                "name": "b1",
+                "before": {
+                    "action": "Upgrade",
+                    "start": "2025-01-06T01:10:00Z",
+                    "end": "2025-01-06T01:40:00Z",
+                    "reason": "",
+                    "boundBy": "Gate",
+                },
+                "after": {
+                    "action": "Upgrade",
+                    "start": "2025-01-06T01:20:00Z",
+                    "end": "2025-01-06T01:50:00Z",
+                    "reason": "",
+                    "boundBy": "Gate",
+                },
+            }
+        ],
+    }
+
+
+def test_a_plan_that_has_no_end_differs_by_no_time():
+    assert (
+        difference(plan(planned()), plan(changed(planned(), {"op": "fail", "member": "a1", "after": "5m"})))[
+            "etaSeconds"
+        ]
+        is None
+    )
