@@ -16,7 +16,7 @@ def follow_members(ev: Evaluation) -> None:
     """Skip the members that have left, and tell which have joined too late."""
     if not ev.record.is_started:
         return
-    names = {entry.name for _, _, entry in ev.record.entries()}
+    names = {entry.name for stage in ev.record.stages for group in stage.groups for entry in group.members}
     if not names <= ev.facts.members.keys():
         _skip_removed(ev)
     _tell_drift(ev, names)

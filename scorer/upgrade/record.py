@@ -67,14 +67,17 @@ class Gates:
 
 
 class GroupWork:
-    """A group that is worked on."""
+    """A group that is worked on; ``at_work`` has the positions of its members in upgrade."""
 
-    __slots__ = ("after", "before", "counts", "members", "status")
+    __slots__ = ("after", "at_work", "before", "counts", "members", "status")
 
     def __init__(self, status: GroupStatus) -> None:
         self.status = status
         self.members = list(status.members)
-        self.counts = Counter(member.state for member in status.members)
+        states = [member.state for member in status.members]
+        self.counts = Counter(states)
+        running = self.counts[UpgradeState.RUNNING] and UpgradeState.RUNNING
+        self.at_work = {index for index, state in enumerate(states) if state is running} if running else set()
         self.before = Gates(status.before_gates)
         self.after = Gates(status.after_gates)
 
@@ -133,6 +136,10 @@ class GroupWork:
         if changed.state is not known.state:
             self.counts[known.state] -= 1
             self.counts[changed.state] += 1
+            if changed.state is UpgradeState.RUNNING:
+                self.at_work.add(index)
+            else:
+                self.at_work.discard(index)
 
     def result(self) -> GroupStatus:
         """Return its status as it is now."""
@@ -266,10 +273,8 @@ class Record:
         """Yield the members in upgrade with their places."""
         for stage in self.stages:
             for group in stage.groups:
-                if group.running:
-                    for index, member in enumerate(group.members):
-                        if member.state is UpgradeState.RUNNING:
-                            yield group, index, member
+                for index in sorted(group.at_work):
+                    yield group, index, group.members[index]
 
     def result(self) -> UpgradeRunStatus:
         """Return the status as it is now."""

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from scorer.upgrade.engine import advance
+from scorer.upgrade.facts import Estimate
+from scorer.upgrade.planning.plan import plan_of
 from scorer.upgrade.simulation import Start, simulate
 from tests.scorer.upgrade.scenarios import BEGIN, daily, member, prepared, stage
 from tests.vector_families.line import Line
@@ -47,6 +49,18 @@ def measure_whole(title: str, found: Scenario) -> None:
     print(f"{title:44}{seconds:>8.2f} s {WHOLE_SECONDS:>7.1f} s (target), {instants} instants", flush=True)
 
 
+def measure_plan(title: str, found: Scenario) -> None:
+    """Print how long the plan of a run takes, with both of its passes, and how large it is."""
+    length = timedelta(minutes=30)
+    found.hub.durations = dict.fromkeys(found.hub.members, Estimate(length, length * 3 // 2))
+    facts = found.hub.facts(BEGIN)
+    start = time.perf_counter()
+    plan = plan_of(found.hub.run, facts, ())
+    seconds = time.perf_counter() - start
+    size = len(plan.model_dump_json(by_alias=True, exclude_none=True)) / 1e3
+    print(f"{title:44}{seconds:>8.2f} s {WHOLE_SECONDS:>7.1f} s (target), {size:.0f} kB", flush=True)
+
+
 def main() -> None:
     """Print all rows."""
     measure_evaluation("1,000 members, one by one", scenario(1, 1))
@@ -54,6 +68,9 @@ def main() -> None:
     measure_evaluation("1,000 members, every window closed", scenario(1, 1, [daily("12:00")]))
     measure_whole("whole run, one by one", scenario(1, 1))
     measure_whole("whole run in 50 groups", scenario(50, 1))
+    measure_plan("plan, one by one", scenario(1, 1))
+    measure_plan("plan, 50 groups", scenario(50, 1))
+    measure_plan("plan, one by one in windows", scenario(1, 1, [daily("12:00", 20)]))
 
 
 if __name__ == "__main__":

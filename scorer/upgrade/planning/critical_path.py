@@ -47,8 +47,9 @@ def critical_path(found: Forecast, members: Iterable[PlannedMember]) -> tuple[Cr
         ending.setdefault(step.end, []).append(step)
     path: list[_Step] = []
     end, group = found.eta, ""
-    while candidates := [each for each in ending.get(end, ()) if each not in path and _may_hold(each, group)]:
+    while candidates := [each for each in ending.get(end, ()) if _may_hold(each, group)]:
         step = min(candidates, key=lambda each: (each.type is StepType.MEMBER, each.group != group, -each.stage))
+        ending[end].remove(step)
         path.append(step)
         end, group = step.start, step.group
         if step.type is StepType.MEMBER and step.name in by_window:

@@ -69,14 +69,11 @@ def _bound(
     wait = before.after_stage_wait if before is not None else None
     if wait is not None and wait.seconds and wait.completion_time == at:
         return Bound.WAIT
-    if at > found.begin and not _ended(group, at) and any(_ended(each, at) for each in stage.groups):
+    ended = found.ends.get(at, frozenset())
+    if at > found.begin and group.name not in ended and any(each.name in ended for each in stage.groups):
         return Bound.STAGE_CEILING
     return Bound.SEQUENCE
 
 
 def _opened_way(gate: GateReport, at: datetime) -> bool:
     return gate.state is UpgradeState.COMPLETED and gate.completion_time == at
-
-
-def _ended(group: GroupStatus, at: datetime) -> bool:
-    return any(entry.completion_time == at and entry.state in FINISHED and entry.attempt for entry in group.members)
