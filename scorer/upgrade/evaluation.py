@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Literal
 
 from scorer.api.upgrade.fields import UpgradeType
-from scorer.api.upgrade.run import ClusterUpgradeRun, UpgradeRunSpec, WindowMode
+from scorer.api.upgrade.run import ClusterUpgradeRun, UpgradeRunSpec, WindowMode, WindowTieBreak
 from scorer.rollout.placement_status import Event
 from scorer.upgrade.facts import Facts
 from scorer.upgrade.record import Record
@@ -50,6 +50,11 @@ class Evaluation:
     def upgrading(self) -> set[str]:
         """Return the members that this run, or another one, upgrades when scheduling begins; starts are added."""
         return {entry.name for _, _, entry in self.record.running()} | set(self.facts.busy)
+
+    @cached_property
+    def prefers_closing(self) -> bool:
+        """Say whether, of several open windows, the one that closes first goes first."""
+        return self.spec.window_policy.tie_break is WindowTieBreak.CLOSING_SOONEST
 
     @property
     def spec(self) -> UpgradeRunSpec:

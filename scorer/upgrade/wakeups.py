@@ -3,7 +3,7 @@
 Source: upgrade-runs.md 7.5.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
 from scorer.api.upgrade.fields import UpgradeState
@@ -44,7 +44,7 @@ def _pending(ev: Evaluation, stage: StageWork) -> Iterator[datetime]:
         if entry.state is UpgradeState.PENDING
     ]
     yield from {opens for entry in waiting if (opens := entry.next_window_open) is not None}
-    yield from _changes(ev, waiting)
+    yield from _changes(ev, (entry for entry in waiting if entry.reason != "MaintenanceWindowClosed"))
     if (limit := pending_limit(ev)) is not None:
         yield from {entry.pending_since + limit for entry in waiting if entry.pending_since is not None}
     for entry in waiting:
@@ -52,7 +52,7 @@ def _pending(ev: Evaluation, stage: StageWork) -> Iterator[datetime]:
             yield entry.completion_time + REJECTED_RETRY
 
 
-def _changes(ev: Evaluation, waiting: list[MemberStatus]) -> Iterator[datetime]:
+def _changes(ev: Evaluation, waiting: Iterable[MemberStatus]) -> Iterator[datetime]:
     """Yield when windows of members that wait for something else open or close, which is then one more cause or not."""
     known = {member.windows.names: member for entry in waiting if (member := ev.facts.members.get(entry.name))}
     yield from (instant for member in known.values() if (instant := ev.tiers.changes(member)) is not None)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from scorer.api.upgrade.fields import UpgradeState
-from scorer.api.upgrade.run import WindowReservation, WindowTieBreak
+from scorer.api.upgrade.run import WindowReservation
 from scorer.upgrade.evaluation import Evaluation
 from scorer.upgrade.members import Member
 from scorer.upgrade.record import GroupWork, StageWork
@@ -20,7 +20,7 @@ _WAITING: Final = frozenset({UpgradeState.NOT_STARTED, UpgradeState.PENDING})
 
 def closing(ev: Evaluation, member: Member, tier: int) -> datetime:
     """Return by which instant members of the open tier are sorted; the same for all where closing does not count."""
-    if tier != OPEN_TIER or ev.spec.window_policy.tie_break is not WindowTieBreak.CLOSING_SOONEST:
+    if tier != OPEN_TIER or not ev.prefers_closing:
         return _NEVER
     return ev.tiers.changes(member) or _NEVER
 

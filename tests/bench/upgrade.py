@@ -6,6 +6,7 @@ members have to be looked at because all of their windows are closed.
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 
 from scorer.upgrade.engine import advance
@@ -21,10 +22,13 @@ EVALUATION_MS, WHOLE_SECONDS = 50.0, 2.0
 
 
 def scenario(groups: int, at_once: int, windows: Sequence[Line] = ()) -> Scenario:
-    """Return a run of all members, which are divided evenly among the groups of one stage."""
+    """Return a run of all members, which are divided evenly among the groups of one stage, and share their windows."""
     names = [{"name": f"g{number}", "maxConcurrency": at_once} for number in range(groups)]
     members = [member(f"m{number:04}", f"g{number % groups}", windows=list(windows)) for number in range(MEMBERS)]
-    return prepared(*members, stages=[stage("s", *names)])
+    found = prepared(*members, stages=[stage("s", *names)])
+    shared = found.hub.members["m0000"].windows
+    found.hub.members.update({name: replace(each, windows=shared) for name, each in found.hub.members.items()})
+    return found
 
 
 def measure_evaluation(title: str, found: Scenario) -> None:
