@@ -77,6 +77,11 @@ def staged_update_holder(run: str) -> str:
     return f"staged-update/{run}"
 
 
+def upgrade_holder(run: str) -> str:
+    """Return the name of the holder of a member during an upgrade run."""
+    return f"upgrade/{run}"
+
+
 def eviction_hold(cluster: str, name: str, placement: str) -> Hold:
     """Return the hold of an eviction that is under way."""
     message = f"eviction {name} is taking placement {placement} off member {cluster}"
@@ -113,7 +118,7 @@ def upgrade_holds(run: Mapping[str, Any]) -> Mapping[str, Hold]:
     """Return the hold of each member that a ClusterUpgradeRun is upgrading, as far as the run can be read."""
     name = name_of(run)
     return {
-        member: Hold(MemberDisruption.UPGRADE, f"upgrade/{name}", f"member {member} is being upgraded by run {name}")
+        member: Hold(MemberDisruption.UPGRADE, upgrade_holder(name), f"member {member} is being upgraded by run {name}")
         for stage in dicts_at(run, "status", "stages")
         for group in dicts_at(stage, "groups")
         for entry in dicts_at(group, "members")

@@ -6,9 +6,10 @@ Source: upgrade-runs.md 13.1.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
+from typing import TypeAlias
 
 from scorer.api.upgrade.fields import UpgradeError, UpgradeType
 
@@ -134,6 +135,7 @@ class Observation:
         finished_at: When it ended; None: the back end does not say.
         inventory: What the cluster runs since; None: it was not looked at.
         unclaimed: The operation is handed off, and nobody has taken it yet.
+        remark: What people should know of it: the reason of an event and its message; None: nothing.
     """
 
     state: OperationState
@@ -141,11 +143,44 @@ class Observation:
     finished_at: datetime | None = None
     inventory: Inventory | None = None
     unclaimed: bool = False
+    remark: tuple[str, str] | None = None
+
+    def with_remark(self, reason: str, message: str) -> "Observation":
+        """Return the same with something that people should know."""
+        return replace(self, remark=(reason, message))
 
     @property
     def in_flight(self) -> bool:
         """Say whether the operation may still change the cluster."""
         return self.state in _IN_FLIGHT
+
+
+class Started(StrEnum):
+    """A back end has taken an operation; ALREADY_RUNNING: it had done so before."""
+
+    ACCEPTED = "Accepted"
+    ALREADY_RUNNING = "AlreadyRunning"
+
+
+class CancelResult(StrEnum):
+    """What has become of the wish to call an operation off."""
+
+    CANCELLED = "Cancelled"
+    TOO_LATE = "TooLate"
+    NOT_SUPPORTED = "NotSupported"
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """Something that would be in the way of an upgrade, found before it begins.
+
+    Args:
+        code: What, for programs.
+        message: What, for people.
+    """
+
+    code: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,3 +196,7 @@ class Rejected:
     code: str = ""
     message: str = ""
     retryable: bool = False
+
+
+StartResult: TypeAlias = Started | Rejected
+"""What becomes of the call that starts an operation."""

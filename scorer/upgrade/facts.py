@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from scorer.api.upgrade.gate import UpgradeGateStatus
 from scorer.api.upgrade.strategy import StrategySpec
-from scorer.upgrade.back_end import Capabilities, Observation, Rejected
+from scorer.upgrade.back_end import Capabilities, Issue, Observation, Rejected
 from scorer.upgrade.catalog import Catalog
 from scorer.upgrade.members import Member
 from scorer.upgrade.tiers import Standings
@@ -65,6 +65,7 @@ class Facts:
         gates: The status of every gate object of this run, by name.
         busy: The members that other runs upgrade now, and which run that is.
         held: The members that something else disrupts now, or has reserved, and what that is.
+        issues: What back ends expect to be in the way of members; only looked at before the start.
         durations: How long upgrades are expected to take, for the window options that ask for it.
         guarded: The placements of each member that the run must protect; empty unless it enforces that.
     """
@@ -82,5 +83,6 @@ class Facts:
     gates: Mapping[str, UpgradeGateStatus] = field(default_factory=dict)
     busy: Mapping[str, str] = field(default_factory=dict)
     held: Mapping[str, str] = field(default_factory=dict)
+    issues: Mapping[str, Sequence[Issue]] = field(default_factory=dict)
     durations: Mapping[str, Estimate] = field(default_factory=dict)
     guarded: Mapping[str, Sequence[GuardedPlacement]] = field(default_factory=dict)

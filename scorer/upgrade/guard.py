@@ -1,14 +1,19 @@
 """Whether an upgrade would take too many clusters from a placement at once.
 
-Source: upgrade-runs.md 14.5.
+Source: upgrade-runs.md 14.5; rollout.md 16 for the budget.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
 
+from scorer.api.documents import spec_of
+from scorer.api.int_or_percent import scaled_up
 from scorer.upgrade.facts import GuardedPlacement
 
 _FEWEST_CLUSTERS = 2
 """A placement on one cluster loses it in any upgrade; waiting would not help."""
+_QUARTER: Final = 4
+"""Without a budget, a placement may lose this part of its clusters: that of a rolling update by default."""
 
 
 def endangered(member: str, guarded: Sequence[GuardedPlacement], upgrading: Collection[str]) -> GuardedPlacement | None:
@@ -20,3 +25,23 @@ def endangered(member: str, guarded: Sequence[GuardedPlacement], upgrading: Coll
         if busy + 1 > placement.allowed:
             return placement
     return None
+
+
+def allowed_in_upgrade(total: int, wanted: int, budget: Mapping[str, Any] | None) -> int:
+    """Return how many clusters of a placement may be in upgrade at once.
+
+    Args:
+        total: How many clusters it is bound to.
+        wanted: Of how many its budget takes shares: those it asks for, or all where it takes every cluster.
+        budget: Its ClusterResourcePlacementDisruptionBudget; None: there is none. One that cannot be read allows none.
+    """
+    if budget is None:
+        return max(1, total // _QUARTER)
+    limits = spec_of(budget)
+    most, least = limits.get("maxUnavailable"), limits.get("minAvailable")
+    try:
+        if most is not None:
+            return max(0, scaled_up(most, wanted))
+        return max(0, total - scaled_up(least, wanted)) if least is not None else 0
+    except ValueError:
+        return 0

@@ -20,7 +20,7 @@ def to_observe(status: UpgradeRunStatus) -> Iterator[str]:
     Besides those of members in upgrade, these are attempts that were given up: until the back end reports their end,
     another one cannot begin.
     """
-    return (member.operation_id for member in _with_operation(status))
+    return (member.operation_id for member in with_operation(status))
 
 
 def occupied(status: UpgradeRunStatus, observations: Mapping[str, Observation]) -> Iterator[str]:
@@ -30,29 +30,30 @@ def occupied(status: UpgradeRunStatus, observations: Mapping[str, Observation]) 
         status: Of the run.
         observations: What its back ends say about its operations, by id.
     """
-    for member in _with_operation(status):
+    for member in with_operation(status):
         found = observations.get(member.operation_id)
         if member.state is UpgradeState.RUNNING or (found is not None and found.in_flight):
             yield member.name
 
 
 def operation_of(
-    run: ClusterUpgradeRun, entry: MemberStatus, member: Member, images: ImageTargets, deadline: datetime | None
+    run: ClusterUpgradeRun, entry: MemberStatus, member: Member | None, images: ImageTargets, deadline: datetime | None
 ) -> Operation:
     """Return the operation of an attempt that has begun, once more.
 
     Args:
         run: The run.
         entry: What it says of the member.
-        member: The member.
+        member: The member; None: it has left.
         images: The image targets of the run.
         deadline: When the run gives up; None: never.
     """
-    target = Target(run.spec.upgrade.type, entry.to_version, images.of(member))
+    target = Target(run.spec.upgrade.type, entry.to_version, {} if member is None else images.of(member))
     return Operation(entry.operation_id, run.metadata.name, entry.name, entry.upgrader, entry.attempt, target, deadline)
 
 
-def _with_operation(status: UpgradeRunStatus) -> Iterator[MemberStatus]:
+def with_operation(status: UpgradeRunStatus) -> Iterator[MemberStatus]:
+    """Yield the members of a run with operations that may still be changing their clusters, as `to_observe` does."""
     for stage in status.stages:
         if stage.state in OVER or stage.start_time is None:
             continue

@@ -64,10 +64,16 @@ def check_before_start(ev: Evaluation, *, initialised: bool) -> None:
         remove_condition(ev, PREFLIGHT)
         return
     checks = Checks(ev, choose(ev))
+    entries = [entry for _, _, entry in ev.record.entries() if entry.state is not UpgradeState.SKIPPED]
     found = [
         f"{entry.name}: {verdict.reason}: {verdict.message}"
-        for _, _, entry in ev.record.entries()
-        if entry.state is not UpgradeState.SKIPPED and _is_issue(verdict := checks.verdict(entry))
+        for entry in entries
+        if _is_issue(verdict := checks.verdict(entry))
+    ]
+    found += [
+        f"{entry.name}: {issue.code}: {issue.message}"
+        for entry in entries
+        for issue in ev.facts.issues.get(entry.name, ())
     ]
     more = [f"and {len(found) - _MOST_SAID} more"] if len(found) > _MOST_SAID else []
     if found:

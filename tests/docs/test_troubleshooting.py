@@ -78,7 +78,14 @@ async def test_every_controller_has_its_place_among_those_that_fail():
 
 def failures_told_by_events():
     """Return, in lower case, the reasons of events that tell of controllers whose objects have no status of ours."""
-    return ("overridefailed", "stagedupdatefailed", "nodepoolfailed")
+    return (
+        "overridefailed",
+        "stagedupdatefailed",
+        "clusterupgradefailed",
+        "upgradeplanfailed",
+        "upgradeprofilefailed",
+        "nodepoolfailed",
+    )
 
 
 def test_alerts_name_metrics_that_are_there():

@@ -22,6 +22,7 @@ from scorer.member_gate.holds import MemberDisruption
 from scorer.rollout.placement_status import Event
 from webhook.controllers.analysis import AnalysisController
 from webhook.controllers.back_reports import BackReportController
+from webhook.controllers.cluster_upgrades import ClusterUpgradeController
 from webhook.controllers.evictions import EvictionController
 from webhook.controllers.loop import Loop
 from webhook.controllers.members import MemberController
@@ -33,7 +34,13 @@ from webhook.controllers.rollout import RolloutController
 from webhook.controllers.scheduler import SchedulerController
 from webhook.controllers.selectables import Selectables
 from webhook.controllers.staged_updates import StagedUpdateController
-from webhook.controllers.turns import gated, turns_of
+from webhook.controllers.turns import Turns, turns_of
+from webhook.controllers.upgrade_facts import UPGRADE_KINDS, UpgradeFacts
+from webhook.controllers.upgrade_plans import UpgradePlanController
+from webhook.controllers.upgrade_profiles import UpgradeProfileController
+from webhook.controllers.upgraders.desk import UpgraderDesk
+from webhook.controllers.upgraders.registry import make_upgraders
+from webhook.controllers.upgraders.upgrader import Workplace
 from webhook.controllers.wiring import Wiring
 from webhook.controllers.work_generator import WorkGenerator
 from webhook.gate.holds import seen_in
@@ -57,6 +64,7 @@ REQUIRED: Final[tuple[Kind, ...]] = (
     *(kind for family in FAMILIES for kind in (family.policy_snapshot, family.resource_snapshot, family.binding)),
     *(kind for family in FAMILIES for kind in (family.strategy, family.run, family.approval_request)),
     WORK,
+    *UPGRADE_KINDS,
 )
 """What the controllers watch, besides the kinds that placements select and those that only some settings require."""
 CONTROLLERS: Final = (
@@ -67,6 +75,9 @@ CONTROLLERS: Final = (
     "rollout",
     "staged_update",
     "analysis",
+    "upgrade_profile",
+    "cluster_upgrade",
+    "upgrade_plan",
     "work",
     "eviction",
     "back_report",
@@ -78,7 +89,7 @@ one only where placements select no nodes."""
 
 def required(settings: LoopSettings) -> tuple[Kind, ...]:
     """Return the kinds that have to be known before any controller begins, besides those that placements select."""
-    return tuple(dict.fromkeys((*REQUIRED, *seen_in(gated(settings)))))
+    return tuple(dict.fromkeys((*REQUIRED, *seen_in(settings.gate_members))))
 
 
 def make_loop(
@@ -123,11 +134,29 @@ def _controllers(
     yield StagedUpdateController(hub, now, record, selectables, settings, windows, staged).wiring()
     if settings.analysis.is_on:
         yield AnalysisController(hub, now, served, settings.analysis, record).wiring()
+    yield from _upgrades(hub, now, settings, record, windows, turns.get(MemberDisruption.UPGRADE))
     yield WorkGenerator(hub, now, served, record, settings.selection).wiring()
     yield EvictionController(hub, now, turns.get(MemberDisruption.EVICTION), record).wiring()
     yield BackReportController(hub, served, record).wiring(selectables)
     if _keeps_nodes_trimmed(settings):
         yield NodePoolController(hub, HubNodePools(hub.cache, with_pods=False), now, record).wiring()
+
+
+def _upgrades(
+    hub: Hub,
+    now: Callable[[], datetime],
+    settings: LoopSettings,
+    record: Callable[[JsonObject, Event], None],
+    windows: MaintenanceWindows,
+    turns: Turns | None,
+) -> Iterator[Wiring[Any]]:
+    """Yield the controllers of upgrade runs, and of what runs are made from."""
+    upgraders = make_upgraders(settings.upgraders.names, Workplace(hub, now))
+    desk = UpgraderDesk(upgraders, settings.upgraders, now)
+    facts = UpgradeFacts(hub, now, desk, windows)
+    yield UpgradeProfileController(hub, now, record, facts).wiring()
+    yield ClusterUpgradeController(hub, now, record, facts, desk, windows, turns).wiring()
+    yield UpgradePlanController(hub, now, facts, windows).wiring()
 
 
 def _keeps_nodes_trimmed(settings: LoopSettings) -> bool:

@@ -46,10 +46,11 @@ from scorer.staged_update.record import INITIALIZED, STARTED, cluster_name, clus
 from scorer.staged_update.step import Accept, Action, Ask, Discard, Remove, Step, Update
 from webhook.controllers.failures import Concerned
 from webhook.controllers.removal import remove_meant
+from webhook.controllers.reserved import Reserved
 from webhook.controllers.result import DONE, Result, soonest
 from webhook.controllers.selectables import Selectables
 from webhook.controllers.selecting import Selecting
-from webhook.controllers.turns import LOOK_AGAIN, RENEWED_BELOW, Turns
+from webhook.controllers.turns import LOOK_AGAIN, Turns
 from webhook.controllers.wiring import Later, Signal, Waker, Watch, Wiring
 from webhook.kube.change import Change, desired
 from webhook.kube.children import children
@@ -119,8 +120,7 @@ class StagedUpdateController:
         """The members that runs wait for."""
         self._in_flight: dict[RunRef, int] = {}
         """How many clusters of a run are in flight."""
-        self._reserved: dict[RunRef, set[str]] = {}
-        """The members that this process has reserved for a run."""
+        self._reserved = Reserved[RunRef](turns)
         self._told: dict[RunRef, str] = {}
         """What runs that cannot be initialised yet were told."""
 
@@ -287,7 +287,7 @@ class StagedUpdateController:
     async def _decide(self, ref: RunRef, run: JsonObject, facts: Facts) -> Step:
         """Ask the engine, and reserve the members that it wants to touch; without those that cannot be reserved."""
         step = advance(run, facts)
-        while self._turns is not None and (refused := await self._take(ref, run, step)):
+        while refused := await self._take(ref, run, step):
             facts = with_changes(facts, waits={**facts.waits, **refused})
             step = advance(run, facts)
         self._waiting[ref] = frozenset(facts.waits)
@@ -295,19 +295,9 @@ class StagedUpdateController:
 
     async def _take(self, ref: RunRef, run: JsonObject, step: Step) -> dict[str, Wait]:
         """Reserve the members that a step touches; return those that something else has."""
-        turns, holder = self._turns, staged_update_holder(full_name(run))
-        assert turns is not None
-        members = sorted(filter(None, map(_touched, step.actions)))
-        # Before the requests: one may be stored though it fails here, and has to be given back then, too.
-        self._reserved.setdefault(ref, set()).update(members)
-        refused: dict[str, Wait] = {}
-
-        async def take(member: str) -> None:
-            if (hold := await turns.take(member, holder)) is not None:
-                refused[member] = Wait(hold.message, hold.until)
-
-        await at_once(take(member) for member in members)
-        return refused
+        members = filter(None, map(_touched, step.actions))
+        refused = await self._reserved.take(ref, staged_update_holder(full_name(run)), members)
+        return {member: Wait(hold.message, hold.until) for member, hold in refused.items()}
 
     async def _carry_out(self, family: Family, run: JsonObject, step: Step) -> JsonObject:
         """Do everything that a step asks for, the record of the run last; return the run as it is then."""
@@ -351,16 +341,8 @@ class StagedUpdateController:
         if run is None or is_over(run):
             for kept in (self._waiting, self._told, self._in_flight):
                 kept.pop(ref, None)
-        if self._turns is None:
-            return DONE
         holder = staged_update_holder(f"{ref.namespace}/{ref.name}" if ref.namespace else ref.name)
-        known = self._reserved.pop(ref, set()) | busy
-        held = {member for member in known if self._turns.holds(member, holder)}
-        if held & busy:
-            self._reserved[ref] = held & busy
-        await at_once(self._turns.give_back(member, holder) for member in sorted(held - busy))
-        await at_once(self._turns.keep(member, holder) for member in sorted(held & busy))
-        return Result(RENEWED_BELOW) if held & busy else DONE
+        return await self._reserved.follow(ref, holder, busy)
 
     async def _clean_up(self, ref: RunRef, run: JsonObject) -> Result:
         """Delete the approval requests of a run that is being deleted, then take our finalizer off it."""

@@ -37,23 +37,14 @@ LOOK_AGAIN: Final = timedelta(seconds=15)
 _SECRET_BYTES: Final = 16
 
 
-OURS: Final = frozenset({MemberDisruption.EVICTION, MemberDisruption.ROLLOUT, MemberDisruption.STAGED_UPDATE})
-"""The disruptions that take turns."""
-
-
-def gated(settings: LoopSettings) -> tuple[MemberDisruption, ...]:
-    """Return the disruptions of members that wait for one another; none if none of `OURS` is among them."""
-    return settings.gate_members if OURS & set(settings.gate_members) else ()
-
-
 def turns_of(hub: Hub, settings: LoopSettings, now: Callable[[], datetime]) -> Mapping[MemberDisruption, "Turns"]:
-    """Return the turns of those of `OURS` that wait, over the same reservations."""
-    waiting = gated(settings)
+    """Return the turns of the disruptions that wait for one another, over the same reservations."""
+    waiting = settings.gate_members
     if not waiting:
         return {}
     reservations = LeaseReservations(hub.store, settings.namespace, now)
     holds = HubMemberHolds(hub.cache, waiting, reservations.known)
-    return {kind: Turns(kind, holds, reservations, now) for kind in OURS & set(waiting)}
+    return {kind: Turns(kind, holds, reservations, now) for kind in waiting}
 
 
 class Turns:

@@ -6,7 +6,7 @@ once for each state of the objects, and whether windows are open once until that
 Source: upgrade-runs.md 11.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -14,6 +14,7 @@ from scorer.api.documents import annotation, labels_of, name_of, spec_of
 from scorer.api.kinds import MAINTENANCE_WINDOW, MEMBER_CLUSTER
 from scorer.api.meta import JsonObject
 from scorer.api.names import UPGRADE_WINDOWS
+from scorer.api.upgrade.maintenance_window import WindowTarget
 from scorer.windows.maintenance import Standing, standing
 from scorer.windows.member_windows import (
     OF_UPDATES,
@@ -45,6 +46,7 @@ class MaintenanceWindows:
         self._selecting: list[Definition] = []
         self._of: dict[str, tuple[JsonObject, MemberWindows]] = {}
         """The windows of the members that may have some, as long as neither member nor windows change."""
+        self._of_upgrades: dict[tuple[str, frozenset[WindowTarget]], tuple[JsonObject, MemberWindows]] = {}
         self._standings: dict[tuple[str, ...], tuple[datetime, Standing]] = {}
         """By names of windows: whether one of them is open, and since when that is known."""
         self._changed = Channel[frozenset[str]]()
@@ -70,6 +72,25 @@ class MaintenanceWindows:
         windows = self._windows_of(document)
         return closed_window(windows, self._definitions, self._standing(windows.names, now))
 
+    @property
+    def definitions(self) -> Mapping[str, Definition]:
+        """All windows, by name; another mapping as soon as one of them changes."""
+        return self._definitions
+
+    def of_upgrades(self, member: JsonObject, targets: frozenset[WindowTarget]) -> MemberWindows:
+        """Return the windows of a MemberCluster that apply to an upgrade; the same value until something changes.
+
+        Args:
+            member: The MemberCluster.
+            targets: What the windows that count apply to.
+        """
+        key = name_of(member), targets
+        known = self._of_upgrades.get(key)
+        if known is None or known[0] is not member:
+            found = windows_of(member, self._definitions, targets, self._selecting)
+            known = self._of_upgrades[key] = member, found
+        return known[1]
+
     def _windows_of(self, member: JsonObject) -> MemberWindows:
         known = self._of.get(name_of(member))
         if known is None or known[0] is not member:
@@ -89,12 +110,15 @@ class MaintenanceWindows:
         if not change.touches(spec_of):
             return
         name = name_of(change.document)
-        before = self._definitions.pop(name, None)
+        definitions = dict(self._definitions)  # who works with the ones before goes on to see those
+        before = definitions.pop(name, None)
         after = None if change.new is None else Definition.of(change.new)
         if after is not None:
-            self._definitions[name] = after
+            definitions[name] = after
+        self._definitions = definitions
         self._selecting = [each for each in self._definitions.values() if each.selector is not None]
         self._of.clear()
+        self._of_upgrades.clear()
         self._standings.clear()
         self._changed.tell(frozenset(self._concerned(name, before, after)))
 
@@ -110,6 +134,8 @@ class MaintenanceWindows:
         name = name_of(change.document)
         if change.new is None:
             self._of.pop(name, None)
+            for key in [each for each in self._of_upgrades if each[0] == name]:
+                del self._of_upgrades[key]
         elif change.alters(_named) or (self._selecting and change.alters(labels_of)):
             self._changed.tell(frozenset({name}))
 

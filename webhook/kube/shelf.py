@@ -10,14 +10,14 @@ from typing import NamedTuple
 
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
-from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT
+from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT, UPGRADED_MEMBER
 from webhook.kube.change import Change, Handler
 from webhook.kube.ports import EventType, Key, WatchEvent, key_of
 from webhook.kube.sharing import Sharing
 
 Trim = Callable[[JsonObject], JsonObject]
 
-INDEXED_LABELS = (PARENT_PLACEMENT, PARENT_BINDING)
+INDEXED_LABELS = (PARENT_PLACEMENT, PARENT_BINDING, UPGRADED_MEMBER)
 """Labels by which objects are found without going through all of their kind."""
 
 log = logging.getLogger(__name__)

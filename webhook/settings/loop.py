@@ -15,6 +15,7 @@ from webhook.settings.environment import Contradiction, Settings
 from webhook.settings.gate import HeldMemberSettings
 from webhook.settings.rollout import RolloutSettings, ThrottleSettings
 from webhook.settings.selection import PlaceableSettings
+from webhook.settings.upgraders import UpgraderOptions, UpgraderSettings
 from webhook.settings.values import Name, SecondsWithin
 
 
@@ -34,6 +35,7 @@ class LoopSettings:
         gate_members: Disruptions of a member that wait for one another; none: no controller reserves a member or waits.
         namespace: Where reservations are kept.
         analysis: What may approve a stage of a staged update run by itself.
+        upgraders: The back ends that upgrade members.
     """
 
     snapshots: SnapshotSettings = field(default_factory=SnapshotSettings)
@@ -47,9 +49,14 @@ class LoopSettings:
     gate_members: tuple[MemberDisruption, ...] = ()
     namespace: str = "harbormaster-system"
     analysis: AnalysisOptions = field(default_factory=AnalysisOptions)
+    upgraders: UpgraderOptions = field(default_factory=UpgraderOptions)
 
 
-class ControllerSettings(PlaceableSettings, HeldMemberSettings, RolloutSettings, AnalysisSettings):
+class RunSettings(AnalysisSettings, UpgraderSettings):
+    """What runs of any kind need of the world outside of the hub."""
+
+
+class ControllerSettings(PlaceableSettings, HeldMemberSettings, RolloutSettings, RunSettings):
     """Settings of the controllers, on any kind of hub."""
 
     force_delete_seconds: SecondsWithin = Field(
@@ -73,6 +80,7 @@ class ControllerSettings(PlaceableSettings, HeldMemberSettings, RolloutSettings,
             gate_members=self.gate_members,
             namespace=self.namespace,
             analysis=self.analysis(),
+            upgraders=self.upgrader_options(),
         )
 
 

@@ -28,7 +28,8 @@ from webhook.settings.limits import LimitSettings
 from webhook.settings.listener import ListenerSettings, PlainListenerSettings
 from webhook.settings.loop import ControllerSettings, HubLoopSettings, LeaseSettings
 from webhook.settings.telemetry import BuildSettings, LogSettings, TracingSettings
-from webhook.settings.values import Seconds
+from webhook.settings.upgraders import HAND_OFF, SIMULATED
+from webhook.settings.values import Seconds, SecondsWithin, Words
 
 
 class ServerSettings(
@@ -81,6 +82,11 @@ class UpSettings(ServerSettings, ControllerSettings, DataSettings, ProcessSettin
     log_format: Literal["json", "text"] = Field(default="text", description=_described("log_format"))
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="error", description=_described("log_level")
+    )
+    upgraders: Words = Field(default=(SIMULATED, HAND_OFF), description=_described("upgraders"))
+    default_upgrader: str = Field(default=SIMULATED, description=_described("default_upgrader"))
+    upgrader_poll_seconds: SecondsWithin = Field(
+        default=1, ge=1, le=600, description=_described("upgrader_poll_seconds")
     )
 
 

@@ -23,6 +23,7 @@ from webhook.settings import (
     rollout,
     selection,
     telemetry,
+    upgraders,
 )
 from webhook.settings.environment import Settings
 
@@ -116,6 +117,11 @@ ROOMS: Final = (
         "What may approve a stage of a staged update run by itself, where the annotation `harbormaster.dev/analysis` "
         "asks for it. `rbac reconcile` gives the loop the right to look at the kinds.",
         (analysis.AnalysisKindSettings, analysis.AnalysisSettings),
+    ),
+    Room(
+        "Upgrades of members",
+        "Who carries out what upgrade runs decide. Under `up`, members are simulated, and so are their upgrades.",
+        (upgraders.UpgraderSettings,),
     ),
     Room(
         "Reconcile loop",

@@ -66,6 +66,10 @@
 {{- include "harbormaster.setting" (list "HARBORMASTER_ANALYSIS_ENDPOINTS" .Values.settings.analysisEndpoints "") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_ANALYSIS_ENDPOINT_NAMESPACES" .Values.settings.analysisEndpointNamespaces "") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_ANALYSIS_SECONDS" .Values.settings.analysisSeconds "10") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_UPGRADERS" .Values.settings.upgraders "handoff") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_DEFAULT_UPGRADER" .Values.settings.defaultUpgrader "handoff") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_UPGRADER_POLL_SECONDS" .Values.settings.upgraderPollSeconds "15") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_UPGRADER_CALL_SECONDS" .Values.settings.upgraderCallSeconds "10") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_LEASE_NAME" .Values.settings.leaseName "harbormaster-reconcile") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_FORCE_DELETE_SECONDS" .Values.settings.forceDeleteSeconds "900") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_RECONCILE_WORKERS" .Values.settings.reconcileWorkers "16") }}
@@ -92,6 +96,10 @@
 {{- include "harbormaster.setting" (list "HARBORMASTER_ANALYSIS_ENDPOINTS" .Values.settings.analysisEndpoints "") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_ANALYSIS_ENDPOINT_NAMESPACES" .Values.settings.analysisEndpointNamespaces "") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_ANALYSIS_SECONDS" .Values.settings.analysisSeconds "10") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_UPGRADERS" .Values.settings.upgraders "handoff") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_DEFAULT_UPGRADER" .Values.settings.defaultUpgrader "handoff") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_UPGRADER_POLL_SECONDS" .Values.settings.upgraderPollSeconds "15") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_UPGRADER_CALL_SECONDS" .Values.settings.upgraderCallSeconds "10") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_LEASE_NAME" .Values.settings.leaseName "harbormaster-reconcile") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_FORCE_DELETE_SECONDS" .Values.settings.forceDeleteSeconds "900") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_RECONCILE_WORKERS" .Values.settings.reconcileWorkers "16") }}

@@ -9,6 +9,8 @@ from scorer.api.kinds import (
     NAMESPACED_OVERRIDE_SNAPSHOT,
     NODE,
     OVERRIDE_SNAPSHOT,
+    UPGRADE_GATE,
+    UPGRADE_REQUEST,
     UPGRADE_RUN,
     WORK,
 )
@@ -69,7 +71,8 @@ async def test_all_that_wakes_a_controller_is_known_before_it_begins(make):
     [
         pytest.param(tuple(MemberDisruption), seen_in(tuple(MemberDisruption)), id="all"),
         pytest.param((MemberDisruption.EVICTION, MemberDisruption.UPGRADE), (UPGRADE_RUN,), id="some"),
-        pytest.param((MemberDisruption.UPGRADE,), (), id="none-of-ours"),
+        pytest.param((MemberDisruption.UPGRADE,), (UPGRADE_RUN,), id="upgrades"),
+        pytest.param((), (), id="none"),
     ],
 )
 def test_what_may_hold_a_member_is_known_before_anybody_waits_for_that(gated, seen):
@@ -79,7 +82,7 @@ def test_what_may_hold_a_member_is_known_before_anybody_waits_for_that(gated, se
 async def test_nothing_of_which_there_may_be_only_one_is_made_before_it_is_listed(make):
     makes = {kind for controller in make().controllers for kind in controller.makes}
     ours = {kind for each in FAMILIES for kind in (each.policy_snapshot, each.resource_snapshot, each.binding)}
-    assert makes == {*ours, OVERRIDE_SNAPSHOT, NAMESPACED_OVERRIDE_SNAPSHOT, WORK}
+    assert makes == {*ours, OVERRIDE_SNAPSHOT, NAMESPACED_OVERRIDE_SNAPSHOT, WORK, UPGRADE_GATE, UPGRADE_REQUEST}
 
 
 @pytest.mark.parametrize(
@@ -87,7 +90,8 @@ async def test_nothing_of_which_there_may_be_only_one_is_made_before_it_is_liste
     [
         pytest.param(tuple(MemberDisruption), 1, id="evictions-and-rollouts"),
         pytest.param((MemberDisruption.ROLLOUT, MemberDisruption.UPGRADE), 1, id="rollouts"),
-        pytest.param((MemberDisruption.UPGRADE,), 0, id="neither"),
+        pytest.param((MemberDisruption.UPGRADE,), 1, id="upgrades"),
+        pytest.param((), 0, id="none"),
     ],
 )
 async def test_reservations_are_followed_once_by_those_who_take_turns(make, gated, times):
@@ -96,7 +100,8 @@ async def test_reservations_are_followed_once_by_those_who_take_turns(make, gate
 
 
 async def test_evictions_are_decided_one_after_another(make):
-    assert {each.name: each.workers for each in make().controllers if each.workers is not None} == {"eviction": 1}
+    alone = {each.name: each.workers for each in make().controllers if each.workers is not None}
+    assert alone == {"eviction": 1, "upgrade_plan": 1}
 
 
 async def test_only_members_report(make):

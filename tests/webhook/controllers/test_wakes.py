@@ -547,6 +547,10 @@ WAITING = (EXECUTING, WEST_WAITS, EAST_WAITS)
 ROLLING = changed(WEB_EAST, status=conditions("RolloutStarted", "Applied"))
 
 
+PLAN = "upgrade_plan v131 after 1000 ms"
+RUN = "cluster_upgrade v131"
+
+
 def make_run(*members):
     entries = [{"name": name, "state": "Running"} for name in members]
     return make(UPGRADE_RUN, "v131", status={"stages": [{"groups": [{"members": entries}]}]})
@@ -564,11 +568,11 @@ def make_run(*members):
         {STATUS, "scheduler crp/web", "rollout crp/web", "work web-west", "eviction executing"},
     ),
     ("another-binding-gone", NORTH, None, {STATUS, "scheduler crp/web", "rollout crp/web", "work web-north"}),
-    ("upgrade-begins", make_run(), make_run("east"), {"eviction off-east", "rollout crp/late"}),
-    ("upgrade-ends", make_run("east"), make_run(), {"eviction off-east", "rollout crp/late"}),
-    ("upgrade-made", None, make_run("west"), {"eviction executing", "rollout crp/late"}),
+    ("upgrade-begins", make_run(), make_run("east"), {PLAN, "eviction off-east", "rollout crp/late"}),
+    ("upgrade-ends", make_run("east"), make_run(), {PLAN, "eviction off-east", "rollout crp/late"}),
+    ("upgrade-made", None, make_run("west"), {RUN, PLAN, "eviction executing", "rollout crp/late"}),
     ("upgrade-goes-on", make_run("east"), changed(make_run("east"), labels={"a": "b"}), set()),
-    ("upgrade-gone", make_run("east"), None, {"eviction off-east", "rollout crp/late"}),
+    ("upgrade-gone", make_run("east"), None, {RUN, PLAN, "eviction off-east", "rollout crp/late"}),
     (
         "rollout-begins",
         WEB_EAST,
@@ -594,7 +598,7 @@ async def test_gated(make_waking, before, after, woken):
         None,
         {STATUS, "scheduler crp/web", "rollout crp/web", "work web-west", "eviction executing"},
     ),
-    ("upgrade-begins", make_run(), make_run("east"), {"eviction off-east"}),
+    ("upgrade-begins", make_run(), make_run("east"), {PLAN, "eviction off-east"}),
     ("rollout-begins", WEB_EAST, ROLLING, {STATUS, "rollout crp/web"}),
 )
 async def test_gated_without_rollouts(make_waking, before, after, woken):
@@ -604,17 +608,17 @@ async def test_gated_without_rollouts(make_waking, before, after, woken):
 @rows(
     ("eviction-gone", LATER, None, set()),
     ("its-binding-gone", WEB_WEST, None, {STATUS, "scheduler crp/web", "rollout crp/web", "work web-west"}),
-    ("upgrade-begins", make_run(), make_run("east"), {"rollout crp/late"}),
+    ("upgrade-begins", make_run(), make_run("east"), {PLAN, "rollout crp/late"}),
     ("rollout-begins", WEB_EAST, ROLLING, {STATUS, "rollout crp/web", "rollout crp/late"}),
 )
 async def test_gated_without_evictions(make_waking, before, after, woken):
     assert make_waking(*WAITING, gate_members=TO_ROLLOUTS).change(before, after) == woken
 
 
-@pytest.mark.parametrize("gated", [(), (MemberDisruption.UPGRADE,)], ids=["nothing", "none-of-ours"])
+@pytest.mark.parametrize("gated", [(), (MemberDisruption.UPGRADE,)], ids=["nothing", "upgrades-alone"])
 async def test_without_a_gate_nothing_waits(make_waking, gated):
     waking = make_waking(*WAITING, gate_members=gated)
-    assert waking.change(make_run(), make_run("east")) == set()
+    assert waking.change(make_run(), make_run("east")) == {PLAN}
     assert waking.change(LATER, None) == set()
     assert waking.change(WEB_WEST, None) == {STATUS, "scheduler crp/web", "rollout crp/web", "work web-west"}
 

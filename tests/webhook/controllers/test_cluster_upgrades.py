@@ -1,0 +1,321 @@
+"""Upgrade runs in a whole hub in memory, with the simulated back end and the one that hands off."""
+
+from datetime import timedelta
+from itertools import pairwise
+
+import pytest
+
+from scorer.api.documents import annotation, conditions_of, name_of, status_of
+from scorer.api.kinds import KINDS, MAINTENANCE_WINDOW, MEMBER_CLUSTER, UPGRADE_GATE, UPGRADE_REQUEST, UPGRADE_RUN
+from scorer.api.meta import format_time, parse_time
+from scorer.member_gate.holds import MemberDisruption
+from scorer.reservations import MEMBER
+from tests.webhook.controllers.upgrade_world import (
+    OURS,
+    QUICK,
+    annotate,
+    answer,
+    condition,
+    entries,
+    gates,
+    make_upgrade_run,
+    make_upgrade_strategy,
+    make_upgraded,
+    make_window,
+    requests,
+    run_of,
+    state,
+    states,
+    tell,
+    upgrading,
+)
+from webhook.kube.ports import Key
+from webhook.settings.clock import utc_now
+
+DONE = {"t1": "Completed", "u1": "Completed", "u2": "Completed", "v1": "Completed"}
+
+
+async def test_a_run_goes_through_its_stages_and_upgrades_every_member_once():
+    async with upgrading() as world:
+        await world.add(make_upgrade_run())
+        await world.until(lambda: state(world) == "Completed")
+        assert states(world) == DONE
+        found = entries(world)
+        assert found["t1"]["completionTime"] <= min(found["u1"]["startTime"], found["v1"]["startTime"])
+        assert found["u1"]["completionTime"] <= found["u2"]["startTime"]
+        assert sorted(each["spec"]["memberName"] for each in requests(world)) == ["t1", "u1", "u2", "v1"]
+        assert condition(world, "Succeeded")["status"] == "True"
+        assert "plan" not in status_of(run_of(world))
+
+
+async def test_a_second_reconcile_writes_nothing():
+    async with upgrading() as world:
+        await annotate(world, "u1", upgrade_hold="true")
+        await world.add(make_upgrade_run(), make_upgrade_run("later", "Initialize"))
+        await world.until(lambda: states(world).get("u1") == "Pending" and states(world)["v1"] == "Completed", 30)
+        await world.until(lambda: "plan" in status_of(run_of(world)) and "plan" in status_of(run_of(world, "later")))
+        writes = world.hub.writes
+        world.again()
+        await world.until(lambda: True)
+        assert world.hub.writes == writes
+
+
+async def test_what_a_member_runs_outlives_the_run():
+    async with upgrading() as world:
+        await world.add(make_upgrade_run(ttlSecondsAfterFinished=0))
+        await world.until(lambda: bool(run_of(world)))
+        await world.until(lambda: not run_of(world), 30)
+        assert not requests(world)
+        observed = annotation(world.cache.get(MEMBER_CLUSTER, "t1"), OURS + "upgrade-observed")
+        assert '"controlPlaneVersion":"1.31.2"' in observed
+        await world.add(make_upgrade_run("again"))
+        await world.until(lambda: state(world, "again") == "Skipped")
+
+
+async def test_a_failure_halts_the_run_and_a_restart_goes_on():
+    async with upgrading() as world:
+        await annotate(world, "u1", simulate_upgrade="fail")
+        await world.add(make_upgrade_run())
+        await world.until(lambda: state(world) == "Failed")
+        assert states(world) == {"t1": "Completed", "u1": "Failed", "u2": "NotStarted", "v1": "Completed"}
+        assert entries(world)["u1"]["error"]["code"] == "SimulatedFailure"
+        await annotate(world, "u1", simulate_upgrade="")
+        await world.change(UPGRADE_RUN, "r", restartToken="again")
+        await world.until(lambda: state(world) == "Completed")
+        assert (entries(world)["u1"]["attempt"], entries(world)["v1"]["attempt"]) == (2, 1)
+        assert len(requests(world, "u1")) == 2
+
+
+async def test_stop_start_and_skip():
+    async with upgrading() as world:
+        await annotate(world, "t1", upgrade_duration="3s")
+        await world.add(make_upgrade_run())
+        await world.until(lambda: states(world).get("t1") == "Running")
+        await world.change(UPGRADE_RUN, "r", state="Stop")
+        await world.until(lambda: state(world) == "Stopping")
+        await world.until(lambda: state(world) == "Stopped")
+        assert states(world) == {"t1": "Completed", "u1": "NotStarted", "u2": "NotStarted", "v1": "NotStarted"}
+        skipped = [{"type": "Member", "name": "u1"}, {"type": "Group", "name": "v"}]
+        await world.change(UPGRADE_RUN, "r", state="Run", restartToken="go", skipTargets=skipped)
+        await world.until(lambda: state(world) == "Completed")
+        assert states(world) == {"t1": "Completed", "u1": "Skipped", "u2": "Completed", "v1": "Skipped"}
+
+
+async def test_gates_are_made_when_they_are_reached_and_answered():
+    stages = (
+        {"name": "test", "groups": [{"name": "t"}], "afterGates": [{"type": "Approval", "displayName": "fine?"}]},
+        {"name": "live", "groups": [{"name": "u"}], "beforeGates": [{"type": "Approval"}]},
+    )
+    async with upgrading(*stages) as world:
+        await world.add(make_upgrade_run())
+        await world.until(lambda: len(list(gates(world))) == 1)
+        (first,) = gates(world)
+        assert world.cache.get(UPGRADE_GATE, first)["metadata"]["ownerReferences"][0]["name"] == "r"
+        await answer(world, first)
+        await world.until(lambda: list(gates(world)) not in ([], [first]))
+        (second,) = gates(world)
+        assert status_of(world.cache.get(UPGRADE_GATE, second))["readiness"]["start"] == 2
+        told = {each["type"] for each in conditions_of(world.cache.get(UPGRADE_GATE, first))}
+        assert told == {"Approved", "ApprovalAccepted"}
+        await answer(world, second, approve=False)
+        await world.until(lambda: state(world) == "Stopped")
+        assert "by hand" in condition(world, "Progressing")["message"]
+
+
+async def test_a_member_waits_for_its_window_and_goes_as_it_opens():
+    async with upgrading({"name": "test", "groups": [{"name": "t"}]}) as world:
+        opens = (utc_now() + timedelta(hours=3)).replace(second=0)
+        await world.add(make_window("night", opens.strftime("%H:%M")))
+        await annotate(world, "t1", upgrade_windows="night")
+        await world.add(make_upgrade_run())
+        await world.until(lambda: states(world).get("t1") == "Pending")
+        found = entries(world)["t1"]
+        assert found["reason"] == "MaintenanceWindowClosed"
+        assert parse_time(found["nextWindowOpen"]) - opens < timedelta(minutes=1)
+        assert status_of(run_of(world))["nextWakeup"] == found["nextWindowOpen"]
+        await world.change(MAINTENANCE_WINDOW, "night", startTime=utc_now().strftime("%H:00"))
+        await world.until(lambda: state(world) == "Completed")
+
+
+@pytest.mark.parametrize(("behaviour", "reason"), [("reject", "UpgradeRejected"), ("fail", "SimulatedFailure")])
+async def test_what_a_back_end_does_not_do_fails(behaviour, reason):
+    async with upgrading() as world:
+        await annotate(world, "t1", simulate_upgrade=behaviour)
+        await world.add(make_upgrade_run())
+        await world.until(lambda: state(world) == "Failed")
+        assert entries(world)["t1"]["reason"] == reason
+
+
+async def test_a_back_end_that_is_busy_is_asked_again_as_the_same_attempt():
+    async with upgrading() as world:
+        await annotate(world, "t1", simulate_upgrade="busy")
+        await world.add(make_upgrade_run())
+        await world.until(lambda: states(world).get("t1") == "Pending")
+        assert entries(world)["t1"]["reason"] == "ClusterBusy"
+        await annotate(world, "t1", simulate_upgrade="")
+        world.ahead = timedelta(minutes=1)
+        world.again()
+        await world.until(lambda: states(world)["t1"] == "Completed")
+        assert entries(world)["t1"]["attempt"] == 1
+
+
+async def test_an_upgrade_that_hangs_is_given_up_in_time_and_holds_the_member_until_it_ends():
+    async with upgrading() as world:
+        await annotate(world, "t1", simulate_upgrade="hang")
+        await world.add(make_upgrade_run(timeouts={"memberUpgradeSeconds": 300}))
+        await world.until(lambda: states(world).get("t1") == "Running")
+        world.ahead = timedelta(minutes=6)
+        world.again()
+        await world.until(lambda: state(world) == "Failed")
+        assert entries(world)["t1"]["reason"] == "UpgradeTimeout"
+        await world.change(UPGRADE_RUN, "r", restartToken="again")
+        await world.until(lambda: states(world)["t1"] == "Pending")
+        assert "has not come to an end" in entries(world)["t1"]["message"]
+
+
+async def test_a_member_that_leaves_is_skipped_and_its_upgrade_called_off():
+    async with upgrading() as world:
+        await annotate(world, "t1", simulate_upgrade="hang")
+        await world.add(make_upgrade_run())
+        await world.until(lambda: states(world).get("t1") == "Running")
+        await world.store.delete(MEMBER_CLUSTER, Key("t1"))
+        await world.until(lambda: states(world)["t1"] == "Skipped")
+        assert entries(world)["t1"]["reason"] == "MemberRemoved"
+        assert requests(world, "t1")[0]["spec"]["cancelRequested"] is True
+
+
+async def test_two_runs_share_their_members_one_after_the_other():
+    async with upgrading() as world:
+        await world.add(
+            make_upgrade_run(), make_upgrade_run("s", upgrade={"type": "Full", "kubernetesVersion": "1.31.3"})
+        )
+        await world.until(lambda: {state(world), state(world, "s")} <= {"Completed", "Skipped"}, 40)
+        spans = {}
+        for name in ("r", "s"):
+            for member, entry in entries(world, name).items():
+                if entry.get("attempt"):
+                    spans.setdefault(member, []).append((entry["startTime"], entry["completionTime"]))
+        for found in spans.values():
+            ordered = sorted(found)
+            assert all(before[1] <= after[0] for before, after in pairwise(ordered))
+
+
+# Hand-off.
+
+
+async def handed_off(world):
+    await annotate(world, "t1", upgrader="handoff")
+    await world.add(make_upgrade_run(strategyRef=None, memberSelector={"matchLabels": {OURS + "upgrade-group": "t"}}))
+    await world.until(lambda: bool(requests(world)))
+    return requests(world)[0]
+
+
+async def test_an_upgrader_outside_is_asked_by_a_request_and_answers_in_its_status():
+    async with upgrading() as world:
+        request = await handed_off(world)
+        assert request["spec"]["operationID"] == entries(world)["t1"]["operationID"]
+        assert request["metadata"]["labels"][OURS + "member-cluster"] == "t1"
+        assert (request["spec"]["kubernetesVersion"], request["spec"]["upgradeType"]) == ("1.31.2", "Full")
+        await tell(world, request, phase="Accepted")
+        await tell(world, request, phase="InProgress", progressPercent=40)
+        await world.until(lambda: states(world)["t1"] == "Running")
+        pools = [{"name": "p", "kubernetesVersion": "1.31.2", "imageFamily": "linux", "imageVersion": "1", "nodes": 2}]
+        await tell(
+            world,
+            request,
+            phase="Succeeded",
+            controlPlaneVersion="1.31.2",
+            pools=pools,
+            finishedTime=format_time(utc_now()),
+        )
+        await world.until(lambda: state(world) == "Completed")
+
+
+async def test_an_upgrader_that_says_so_without_having_done_it_is_not_believed():
+    async with upgrading() as world:
+        request = await handed_off(world)
+        await tell(world, request, phase="Succeeded", controlPlaneVersion="1.30.4")
+        await world.until(lambda: state(world) == "Failed")
+        assert entries(world)["t1"]["reason"] == "VerificationFailed"
+
+
+async def test_an_upgrader_that_fails_says_why():
+    async with upgrading() as world:
+        request = await handed_off(world)
+        await tell(world, request, phase="Failed", error={"code": "QuotaExceeded", "message": "no more nodes"})
+        await world.until(lambda: state(world) == "Failed")
+        assert entries(world)["t1"]["error"] == {"code": "QuotaExceeded", "message": "no more nodes"}
+
+
+async def test_a_request_that_nobody_takes_up_is_told_of():
+    async with upgrading() as world:
+        await handed_off(world)
+        world.ahead = timedelta(minutes=16)
+        world.again()
+        await world.until(lambda: "HandoffNotAccepted" in reasons(world))
+
+
+def reasons(world):
+    return [each["reason"] for each in world.store.objects(KINDS["events.k8s.io", "Event"])]
+
+
+# What else goes on.
+
+
+async def test_a_member_that_something_else_has_reserved_is_busy():
+    async with upgrading(gate_members=tuple(MemberDisruption), members={"t1": "t"}) as world:
+        await world.add({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "harbormaster-system"}})
+        turns = next(each.reconcile.__self__ for each in world.loop.controllers if each.name == "staged_update")._turns
+        assert await turns.take("t1", "staged-update/other") is None
+        await world.add(make_upgrade_run())
+        await world.until(lambda: states(world).get("t1") == "Pending")
+        assert entries(world)["t1"]["reason"] == "ClusterBusy"
+        assert "staged-update/other" in entries(world)["t1"]["message"]
+        await turns.give_back("t1", "staged-update/other")
+        await world.until(lambda: state(world) == "Completed")
+        assert not list(turns._reservations.known(MEMBER, "t1"))
+
+
+async def test_a_run_that_is_deleted_starts_nothing_more_and_takes_its_requests_along():
+    async with upgrading() as world:
+        await annotate(world, "t1", simulate_upgrade="hang")
+        await world.add(make_upgrade_run())
+        await world.until(lambda: bool(requests(world)))
+        await world.store.delete(UPGRADE_RUN, Key("r"))
+        await world.until(lambda: not run_of(world) and not requests(world))
+        assert not world.cache.list(UPGRADE_REQUEST)
+
+
+async def test_a_run_without_a_strategy_that_is_there_says_so():
+    async with upgrading() as world:
+        await world.add(make_upgrade_run(strategyRef={"name": "nobody"}))
+        await world.until(lambda: condition(world, "Initialized").get("reason") == "StrategyNotFound")
+        await world.add(make_upgrade_strategy(name="nobody"))
+        await world.until(lambda: state(world) == "Completed")
+
+
+async def test_an_upgrader_that_is_not_there_fails_the_member_and_is_named():
+    async with upgrading() as world:
+        await annotate(world, "t1", upgrader="magic")
+        await world.add(make_upgrade_run())
+        await world.until(lambda: state(world) == "Failed")
+        assert entries(world)["t1"]["message"] == "there is no upgrader magic"
+
+
+async def test_new_members_are_told_of_and_not_upgraded():
+    async with upgrading() as world:
+        await annotate(world, "t1", upgrade_duration="5s")
+        await world.add(make_upgrade_run())
+        await world.until(lambda: states(world).get("t1") == "Running")
+        await world.add(make_upgraded("u9", "u"))
+        await world.until(lambda: condition(world, "MembershipDrifted").get("status") == "True")
+        assert "u9" in condition(world, "MembershipDrifted")["message"]
+        assert "u9" not in states(world)
+
+
+async def test_names_of_requests_are_those_of_their_operations():
+    async with upgrading() as world:
+        await world.add(make_upgrade_run())
+        await world.until(lambda: state(world) == "Completed")
+        assert all(name_of(each).startswith(f"r-{each['spec']['memberName']}-1-") for each in requests(world))
+        assert QUICK.default == "simulated"

@@ -1,0 +1,204 @@
+"""How back ends are asked: those that fail, hang, or answer nonsense say nothing about a cluster."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from scorer.api.upgrade.fields import UpgradeType
+from scorer.upgrade.back_end import (
+    CancelResult,
+    Capabilities,
+    Inventory,
+    Observation,
+    Operation,
+    OperationState,
+    Rejected,
+    Started,
+    Target,
+)
+from webhook.controllers.upgraders.desk import UpgraderDesk
+from webhook.settings.upgraders import UpgraderOptions
+
+BEGIN = datetime(2026, 1, 5, tzinfo=UTC)
+OPTIONS = UpgraderOptions(("back",), "back", poll=timedelta(seconds=15), call=timedelta(milliseconds=50))
+MEMBER = {"metadata": {"name": "c1", "uid": "u1"}}
+OPERATION = Operation("uid/c1/1", "r", "c1", "back", 1, Target(UpgradeType.FULL, "1.31.2"))
+
+
+class BackEnd:
+    """Answers what it is told to, and counts the questions."""
+
+    name = "back"
+    capabilities = Capabilities(chained_upgrades=True)
+
+    def __init__(self):
+        self.calls = []
+        self.answers = {
+            "inspect": Inventory("1.30.4"),
+            "preflight": (),
+            "start": Started.ACCEPTED,
+            "observe": Observation(OperationState.IN_PROGRESS),
+            "cancel": CancelResult.CANCELLED,
+        }
+
+    async def _answer(self, call):
+        self.calls.append(call)
+        answer = self.answers[call]
+        if answer == "hang":
+            await asyncio.sleep(10)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def inspect(self, _member):
+        return await self._answer("inspect")
+
+    async def preflight(self, _member, _target):
+        return await self._answer("preflight")
+
+    async def start_upgrade(self, _operation):
+        return await self._answer("start")
+
+    async def observe(self, _operation):
+        return await self._answer("observe")
+
+    async def cancel(self, _operation):
+        return await self._answer("cancel")
+
+
+class Clock:
+    now = BEGIN
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def back():
+    return BackEnd()
+
+
+@pytest.fixture
+def failed():
+    return []
+
+
+@pytest.fixture
+def desk(back, clock, failed):
+    return UpgraderDesk({"back": back}, OPTIONS, clock, lambda *call: failed.append(call))
+
+
+def members(document=MEMBER):
+    return {"c1": (document, "back")}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(RuntimeError("down"), id="error"),
+        pytest.param("hang", id="hangs"),
+        pytest.param("done!", id="nonsense"),
+        pytest.param(None, id="nothing"),
+    ],
+)
+async def test_an_answer_that_is_none_says_nothing(desk, back, failed, answer):
+    back.answers["observe"] = answer
+    assert await desk.observe([OPERATION], {"c1": MEMBER}) == {}
+    assert failed == [("back", "observe")]
+    assert desk.last_seen("uid/c1/1") is None
+
+
+async def test_a_back_end_that_fails_is_asked_less_and_less_often(desk, back, clock):
+    back.answers["observe"] = RuntimeError("down")
+    asked = []
+    for second in range(1200):
+        clock.now = BEGIN + timedelta(seconds=second)
+        before = len(back.calls)
+        await desk.observe([OPERATION], {"c1": MEMBER})
+        if len(back.calls) > before:
+            asked.append(second)
+    assert asked == [0, 5, 15, 35, 75, 155, 315, 615, 915]
+
+
+async def test_a_back_end_that_answers_again_is_asked_every_time(desk, back, clock):
+    back.answers["observe"] = RuntimeError("down")
+    await desk.observe([OPERATION], {"c1": MEMBER})
+    back.answers["observe"] = Observation(OperationState.IN_PROGRESS)
+    clock.now = BEGIN + timedelta(seconds=5)
+    for _ in range(3):
+        assert (await desk.observe([OPERATION], {"c1": MEMBER}))["uid/c1/1"].state == "InProgress"
+    assert len(back.calls) == 4
+
+
+async def test_a_success_comes_with_what_the_cluster_runs(desk, back):
+    back.answers |= {"observe": Observation(OperationState.SUCCEEDED), "inspect": Inventory("1.31.2")}
+    found = await desk.observe([OPERATION], {"c1": MEMBER})
+    assert found["uid/c1/1"].inventory == Inventory("1.31.2")
+
+
+async def test_a_success_is_not_told_of_before_the_cluster_was_looked_at(desk, back):
+    back.answers |= {"observe": Observation(OperationState.SUCCEEDED), "inspect": RuntimeError("down")}
+    assert await desk.observe([OPERATION], {"c1": MEMBER}) == {}
+
+
+async def test_members_are_looked_at_once_in_a_while(desk, back, clock):
+    for second in (0, 14, 15):
+        clock.now = BEGIN + timedelta(seconds=second)
+        assert await desk.inspect(members()) == {"c1": Inventory("1.30.4")}
+    assert back.calls == ["inspect"] * 2
+
+
+async def test_a_member_that_changes_is_looked_at_again(desk, back):
+    await desk.inspect(members())
+    await desk.inspect(members({**MEMBER}))
+    await desk.inspect(members({**MEMBER}), anew=True)
+    assert back.calls == ["inspect"] * 3
+
+
+async def test_what_was_seen_last_of_a_cluster_still_counts_while_nobody_answers(desk, back):
+    await desk.inspect(members())
+    back.answers["inspect"] = RuntimeError("down")
+    assert await desk.inspect(members({**MEMBER}), anew=True) == {"c1": Inventory("1.30.4")}
+    other = {"metadata": {"name": "c1", "uid": "another"}}
+    assert await desk.inspect(members(other)) == {}
+
+
+async def test_a_member_that_is_gone_is_forgotten(desk):
+    await desk.inspect(members())
+    assert await desk.inspect({}) == {}
+
+
+async def test_a_member_of_an_upgrader_that_is_not_there_is_not_known(desk, back):
+    assert await desk.inspect({"c1": (MEMBER, "magic")}) == {}
+    assert back.calls == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "refused"),
+    [
+        (Started.ACCEPTED, None),
+        (Started.ALREADY_RUNNING, None),
+        (Rejected("no"), Rejected("no")),
+        ("yes", None),
+        (RuntimeError("down"), None),
+    ],
+)
+async def test_only_a_refusal_refuses(desk, back, answer, refused):
+    back.answers["start"] = answer
+    assert await desk.start(OPERATION) == refused
+
+
+async def test_what_is_forgotten_of_a_run(desk):
+    await desk.observe([OPERATION], {"c1": MEMBER})
+    desk.forget("uid")
+    assert desk.last_seen("uid/c1/1") is None
+
+
+def test_capabilities_are_those_of_the_back_ends(desk):
+    assert desk.capabilities == {"back": Capabilities(chained_upgrades=True)}

@@ -1,0 +1,139 @@
+"""The plans in the status of upgrade runs: made anew when something changes, at most once a minute.
+
+A plan takes a second where there are a thousand members, so it is made in a thread of its own. A plan that says the
+same as the one before is not written. That of a run which does not go on by itself would move with every minute; it is
+made anew only when something changes.
+
+Source: upgrade-runs.md 14.1.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from scorer.api.documents import dict_at, is_deleting, name_of, spec_of, status_of, text_at
+from scorer.api.kinds import MEMBER_CLUSTER, UPGRADE_RUN, UPGRADE_STRATEGY, VERSION_CATALOG
+from scorer.api.meta import JsonObject
+from scorer.api.upgrade.fields import UpgradeState
+from scorer.api.upgrade.plan import PlannedAction, UpgradePlan
+from scorer.api.upgrade.run import ClusterUpgradeRun
+from scorer.upgrade.documents import plan_document
+from scorer.upgrade.planning.plan import plan_of
+from scorer.upgrade.record import OVER
+from webhook.controllers.cluster_upgrades import seen_of_member
+from webhook.controllers.failures import concerned_of
+from webhook.controllers.result import DONE, Result
+from webhook.controllers.upgrade_facts import UpgradeFacts
+from webhook.controllers.wiring import Later, Signal, Waker, Watch, Wiring
+from webhook.kube.change import Change
+from webhook.kube.hub import Hub
+from webhook.kube.maintenance import MaintenanceWindows
+
+AT_MOST_EVERY: Final = timedelta(minutes=1)
+SOON: Final = timedelta(seconds=1)
+"""How long changes are collected before the first plan of a run."""
+
+
+class UpgradePlanController:
+    """Keeps the plans of the runs that are not over.
+
+    Args:
+        hub: Where everything is.
+        now: The clock.
+        facts: Gathers what runs are decided on.
+        windows: The maintenance windows of the members.
+    """
+
+    def __init__(self, hub: Hub, now: Callable[[], datetime], facts: UpgradeFacts, windows: MaintenanceWindows) -> None:
+        self._hub = hub
+        self._now = now
+        self._facts = facts
+        self._windows = windows
+        self._made: dict[str, datetime] = {}
+        """When the plan of a run was made last."""
+
+    def wiring(self) -> Wiring[str]:
+        """Say what wakes it: whatever moves a run, or may."""
+        return Wiring(
+            name="upgrade_plan",
+            reconcile=self.reconcile,
+            concerned=concerned_of(UPGRADE_RUN),
+            watches=tuple(self._watches()),
+            workers=1,
+        )
+
+    def _watches(self) -> Iterator[Waker[str]]:
+        yield Watch(UPGRADE_RUN, self._of_run)
+        yield Watch(UPGRADE_STRATEGY, self._of_definition)
+        yield Watch(VERSION_CATALOG, self._of_definition)
+        yield Watch(MEMBER_CLUSTER, self._of_member)
+        yield Signal(self._windows.subscribe, lambda _: self._open())
+
+    def _of_run(self, change: Change) -> Iterator[Later[str]]:
+        if change.touches(_seen_of_run):
+            yield self._later(name_of(change.document))
+
+    def _of_definition(self, change: Change) -> Iterator[Later[str]]:
+        if change.touches(spec_of):
+            yield from self._open()
+
+    def _of_member(self, change: Change) -> Iterator[Later[str]]:
+        if change.touches(seen_of_member):
+            yield from self._open()
+
+    def _open(self) -> Iterator[Later[str]]:
+        for run in self._hub.cache.list(UPGRADE_RUN):
+            if text_at(run, "status", "state") not in OVER:
+                yield self._later(name_of(run))
+
+    def _later(self, name: str) -> Later[str]:
+        made = self._made.get(name)
+        wait = SOON if made is None else max(SOON, made + AT_MOST_EVERY - self._now())
+        return Later(name, wait)
+
+    async def reconcile(self, name: str) -> Result:
+        """Make the plan of a run, and write it if it says something new."""
+        document = self._hub.cache.get(UPGRADE_RUN, name)
+        if document is None or is_deleting(document) or text_at(document, "status", "state") in OVER:
+            self._made.pop(name, None)
+            return DONE
+        now = self._now()
+        due = self._made.get(name, now - AT_MOST_EVERY) + AT_MOST_EVERY
+        if due > now:
+            return Result(due - now)
+        self._made[name] = now
+        situation = await self._facts.of(document)
+        run, facts = situation.run, situation.facts
+        facts = replace(facts, durations=self._facts.durations(run, facts.members))
+        plan = await asyncio.to_thread(plan_of, run, facts, await self._facts.placements())
+        await self._write(name, plan)
+        return _when_late(run, plan, now)
+
+    async def _write(self, name: str, plan: UpgradePlan) -> None:
+        document = self._hub.cache.get(UPGRADE_RUN, name)
+        if document is None or is_deleting(document) or text_at(document, "status", "state") in OVER:
+            return
+        said = plan_document(plan)
+        if _without_time(dict_at(status_of(document), "plan")) != _without_time(said):
+            await self._hub.store_status(UPGRADE_RUN, document, {**status_of(document), "plan": said})
+
+
+def _when_late(run: ClusterUpgradeRun, plan: UpgradePlan, now: datetime) -> Result:
+    """Come back when an upgrade under way should be over: if it is not, everything after it comes later, too."""
+    if run.status.state not in (UpgradeState.RUNNING, UpgradeState.STOPPING):
+        return DONE
+    ends = [each.end for each in plan.members if each.action is PlannedAction.UPGRADE and each.end is not None]
+    late = min((end for end in ends if end > now), default=None)
+    return DONE if late is None else Result(max(late - now + SOON, AT_MOST_EVERY))
+
+
+def _without_time(plan: JsonObject) -> JsonObject:
+    return {key: value for key, value in plan.items() if key != "computedAt"}
+
+
+def _seen_of_run(run: JsonObject) -> object:
+    """View what of a run its plan depends on: everything but the plan itself."""
+    status = {key: value for key, value in status_of(run).items() if key not in ("plan", "nextWakeup")}
+    return spec_of(run), status

@@ -1,0 +1,1 @@
+"""Back ends that upgrade member clusters, and how the loop asks them."""

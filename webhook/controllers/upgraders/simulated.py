@@ -1,0 +1,121 @@
+"""Upgrades that only take time: for members that are simulated themselves, and for trying runs out.
+
+An attempt is a ClusterUpgradeRequest, which this back end reports on itself. So it is the same after a restart, and
+people can look at it. How long it takes is the expected time in the member's annotation.
+
+Source: upgrade-runs.md 13.2.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from scorer.api.documents import metadata_of, spec_of
+from scorer.api.meta import JsonObject, format_time, parse_time
+from scorer.api.names import OURS
+from scorer.upgrade.back_end import (
+    CancelResult,
+    Capabilities,
+    Inventory,
+    Issue,
+    Observation,
+    Operation,
+    OperationState,
+    Pool,
+    Rejected,
+    StartResult,
+    Target,
+)
+from scorer.upgrade.durations import DURATION, parse_expected
+from scorer.upgrade.requests import observation_of, report_of
+from scorer.upgrade.simulated_back_end import moved
+from webhook.controllers.upgraders.request_book import RequestBook
+from webhook.controllers.upgraders.upgrader import MemberRef, Workplace
+from webhook.settings.upgraders import SIMULATED
+
+BEHAVIOUR: Final = OURS + "simulate-upgrade"
+"""On a MemberCluster: how its simulated upgrades go: ``fail``, ``hang``, ``reject`` or ``busy``; else they succeed."""
+DEFAULT_DURATION: Final = timedelta(seconds=30)
+FIRST_VERSION: Final = "1.30.4"
+"""What a member runs of which nothing is known."""
+
+
+class Simulated:
+    """Upgrades nothing, and says that it has."""
+
+    name = SIMULATED
+    capabilities = Capabilities(cancel=True)
+
+    def __init__(self, place: Workplace) -> None:
+        self._now = place.now
+        self._book = RequestBook(place.hub, place.now)
+
+    async def inspect(self, member: MemberRef) -> Inventory | None:
+        """Return what a cluster runs since its last upgrade."""
+        return self._book.inventory(member) or Inventory(FIRST_VERSION, (Pool("default", FIRST_VERSION, nodes=1),))
+
+    async def preflight(self, member: MemberRef, target: Target) -> Sequence[Issue]:  # noqa: ARG002 - as the others
+        """Say of a member that will not be upgraded why not."""
+        behaviour = member.annotations.get(BEHAVIOUR, "")
+        return (Issue("Simulated", f"{BEHAVIOUR} is {behaviour}"),) if behaviour in ("reject", "busy") else ()
+
+    async def start_upgrade(self, operation: Operation) -> StartResult:
+        """Begin, unless the member says otherwise."""
+        match self._behaviour(operation.member):
+            case "reject":
+                return Rejected("Simulated", f"{BEHAVIOUR} is reject")
+            case "busy":
+                return Rejected("Simulated", f"{BEHAVIOUR} is busy", retryable=True)
+        return await self._book.make(operation)
+
+    async def observe(self, operation: Operation) -> Observation:
+        """Say how far an upgrade is by now; its end is written down when it has come."""
+        request = self._book.find(operation)
+        if request is None:
+            return Observation(OperationState.UNKNOWN)
+        found = observation_of(request)
+        if not found.in_flight:
+            await self._book.note(request)
+            return found
+        if spec_of(request).get("cancelRequested") is True:
+            return observation_of(await self._book.report(request, phase="Cancelled", finishedTime=self._said_now()))
+        ends = self._ends(request, operation.member)
+        if ends is None or ends > self._now():
+            return Observation(OperationState.IN_PROGRESS)
+        return await self._end(request, operation, ends)
+
+    async def cancel(self, operation: Operation) -> CancelResult:
+        """Call an upgrade off."""
+        return CancelResult.CANCELLED if await self._book.ask_to_cancel(operation) else CancelResult.TOO_LATE
+
+    async def _end(self, request: JsonObject, operation: Operation, ends: datetime) -> Observation:
+        finished = format_time(ends)
+        if self._behaviour(operation.member) == "fail":
+            error = {"code": "SimulatedFailure", "message": f"{BEHAVIOUR} is fail"}
+            return observation_of(await self._book.report(request, phase="Failed", error=error, finishedTime=finished))
+        known = await self.inspect(self._member(operation.member))
+        assert known is not None
+        told = report_of(moved(known, operation.target))
+        done = await self._book.report(request, phase="Succeeded", progressPercent=100, finishedTime=finished, **told)
+        await self._book.note(done)
+        return observation_of(done)
+
+    def _ends(self, request: JsonObject, member: str) -> datetime | None:
+        """Return when an upgrade ends; None: never."""
+        if self._behaviour(member) == "hang":
+            return None
+        begun = parse_time(str(metadata_of(request).get("creationTimestamp", "")))
+        text = self._member(member).annotations.get(DURATION, "")
+        try:
+            return begun + (parse_expected(text) if text else DEFAULT_DURATION)
+        except ValueError:
+            return begun + DEFAULT_DURATION
+
+    def _said_now(self) -> str:
+        return format_time(self._now())
+
+    def _member(self, name: str) -> MemberRef:
+        return self._book.member(name) or MemberRef(name)
+
+    def _behaviour(self, member: str) -> str:
+        return self._member(member).annotations.get(BEHAVIOUR, "")

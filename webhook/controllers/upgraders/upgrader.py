@@ -1,0 +1,97 @@
+"""What a back end that upgrades member clusters has to be able to do.
+
+A back end is found by its name in the group of entry points ``harbormaster.upgraders``, so that any package can bring
+one. The entry point is a class or function that is called with a `Workplace` and returns the back end.
+
+Source: upgrade-runs.md 13.1.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+from scorer.api.documents import annotations_of, labels_of, name_of
+from scorer.api.meta import JsonObject
+from scorer.upgrade.back_end import (
+    CancelResult,
+    Capabilities,
+    Inventory,
+    Issue,
+    Observation,
+    Operation,
+    StartResult,
+    Target,
+)
+from webhook.kube.hub import Hub
+
+
+@dataclass(frozen=True, slots=True)
+class MemberRef:
+    """A member cluster as back ends see it.
+
+    Args:
+        name: Of the MemberCluster.
+        labels: Its labels.
+        annotations: Its annotations, which say where the back end finds the cluster.
+    """
+
+    name: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, document: JsonObject) -> "MemberRef":
+        """Return what back ends see of a MemberCluster."""
+        return cls(name_of(document), labels_of(document), annotations_of(document))
+
+
+@dataclass(frozen=True, slots=True)
+class Workplace:
+    """What a back end works with.
+
+    Args:
+        hub: The hub.
+        now: The clock.
+    """
+
+    hub: Hub
+    now: Callable[[], datetime]
+
+
+class Upgrader(Protocol):
+    """A back end. An exception says nothing about the cluster: the call is made again later, less and less often."""
+
+    @property
+    def name(self) -> str:
+        """As members and settings name it."""
+        ...
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What it can do."""
+        ...
+
+    async def inspect(self, member: MemberRef) -> Inventory | None:
+        """Return what a cluster runs; None: nobody knows."""
+        ...
+
+    async def preflight(self, member: MemberRef, target: Target) -> Sequence[Issue]:
+        """Return what would be in the way of an upgrade."""
+        ...
+
+    async def start_upgrade(self, operation: Operation) -> StartResult:
+        """Begin an operation; one whose id it knows goes on."""
+        ...
+
+    async def observe(self, operation: Operation) -> Observation:
+        """Say how far an operation is, at once."""
+        ...
+
+    async def cancel(self, operation: Operation) -> CancelResult:
+        """Call an operation off, if it can be."""
+        ...
+
+
+MakeUpgrader = Callable[[Workplace], Upgrader]
+"""What an entry point names."""

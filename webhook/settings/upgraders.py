@@ -1,0 +1,81 @@
+"""The back ends that upgrade member clusters: which are used, and how often they are asked."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from importlib.metadata import entry_points
+from typing import Final
+
+from pydantic import Field, field_validator
+
+from webhook.settings.environment import Contradiction, Settings
+from webhook.settings.values import SecondsWithin, Words
+
+ENTRY_POINTS: Final = "harbormaster.upgraders"
+"""The group of entry points by which installed packages offer back ends."""
+HAND_OFF: Final = "handoff"
+SIMULATED: Final = "simulated"
+
+
+@dataclass(frozen=True, slots=True)
+class UpgraderOptions:
+    """How the loop uses back ends.
+
+    Args:
+        names: Those that are used.
+        default: That of members which name none.
+        poll: How often they are asked about what is under way.
+        call: How long one call may take.
+    """
+
+    names: tuple[str, ...] = (HAND_OFF,)
+    default: str = HAND_OFF
+    poll: timedelta = timedelta(seconds=15)
+    call: timedelta = timedelta(seconds=10)
+
+
+class UpgraderSettings(Settings):
+    """The back ends of upgrade runs."""
+
+    upgraders: Words = Field(
+        default=(HAND_OFF,),
+        description="Back ends that upgrade members, by the names of their entry points in the group "
+        f"`{ENTRY_POINTS}`.",
+    )
+    default_upgrader: str = Field(
+        default=HAND_OFF,
+        description="Back end of members without the annotation `harbormaster.dev/upgrader`; one of `upgraders`.",
+    )
+    upgrader_poll_seconds: SecondsWithin = Field(
+        default=15, ge=1, le=600, description="How often back ends are asked how an upgrade goes."
+    )
+    upgrader_call_seconds: SecondsWithin = Field(
+        default=10, ge=1, le=60, description="How long one call of a back end may take."
+    )
+
+    @field_validator("upgraders")
+    @classmethod
+    def _check_upgraders(cls, words: tuple[str, ...]) -> tuple[str, ...]:
+        installed = sorted(each.name for each in entry_points(group=ENTRY_POINTS))
+        for word in words:
+            if word not in installed:
+                raise ValueError(f"there is no upgrader {word[:64]!r}; installed are {', '.join(installed)}")
+        return words
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        """Yield what contradicts what."""
+        yield from super().contradictions()
+        if self.default_upgrader not in self.upgraders:
+            yield Contradiction(
+                frozenset({"upgraders", "default_upgrader"}),
+                f"default_upgrader: {self.default_upgrader[:64]!r} is none of the upgraders",
+            )
+
+    def upgrader_options(self) -> UpgraderOptions:
+        """Return how back ends are used, ready for use."""
+        return UpgraderOptions(
+            tuple(dict.fromkeys(self.upgraders)),
+            self.default_upgrader,
+            timedelta(seconds=self.upgrader_poll_seconds),
+            timedelta(seconds=self.upgrader_call_seconds),
+        )
