@@ -1,21 +1,23 @@
-"""``harbormaster approve``: a person lets a staged update go on."""
+"""``harbormaster approve``: a person lets a staged update, or an upgrade run, go on."""
 
 from typing import Final
 
 import click
 
-from scorer.api.documents import name_of
+from scorer.api.documents import name_of, text_at
 from scorer.api.quoting import printable
 from scorer.staged_update.orders import OrderRefusedError, approved_already, open_approval
 from webhook.cli.client import Client
 from webhook.cli.hub_options import HubOptions, hub_options
 from webhook.cli.options import run
 from webhook.cli.update_runs import Found, Runs, approver, not_empty, run_namespace_option, told_to_user
+from webhook.cli.upgrade_runs import UpgradeRuns
 
-HELP: Final = """Approve what a staged update waits for.
+HELP: Final = """Approve what a staged update or an upgrade run waits for.
 
-Name the run, or its approval request. The approval counts for the request that is open now: one that a run has not
-asked for yet cannot be approved in advance. `harbormaster run status RUN` shows what is waited for.
+Name the staged update, or its approval request; of an upgrade run, name the gate. The approval counts for the request
+or gate that is open now: one that a run has not reached yet cannot be approved in advance. `harbormaster run status`
+and `harbormaster upgrade status` show what is waited for.
 
 \b
 Examples:
@@ -23,16 +25,17 @@ Examples:
   harbormaster approve spring --stage canary --message "error rate is flat"
   harbormaster approve spring-after-canary
   harbormaster approve web-7 -n team-a
+  harbormaster approve kubernetes-1-31-canary-after-0-5f3a9c1e
 
 \b
 Exit codes:
   0  approved, or had been
-  1  no such run or request, it waits for no approval, or no hub
+  1  no such run, request or gate, it waits for no approval, or no hub
 """
 
 
-@click.command("approve", help=HELP, short_help="Approve what a staged update waits for.")
-@click.argument("name", metavar="RUN|REQUEST", callback=not_empty)
+@click.command("approve", help=HELP, short_help="Approve what a staged update or an upgrade run waits for.")
+@click.argument("name", metavar="RUN|REQUEST|GATE", callback=not_empty)
 @click.option(
     "--stage",
     default="",
@@ -51,6 +54,14 @@ def command(name: str, stage: str, message: str, namespace: str, hub: HubOptions
 async def _approve(hub: HubOptions, name: str, stage: str, message: str, namespace: str) -> int:
     said = f"approved by {approver()}" + (f": {message}" if message else "")
     async with Client(hub.find()) as client:
+        upgrades = UpgradeRuns(client)
+        if not (namespace or stage) and (gate := await upgrades.gate(name)) is not None:
+            answered = await upgrades.answer(name, said, approve=True)
+            owner = text_at(gate, "spec", "runName")
+            click.echo(
+                printable(f"{name} approved: run {owner} goes on" if answered else f"{name} was approved already")
+            )
+            return 0
         runs = Runs(client, namespace)
         found, request = await runs.named(name, stage)
         wanted = _wanted(found, stage, request)

@@ -42,10 +42,11 @@ SECTIONS: Final = {
     ),
     "Update a fleet in stages": (
         Entry("run", "Start, stop, resume and watch staged updates."),
-        Entry("approve", "Approve what a staged update waits for."),
-        Entry("reject", "Reject what a staged update asks for: it stops."),
+        Entry("approve", "Approve what a staged update or an upgrade run waits for."),
+        Entry("reject", "Reject what a run asks for: it stops."),
         Entry("undo", "Take back what a staged update has changed."),
     ),
+    "Upgrade member clusters": (Entry("upgrade", "Start, stop and watch upgrades of member clusters."),),
     "Ask the engine": (
         Entry("plan", "Show what would happen to placements and what runs would do."),
         Entry("explain", "Say why a placement got the clusters it got."),

@@ -35,7 +35,7 @@ from webhook.cli.run_following import (
     wait_for,
     waiting_options,
 )
-from webhook.cli.run_output import news, print_run, run_document
+from webhook.cli.run_output import news, print_run, run_document, wait_lines
 from webhook.cli.update_runs import Found, Runs, not_empty, run_namespace_option, told_to_user
 from webhook.settings.clock import utc_now
 
@@ -279,7 +279,7 @@ async def _status(name: str, namespace: str, waiting: Waiting, shown: "_Shown") 
     async with Client(shown.hub.find()) as client:
         runs = Runs(client, namespace)
         if shown.watch:
-            ends = waiting.finished if waiting.wait else (lambda found: DONE if found.is_over else None)
+            ends = waiting.finished if waiting.wait else (lambda found: DONE if found.situation.is_over else None)
             code, found = await follow(runs, name, waiting, ends, shown.show)
         elif waiting.wait:
             code, found = await follow(runs, name, waiting, waiting.finished)
@@ -287,7 +287,9 @@ async def _status(name: str, namespace: str, waiting: Waiting, shown: "_Shown") 
         else:
             shown.show(await runs.get(name))
             return 0
-        return report(code, found, waiting, shown.hub) if waiting.wait and shown.output == "table" else code
+        if not waiting.wait or shown.output != "table":
+            return code
+        return report(code, found, waiting, lambda: wait_lines(run_document(found, shown.hub), utc_now()))
 
 
 class _Shown:

@@ -1,16 +1,18 @@
 """Waiting for a staged update run, with an exit code for pipelines."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Final, TypeVar
+from enum import StrEnum
+from typing import Any, Final, Protocol, TypeVar
 
 import click
 
 from scorer.api.duration import format_duration
+from scorer.api.meta import JsonObject
 from scorer.api.quoting import printable
-from scorer.staged_update.waiting import RunPhase, Situation, WaitKind
+from scorer.staged_update.waiting import RunPhase, WaitKind
 from webhook.cli.client import RefusedError
 from webhook.cli.failure import UserError, complain
 from webhook.cli.hub_options import HubOptions
@@ -40,7 +42,80 @@ _THROUGH_APPROVALS: Final = click.option(
     help="With --wait: do not end with 2 while an approval is missing, wait for it.",
 )
 
-Verdict = Callable[[Situation], int | None]
+
+class Wait(Protocol):
+    """Something that a run waits for."""
+
+    @property
+    def message(self) -> str:
+        """For people."""
+        ...
+
+
+class Standing(Protocol):
+    """Where a run of any kind stands."""
+
+    @property
+    def phase(self) -> StrEnum:
+        """How far it is."""
+        ...
+
+    @property
+    def stage(self) -> str:
+        """The stage that it is at; empty: none."""
+        ...
+
+    @property
+    def message(self) -> str:
+        """What people should know of it; empty: nothing."""
+        ...
+
+    @property
+    def waits(self) -> Sequence[Wait]:
+        """What it waits for."""
+        ...
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing follows."""
+        ...
+
+
+class FoundRun(Protocol):
+    """A run of any kind, and where it stands."""
+
+    @property
+    def run(self) -> JsonObject:
+        """As it is stored."""
+        ...
+
+    @property
+    def situation(self) -> Standing:
+        """Where it stands."""
+        ...
+
+
+F = TypeVar("F", bound=FoundRun)
+F_co = TypeVar("F_co", bound=FoundRun, covariant=True)
+
+
+class RunReader(Protocol[F_co]):
+    """Where runs of one kind are read."""
+
+    async def find(self, name: str) -> F_co | None:
+        """Return a run; None: there is none of that name."""
+        ...
+
+    async def get(self, name: str) -> F_co:
+        """Return a run. Raises `UserError` if there is none."""
+        ...
+
+    def title(self, name: str) -> str:
+        """Return how messages name a run."""
+        ...
+
+
+Verdict = Callable[[F], int | None]
 """Says with which code a wait ends; None: it goes on."""
 
 
@@ -64,28 +139,28 @@ class Waiting:
             given = "--timeout" if self.timeout is not None else "--through-approvals"
             raise click.UsageError(f"{given}: only with --wait")
 
-    def finished(self, found: Situation) -> int | None:
+    def finished(self, found: Found) -> int | None:
         """End when the run is over, or when nothing happens until somebody acts."""
-        if found.is_over:
-            return DONE if found.phase is RunPhase.SUCCEEDED else FAILED
-        persons = [wait.kind for wait in found.waits if wait.needs_person]
+        if found.situation.is_over:
+            return DONE if found.situation.phase is RunPhase.SUCCEEDED else FAILED
+        persons = [wait.kind for wait in found.situation.waits if wait.needs_person]
         if self.through_approvals:
             persons = [kind for kind in persons if kind is not WaitKind.APPROVAL]
         return NEEDS_PERSON if persons else None
 
 
-def stopped(found: Situation) -> int | None:
+def stopped(found: Found) -> int | None:
     """End when the run is stopped, or over."""
-    if found.is_over:
-        return DONE if found.phase is RunPhase.SUCCEEDED else FAILED
-    return DONE if found.phase is RunPhase.STOPPED else None
+    if found.situation.is_over:
+        return DONE if found.situation.phase is RunPhase.SUCCEEDED else FAILED
+    return DONE if found.situation.phase is RunPhase.STOPPED else None
 
 
-def initialised(found: Situation) -> int | None:
+def initialised(found: Found) -> int | None:
     """End when the run has its plan, or cannot have one."""
-    if found.phase is RunPhase.INITIALIZING:
+    if found.situation.phase is RunPhase.INITIALIZING:
         return None
-    return FAILED if found.phase is RunPhase.FAILED else DONE
+    return FAILED if found.situation.phase is RunPhase.FAILED else DONE
 
 
 def stopping_options(command: _Command) -> _Command:
@@ -99,8 +174,8 @@ def waiting_options(command: _Command) -> _Command:
 
 
 async def follow(
-    runs: Runs, name: str, waiting: Waiting, verdict: Verdict, seen: Callable[[Found], None] | None = None
-) -> tuple[int, Found]:
+    runs: RunReader[F], name: str, waiting: Waiting, verdict: Verdict[F], seen: Callable[[F], None] | None = None
+) -> tuple[int, F]:
     """Wait for a run; return the exit code, and the run as it was last.
 
     A hub that cannot be reached for a moment is asked again: a rollout takes hours, and a pipeline shall survive that.
@@ -118,7 +193,7 @@ async def follow(
     while True:
         if seen is not None:
             seen(found)
-        code = verdict(found.situation)
+        code = verdict(found)
         if code is not None:
             return code, found
         if end is not None and clock() >= end:
@@ -127,7 +202,7 @@ async def follow(
         found = await _again(runs, name) or found
 
 
-async def _again(runs: Runs, name: str) -> Found | None:
+async def _again(runs: RunReader[F], name: str) -> F | None:
     """Read a run once more; None: the hub cannot be asked just now.
 
     Raises:
@@ -148,11 +223,11 @@ async def _again(runs: Runs, name: str) -> Found | None:
     return found
 
 
-def tell_waits() -> Callable[[Found], None]:
+def tell_waits() -> Callable[[FoundRun], None]:
     """Return what says on standard error what a run waits for, whenever that changes."""
     said = ""
 
-    def tell(found: Found) -> None:
+    def tell(found: FoundRun) -> None:
         nonlocal said
         waits = "; ".join(wait.message for wait in found.situation.waits) or found.situation.message
         line = f"{found.situation.phase}: {waits}" if waits else str(found.situation.phase)
@@ -163,8 +238,15 @@ def tell_waits() -> Callable[[Found], None]:
     return tell
 
 
-def report(code: int, found: Found, waiting: Waiting, hub: HubOptions) -> int:
-    """Say how a wait has ended; return the exit code."""
+def report(code: int, found: FoundRun, waiting: Waiting, lines: Callable[[], Iterable[str]]) -> int:
+    """Say how a wait has ended; return the exit code.
+
+    Args:
+        code: The exit code.
+        found: The run as it was last.
+        waiting: How long it was waited for.
+        lines: Returns what the run waits for, where somebody has to act.
+    """
     name, situation = found.run["metadata"]["name"], found.situation
     if code == FAILED:
         where = f" at stage {situation.stage}" if situation.stage else ""
@@ -175,14 +257,14 @@ def report(code: int, found: Found, waiting: Waiting, hub: HubOptions) -> int:
     else:
         click.echo(f"run {name}: {situation.phase}")
     if code == NEEDS_PERSON:
-        for line in wait_lines(run_document(found, hub), utc_now()):
+        for line in lines():
             click.echo(printable(line))
     return code
 
 
-async def wait_for(runs: Runs, name: str, waiting: Waiting, verdict: Verdict, hub: HubOptions) -> int:
+async def wait_for(runs: Runs, name: str, waiting: Waiting, verdict: Verdict[Found], hub: HubOptions) -> int:
     """Wait for a run if that is wanted; return the exit code."""
     if not waiting.wait:
         return DONE
     code, found = await follow(runs, name, waiting, verdict, tell_waits())
-    return report(code, found, waiting, hub)
+    return report(code, found, waiting, lambda: wait_lines(run_document(found, hub), utc_now()))

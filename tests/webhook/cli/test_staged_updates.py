@@ -247,7 +247,7 @@ def test_watching_shows_every_change_until_the_run_is_over(cli, opened):
     [
         (["approve", "spring", "--stage", ""], "'--stage'"),
         (["approve", "spring", "-n", ""], "'-n' / '--namespace'"),
-        (["approve", ""], "'RUN|REQUEST'"),
+        (["approve", ""], "'RUN|REQUEST|GATE'"),
         (["reject", "spring", "--stage", "", "--reason", "no"], "'--stage'"),
         (["run", "status", ""], "'NAME'"),
         (["run", "start", "summer", "--placement", "p", "--strategy", "careful", "--snapshot", ""], "'--snapshot'"),

@@ -1,0 +1,234 @@
+"""Where an upgrade run stands, for people and scripts: how far it is, and what it waits for.
+
+Source: upgrade-runs.md 8 and 9.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final
+
+from scorer.api.conditions import FALSE, find_condition
+from scorer.api.meta import format_time
+from scorer.api.upgrade.fields import UpgradeState
+from scorer.api.upgrade.run import ClusterUpgradeRun, GateReport, MemberStatus, RunState, StageStatus
+from scorer.api.upgrade.strategy import GateType
+from scorer.upgrade.conditions import INITIALIZED, PROGRESSING, SUCCEEDED, names_said
+from scorer.upgrade.record import OVER
+from scorer.upgrade.simulation import gates_of
+
+_HALTED: Final = frozenset({UpgradeState.STOPPED, UpgradeState.FAILED})
+_BY_PERSONS: Final = frozenset({"MemberOnHold", "KubernetesVersionNotAvailable", "NodeImageVersionNotAvailable"})
+"""Reasons of members that wait for somebody to do something."""
+
+
+class WaitKind(StrEnum):
+    """What a run waits for."""
+
+    INITIALIZATION = "Initialization"
+    START = "Start"
+    GATE = "Gate"
+    TIMED_WAIT = "TimedWait"
+    MEMBERS = "Members"
+
+
+@dataclass(frozen=True, slots=True)
+class UpgradeWait:
+    """One thing that a run waits for.
+
+    Args:
+        kind: What it is.
+        message: For people.
+        stage: Where; empty: the run as a whole.
+        gate: Name of the object of a gate.
+        members: Those that wait.
+        since: When it began; None: nobody knows.
+        until: When it ends by itself; None: that is not known.
+        needs_person: Whether it ends only when somebody acts.
+    """
+
+    kind: WaitKind
+    message: str
+    stage: str = ""
+    gate: str = ""
+    members: tuple[str, ...] = ()
+    since: datetime | None = None
+    until: datetime | None = None
+    needs_person: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class UpgradeSituation:
+    """Where a run stands.
+
+    Args:
+        phase: Its state.
+        stage: The stage that it is at; empty: none.
+        message: What people should know of it; empty: nothing.
+        waits: What it waits for.
+    """
+
+    phase: UpgradeState
+    stage: str
+    message: str
+    waits: tuple[UpgradeWait, ...]
+
+    @property
+    def is_over(self) -> bool:
+        """Say whether nothing follows."""
+        return self.phase in OVER
+
+    @property
+    def is_halted(self) -> bool:
+        """Say whether it goes on only when it is started again."""
+        return self.phase in _HALTED
+
+    @property
+    def needs_person(self) -> bool:
+        """Say whether it goes on only when somebody acts."""
+        return any(wait.needs_person for wait in self.waits)
+
+
+def situation_of(run: ClusterUpgradeRun) -> UpgradeSituation:
+    """Say where a run stands."""
+    status = run.status
+    current = next((stage for stage in status.stages if stage.state not in OVER), None)
+    begun = status.start_time is not None
+    return UpgradeSituation(
+        phase=status.state,
+        stage=current.name if current is not None and begun else "",
+        message=_message(run, current),
+        waits=tuple(_waits(run, current)),
+    )
+
+
+def _message(run: ClusterUpgradeRun, current: StageStatus | None) -> str:
+    conditions = run.status.conditions
+    initialized = find_condition(conditions, INITIALIZED)
+    if run.status.start_time is None and initialized is not None and initialized.status == FALSE:
+        return f"{initialized.reason}: {initialized.message}"
+    succeeded = find_condition(conditions, SUCCEEDED)
+    if run.status.state is UpgradeState.FAILED and succeeded is not None:
+        return succeeded.message
+    if current is not None and current.message:
+        return current.message
+    progressing = find_condition(conditions, PROGRESSING)
+    return progressing.message if progressing is not None and run.status.state not in OVER else ""
+
+
+def _waits(run: ClusterUpgradeRun, current: StageStatus | None) -> Iterator[UpgradeWait]:
+    status = run.status
+    if status.state in OVER:
+        return
+    if status.start_time is None:
+        yield from _before_start(run)
+        return
+    if status.state in _HALTED:
+        yield UpgradeWait(WaitKind.START, f"a start: the run is {status.state.value}", needs_person=True)
+    yield from _gates(run)
+    if current is None or status.state in _HALTED or status.state is UpgradeState.STOPPING:
+        return
+    wait = current.after_stage_wait
+    if wait is not None and wait.state is UpgradeState.RUNNING and wait.start_time is not None:
+        until = wait.start_time + timedelta(seconds=wait.seconds)
+        message = f"the end of the wait after stage {current.name}"
+        yield UpgradeWait(WaitKind.TIMED_WAIT, message, current.name, since=wait.start_time, until=until)
+    yield from _members(current)
+
+
+def _before_start(run: ClusterUpgradeRun) -> Iterator[UpgradeWait]:
+    found = find_condition(run.status.conditions, INITIALIZED)
+    if found is not None and found.status == FALSE:
+        message = f"its initialisation: {found.reason}: {found.message}"
+        yield UpgradeWait(WaitKind.INITIALIZATION, message, since=found.last_transition_time, needs_person=True)
+    elif run.spec.state is not RunState.RUN:
+        yield UpgradeWait(WaitKind.START, "its start", needs_person=True)
+
+
+def _gates(run: ClusterUpgradeRun) -> Iterator[UpgradeWait]:
+    for place, gate in gates_of(run):
+        if gate.state is not UpgradeState.PENDING:
+            continue
+        where = f"group {place.group}" if place.group else f"stage {place.stage}"
+        message = f"gate {gate.gate}{_named(gate)} {place.timing.value.lower()} {where}"
+        if gate.message:
+            message += f" ({gate.message})"
+        approval = gate.type is GateType.APPROVAL
+        yield UpgradeWait(
+            WaitKind.GATE,
+            message,
+            place.stage,
+            gate.gate,
+            since=gate.start_time,
+            until=gate.absolute_start_time,
+            needs_person=approval,
+        )
+
+
+def _named(gate: GateReport) -> str:
+    return f' "{gate.display_name}"' if gate.display_name else ""
+
+
+def _members(stage: StageStatus) -> Iterator[UpgradeWait]:
+    """Yield what members wait for, those with the same reason together."""
+    waiting: dict[str, list[MemberStatus]] = {}
+    running = False
+    for group in stage.groups:
+        for entry in group.members:
+            running = running or entry.state is UpgradeState.RUNNING
+            if entry.state is UpgradeState.PENDING:
+                waiting.setdefault(entry.reason, []).append(entry)
+    for reason, entries in sorted(waiting.items()):
+        opens = [entry.next_window_open for entry in entries if entry.next_window_open is not None]
+        since = [entry.pending_since for entry in entries if entry.pending_since is not None]
+        names = [entry.name for entry in entries]
+        about = entries[0].message if len(entries) == 1 else f"{len(entries)} members, the first: {entries[0].message}"
+        yield UpgradeWait(
+            WaitKind.MEMBERS,
+            f"{names_said(names)}: {reason}: {about}",
+            stage.name,
+            members=tuple(names),
+            since=min(since, default=None),
+            until=min(opens, default=None),
+            needs_person=reason in _BY_PERSONS and not running,
+        )
+
+
+def overview(run: ClusterUpgradeRun, situation: UpgradeSituation) -> Mapping[str, object]:
+    """Return a run as JSON for scripts: itself, what it waits for, its stages, groups and members."""
+    status = run.status
+    dumped = status.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"plan", "strategy_snapshot"})
+    upgrade = run.spec.upgrade
+    return {
+        "run": {
+            "name": run.metadata.name,
+            "phase": situation.phase.value,
+            "stage": situation.stage,
+            "message": situation.message,
+            "type": upgrade.type.value,
+            "kubernetesVersion": status.resolved.kubernetes_version or upgrade.kubernetes_version or "",
+            "counts": dumped["counts"],
+            "startTime": dumped.get("startTime"),
+            "completionTime": dumped.get("completionTime"),
+        },
+        "waits": [_shown(wait) for wait in situation.waits],
+        "stages": dumped.get("stages", []),
+    }
+
+
+def _shown(wait: UpgradeWait) -> dict[str, object]:
+    return {
+        "kind": wait.kind.value,
+        "stage": wait.stage,
+        "gate": wait.gate,
+        "members": list(wait.members),
+        "since": _time(wait.since),
+        "until": _time(wait.until),
+        "needsPerson": wait.needs_person,
+        "message": wait.message,
+    }
+
+
+def _time(instant: datetime | None) -> str | None:
+    return None if instant is None else format_time(instant)

@@ -1,0 +1,164 @@
+"""Upgrade runs and their gates on a hub, for the commands that order them, answer them and show them."""
+
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+import pydantic
+
+from scorer.api.conditions import merge_conditions
+from scorer.api.documents import conditions_of, name_of, text_at
+from scorer.api.kinds import UPGRADE_GATE, UPGRADE_RUN, Kind
+from scorer.api.meta import JsonObject, format_time
+from scorer.api.upgrade.run import ClusterUpgradeRun
+from scorer.upgrade.gates import APPROVED, REJECTED
+from scorer.upgrade.orders import OrderRefusedError
+from scorer.upgrade.situation import UpgradeSituation, situation_of
+from webhook.cli.client import Answer, Client, Place, RefusedError
+from webhook.cli.documents import title_of
+from webhook.cli.failure import UserError, complain
+from webhook.settings.clock import utc_now
+
+_FORBIDDEN: Final = 403
+_CONFLICT: Final = 409
+_MISSING: Final = 404
+_ATTEMPTS: Final = 5
+_TOKEN_BYTES: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class FoundUpgrade:
+    """An upgrade run, and where it stands.
+
+    Args:
+        run: As it is stored.
+        read: As it is read.
+        situation: Where it stands.
+    """
+
+    run: JsonObject
+    read: ClusterUpgradeRun
+    situation: UpgradeSituation
+
+
+@contextmanager
+def told_to_user() -> Iterator[None]:
+    """Make an order that is refused the user's mistake."""
+    try:
+        yield
+    except OrderRefusedError as error:
+        raise UserError(str(error)) from error
+
+
+class UpgradeRuns:
+    """The upgrade runs of a hub.
+
+    Args:
+        client: Of the hub.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def find(self, name: str) -> FoundUpgrade | None:
+        """Return a run; None: there is none of that name."""
+        document = await self._get(UPGRADE_RUN, name)
+        if document is None:
+            return None
+        try:
+            read = ClusterUpgradeRun.read(document)
+        except pydantic.ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            raise UserError(f"run {name} cannot be read: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+        return FoundUpgrade(document, read, situation_of(read))
+
+    async def get(self, name: str) -> FoundUpgrade:
+        """Return a run.
+
+        Raises:
+            UserError: There is none of that name.
+        """
+        found = await self.find(name)
+        if found is None:
+            raise UserError(f"there is no {UPGRADE_RUN.kind} {name}")
+        return found
+
+    async def create(self, document: JsonObject) -> str:
+        """Create a run; return its title."""
+        _warn(await self._client.create(UPGRADE_RUN, document))
+        return self.title(name_of(document))
+
+    async def patch(self, found: FoundUpgrade, patch: JsonObject) -> None:
+        """Change a run, over the version that was read: what it is told depends on that."""
+        version = text_at(found.run, "metadata", "resourceVersion")
+        whole = {**patch, "metadata": {"resourceVersion": version}}
+        _warn(await self._client.patch(Place(UPGRADE_RUN, name=name_of(found.run)), whole))
+
+    async def answer(self, gate: str, message: str, *, approve: bool) -> bool:
+        """Approve or reject a gate; return whether it was not answered so before.
+
+        Raises:
+            UserError: It does not wait any more.
+        """
+        for attempt in range(_ATTEMPTS):
+            document = await self._client.get(Place(UPGRADE_GATE, name=gate))
+            state = text_at(document, "status", "state")
+            known = next((each for each in conditions_of(document) if each.get("type") == APPROVED), {})
+            if approve and (known.get("status") == "True" or state == "Completed"):
+                return False
+            if state != "Pending":
+                raise UserError(f"gate {gate} is {state or 'not open yet'}: only one that is Pending is answered")
+            said = {
+                "type": APPROVED,
+                "status": "True" if approve else "False",
+                "reason": "ApprovedByUser" if approve else REJECTED,
+                "message": message,
+                "lastTransitionTime": format_time(utc_now()),
+            }
+            others = [each for each in conditions_of(document) if each.get("type") != APPROVED]
+            conditions = [*others, *merge_conditions([known] if known else [], [said])]
+            version = text_at(document, "metadata", "resourceVersion")
+            patch = {"metadata": {"resourceVersion": version}, "status": {"conditions": conditions}}
+            try:
+                _warn(await self._client.patch(Place(UPGRADE_GATE, name=gate, subresource="status"), patch))
+            except RefusedError as error:
+                if error.code != _CONFLICT or attempt == _ATTEMPTS - 1:
+                    raise
+                continue
+            return True
+        raise AssertionError  # the last attempt returns or raises
+
+    async def gate(self, name: str) -> JsonObject | None:
+        """Return a gate; None: there is none of that name, or none that the caller may see."""
+        try:
+            return await self._client.get(Place(UPGRADE_GATE, name=name))
+        except RefusedError as error:
+            if error.code not in (_FORBIDDEN, _MISSING):
+                raise
+            return None
+
+    def title(self, name: str) -> str:
+        """Return how messages name a run."""
+        return title_of(UPGRADE_RUN, name)
+
+    async def _get(self, kind: Kind, name: str) -> JsonObject | None:
+        try:
+            return await self._client.get(Place(kind, name=name))
+        except RefusedError as error:
+            if error.code != _MISSING:
+                raise
+            if name in error.message:
+                return None
+            raise UserError(f"the hub knows no {kind.plural}; install them: harbormaster crds") from error
+
+
+def new_token() -> str:
+    """Return a token that no run has seen."""
+    return secrets.token_hex(_TOKEN_BYTES)
+
+
+def _warn(answer: Answer) -> None:
+    for warning in answer.warnings:
+        complain(f"Warning: {warning}")
