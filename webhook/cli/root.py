@@ -46,7 +46,10 @@ SECTIONS: Final = {
         Entry("reject", "Reject what a run asks for: it stops."),
         Entry("undo", "Take back what a staged update has changed."),
     ),
-    "Upgrade member clusters": (Entry("upgrade", "Start, stop and watch upgrades of member clusters."),),
+    "Upgrade member clusters": (
+        Entry("upgrade", "Start, stop and watch upgrades of member clusters."),
+        Entry("windows", "Show when members of the fleet may be touched."),
+    ),
     "Ask the engine": (
         Entry("plan", "Show what would happen to placements and what runs would do."),
         Entry("explain", "Say why a placement got the clusters it got."),

@@ -36,6 +36,7 @@ from webhook.controllers.selectables import Selectables
 from webhook.controllers.staged_updates import StagedUpdateController
 from webhook.controllers.turns import Turns, turns_of
 from webhook.controllers.upgrade_facts import UPGRADE_KINDS, UpgradeFacts
+from webhook.controllers.upgrade_observer import UNOBSERVED_UPGRADES, UpgradeObserver
 from webhook.controllers.upgrade_plans import UpgradePlanController
 from webhook.controllers.upgrade_profiles import UpgradeProfileController
 from webhook.controllers.upgraders.desk import UpgraderDesk
@@ -98,6 +99,7 @@ def make_loop(
     selectables: Selectables,
     settings: LoopSettings,
     observer: QueueObserver = UNOBSERVED,
+    upgrades: UpgradeObserver = UNOBSERVED_UPGRADES,
     instance: str = "harbormaster",
 ) -> Loop:
     """Make the loop of one term of leadership.
@@ -108,10 +110,11 @@ def make_loop(
         selectables: The kinds that placements select; what they need is kept from term to term.
         settings: What the operator decided.
         observer: Is told what the queues do.
+        upgrades: Is told what upgrade runs do.
         instance: What Events call this process.
     """
     events = EventRecorder(hub.store, now, instance)
-    controllers = _controllers(hub, now, selectables, settings, events.record)
+    controllers = _controllers(hub, now, selectables, settings, events.record, upgrades)
     return Loop(hub, now, controllers, events, required(settings), workers=settings.workers, observer=observer)
 
 
@@ -121,6 +124,7 @@ def _controllers(
     selectables: Selectables,
     settings: LoopSettings,
     record: Callable[[JsonObject, Event], None],
+    upgrades: UpgradeObserver,
 ) -> Iterator[Wiring[Any]]:
     """Yield all controllers, in the order of the pipeline."""
     served = selectables.served
@@ -134,7 +138,7 @@ def _controllers(
     yield StagedUpdateController(hub, now, record, selectables, settings, windows, staged).wiring()
     if settings.analysis.is_on:
         yield AnalysisController(hub, now, served, settings.analysis, record).wiring()
-    yield from _upgrades(hub, now, settings, record, windows, turns.get(MemberDisruption.UPGRADE))
+    yield from _upgrades(hub, now, settings, record, windows, turns.get(MemberDisruption.UPGRADE), upgrades)
     yield WorkGenerator(hub, now, served, record, settings.selection).wiring()
     yield EvictionController(hub, now, turns.get(MemberDisruption.EVICTION), record).wiring()
     yield BackReportController(hub, served, record).wiring(selectables)
@@ -149,14 +153,15 @@ def _upgrades(
     record: Callable[[JsonObject, Event], None],
     windows: MaintenanceWindows,
     turns: Turns | None,
+    observer: UpgradeObserver,
 ) -> Iterator[Wiring[Any]]:
     """Yield the controllers of upgrade runs, and of what runs are made from."""
     upgraders = make_upgraders(settings.upgraders.names, Workplace(hub, now))
-    desk = UpgraderDesk(upgraders, settings.upgraders, now)
+    desk = UpgraderDesk(upgraders, settings.upgraders, now, observer.failed)
     facts = UpgradeFacts(hub, now, desk, windows)
     yield UpgradeProfileController(hub, now, record, facts).wiring()
-    yield ClusterUpgradeController(hub, now, record, facts, desk, windows, turns).wiring()
-    yield UpgradePlanController(hub, now, facts, windows).wiring()
+    yield ClusterUpgradeController(hub, now, record, facts, desk, windows, turns, observer).wiring()
+    yield UpgradePlanController(hub, now, facts, windows, observer).wiring()
 
 
 def _keeps_nodes_trimmed(settings: LoopSettings) -> bool:

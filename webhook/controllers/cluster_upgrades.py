@@ -46,6 +46,7 @@ from scorer.upgrade.engine import advance
 from scorer.upgrade.facts import Facts
 from scorer.upgrade.gates import APPROVED
 from scorer.upgrade.images import ImageTargets
+from scorer.upgrade.measures import measures
 from scorer.upgrade.operations import operation_of
 from scorer.upgrade.record import OVER
 from scorer.upgrade.step import Action, CancelUpgrade, StartUpgrade, Step, WriteGate
@@ -54,6 +55,7 @@ from webhook.controllers.reserved import Reserved
 from webhook.controllers.result import DONE, Result, soonest
 from webhook.controllers.turns import LOOK_AGAIN, Turns
 from webhook.controllers.upgrade_facts import Situation, UpgradeFacts
+from webhook.controllers.upgrade_observer import UNOBSERVED_UPGRADES, UpgradeObserver
 from webhook.controllers.upgraders.desk import UpgraderDesk
 from webhook.controllers.wiring import Signal, Waker, Watch, Wiring
 from webhook.kube.change import Change, desired
@@ -76,6 +78,7 @@ class ClusterUpgradeController:
         desk: Asks the back ends.
         windows: The maintenance windows of the members.
         turns: Reserves members; None: runs wait for nothing else that goes on at a member.
+        observer: Is told what runs do.
     """
 
     def __init__(
@@ -87,6 +90,7 @@ class ClusterUpgradeController:
         desk: UpgraderDesk,
         windows: MaintenanceWindows,
         turns: Turns | None = None,
+        observer: UpgradeObserver = UNOBSERVED_UPGRADES,
     ) -> None:
         self._hub = hub
         self._now = now
@@ -95,6 +99,7 @@ class ClusterUpgradeController:
         self._desk = desk
         self._windows = windows
         self._turns = turns
+        self._observer = observer
         self._reserved = Reserved[str](turns)
         self._deciding = asyncio.Lock()
         self._decisions = 0
@@ -159,10 +164,12 @@ class ClusterUpgradeController:
         """Take a run a step further, and come back when there is more to do."""
         document = self._hub.cache.get(UPGRADE_RUN, name)
         if document is None:
+            self._observer.gone(name)
             return await self._follow(name, None)
         if is_deleting(document):
             return await self._clean_up(name, document)
         if _is_over(document):
+            self._desk.forget(uid_of(document))
             return soonest(await self._follow(name, None), await self._expire(document))
         if (held := with_finalizer(document, UPGRADE_RUN_FINALIZER)) is not None:
             document = await self._hub.amend(UPGRADE_RUN, held)
@@ -175,6 +182,7 @@ class ClusterUpgradeController:
             if step.changed:
                 self._decisions += 1
                 document = await self._hub.store_status(UPGRADE_RUN, document, status_document(step.status))
+        self._observer.seen(name, step.status, measures(situation.run, step.status, self._now()))
         refused = await self._carry_out(document, situation.run, facts, step)
         self._tell(name, document, step, situation)
         if refused:

@@ -22,7 +22,7 @@ from scorer.api.upgrade.gate import ClusterUpgradeGate, UpgradeGateStatus
 from scorer.api.upgrade.run import ClusterUpgradeRun, PlacementGuardMode, WindowReservation
 from scorer.api.upgrade.strategy import ClusterUpgradeStrategy, StrategySpec
 from scorer.api.upgrade.version_catalog import VersionCatalogSpec
-from scorer.upgrade.back_end import Inventory, Operation
+from scorer.upgrade.back_end import Inventory, Observation, Operation
 from scorer.upgrade.catalog import Catalog
 from scorer.upgrade.facts import Estimate, Facts, GuardedPlacement
 from scorer.upgrade.guard import allowed_in_upgrade
@@ -104,8 +104,12 @@ class UpgradeFacts:
                 except TerminalError:
                     continue
 
-    async def of(self, document: JsonObject) -> Situation:
+    async def of(self, document: JsonObject, *, ask: bool = True) -> Situation:
         """Return a run with the hub around it.
+
+        Args:
+            document: The run.
+            ask: Whether to ask the back ends how its operations go; if not, what they said last counts.
 
         Raises:
             TerminalError: The run cannot be read.
@@ -120,7 +124,7 @@ class UpgradeFacts:
         members = self.members(documents, inventories, run.spec.upgrade.type)
         catalog = self.catalog()
         operations = list(self._operations(run, members, catalog))
-        observations = await self._desk.observe(operations, documents)
+        observations = await self._desk.observe(operations, documents) if ask else self._last_seen(operations)
         facts = Facts(
             now=self._now(),
             members=members,
@@ -208,6 +212,10 @@ class UpgradeFacts:
             if (member := members.get(entry.name)) is not None:
                 yield operation_of(run, entry, member, images, None)
 
+    def _last_seen(self, operations: Iterable[Operation]) -> dict[str, Observation]:
+        found = ((each.id, self._desk.last_seen(each.id)) for each in operations)
+        return {id_: seen for id_, seen in found if seen is not None}
+
     def _busy(self, run: ClusterUpgradeRun) -> dict[str, str]:
         """Return the members that other runs upgrade, and which run that is."""
         found: dict[str, str] = {}
@@ -230,18 +238,20 @@ class UpgradeFacts:
         if run.spec.placement_guard.mode is not PlacementGuardMode.ENFORCE:
             return {}
         found: dict[str, list[GuardedPlacement]] = {}
-        for placement in await self.placements():
+        for placement in await self.placements(run):
             for cluster in placement.clusters:
                 found.setdefault(cluster, []).append(placement)
         return found
 
-    async def placements(self) -> Sequence[GuardedPlacement]:
-        """Return the placements with the clusters that they are bound to.
+    async def placements(self, run: ClusterUpgradeRun) -> Sequence[GuardedPlacement]:
+        """Return the placements with the clusters that they are bound to, and how many a run may upgrade at once.
+
+        Budgets are only asked for where the run looks at them: each takes a request.
 
         Raises:
             StoreError: The hub does not answer.
         """
-        found = []
+        found, guards = [], run.spec.placement_guard.mode is not PlacementGuardMode.OFF
         for family in FAMILIES:
             clusters: dict[tuple[str, str], set[str]] = {}
             for binding in self._hub.cache.list(family.binding):
@@ -250,12 +260,12 @@ class UpgradeFacts:
                     cluster = text_at(binding, "spec", "targetCluster")
                     clusters.setdefault((ref.namespace, ref.name), set()).add(cluster)
             for (namespace, name), names in sorted(clusters.items()):
-                allowed = await self._allowed(family, namespace, name, len(names))
+                budget = await self._find(kinds.DISRUPTION_BUDGET, name) if guards and family is CLUSTER else None
+                allowed = self._allowed(family, namespace, name, len(names), budget)
                 found.append(GuardedPlacement(name, frozenset(names), allowed, namespace))
         return found
 
-    async def _allowed(self, family: Family, namespace: str, name: str, total: int) -> int:
-        budget = await self._find(kinds.DISRUPTION_BUDGET, name) if family is CLUSTER else None
+    def _allowed(self, family: Family, namespace: str, name: str, total: int, budget: JsonObject | None) -> int:
         placement = self._hub.cache.get(family.placement, name, namespace) or {}
         policy = dict_at(spec_of(placement), "policy")
         picks_n = policy.get("placementType") == PlacementType.PICK_N

@@ -22,10 +22,12 @@ from scorer.api.upgrade.run import ClusterUpgradeRun
 from scorer.upgrade.documents import plan_document
 from scorer.upgrade.planning.plan import plan_of
 from scorer.upgrade.record import OVER
+from scorer.upgrade.tiers import Standings
 from webhook.controllers.cluster_upgrades import seen_of_member
 from webhook.controllers.failures import concerned_of
 from webhook.controllers.result import DONE, Result
 from webhook.controllers.upgrade_facts import UpgradeFacts
+from webhook.controllers.upgrade_observer import UNOBSERVED_UPGRADES, UpgradeObserver
 from webhook.controllers.wiring import Later, Signal, Waker, Watch, Wiring
 from webhook.kube.change import Change
 from webhook.kube.hub import Hub
@@ -44,13 +46,22 @@ class UpgradePlanController:
         now: The clock.
         facts: Gathers what runs are decided on.
         windows: The maintenance windows of the members.
+        observer: Is told when runs are over.
     """
 
-    def __init__(self, hub: Hub, now: Callable[[], datetime], facts: UpgradeFacts, windows: MaintenanceWindows) -> None:
+    def __init__(
+        self,
+        hub: Hub,
+        now: Callable[[], datetime],
+        facts: UpgradeFacts,
+        windows: MaintenanceWindows,
+        observer: UpgradeObserver = UNOBSERVED_UPGRADES,
+    ) -> None:
         self._hub = hub
         self._now = now
         self._facts = facts
         self._windows = windows
+        self._observer = observer
         self._made: dict[str, datetime] = {}
         """When the plan of a run was made last."""
 
@@ -98,16 +109,19 @@ class UpgradePlanController:
         document = self._hub.cache.get(UPGRADE_RUN, name)
         if document is None or is_deleting(document) or text_at(document, "status", "state") in OVER:
             self._made.pop(name, None)
+            self._observer.planned(name, None, self._now())
             return DONE
         now = self._now()
         due = self._made.get(name, now - AT_MOST_EVERY) + AT_MOST_EVERY
         if due > now:
             return Result(due - now)
         self._made[name] = now
-        situation = await self._facts.of(document)
+        situation = await self._facts.of(document, ask=False)  # the controller of runs asks
         run, facts = situation.run, situation.facts
-        facts = replace(facts, durations=self._facts.durations(run, facts.members))
-        plan = await asyncio.to_thread(plan_of, run, facts, await self._facts.placements())
+        durations = self._facts.durations(run, facts.members)
+        facts = replace(facts, durations=durations, standings=Standings())  # nothing is shared with the thread
+        plan = await asyncio.to_thread(plan_of, run, facts, await self._facts.placements(run))
+        self._observer.planned(name, plan.eta, now)
         await self._write(name, plan)
         return _when_late(run, plan, now)
 

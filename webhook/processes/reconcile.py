@@ -121,7 +121,15 @@ class Reconciliation:
         # A store for each term: what an earlier term still sends is refused, even if this process leads again.
         store = HubStore(self._server, fence=term.check)
         hub = Hub(store, self._cache, writes_at_once=self._settings.writes_at_once)
-        loop = make_loop(hub, self._now, self._selectables, self._settings, self._metrics, self._instance)
+        loop = make_loop(
+            hub,
+            self._now,
+            self._selectables,
+            self._settings,
+            observer=self._metrics,
+            upgrades=self._metrics.upgrades,
+            instance=self._instance,
+        )
         try:
             await loop.run()
         finally:

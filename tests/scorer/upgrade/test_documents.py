@@ -6,9 +6,11 @@ from scorer.api.meta import dump_json
 from scorer.api.upgrade.fields import UpgradeError
 from scorer.api.upgrade.run import UpgradeRunStatus
 from scorer.upgrade.documents import status_document
+from scorer.upgrade.planning.plan import plan_of
 from scorer.upgrade.simulated_back_end import Outcome, SimulatedBackEnd
-from scorer.upgrade.simulation import Start
-from tests.scorer.upgrade.scenarios import BEGIN, daily, member, play, prepared, stage
+from scorer.upgrade.simulation import Start, simulate
+from tests.scorer.upgrade.planning.planned import half_hour
+from tests.scorer.upgrade.scenarios import BEGIN, at, daily, member, play, prepared, stage
 
 LARGEST_MEMBER = 600
 
@@ -42,3 +44,18 @@ def test_the_status_of_a_member_is_small_enough_for_a_thousand_of_them():
     (found,) = status_document(played.run.status)["stages"][0]["groups"][0]["members"]
     assert (found["state"], found["reason"]) == ("Failed", "NodesDoNotDrainInTime")
     assert len(dump_json(found)) < LARGEST_MEMBER
+
+
+def test_the_record_and_the_plan_of_a_thousand_members_fit_into_one_object():
+    """Issue 17: under 700 kB, also with long names, half of them upgraded and the others waiting for a window."""
+    names = [f"member-{'x' * 30}-{number:04}" for number in range(1000)]
+    members = [
+        member(name, windows=[daily("12:00")] if place % 2 else [], duration="1m") for place, name in enumerate(names)
+    ]
+    hub = half_hour(prepared(*members, stages=[stage("s", {"name": "g", "maxConcurrency": 50})]).hub)
+    for _ in simulate(hub, BEGIN, [(BEGIN, Start())], at("2h")):
+        pass
+    assert (hub.run.status.counts.completed, hub.run.status.counts.pending) == (500, 500)
+    plan = plan_of(hub.run, hub.facts(at("2h")), ())
+    stored = status_document(hub.run.status.model_copy(update={"plan": plan}))
+    assert len(dump_json(stored)) < 700_000

@@ -6,10 +6,19 @@ from itertools import pairwise
 import pytest
 
 from scorer.api.documents import annotation, conditions_of, name_of, status_of
-from scorer.api.kinds import KINDS, MAINTENANCE_WINDOW, MEMBER_CLUSTER, UPGRADE_GATE, UPGRADE_REQUEST, UPGRADE_RUN
+from scorer.api.kinds import (
+    DISRUPTION_BUDGET,
+    KINDS,
+    MAINTENANCE_WINDOW,
+    MEMBER_CLUSTER,
+    UPGRADE_GATE,
+    UPGRADE_REQUEST,
+    UPGRADE_RUN,
+)
 from scorer.api.meta import format_time, parse_time
 from scorer.member_gate.holds import MemberDisruption
 from scorer.reservations import MEMBER
+from tests.builders.placement import make_placement
 from tests.webhook.controllers.upgrade_world import (
     OURS,
     QUICK,
@@ -319,3 +328,42 @@ async def test_names_of_requests_are_those_of_their_operations():
         await world.until(lambda: state(world) == "Completed")
         assert all(name_of(each).startswith(f"r-{each['spec']['memberName']}-1-") for each in requests(world))
         assert QUICK.default == "simulated"
+
+
+# Placements.
+
+BUDGET = {
+    "apiVersion": DISRUPTION_BUDGET.api_version,
+    "kind": DISRUPTION_BUDGET.kind,
+    "metadata": {"name": "web"},
+    "spec": {"minAvailable": 1},
+}
+
+
+async def test_the_guard_keeps_a_placement_from_losing_too_many_clusters_at_once():
+    stages = ({"name": "all", "groups": [{"name": "t"}, {"name": "u", "maxConcurrency": 2}]},)
+    async with upgrading(*stages, members={"t1": "t", "u1": "u", "u2": "u"}) as world:
+        await world.add(make_placement("web", {"placementType": "PickAll"}))
+        await world.until(lambda: len(world.bound("web")) == 3)
+        for name in ("t1", "u1", "u2"):
+            await annotate(world, name, simulate_upgrade="hang")
+        await world.add(make_upgrade_run(placementGuard={"mode": "Enforce"}))
+        await world.until(lambda: sorted(states(world).values()) == ["Pending", "Pending", "Running"])
+        waiting = [entry for entry in entries(world).values() if entry["state"] == "Pending"]
+        assert {entry["reason"] for entry in waiting} == {"PlacementGuard"}
+        assert waiting[0]["message"] == "placement web may have at most 1 clusters in upgrade at once"
+        await world.add(BUDGET)
+        world.again()
+        await world.until(lambda: sorted(states(world).values()) == ["Pending", "Running", "Running"])
+
+
+async def test_the_plan_names_what_is_placed_on_the_members():
+    async with upgrading(members={"t1": "t", "u1": "u"}) as world:
+        await world.add(make_placement("web", {"placementType": "PickAll"}))
+        await world.until(lambda: len(world.bound("web")) == 2)
+        await world.add(make_upgrade_run(state="Initialize"))
+        await world.until(lambda: "plan" in status_of(run_of(world)))
+        stages = status_of(run_of(world))["plan"]["blastRadius"]["stages"]
+        assert stages[0]["placements"] == [
+            {"name": "web", "namespace": "", "clusters": 2, "inUpgrade": 1, "fullyExposed": False}
+        ]

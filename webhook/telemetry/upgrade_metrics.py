@@ -1,0 +1,128 @@
+"""The metrics of upgrade runs; the name of a run is the one label that users choose, and its series go with the run.
+
+Source: upgrade-runs.md 15.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from scorer.api.upgrade.fields import UpgradeState
+from scorer.api.upgrade.run import UpgradeRunStatus
+from scorer.upgrade.measures import Measure, Measured
+
+UPGRADE_BUCKETS: Final = (60.0, 300.0, 600.0, 900.0, 1800.0, 2700.0, 3600.0, 7200.0, 14400.0, 28800.0)
+GATE_BUCKETS: Final = (60.0, 600.0, 3600.0, 14400.0, 43200.0, 86400.0, 604800.0)
+LAG_BUCKETS: Final = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 600.0, 3600.0)
+_MEMBER_STATES: Final = ("completed", "skipped", "failed", "running", "pending", "not_started", "stopped")
+
+
+class UpgradeMetrics:
+    """Counts what upgrade runs do; a `webhook.controllers.upgrade_observer.UpgradeObserver`.
+
+    Args:
+        registry: Where the metrics are registered.
+    """
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._state = Gauge(
+            "harbormaster_upgrade_run_state",
+            "Whether an upgrade run is in a state: 1 or 0.",
+            ("run", "state"),
+            registry=registry,
+        )
+        self._members = Gauge(
+            "harbormaster_upgrade_members", "Members of an upgrade run by state.", ("run", "state"), registry=registry
+        )
+        self._eta = Gauge(
+            "harbormaster_upgrade_eta_seconds",
+            "Time until an upgrade run is over, as its plan says; absent where no end is in sight.",
+            ("run",),
+            registry=registry,
+        )
+        self._durations = Histogram(
+            "harbormaster_upgrade_member_duration_seconds",
+            "Time that the upgrade of one member took.",
+            ("type", "upgrader", "result"),
+            buckets=UPGRADE_BUCKETS,
+            registry=registry,
+        )
+        self._pending = Counter(
+            "harbormaster_upgrade_pending_seconds",
+            "Time that members have waited for their upgrade, by the reason that they had at its end.",
+            ("reason",),
+            registry=registry,
+        )
+        self._gates = Histogram(
+            "harbormaster_upgrade_gate_wait_seconds",
+            "Time that gates were waited for.",
+            buckets=GATE_BUCKETS,
+            registry=registry,
+        )
+        self._lag = Histogram(
+            "harbormaster_upgrade_window_start_lag_seconds",
+            "Time from the opening of a maintenance window to the start of the upgrade that waited for it.",
+            buckets=LAG_BUCKETS,
+            registry=registry,
+        )
+        self._errors = Counter(
+            "harbormaster_upgrade_upgrader_errors",
+            "Calls of back ends that have failed or taken too long.",
+            ("upgrader", "call"),
+            registry=registry,
+        )
+        self._runs: set[str] = set()
+        self._planned: set[str] = set()
+
+    def seen(self, run: str, status: UpgradeRunStatus, measured: Iterable[Measure]) -> None:
+        """Show where a run stands, and count what has come to its end."""
+        self._runs.add(run)
+        for state in UpgradeState:
+            self._state.labels(run, state.value).set(float(status.state is state))
+        for name in _MEMBER_STATES:
+            self._members.labels(run, name).set(getattr(status.counts, name))
+        for each in measured:
+            self._count(each)
+
+    def _count(self, measure: Measure) -> None:
+        match measure.kind:
+            case Measured.UPGRADE:
+                self._durations.labels(*measure.labels).observe(measure.seconds)
+            case Measured.PENDING:
+                self._pending.labels(*measure.labels).inc(measure.seconds)
+            case Measured.GATE:
+                self._gates.observe(measure.seconds)
+            case Measured.WINDOW_LAG:
+                self._lag.observe(measure.seconds)
+
+    def planned(self, run: str, eta: datetime | None, now: datetime) -> None:
+        """Show when a run is over."""
+        if eta is not None:
+            self._planned.add(run)
+            self._eta.labels(run).set(max(0.0, (eta - now).total_seconds()))
+        elif run in self._planned:
+            self._planned.discard(run)
+            self._eta.remove(run)
+
+    def gone(self, run: str) -> None:
+        """Forget a run."""
+        if run in self._runs:
+            self._runs.discard(run)
+            for state in UpgradeState:
+                self._state.remove(run, state.value)
+            for name in _MEMBER_STATES:
+                self._members.remove(run, name)
+        if run in self._planned:
+            self._planned.discard(run)
+            self._eta.remove(run)
+
+    def failed(self, upgrader: str, call: str) -> None:
+        """Count a call of a back end that has failed."""
+        self._errors.labels(upgrader, call).inc()
+
+    def ended(self) -> None:
+        """Forget all runs: the term is over, and another process shows them."""
+        for run in sorted(self._runs | self._planned):
+            self.gone(run)
