@@ -49,6 +49,9 @@ SECTIONS: Final = {
     "Upgrade member clusters": (
         Entry("upgrade", "Start, stop and watch upgrades of member clusters."),
         Entry("windows", "Show when members of the fleet may be touched."),
+        Entry("cordon", "Let a member get no new placements."),
+        Entry("uncordon", "Let a member get placements again."),
+        Entry("drain", "Take everything that is placed on a member off it."),
     ),
     "Ask the engine": (
         Entry("plan", "Show what would happen to placements and what runs would do."),
@@ -92,8 +95,9 @@ Start here:
 Exit codes:
   0  fine
   1  an error, reported in one line; usage errors too
-  2  from plan: something would change; from gate: not allowed now; from run --wait: somebody has to act
-  3  from run --wait: the time is up
+  2  from plan: something would change; from gate: not allowed now; from drain, run --wait, upgrade --wait: somebody has
+     to act
+  3  from drain, run --wait, upgrade --wait: the time is up
 
 Tables and colours are for people (NO_COLOR turns colours off); -o json and -o yaml are for programs.
 As kubectl-harbormaster on the PATH, this program is also `kubectl harbormaster`, and asks the hub that kubectl asks.

@@ -1,0 +1,65 @@
+"""``harbormaster drain``: everything that is placed on a member goes, within the disruption budgets."""
+
+from datetime import timedelta
+from typing import Final
+
+import click
+
+from scorer.api.quoting import printable
+from webhook.cli.client import Client
+from webhook.cli.draining import Drain, Standing, cordon, read_member
+from webhook.cli.failure import complain
+from webhook.cli.hub_options import HubOptions, hub_options
+from webhook.cli.options import run
+from webhook.cli.run_following import DONE, NEEDS_PERSON, TIMED_OUT
+from webhook.cli.update_runs import Duration, not_empty
+
+HELP: Final = """Take everything that is placed on a member off it.
+
+First it is cordoned, so that nothing new comes. Then every ClusterResourcePlacement there is evicted, within its
+disruption budget and when no other disruption holds the member: what is refused now is asked for again. Shows what
+stands in the way. Placements of type PickFixed, and those within a namespace, cannot be evicted: take the cluster off
+their policy, or change it.
+
+\b
+Examples:
+  harbormaster drain east --dry-run
+  harbormaster drain east
+  harbormaster drain east --timeout 30m
+
+\b
+Exit codes:
+  0  nothing that is placed is left there
+  1  an error
+  2  what is left cannot be evicted: somebody has to act
+  3  the time is up, and budgets or other disruptions still hold something there
+"""
+
+
+@click.command("drain", help=HELP, short_help="Take everything that is placed on a member off it.")
+@click.argument("name", metavar="CLUSTER", callback=not_empty)
+@click.option("--timeout", type=Duration(), help="At most this long, such as 30m.  [default: as long as it takes]")
+@click.option("--dry-run", is_flag=True, help="Say what is placed there, and change nothing.")
+@hub_options
+def command(name: str, timeout: timedelta | None, dry_run: bool, hub: HubOptions) -> int:
+    """Drain a member."""
+    return run(_drain(hub, name, timeout, dry_run=dry_run))
+
+
+async def _drain(hub: HubOptions, name: str, within: timedelta | None, *, dry_run: bool) -> int:
+    async with Client(hub.find()) as client:
+        await read_member(client, name)
+        drain = Drain(client, name, lambda line: click.echo(printable(line)))
+        if dry_run:
+            for placement in await drain.held():
+                click.echo(printable(f"{placement}: would go"))
+            return DONE
+        await cordon(client, name, wanted=True)
+        click.echo(f"{name} gets no new placements")
+        left = await drain.run(None if within is None else within.total_seconds())
+    if not left:
+        click.echo(f"{name} is empty")
+        return DONE
+    for removal in left:
+        complain(printable(f"{removal.placement} {removal.standing}: {removal.message}"))
+    return NEEDS_PERSON if all(each.standing is Standing.STAYS for each in left) else TIMED_OUT
