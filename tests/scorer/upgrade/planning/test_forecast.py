@@ -48,7 +48,10 @@ def outcome(run):
 @settings(max_examples=examples(200))
 @given(scenarios(), st.integers(0, 12), st.sampled_from([0, 0, 25, 90]))
 def test_a_run_without_failures_keeps_to_its_forecast(given, moments, minutes):
-    """Issue 17: forecast and outcome on 200 random runs are equal, from any moment of the run on."""
+    """Forecast and outcome of 200 random runs are equal, from any moment of the run on.
+
+    Upgrades do not fail; what a run refuses to upgrade, or waits for in vain, may halt it.
+    """
     calm = {**given, "members": [{**each, "outcomes": []} for each in given["members"]], "events": []}
     calm["spec"] = {**given["spec"], "timeouts": {**given["spec"]["timeouts"], "memberUpgradeSeconds": 0}}
     scenario, delay = made(calm), timedelta(minutes=minutes)
@@ -56,7 +59,7 @@ def test_a_run_without_failures_keeps_to_its_forecast(given, moments, minutes):
     durations_of(hub, calm["members"])
     found, until = None, scenario.begin + timedelta(days=90)
     for number, moment in enumerate(simulate(hub, scenario.begin, [(scenario.begin, Start())], until, react)):
-        if number == moments:
+        if number == moments and moment.run.status.state not in ("Stopped", "Failed"):  # those would be started again
             found = forecast(moment.run, hub.facts(moment.now), Assumptions(approve_after=delay))
         if moment.run.status.state in OVER:
             break
