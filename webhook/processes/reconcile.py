@@ -38,6 +38,7 @@ from webhook.telemetry.health import Health
 from webhook.telemetry.loop_metrics import LoopMetrics
 from webhook.telemetry.metrics import Metrics
 from webhook.telemetry.tracing import Tracing, tracing_of
+from webhook.telemetry.upgrade_metrics import UpgradeMetrics
 
 AFTER_A_BUG_SECONDS: Final = 15.0
 """How long a server that also reconciles waits before it tries again, after a bug has ended the loop."""
@@ -86,6 +87,7 @@ class Reconciliation:
         lease = Key(settings.lease_name, settings.namespace)
         self.leader = Leader(HubStore(lease_server), lease, own_identity(identity), now=now)
         self._metrics = LoopMetrics(metrics.registry, lambda: self.leader.leading, tracing)
+        self._upgrades = UpgradeMetrics(metrics.registry)
         self._required = required(self._settings)
         cache.require(self._required)
         cache.trim(WORK, without_manifests)  # also while others lead
@@ -127,13 +129,14 @@ class Reconciliation:
             self._selectables,
             self._settings,
             observer=self._metrics,
-            upgrades=self._metrics.upgrades,
+            upgrades=self._upgrades,
             instance=self._instance,
         )
         try:
             await loop.run()
         finally:
             self._metrics.ended()
+            self._upgrades.ended()
 
 
 class Reconcile:

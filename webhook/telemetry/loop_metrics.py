@@ -12,7 +12,6 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from webhook.controllers.assembly import CONTROLLERS
 from webhook.controllers.observer import NOTHING, Outcome, Queue
 from webhook.telemetry.tracing import Tracing
-from webhook.telemetry.upgrade_metrics import UpgradeMetrics
 
 BUCKETS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0)
 
@@ -59,8 +58,6 @@ class LoopMetrics:
         Gauge("harbormaster_leader", "Whether this process leads.", registry=registry).set_function(
             lambda: float(leading())
         )
-        self.upgrades = UpgradeMetrics(registry)
-        """Those of upgrade runs."""
         self._queues: dict[str, Queue] = {}
         for name in CONTROLLERS:
             self._create_series(name)
@@ -95,6 +92,5 @@ class LoopMetrics:
         self._retries.labels(controller).inc()
 
     def ended(self) -> None:
-        """Forget all queues and runs: the term is over."""
+        """Forget all queues: the term is over."""
         self._queues.clear()
-        self.upgrades.ended()

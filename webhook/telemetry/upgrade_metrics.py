@@ -3,7 +3,7 @@
 Source: upgrade-runs.md 15.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Final
 
@@ -16,6 +16,15 @@ from scorer.upgrade.measures import Measure, Measured
 UPGRADE_BUCKETS: Final = (60.0, 300.0, 600.0, 900.0, 1800.0, 2700.0, 3600.0, 7200.0, 14400.0, 28800.0)
 GATE_BUCKETS: Final = (60.0, 600.0, 3600.0, 14400.0, 43200.0, 86400.0, 604800.0)
 LAG_BUCKETS: Final = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 600.0, 3600.0)
+LABELS: Final[Mapping[str, tuple[str, ...]]] = {
+    "harbormaster_upgrade_run_state": ("run", "state"),
+    "harbormaster_upgrade_members": ("run", "state"),
+    "harbormaster_upgrade_eta_seconds": ("run",),
+    "harbormaster_upgrade_member_duration_seconds": ("type", "upgrader", "result"),
+    "harbormaster_upgrade_pending_seconds": ("reason",),
+    "harbormaster_upgrade_upgrader_errors": ("upgrader", "call"),
+}
+"""Of those that have no series before there is a run; back ends give reasons of their own."""
 _MEMBER_STATES: Final = ("completed", "skipped", "failed", "running", "pending", "not_started", "stopped")
 
 
@@ -30,29 +39,32 @@ class UpgradeMetrics:
         self._state = Gauge(
             "harbormaster_upgrade_run_state",
             "Whether an upgrade run is in a state: 1 or 0.",
-            ("run", "state"),
+            LABELS["harbormaster_upgrade_run_state"],
             registry=registry,
         )
         self._members = Gauge(
-            "harbormaster_upgrade_members", "Members of an upgrade run by state.", ("run", "state"), registry=registry
+            "harbormaster_upgrade_members",
+            "Members of an upgrade run by state.",
+            LABELS["harbormaster_upgrade_members"],
+            registry=registry,
         )
         self._eta = Gauge(
             "harbormaster_upgrade_eta_seconds",
             "Time until an upgrade run is over, as its plan says; absent where no end is in sight.",
-            ("run",),
+            LABELS["harbormaster_upgrade_eta_seconds"],
             registry=registry,
         )
         self._durations = Histogram(
             "harbormaster_upgrade_member_duration_seconds",
             "Time that the upgrade of one member took.",
-            ("type", "upgrader", "result"),
+            LABELS["harbormaster_upgrade_member_duration_seconds"],
             buckets=UPGRADE_BUCKETS,
             registry=registry,
         )
         self._pending = Counter(
             "harbormaster_upgrade_pending_seconds",
             "Time that members have waited for their upgrade, by the reason that they had at its end.",
-            ("reason",),
+            LABELS["harbormaster_upgrade_pending_seconds"],
             registry=registry,
         )
         self._gates = Histogram(
@@ -70,7 +82,7 @@ class UpgradeMetrics:
         self._errors = Counter(
             "harbormaster_upgrade_upgrader_errors",
             "Calls of back ends that have failed or taken too long.",
-            ("upgrader", "call"),
+            LABELS["harbormaster_upgrade_upgrader_errors"],
             registry=registry,
         )
         self._runs: set[str] = set()

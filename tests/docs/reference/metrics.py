@@ -14,6 +14,8 @@ from webhook.kube.reviews import ReviewCounts
 from webhook.member.metrics import AgentMetrics
 from webhook.telemetry.loop_metrics import LoopMetrics
 from webhook.telemetry.metrics import Metrics
+from webhook.telemetry.upgrade_metrics import LABELS as LABELS_OF_UPGRADES
+from webhook.telemetry.upgrade_metrics import UpgradeMetrics
 
 NAMED = "harbormaster_"
 BOUNDS = "le"
@@ -29,6 +31,7 @@ def all_metrics() -> dict[str, list[Metric]]:
         "The cache": _of(_cache),
         "Node pools": _of(lambda registry: PoolMetrics(registry, tuple, lambda: datetime.now(UTC))),
         "The loop": _of(lambda registry: LoopMetrics(registry, lambda: False)),
+        "Upgrade runs": _of(UpgradeMetrics),
         "The agent": _of(lambda registry: AgentMetrics(registry, joined=lambda: True, works=lambda: 0)),
     }
 
@@ -75,7 +78,7 @@ only the names of node pools and of upgrade runs are chosen by users. Beside the
 Python client.
 
 Every process shows the first table; what it does not do stays at 0. `serve` adds reviews, extender, cache and node
-pools, `reconcile` adds cache and loop, `serve --reconcile` all of these, `agent` its own.
+pools, `reconcile` adds cache, loop and upgrade runs, `serve --reconcile` all of these, `agent` its own.
 """
     parts = []
     for title, metrics in all_metrics().items():
@@ -87,4 +90,6 @@ pools, `reconcile` adds cache and loop, `serve --reconcile` all of these, `agent
 def _labels(metric: Metric) -> list[str]:
     if metric.name.startswith("harbormaster_disruption_"):
         return list(LABELS)
+    if metric.name in LABELS_OF_UPGRADES:
+        return list(LABELS_OF_UPGRADES[metric.name])
     return list(dict.fromkeys(name for sample in metric.samples for name in sample.labels if name != BOUNDS))

@@ -29,7 +29,9 @@ def hub(tmp_path, monkeypatch):
                 await found.add(with_metadata(make_member(name), annotations={WINDOWS: windows}))
             await found.add(make_window("now", now.strftime("%H:00"), durationHours=2))
             await found.add(make_window("later", (now + timedelta(hours=5)).strftime("%H:00")))
-            await found.add(make_window("images", now.strftime("%H:00"), target="NodeImage", memberSelector={}))
+            await found.add(
+                make_window("images", now.strftime("%H:00"), durationHours=2, target="NodeImage", memberSelector={})
+            )
             yield found.store
 
     with running_hub(tmp_path / "hub", world) as opened:

@@ -142,7 +142,7 @@ async def test_a_member_waits_for_its_window_and_goes_as_it_opens():
         assert found["reason"] == "MaintenanceWindowClosed"
         assert parse_time(found["nextWindowOpen"]) - opens < timedelta(minutes=1)
         assert status_of(run_of(world))["nextWakeup"] == found["nextWindowOpen"]
-        await world.change(MAINTENANCE_WINDOW, "night", startTime=utc_now().strftime("%H:00"))
+        await world.change(MAINTENANCE_WINDOW, "night", startTime=utc_now().strftime("%H:00"), durationHours=2)
         await world.until(lambda: state(world) == "Completed")
 
 

@@ -55,7 +55,7 @@ class World:
         stored = await self.store.get(kind, Key(name, namespace))
         await self.store.replace(kind, {**stored, "spec": {**stored["spec"], **spec}})
 
-    async def until(self, test: Callable[[], bool], seconds: float = 15.0) -> None:
+    async def until(self, test: Callable[[], bool], seconds: float = 30.0) -> None:
         """Wait until *test* holds and nothing moves any more."""
         revision, quiet = -1, 0
         async with asyncio.timeout(seconds):
