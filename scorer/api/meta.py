@@ -110,6 +110,12 @@ def without_nulls(value: Any) -> Any:
     return value
 
 
+def first_mistake(error: ValidationError) -> str:
+    """Return the first thing that is wrong with a document, as ``field: message``."""
+    first = error.errors(include_url=False)[0]
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+
+
 def parse_time(text: str) -> datetime:
     """Read an RFC 3339 instant with an offset.
 

@@ -46,12 +46,11 @@ def request_name(operation: Operation) -> str:
     return f"{name[: LONGEST_GENERATED_NAME - _HASH_DIGITS - 1].rstrip('-.')}-{digest}".replace(".", "-")
 
 
-def request_document(operation: Operation, *, dry_run: bool = False) -> JsonObject:
+def request_document(operation: Operation) -> JsonObject:
     """Return the request for an operation, as it is made.
 
     Args:
         operation: The operation; the request goes with its run.
-        dry_run: Whether the upgrader should only say what it would do.
     """
     target = operation.target
     spec: JsonObject = {
@@ -59,7 +58,7 @@ def request_document(operation: Operation, *, dry_run: bool = False) -> JsonObje
         "runName": operation.run,
         "memberName": operation.member,
         "upgradeType": target.type.value,
-        "dryRun": dry_run,
+        "dryRun": False,
         "cancelRequested": False,
     }
     if target.kubernetes_version:

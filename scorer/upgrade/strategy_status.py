@@ -11,7 +11,7 @@ import pydantic
 
 from scorer.api.conditions import FALSE, TRUE
 from scorer.api.documents import conditions_of, generation_of, spec_of
-from scorer.api.meta import JsonObject, format_time
+from scorer.api.meta import JsonObject, first_mistake, format_time
 from scorer.api.upgrade.strategy import StrategySpec
 from scorer.upgrade.conditions import names_said
 from scorer.upgrade.limits import group_limits, groups_of, stage_limits
@@ -67,8 +67,7 @@ def _problem(document: JsonObject) -> str:
             for group in groups_of(stage):
                 group_limits(group, 1, limits)
     except pydantic.ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        return f"spec.{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        return f"spec.{first_mistake(error)}"
     except (SelectionError, ValueError) as error:
         return str(error)
     return ""

@@ -13,7 +13,7 @@ import pydantic
 
 from scorer.api.documents import annotation, labels_of, name_of, spec_of
 from scorer.api.label_selector import LabelSelector, selector_error
-from scorer.api.meta import JsonObject, format_time
+from scorer.api.meta import JsonObject, first_mistake, format_time
 from scorer.api.names import UPGRADE_WINDOWS
 from scorer.api.upgrade.fields import LONGEST_NAME, NAME_PATTERN
 from scorer.api.upgrade.maintenance_window import ClusterMaintenanceWindow, WindowTarget
@@ -53,7 +53,7 @@ class Definition:
         try:
             return cls(name, target, selector, _read(document))
         except pydantic.ValidationError as error:
-            return cls(name, target, selector, error=_first_error(error))
+            return cls(name, target, selector, error=first_mistake(error))
         except ValueError as error:
             return cls(name, target, selector, error=str(error))
 
@@ -83,11 +83,6 @@ def _read(document: JsonObject) -> MaintenanceWindow:
     if spec.member_selector is not None and (error := selector_error(spec.member_selector)):
         raise ValueError(f"spec.memberSelector: {error}")
     return MaintenanceWindow.of(spec)
-
-
-def _first_error(error: pydantic.ValidationError) -> str:
-    first = error.errors(include_url=False)[0]
-    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
 
 
 @dataclass(frozen=True, slots=True)

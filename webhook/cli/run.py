@@ -9,7 +9,6 @@ import click
 
 from scorer.api.documents import name_of
 from scorer.api.meta import JsonObject
-from scorer.api.quoting import printable
 from scorer.api.staged_update import RunState
 from scorer.staged_update.orders import (
     WantedRun,
@@ -23,7 +22,6 @@ from webhook.cli.client import Client
 from webhook.cli.connection import Connection
 from webhook.cli.hub_options import HubOptions, hub_options
 from webhook.cli.options import grouped, output_option, run
-from webhook.cli.output import print_document
 from webhook.cli.run_following import (
     DONE,
     Waiting,
@@ -36,6 +34,7 @@ from webhook.cli.run_following import (
     waiting_options,
 )
 from webhook.cli.run_output import news, print_run, run_document, wait_lines
+from webhook.cli.run_showing import Shown, View
 from webhook.cli.update_runs import Found, Runs, not_empty, run_namespace_option, told_to_user
 from webhook.settings.clock import utc_now
 
@@ -135,6 +134,9 @@ States of a cluster:  pending, held (may not be touched now), updating, done, fa
 Exit codes:
   0  shown; with --wait: it has succeeded
 {_WAITING_CODES}"""
+
+
+VIEW: Final = View(run_document, print_run, news)
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,11 +273,11 @@ def status(name: str, watch: bool, output: str, namespace: str, waiting: Waiting
     """Show a run."""
     waiting.check()
     with suppress(KeyboardInterrupt):
-        return run(_status(name, namespace, waiting, _Shown(output, hub, watch=watch)))
+        return run(_status(name, namespace, waiting, Shown(VIEW, output, hub, watch=watch)))
     return 0
 
 
-async def _status(name: str, namespace: str, waiting: Waiting, shown: "_Shown") -> int:
+async def _status(name: str, namespace: str, waiting: Waiting, shown: Shown[Found]) -> int:
     async with Client(shown.hub.find()) as client:
         runs = Runs(client, namespace)
         if shown.watch:
@@ -290,35 +292,3 @@ async def _status(name: str, namespace: str, waiting: Waiting, shown: "_Shown") 
         if not waiting.wait or shown.output != "table":
             return code
         return report(code, found, waiting, lambda: wait_lines(run_document(found, shown.hub), utc_now()))
-
-
-class _Shown:
-    """Shows a run, and with ``watch`` what changes about it.
-
-    Args:
-        output: ``table``, ``json`` or ``yaml``.
-        hub: How the user has named the hub.
-        watch: Whether it is shown more than once.
-    """
-
-    def __init__(self, output: str, hub: HubOptions, *, watch: bool) -> None:
-        self.output = output
-        self.hub = hub
-        self.watch = watch
-        self._last: JsonObject | None = None
-
-    def show(self, found: Found) -> None:
-        """Print the run, or what is new about it."""
-        document, last = run_document(found, self.hub), self._last
-        self._last = document
-        if document == last:
-            return
-        if self.output != "table":
-            if self.output == "yaml" and self.watch:
-                click.echo("---")
-            print_document(document, self.output)
-        elif last is None:
-            print_run(document, utc_now())
-        else:
-            for line in news(last, document):
-                click.echo(printable(line))

@@ -19,6 +19,7 @@ from scorer.api.names import PARENT_PLACEMENT, RESOURCE_INDEX, TARGET_UPDATE_RUN
 from scorer.rollout.resource_snapshots import snapshot_groups
 from scorer.staged_update.orders import OrderRefusedError, approved_conditions, is_approved, parent_run
 from scorer.staged_update.waiting import Situation, situation_of
+from scorer.upgrade import orders as upgrades
 from webhook.cli.client import Answer, Client, Place, RefusedError
 from webhook.cli.documents import title_of
 from webhook.cli.failure import UserError, complain
@@ -58,7 +59,7 @@ def told_to_user() -> Iterator[None]:
     """Make an order that is refused the user's mistake."""
     try:
         yield
-    except OrderRefusedError as error:
+    except (OrderRefusedError, upgrades.OrderRefusedError) as error:
         raise UserError(str(error)) from error
 
 
@@ -156,12 +157,12 @@ class Runs:
 
     async def create(self, document: JsonObject) -> str:
         """Create a run; return its title."""
-        _warn(await self._client.create(self.family.run, document))
+        tell_warnings(await self._client.create(self.family.run, document))
         return self.title(name_of(document))
 
     async def patch(self, run: JsonObject, patch: JsonObject) -> None:
         """Change a run."""
-        _warn(await self._client.patch(Place(self.family.run, self._space, name_of(run)), patch))
+        tell_warnings(await self._client.patch(Place(self.family.run, self._space, name_of(run)), patch))
 
     async def approve(self, name: str, message: str) -> bool:
         """Approve a request; return whether it was not approved before.
@@ -177,7 +178,7 @@ class Runs:
             version = text_at(request, "metadata", "resourceVersion")
             patch = {"metadata": {"resourceVersion": version}, "status": {"conditions": conditions}}
             try:
-                _warn(await self._client.patch(Place(kind, self._space, name, subresource="status"), patch))
+                tell_warnings(await self._client.patch(Place(kind, self._space, name, subresource="status"), patch))
             except RefusedError as error:
                 if error.code != _CONFLICT or attempt == _ATTEMPTS - 1:
                     raise
@@ -213,7 +214,8 @@ class Runs:
         return f" in namespace {self.namespace}" if self.namespace else "; for that of a namespace: -n NAMESPACE"
 
 
-def _warn(answer: Answer) -> None:
+def tell_warnings(answer: Answer) -> None:
+    """Say on standard error what the hub warns of."""
     for warning in answer.warnings:
         complain(f"Warning: {warning}")
 

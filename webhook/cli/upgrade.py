@@ -29,7 +29,8 @@ from webhook.cli.run_following import (
     tell_waits,
     waiting_options,
 )
-from webhook.cli.update_runs import not_empty
+from webhook.cli.run_showing import Shown, View
+from webhook.cli.update_runs import not_empty, told_to_user
 from webhook.cli.upgrade_output import (
     print_plan,
     print_upgrade,
@@ -37,7 +38,7 @@ from webhook.cli.upgrade_output import (
     upgrade_news,
     upgrade_wait_lines,
 )
-from webhook.cli.upgrade_runs import FoundUpgrade, UpgradeRuns, new_token, told_to_user
+from webhook.cli.upgrade_runs import FoundUpgrade, UpgradeRuns, new_token
 from webhook.settings.clock import utc_now
 
 _WAITING_CODES: Final = """  1  an error; with --wait also: the run has failed
@@ -165,6 +166,9 @@ Exit codes:
   0  shown
   1  an error: no such run, or it has no plan: it is over, or the loop does not run
 """
+
+
+VIEW: Final = View(upgrade_document, print_upgrade, upgrade_news)
 
 
 @click.group("upgrade", help=HELP, short_help="Start, stop and watch upgrades of member clusters.")
@@ -326,11 +330,11 @@ def status(name: str, watch: bool, output: str, waiting: Waiting, hub: HubOption
     """Show a run."""
     waiting.check()
     with suppress(KeyboardInterrupt):
-        return run(_status(name, waiting, _Shown(output, hub, watch=watch)))
+        return run(_status(name, waiting, Shown(VIEW, output, hub, watch=watch)))
     return DONE
 
 
-async def _status(name: str, waiting: Waiting, shown: "_Shown") -> int:
+async def _status(name: str, waiting: Waiting, shown: Shown[FoundUpgrade]) -> int:
     async with Client(shown.hub.find()) as client:
         runs = UpgradeRuns(client)
         verdict = finished(waiting)
@@ -346,38 +350,6 @@ async def _status(name: str, waiting: Waiting, shown: "_Shown") -> int:
         if not waiting.wait or shown.output != "table":
             return code
         return report(code, found, waiting, lambda: upgrade_wait_lines(upgrade_document(found, shown.hub), utc_now()))
-
-
-class _Shown:
-    """Shows a run, and with ``watch`` what changes about it.
-
-    Args:
-        output: ``table``, ``json`` or ``yaml``.
-        hub: How the user has named the hub.
-        watch: Whether it is shown more than once.
-    """
-
-    def __init__(self, output: str, hub: HubOptions, *, watch: bool) -> None:
-        self.output = output
-        self.hub = hub
-        self.watch = watch
-        self._last: JsonObject | None = None
-
-    def show(self, found: FoundUpgrade) -> None:
-        """Print the run, or what is new about it."""
-        document, last = upgrade_document(found, self.hub), self._last
-        self._last = document
-        if document == last:
-            return
-        if self.output != "table":
-            if self.output == "yaml" and self.watch:
-                click.echo("---")
-            print_document(document, self.output)
-        elif last is None:
-            print_upgrade(document, utc_now())
-        else:
-            for line in upgrade_news(last, document):
-                click.echo(printable(line))
 
 
 @command.command("plan", help=PLAN_HELP, short_help="Show when an upgrade run reaches each member.")

@@ -1,8 +1,6 @@
 """Upgrade runs and their gates on a hub, for the commands that order them, answer them and show them."""
 
 import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,14 +9,14 @@ import pydantic
 from scorer.api.conditions import merge_conditions
 from scorer.api.documents import conditions_of, name_of, text_at
 from scorer.api.kinds import UPGRADE_GATE, UPGRADE_RUN, Kind
-from scorer.api.meta import JsonObject, format_time
+from scorer.api.meta import JsonObject, first_mistake, format_time
 from scorer.api.upgrade.run import ClusterUpgradeRun
 from scorer.upgrade.gates import APPROVED, REJECTED
-from scorer.upgrade.orders import OrderRefusedError
 from scorer.upgrade.situation import UpgradeSituation, situation_of
-from webhook.cli.client import Answer, Client, Place, RefusedError
+from webhook.cli.client import Client, Place, RefusedError
 from webhook.cli.documents import title_of
-from webhook.cli.failure import UserError, complain
+from webhook.cli.failure import UserError
+from webhook.cli.update_runs import tell_warnings
 from webhook.settings.clock import utc_now
 
 _FORBIDDEN: Final = 403
@@ -43,15 +41,6 @@ class FoundUpgrade:
     situation: UpgradeSituation
 
 
-@contextmanager
-def told_to_user() -> Iterator[None]:
-    """Make an order that is refused the user's mistake."""
-    try:
-        yield
-    except OrderRefusedError as error:
-        raise UserError(str(error)) from error
-
-
 class UpgradeRuns:
     """The upgrade runs of a hub.
 
@@ -70,8 +59,7 @@ class UpgradeRuns:
         try:
             read = ClusterUpgradeRun.read(document)
         except pydantic.ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            raise UserError(f"run {name} cannot be read: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+            raise UserError(f"run {name} cannot be read: {first_mistake(error)}") from error
         return FoundUpgrade(document, read, situation_of(read))
 
     async def get(self, name: str) -> FoundUpgrade:
@@ -87,14 +75,14 @@ class UpgradeRuns:
 
     async def create(self, document: JsonObject) -> str:
         """Create a run; return its title."""
-        _warn(await self._client.create(UPGRADE_RUN, document))
+        tell_warnings(await self._client.create(UPGRADE_RUN, document))
         return self.title(name_of(document))
 
     async def patch(self, found: FoundUpgrade, patch: JsonObject) -> None:
         """Change a run, over the version that was read: what it is told depends on that."""
         version = text_at(found.run, "metadata", "resourceVersion")
         whole = {**patch, "metadata": {"resourceVersion": version}}
-        _warn(await self._client.patch(Place(UPGRADE_RUN, name=name_of(found.run)), whole))
+        tell_warnings(await self._client.patch(Place(UPGRADE_RUN, name=name_of(found.run)), whole))
 
     async def answer(self, gate: str, message: str, *, approve: bool) -> bool:
         """Approve or reject a gate; return whether it was not answered so before.
@@ -122,7 +110,7 @@ class UpgradeRuns:
             version = text_at(document, "metadata", "resourceVersion")
             patch = {"metadata": {"resourceVersion": version}, "status": {"conditions": conditions}}
             try:
-                _warn(await self._client.patch(Place(UPGRADE_GATE, name=gate, subresource="status"), patch))
+                tell_warnings(await self._client.patch(Place(UPGRADE_GATE, name=gate, subresource="status"), patch))
             except RefusedError as error:
                 if error.code != _CONFLICT or attempt == _ATTEMPTS - 1:
                     raise
@@ -157,8 +145,3 @@ class UpgradeRuns:
 def new_token() -> str:
     """Return a token that no run has seen."""
     return secrets.token_hex(_TOKEN_BYTES)
-
-
-def _warn(answer: Answer) -> None:
-    for warning in answer.warnings:
-        complain(f"Warning: {warning}")

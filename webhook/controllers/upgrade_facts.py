@@ -15,7 +15,7 @@ from scorer.api.binding import BindingState
 from scorer.api.documents import annotation, conditions_of, dict_at, is_deleting, name_of, spec_of, text_at
 from scorer.api.family import CLUSTER, FAMILIES, Family
 from scorer.api.kinds import Kind
-from scorer.api.meta import JsonObject
+from scorer.api.meta import JsonObject, first_mistake
 from scorer.api.placement import PlacementType
 from scorer.api.upgrade.fields import UpgradeType
 from scorer.api.upgrade.gate import ClusterUpgradeGate, UpgradeGateStatus
@@ -313,8 +313,7 @@ def _parse(document: JsonObject) -> ClusterUpgradeRun | str:
     try:
         return ClusterUpgradeRun.read(document)
     except pydantic.ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        return first_mistake(error)
 
 
 def _asks_for_durations(run: ClusterUpgradeRun) -> bool:

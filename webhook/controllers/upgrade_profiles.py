@@ -13,7 +13,7 @@ import pydantic
 
 from scorer.api.documents import dict_at, is_deleting, label, labels_of, name_of, spec_of, status_of, text_at, with_spec
 from scorer.api.kinds import MEMBER_CLUSTER, UPGRADE_PROFILE, UPGRADE_RUN, UPGRADE_STRATEGY, VERSION_CATALOG, Kind
-from scorer.api.meta import JsonObject
+from scorer.api.meta import JsonObject, first_mistake
 from scorer.api.upgrade.fields import UpgradeError
 from scorer.api.upgrade.profile import ClusterUpgradeProfile
 from scorer.api.upgrade.run import ClusterUpgradeRun, RunState
@@ -102,8 +102,7 @@ class UpgradeProfileController:
         try:
             profile = ClusterUpgradeProfile.read(document)
         except pydantic.ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            raise TerminalError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+            raise TerminalError(first_mistake(error)) from error
         found = trigger(profile, self._facts.catalog(), self._runs_of(key.name), self._now())
         await self._carry_out(document, found)
         return DONE

@@ -74,13 +74,11 @@ class Forecast:
         begin: The first instant.
         run: As it is in the end.
         beginnings: The members whose upgrades begin from now on.
-        stuck: The instant at which the run was looked at last.
     """
 
     begin: datetime
     run: ClusterUpgradeRun
     beginnings: Mapping[str, Beginning]
-    stuck: datetime
 
     @property
     def eta(self) -> datetime | None:
@@ -153,14 +151,12 @@ def forecast(run: ClusterUpgradeRun, facts: Facts, assumed: Assumptions, *, long
     times = _Times(facts.durations, assumed, long=long)
     hub = _hub(run, facts, times, now)
     recorder = _Recorder(run)
-    last = now
     reactions = _Approvals(assumed.approve_after)
     for moment in simulate(hub, now, _orders(run, assumed, now), now + HORIZON, reactions):
         recorder.take(moment)
-        last = moment.now
         if moment.run.status.state in OVER:
             break
-    return Forecast(now, hub.run, recorder.beginnings, last)
+    return Forecast(now, hub.run, recorder.beginnings)
 
 
 def _orders(run: ClusterUpgradeRun, assumed: Assumptions, now: datetime) -> list[tuple[datetime, Order]]:
