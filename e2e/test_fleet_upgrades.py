@@ -3,11 +3,15 @@
 Source: upgrade-runs.md; seed 001.
 """
 
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+import yaml
 
 from e2e.controlplane.cluster import JsonObject
+from e2e.controlplane.process import Program
 from e2e.fleet.bed import Fleet
 from e2e.fleet.scene import Scene
 from e2e.fleet.settled import assert_settled
@@ -17,6 +21,7 @@ from e2e.fleet.upgrades import (
     SHIPS,
     STAGES,
     Upgrades,
+    eight_ships,
     forget_upgrades,
     gates_of,
     kill_leaders,
@@ -26,10 +31,9 @@ from e2e.fleet.waiting import wait_until
 from e2e.fleet.writes import Writes, names
 from scorer.api.documents import annotation, status_of
 from scorer.api.kinds import MEMBER_CLUSTER, UPGRADE_REQUEST, UPGRADE_RUN
-from scorer.api.meta import format_time
-from webhook.settings.clock import utc_now
 
 KILLS = 2
+UPGRADER = Path(__file__).parents[1] / "examples" / "upgrader"
 APPROVAL = {"type": "Approval", "displayName": "fine?"}
 
 
@@ -39,7 +43,7 @@ def _upgraded(fleet: Fleet) -> Iterator[None]:
     loop = fleet.add_reconciler("upgrading", **SETTINGS)
     with fleet.other_reconcilers(loop):
         fleet.wait_leader(loop.identity)
-        with ships(fleet):
+        with ships(fleet, eight_ships()):
             yield
     assert_settled(fleet)
 
@@ -114,16 +118,30 @@ def test_stop_start_and_skip_at_each_level(upgrades):
     upgrades.annotate("a1-ship", upgrade_duration="1s")
 
 
-def test_an_upgrade_is_handed_off_and_reported_back(upgrades):
+def test_an_upgrade_is_handed_off_to_the_example_upgrader_and_reported_back(fleet, upgrades, tmp_path):
     upgrades.annotate("a1-ship", upgrader="handoff", upgrade_observed='{"controlPlaneVersion":"1.30.4"}')
-    upgrades.start("e2e-hands", {"name": "only", "groups": [{"name": "quay-a"}]})
-    upgrades.wait_member("e2e-hands", "a1-ship", "Running")
-    wait_until("it is asked for", lambda: "" if upgrades.requests("e2e-hands") else "there is no request")
-    (request,) = upgrades.requests("e2e-hands")
-    upgrades.tell(request, phase="InProgress", progressPercent=50, heartbeatTime=format_time(utc_now()))
-    upgrades.tell(request, phase="Succeeded", controlPlaneVersion="1.31.2", finishedTime=format_time(utc_now()))
-    upgrades.wait("e2e-hands", "Completed")
-    upgrades.annotate("a1-ship", upgrader=None)
+    seen = tmp_path / "seen"
+    upgrader = example_upgrader(fleet, tmp_path, "sh", "-c", f'echo "$MEMBER $TYPE $VERSION" >> {seen}')
+    upgrader.start()
+    try:
+        upgrades.start("e2e-hands", {"name": "only", "groups": [{"name": "quay-a"}]})
+        upgrades.wait("e2e-hands", "Completed")
+    finally:
+        upgrader.stop()
+        upgrades.annotate("a1-ship", upgrader=None)
+    assert seen.read_text() == "a1-ship Full 1.31.2\n"
+    (request,) = [each for each in upgrades.requests("e2e-hands") if each["spec"]["memberName"] == "a1-ship"]
+    assert status_of(request)["phase"] == "Succeeded"
+
+
+def example_upgrader(fleet: Fleet, folder: Path, *command: str) -> Program:
+    """Return the upgrader of the examples, with the rights that it ships, not started."""
+    rights = yaml.safe_load_all((UPGRADER / "upgrader.yaml").read_text(encoding="utf-8"))
+    fleet.on_hub.apply([each for each in rights if each["kind"] != "Deployment"])
+    token = folder / "token"
+    token.write_text(fleet.hub.token_of("upgrader", "upgrader"))
+    words = ("--server", fleet.hub.url, "--token-file", token, "--ca-file", fleet.hub.ca_file, "--every", "0.5")
+    return Program([sys.executable, UPGRADER / "upgrader.py", *words, "--", *command], folder / "upgrader.log", {})
 
 
 def test_a_leader_that_is_killed_again_and_again_upgrades_every_member_once(fleet, upgrades):

@@ -37,6 +37,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
         "e2e/test_strangers.py",
         "e2e/test_tree.py",
         "e2e/test_upgrade_admission.py",
+        "e2e/test_upgrade_orders.py",
         "e2e/test_vectors.py",
     ),
     OWN_HUB: (

@@ -32,15 +32,16 @@ STAGES = (
 )
 
 
-def make_ship(name: str, group: str) -> JsonObject:
-    """Make a member whose upgrades take a second."""
+def make_ship(name: str, group: str, **annotations: str) -> JsonObject:
+    """Make a member whose upgrades take a second; *annotations* are ours, with ``_`` for ``-``."""
+    given = {"upgrade_duration": "1s", **annotations}
     return {
         "apiVersion": MEMBER_CLUSTER.api_version,
         "kind": "MemberCluster",
         "metadata": {
             "name": name,
             "labels": {f"{OURS}upgrade-group": group},
-            "annotations": {f"{OURS}upgrade-duration": "1s"},
+            "annotations": {f"{OURS}{key.replace('_', '-')}": text for key, text in given.items()},
         },
         "spec": {"identity": {"kind": "User", "name": f"{name}-agent"}, "heartbeatPeriodSeconds": 600},
     }
@@ -166,21 +167,27 @@ class Upgrades:
         assert (second - first).total_seconds() >= 2, "the wait after the first stage"
 
 
+def eight_ships() -> list[JsonObject]:
+    """Make the eight members."""
+    return [make_ship(name, group) for name, group in SHIPS.items()]
+
+
 @contextlib.contextmanager
-def ships(fleet: Fleet) -> Iterator[None]:
-    """Have the eight members in the fleet until the block ends."""
-    for name, group in SHIPS.items():
-        fleet.on_hub.create(make_ship(name, group))
-    for name in SHIPS:
+def ships(fleet: Fleet, members: list[JsonObject]) -> Iterator[None]:
+    """Have members in the fleet until the block ends."""
+    names = [name_of(member) for member in members]
+    for member in members:
+        fleet.on_hub.create(member)
+    for name in names:
         _say(fleet, name, joined=True)
     try:
         yield
     finally:
-        for name in SHIPS:
+        for name in names:
             fleet.on_hub.delete(MEMBER_CLUSTER, name)
-        for name in SHIPS:
+        for name in names:
             _say(fleet, name, joined=False)
-        wait_until("the ships have left", lambda: _still_there(fleet))
+        wait_until("the ships have left", lambda: _still_there(fleet, names))
 
 
 def _say(fleet: Fleet, name: str, *, joined: bool) -> None:
@@ -211,8 +218,8 @@ def _say(fleet: Fleet, name: str, *, joined: bool) -> None:
     wait_until(f"{name} {'joins' if joined else 'leaves'}", problem)
 
 
-def _still_there(fleet: Fleet) -> str:
-    left = [name for name in SHIPS if fleet.on_hub.find(MEMBER_CLUSTER, name) is not None]
+def _still_there(fleet: Fleet, names: list[str]) -> str:
+    left = [name for name in names if fleet.on_hub.find(MEMBER_CLUSTER, name) is not None]
     return f"still there: {left}" if left else ""
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from e2e.fleet.upgrades import SETTINGS, Upgrades, forget_upgrades, kill_leaders, ships
+from e2e.fleet.upgrades import SETTINGS, Upgrades, eight_ships, forget_upgrades, kill_leaders, ships
 
 pytestmark = pytest.mark.soak
 
@@ -13,7 +13,7 @@ def test_twenty_leaders_are_killed_during_a_run(fleet, scene):
     loop = fleet.add_reconciler("upgrading", **SETTINGS)
     with fleet.other_reconcilers(loop):
         fleet.wait_leader(loop.identity)
-        with ships(fleet):
+        with ships(fleet, eight_ships()):
             kill_leaders(fleet, Upgrades(fleet, scene), "e2e-kills", KILLS)
             scene.clear()
             forget_upgrades(fleet)

@@ -22,6 +22,7 @@ class BarState(StrEnum):
     UPDATED = "updated"
     FAILED = "failed"
     LEFT = "left"
+    SKIPPED = "skipped"
 
 
 class MarkKind(StrEnum):
@@ -30,6 +31,20 @@ class MarkKind(StrEnum):
     APPROVAL_BEFORE = "approval before"
     APPROVAL_AFTER = "approval after"
     TIMED_WAIT = "timed wait"
+    SCHEDULED_BEFORE = "scheduled before"
+    SCHEDULED_AFTER = "scheduled after"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """From one instant to another."""
+
+    begin: datetime
+    end: datetime
+
+    def document(self) -> JsonObject:
+        """Return it as JSON."""
+        return {"from": written(self.begin), "to": written(self.end)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +57,8 @@ class Bar:
         started: When it began; None: not yet.
         ended: When its outcome was known; None: not yet.
         detail: What it waits for, or what is wrong; empty: nothing is to be said.
+        forecast: When it is expected to be updated; None: it has been, or nobody knows.
+        windows: When it may be updated from now on; empty: at any time, or that does not matter any more.
     """
 
     cluster: str
@@ -49,16 +66,23 @@ class Bar:
     started: datetime | None = None
     ended: datetime | None = None
     detail: str = ""
+    forecast: Span | None = None
+    windows: tuple[Span, ...] = ()
 
     def document(self) -> JsonObject:
-        """Return it as JSON."""
-        return {
+        """Return it as JSON; what is expected, and windows, only where there are some."""
+        document: JsonObject = {
             "cluster": self.cluster,
             "state": self.state.value,
             "startedAt": written(self.started),
             "endedAt": written(self.ended),
             "detail": self.detail,
         }
+        if self.forecast is not None:
+            document["forecast"] = self.forecast.document()
+        if self.windows:
+            document["windows"] = [window.document() for window in self.windows]
+        return document
 
 
 @dataclass(frozen=True, slots=True)

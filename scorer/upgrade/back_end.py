@@ -43,6 +43,7 @@ class Inventory:
         ready: False: it is stopped or unreachable.
         busy: Which other operation is running on it; empty: none.
         observed_at: When it was looked at; None: now.
+        chained: Whether this very cluster can go up several minor versions in one upgrade.
     """
 
     version: str = ""
@@ -50,6 +51,7 @@ class Inventory:
     ready: bool = True
     busy: str = ""
     observed_at: datetime | None = None
+    chained: bool = False
 
 
 @dataclass(frozen=True, slots=True)

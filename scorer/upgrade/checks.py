@@ -26,6 +26,7 @@ from scorer.upgrade.window_policy import too_short
 REJECTED_RETRY: Final = timedelta(minutes=1)
 """How long a member waits that its back end does not take for the moment."""
 
+_ASKED_AGAIN: Final = "; it is asked again at "
 _LARGEST_SKEW: Final = 3
 _LARGEST_OLD_SKEW: Final = 2
 _OLD_KUBELET: Final = (1, 25)
@@ -180,7 +181,7 @@ class _Turn:
         """Fail a member that cannot be brought to the target (6.2, 6.3, 13.1)."""
         if (verdict := unsupported(self.ev, self.member)) is not None:
             return verdict
-        chained = self.ev.facts.upgraders[self.member.upgrader].chained_upgrades
+        chained = self.inventory.chained or self.ev.facts.upgraders[self.member.upgrader].chained_upgrades
         if self.moves_control_plane and not chained and (verdict := self._jump()) is not None:
             return verdict
         return self._skew() if self.ev.type is UpgradeType.CONTROL_PLANE_ONLY else None
@@ -256,7 +257,8 @@ class _Turn:
         if self._is_still_at_work():
             return _Cause("ClusterBusy", f"its upgrade {self.entry.operation_id} has not come to an end yet")
         if (again := self._refused_until()) is not None:
-            message = f"its upgrader has refused it for now; it is asked again at {format_time(again)}"
+            said = self.entry.message.partition(_ASKED_AGAIN)[0] if self.entry.reason == "ClusterBusy" else ""
+            message = f"{said or 'its upgrader has refused it for now'}{_ASKED_AGAIN}{format_time(again)}"
             return _Cause("ClusterBusy", message, again=again)
         return None
 

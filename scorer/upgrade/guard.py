@@ -3,7 +3,7 @@
 Source: upgrade-runs.md 14.5; rollout.md 16 for the budget.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from scorer.api.documents import spec_of
@@ -25,6 +25,15 @@ def endangered(member: str, guarded: Sequence[GuardedPlacement], upgrading: Coll
         if busy + 1 > placement.allowed:
             return placement
     return None
+
+
+def by_cluster(placements: Iterable[GuardedPlacement]) -> dict[str, list[GuardedPlacement]]:
+    """Return the placements of each cluster."""
+    found: dict[str, list[GuardedPlacement]] = {}
+    for placement in placements:
+        for cluster in placement.clusters:
+            found.setdefault(cluster, []).append(placement)
+    return found
 
 
 def allowed_in_upgrade(total: int, wanted: int, budget: Mapping[str, Any] | None) -> int:

@@ -3,12 +3,16 @@
 Source: upgrade-runs.md 9 and 10.2.
 """
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
 
-from scorer.api.meta import JsonObject
+from scorer.api.conditions import merge_conditions
+from scorer.api.documents import conditions_of, name_of, text_at
+from scorer.api.meta import JsonObject, format_time
 from scorer.api.upgrade.fields import LONGEST_NAME, NodeImageSelection, UpgradeState
 from scorer.api.upgrade.run import MOST_SKIP_TARGETS, ClusterUpgradeRun, RunState, SkipTarget
+from scorer.upgrade.gates import APPROVED, REJECTED
 from scorer.upgrade.images import UNLISTED, selection_of
 from scorer.upgrade.record import OVER
 
@@ -17,7 +21,7 @@ _RETRY: Final = "-retry"
 
 
 class OrderRefusedError(Exception):
-    """A run cannot do what is ordered; the message says why."""
+    """A run or a gate cannot do what is ordered; the message says why."""
 
 
 def order_start(run: ClusterUpgradeRun, token: str) -> JsonObject | None:
@@ -135,3 +139,34 @@ def _images(run: ClusterUpgradeRun) -> JsonObject | None:
 
 def _retry_name(name: str) -> str:
     return f"{name[: LONGEST_NAME - len(_RETRY)].rstrip('-')}{_RETRY}"
+
+
+def order_answer(
+    gate: Mapping[str, Any], message: str, now: datetime, *, approve: bool
+) -> Sequence[Mapping[str, Any]] | None:
+    """Return the conditions of a gate once it is answered; None: it has that answer already.
+
+    Args:
+        gate: The ClusterUpgradeGate.
+        message: Who answers, or why.
+        now: The moment.
+        approve: Whether it is approved; else it is rejected.
+
+    Raises:
+        OrderRefusedError: It does not wait for an answer.
+    """
+    name, state = name_of(gate), text_at(gate, "status", "state")
+    known = next((each for each in conditions_of(gate) if each.get("type") == APPROVED), {})
+    if approve and (known.get("status") == "True" or state == UpgradeState.COMPLETED):
+        return None
+    if state != UpgradeState.PENDING:
+        raise OrderRefusedError(f"gate {name} is {state or 'not open yet'}: only one that is Pending is answered")
+    said = {
+        "type": APPROVED,
+        "status": "True" if approve else "False",
+        "reason": "ApprovedByUser" if approve else REJECTED,
+        "message": message,
+        "lastTransitionTime": format_time(now),
+    }
+    others = [each for each in conditions_of(gate) if each.get("type") != APPROVED]
+    return [*others, *merge_conditions([known] if known else [], [said])]

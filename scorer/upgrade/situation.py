@@ -103,6 +103,23 @@ def situation_of(run: ClusterUpgradeRun) -> UpgradeSituation:
     )
 
 
+def is_moving(run: ClusterUpgradeRun, situation: UpgradeSituation, soon: datetime) -> bool:
+    """Say whether a run gets further by itself before *soon*, as far as it knows."""
+    if situation.is_over or situation.is_halted or situation.needs_person:
+        return False
+    if run.status.state in (UpgradeState.NOT_STARTED, UpgradeState.STOPPING):
+        return True
+    if any(wait.until is not None and wait.until < soon for wait in situation.waits):
+        return True
+    ends = {each.name: each.end for each in (run.status.plan.members if run.status.plan is not None else ())}
+    return any(
+        entry.state is UpgradeState.RUNNING and (end := ends.get(entry.name)) is not None and end < soon
+        for stage in run.status.stages
+        for group in stage.groups
+        for entry in group.members
+    )
+
+
 def _message(run: ClusterUpgradeRun, current: StageStatus | None) -> str:
     conditions = run.status.conditions
     initialized = find_condition(conditions, INITIALIZED)

@@ -125,6 +125,22 @@ def standing(windows: Sequence[MaintenanceWindow], now: datetime) -> Standing:
     return Standing(is_open=False, until=None if opening is None or _is_far(minute, opening) else _instant(opening))
 
 
+def openings(
+    windows: Sequence[MaintenanceWindow], begin: datetime, end: datetime, most: int
+) -> Iterator[tuple[datetime, datetime]]:
+    """Yield when one of several windows is open between two instants, in order, at most *most* times."""
+    at = begin
+    for _ in range(most * 2):
+        if at >= end:
+            return
+        found = standing(windows, at)
+        if found.is_open:
+            yield at, min(found.until or end, end)
+        if found.until is None:
+            return
+        at = found.until
+
+
 def _closing(windows: Iterable[MaintenanceWindow], minute: int) -> int:
     """Return when the windows that are open at *minute* have closed, others that open meanwhile included.
 

@@ -36,9 +36,8 @@ MakeRoles = Callable[[frozenset[str]], Iterable[Role]]
 
 def reconcile_page() -> str:
     """Return the template of what the loop may do; what placements select is added by a helper of the chart."""
-    text = _roles(
-        {}, lambda on: reconcile_roles(Selected(), "@NAMESPACE@", lease="@LEASE@"), "@LOOP@", "harbormaster.reading"
-    )
+    switches = {"cluster_api": '(has "cluster-api" .Values.settings.upgraders)'}
+    text = _roles(switches, _reconcile_roles, "@LOOP@", "harbormaster.reading")
     text += _policies(reconcile_policies("@LEASE@", "@NAMESPACE@"), "@LOOP@")
     return _wrapped(text, '.Values.rbac.create (ne .Values.reconcile.mode "Off")')
 
@@ -51,6 +50,10 @@ def serve_page() -> str:
     text += _policies(serve_policies(), "@SERVER@", 'ne .Values.reconcile.mode "Server"')
     text += _policies(certificate_policies(AUTHORITY), "@SERVER@", own_authority.strip("()"))
     return _wrapped(text, ".Values.rbac.create")
+
+
+def _reconcile_roles(on: frozenset[str]) -> tuple[Role, ...]:
+    return reconcile_roles(Selected(), "@NAMESPACE@", lease="@LEASE@", cluster_api="cluster_api" in on)
 
 
 def _serve_roles(on: frozenset[str]) -> tuple[Role, ...]:

@@ -23,6 +23,8 @@ OF_THE_CHART: Final = frozenset(
         "client_ca",
         "commit",
         "dns_names",
+        "handoff_ca",
+        "handoff_secret_file",
         "host",
         "http_host",
         "http_port",

@@ -5,7 +5,7 @@ from functools import partial
 
 from scorer.api.documents import namespace_of, text_at
 from scorer.api.family import FAMILIES, Family, placement_ref
-from scorer.api.kinds import MEMBER_CLUSTER
+from scorer.api.kinds import MAINTENANCE_WINDOW, MEMBER_CLUSTER, UPGRADE_RUN
 from webhook.answers.questions import ViewChange
 from webhook.kube.cache import Cache
 from webhook.kube.change import Change
@@ -23,7 +23,9 @@ class HubChanges:
         self._viewers: dict[int, Callable[[ViewChange], None]] = {}
         self._next = 0
         cache.want(family.approval_request for family in FAMILIES)
-        cache.subscribe(MEMBER_CLUSTER, self._on_member)
+        cache.want((UPGRADE_RUN, MAINTENANCE_WINDOW))
+        for kind in (MEMBER_CLUSTER, UPGRADE_RUN, MAINTENANCE_WINDOW):
+            cache.subscribe(kind, self._on_member)
         for family in FAMILIES:
             cache.subscribe(family.placement, partial(self._on_placement, family))
             cache.subscribe(family.binding, partial(self._on_binding, family))
@@ -43,6 +45,7 @@ class HubChanges:
         return lambda: self._viewers.pop(number, None) and None
 
     def _on_member(self, _change: Change) -> None:
+        """A member is shown with its windows, and with what upgrades it."""
         self._tell(ViewChange(self._cache.revision, clusters=True))
 
     def _on_placement(self, family: Family, change: Change) -> None:

@@ -22,6 +22,7 @@ from webhook.admission.authorization import is_enforced
 from webhook.admission.cached import ADMISSION_KINDS
 from webhook.admission.documents import DocumentSet
 from webhook.admission.rights import Rights
+from webhook.answers.one_at_a_time import OneAtATime
 from webhook.answers.proposal import (
     PLANNED_IF_THERE,
     PLANNED_KINDS,
@@ -37,16 +38,8 @@ from webhook.kube.ports import Key
 from webhook.validation.context import Context, NotKnownError
 from webhook.validation.member_cluster import INTERNAL_SERVICE_EXPORT
 
-TURN_SECONDS: Final = 20.0
-"""How long a plan waits for earlier ones."""
-MOST_WAITING: Final = 8
-"""How many plans may wait; each may be large, and all of them are in memory."""
 MOST_RIGHTS: Final = 1000
 """How many rights of the author may be reviewed for one plan."""
-
-
-class BusyError(Exception):
-    """Too many plans are being made; a retry may succeed."""
 
 
 class HubPlanner:
@@ -66,8 +59,7 @@ class HubPlanner:
         self._admission = admission
         self._rights = rights
         self._now = now
-        self._turn = asyncio.Lock()
-        self._waiting = 0
+        self._plans = OneAtATime()
         cache.require(PLANNED_KINDS)
         cache.want(PLANNED_IF_THERE)
 
@@ -84,25 +76,13 @@ class HubPlanner:
             NotReviewedError: The user's rights cannot be reviewed, and nothing may be allowed without that.
             BusyError: Too many other plans are waiting, or they take too long.
         """
-        if self._waiting >= MOST_WAITING:
-            raise BusyError(f"{self._waiting} other plans are waiting already")
-        self._waiting += 1
-        try:
-            async with asyncio.timeout(TURN_SECONDS):
-                await self._turn.acquire()
-        except TimeoutError as error:
-            raise BusyError(f"other plans have been running for {TURN_SECONDS:g} s") from error
-        finally:
-            self._waiting -= 1
-        try:
+        async with self._plans.turn():
             context = replace(self._admission().asked_by(user), now=self._now().replace(microsecond=0))
             # Both before the first await: the watch goes on while rights are reviewed, and the answer must name the
             # revision that it was made from.
             hub, revision = self._hub(context), str(self._cache.fleet.revision)
             reviews = await _reviews(proposal, context, hub, self._rights, audience)
             document = await asyncio.to_thread(plan, hub, proposal, context, audience, reviews)
-        finally:
-            self._turn.release()
         return {**document, "fleetRevision": revision}
 
     def _hub(self, context: Context) -> DocumentSet:

@@ -12,14 +12,17 @@ from typing import Final
 
 from scorer.api.documents import annotation, conditions_of, name_of, namespace_of, spec_of, text_at
 from scorer.api.family import FAMILIES, family_in, placement_ref
-from scorer.api.kinds import Kind
+from scorer.api.kinds import MAINTENANCE_WINDOW, UPGRADE_RUN, Kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import ROLLBACK_OF
 from scorer.rollout.bands import BarState, Timeline, written
 from scorer.staged_update.orders import answer_words, index_used, rejected
 from scorer.staged_update.timeline import run_timeline
 from scorer.staged_update.waiting import OVER, RunPhase, RunWait, Situation, WaitKind, situation_of
+from webhook.answers.upgrade_views import UpgradeViews
+from webhook.answers.upkeep import Upkeep
 from webhook.kube.cache import Cache
+from webhook.kube.maintenance import MaintenanceWindows
 from webhook.kube.ports import Key, key_of
 
 MOST_HELD: Final = 10
@@ -59,12 +62,17 @@ class HubRuns:
         whenever anything on the hub changes."""
         for family in FAMILIES:
             cache.shelf(family.run)
+        cache.want((UPGRADE_RUN, MAINTENANCE_WINDOW))
+        windows = MaintenanceWindows(cache)
+        self._upgrades = UpgradeViews(cache, windows, now)
+        self.upkeep = Upkeep(cache, windows, now)
         cache.want(family.approval_request for family in FAMILIES)  # without that right, an analysis is not told of
 
     def runs(self, kinds: Container[Kind]) -> JsonObject:
         """Return the runs of these kinds, the latest first."""
         now = self._now()
         found = [view for family in FAMILIES if family.run in kinds for view in self._views(family.run, now)]
+        found += self._upgrades.views() if UPGRADE_RUN in kinds else ()
         found.sort(key=lambda view: (view["createdAt"] or "", view["name"]), reverse=True)
         return {"items": found}
 
@@ -80,6 +88,10 @@ class HubRuns:
                 over[key_of(run)] = run, view
             yield view
         self._over[kind] = over
+
+    def upgrade(self, name: str) -> JsonObject | None:
+        """Return one upgrade run with its timeline, None when there is none of that name."""
+        return self._upgrades.detail(name)
 
     def run(self, name: str, namespace: str = "") -> JsonObject | None:
         """Return one run with its timeline, None when there is none of that name."""

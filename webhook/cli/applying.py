@@ -6,19 +6,25 @@ field that another client has set stays, and users can apply the same object wit
 Source: Kubernetes ``kubectl apply``, three-way JSON merge patch.
 """
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from scorer.api.documents import annotation, metadata_of
+from scorer.api.documents import annotation, annotations_of, metadata_of
+from scorer.api.kinds import MEMBER_CLUSTER, UPGRADE_RUN
 from scorer.api.meta import JsonObject, dump_json
 from webhook.cli.client import Answer, Client, Place, RefusedError, place_of
 from webhook.cli.documents import Loaded, in_order_of_dependence
-from webhook.embedded.simulation import keep_status
+from webhook.embedded.simulation import keep_status, parse_behaviour
+from webhook.kube.upgrades import has_joined
 from webhook.validation.reading import same_json
 
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+_ARRIVAL_SECONDS: Final = 10.0
+_LOOK_SECONDS: Final = 0.05
 _SET_BY_HUB: Final = frozenset(
     {
         *("uid", "resourceVersion", "generation", "creationTimestamp", "selfLink", "managedFields"),
@@ -74,11 +80,33 @@ async def apply_all(
         dry_run: Change nothing.
         keep_edits: Leave an object alone that was changed on the hub while its file has stayed the same.
     """
+    arriving: list[Place] = []
     for one in in_order_of_dependence(loaded):
+        if one.kind == UPGRADE_RUN and not dry_run:
+            await _let_join(client, arriving)
         try:
-            yield await apply_one(client, one, dry_run=dry_run, keep_edits=keep_edits)
+            outcome = await apply_one(client, one, dry_run=dry_run, keep_edits=keep_edits)
+            if client.simulated and one.kind == MEMBER_CLUSTER and outcome.action == "created":
+                arriving.append(place_of(one.document, one.kind))
+            yield outcome
         except RefusedError as error:
             yield Outcome(one, warnings=error.warnings, refusal=error)
+
+
+async def _let_join(client: Client, arriving: list[Place]) -> None:
+    """Wait until the simulated members that were just made have joined, or it takes too long.
+
+    An upgrade run has the members that are there when it starts. On a real hub, they have long been there.
+    """
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_ARRIVAL_SECONDS):
+            while arriving:
+                member = await find(client, arriving[-1])
+                if member is None or has_joined(member) or parse_behaviour(annotations_of(member)).silent:
+                    arriving.pop()
+                else:
+                    await asyncio.sleep(_LOOK_SECONDS)
+    arriving.clear()
 
 
 async def apply_one(client: Client, one: Loaded, *, dry_run: bool = False, keep_edits: bool = False) -> Outcome:

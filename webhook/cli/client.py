@@ -280,7 +280,12 @@ class Client:
             configure("text", "error")  # the cache's log messages are for servers, not for users of a command
             try:
                 settings = ServerSettings.read(os.environ)
-                answers = OwnAnswers(self._server, settings, of_nodes=path.startswith(("/v1/gate", "/v1/budgets")))
+                answers = OwnAnswers(
+                    self._server,
+                    settings,
+                    of_nodes=path.startswith(("/v1/gate", "/v1/budgets")),
+                    of_upgrades=path.startswith("/v1/upgrade"),
+                )
                 self._answers = await self._stack.enter_async_context(answers)
             except SettingsError as error:
                 raise UserError(str(error)) from error

@@ -50,7 +50,7 @@ place Secrets, add --secrets or --select secrets. A placement that selects a kin
 its status. A placement of a whole namespace leaves the kind out, and an Event says so.
 
 The loop also gets the kinds of HARBORMASTER_ANALYSIS_KINDS, whose conditions may approve a stage of a staged update
-run.
+run, and the Clusters of Cluster API if `cluster-api` is one of HARBORMASTER_UPGRADERS.
 
 For `harbormaster serve --reconcile`, --serve prints the roles of both for the one account.
 
@@ -73,10 +73,10 @@ Exit codes:
 
 SERVE: Final = """Print what `harbormaster serve` needs on the hub.
 
-The server reads what admission and its answers depend on, and creates TokenReviews and SubjectAccessReviews. It writes
-the Leases of reservations and nothing else. For `serve --reconcile` see `rbac reconcile --serve`. If it keeps a
-certificate authority of its own, it also writes that Secret and the webhook configurations: set the same
-HARBORMASTER_CERTIFICATE_SECRET here.
+The server reads what admission and its answers depend on, and creates TokenReviews and SubjectAccessReviews. It
+writes the Leases of reservations and, for callers who may, orders to upgrade runs and answers of their gates. For
+`serve --reconcile` see `rbac reconcile --serve`. If it keeps a certificate authority of its own, it also writes that
+Secret and the webhook configurations: set the same HARBORMASTER_CERTIFICATE_SECRET here.
 
 \b
 Examples:
@@ -187,6 +187,7 @@ def reconcile(
     """Print the roles of the loop."""
     from webhook.processes.account_policies import certificate_policies, reconcile_policies
     from webhook.processes.rbac import Selected, default_selection, reconcile_roles
+    from webhook.settings.upgraders import CLUSTER_API
 
     if select and select_everything:
         raise click.UsageError("--select and --select-everything exclude each other")
@@ -199,6 +200,7 @@ def reconcile(
         lease=settings.lease_name,
         back_report=back_report,
         analysed=settings.analysis_kinds,
+        cluster_api=CLUSTER_API in settings.upgraders,
     )
     policies = reconcile_policies(settings.lease_name, settings.namespace)
     if with_server:

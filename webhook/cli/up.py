@@ -27,7 +27,9 @@ from webhook.cli.output import is_terminal, print_table
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from scorer.api.upgrade.run import ClusterUpgradeRun
     from scorer.staged_update.waiting import Situation
+    from scorer.upgrade.situation import UpgradeSituation
     from webhook.processes.up import Up
     from webhook.settings.programs import UpSettings
 
@@ -211,6 +213,7 @@ class _Session:
             headers = ["PLACEMENT", "TYPE", "WANTED", "PICKED", "AVAILABLE", "STATE", "WHY NOT"]
             print_table(headers, rows, colour=self._colour)
         self._print_runs(runs)
+        self._print_upgrades(up.upgrades())
         if not settled:
             late = [*(str(item["ref"]) for item in up.unsettled), *(f"run {name}" for name in up.moving_runs)]
             waiting = ", ".join(late[:10]) or "the fleet is still busy"
@@ -225,17 +228,39 @@ class _Session:
 
         if not runs:
             return
-        hub = HubOptions(data=None if self._folder == default_data(os.environ).absolute() else self._folder)
         rows, answers = [], []
         for run, situation in runs:
             waits = "; ".join(wait.message for wait in situation.waits[:_MOST_WAITS]) or situation.message
             rows.append([name_of(run), str(_placement_of(run)), str(situation.phase), situation.stage, waits])
-            commands = (answer_to(wait, Found(run, [], situation), hub) for wait in situation.waits)
+            commands = (answer_to(wait, Found(run, [], situation), self._hub()) for wait in situation.waits)
             answers += [command for command in commands if command]
         click.echo()
         print_table(["RUN", "PLACEMENT", "STATE", "STAGE", "WAITS FOR"], rows, colour=self._colour)
         for command in answers:
             click.echo(f"  {command}")
+
+    def _print_upgrades(self, runs: "Sequence[tuple[ClusterUpgradeRun, UpgradeSituation]]") -> None:
+        """Print the upgrade runs that are not over, what each waits for, and the command that answers."""
+        from webhook.cli.upgrade_output import answer_to
+
+        if not runs:
+            return
+        rows, answers = [], []
+        for run, situation in runs:
+            name, counts = run.metadata.name, run.status.counts
+            waits = "; ".join(wait.message for wait in situation.waits[:_MOST_WAITS]) or situation.message
+            done = f"{counts.completed} of {counts.total}"
+            rows.append([name, situation.phase.value, situation.stage, done, waits])
+            commands = (answer_to(wait, name, self._hub()) for wait in situation.waits)
+            answers += [command for command in commands if command]
+        click.echo()
+        print_table(["UPGRADE", "STATE", "STAGE", "DONE", "WAITS FOR"], rows, colour=self._colour)
+        for command in answers:
+            click.echo(f"  {command}")
+
+    def _hub(self) -> HubOptions:
+        """Return what names this hub in the commands that are shown."""
+        return HubOptions(data=None if self._folder == default_data(os.environ).absolute() else self._folder)
 
     async def _apply(self) -> int:
         """Apply the files through the door that everybody uses; return how many objects were refused."""

@@ -13,9 +13,10 @@ from scorer.api.upgrade.run import SkipTarget, SkipTargetType
 from scorer.upgrade.orders import order_skip, order_start, order_stop, retry_run
 from scorer.upgrade.situation import WaitKind
 from webhook.cli.client import Client
+from webhook.cli.documents import load
 from webhook.cli.failure import UserError
 from webhook.cli.hub_options import HubOptions, hub_options
-from webhook.cli.options import output_option, run
+from webhook.cli.options import file_option, output_option, run
 from webhook.cli.output import print_document
 from webhook.cli.run_following import (
     DONE,
@@ -38,6 +39,7 @@ from webhook.cli.upgrade_output import (
     upgrade_news,
     upgrade_wait_lines,
 )
+from webhook.cli.upgrade_questions import plan_question
 from webhook.cli.upgrade_runs import FoundUpgrade, UpgradeRuns, new_token
 from webhook.settings.clock import utc_now
 
@@ -152,10 +154,16 @@ PLAN_HELP: Final = """Show when an upgrade run reaches each member.
 The plan in the run's status: the engine on a moved clock, with upgrades that take as long as expected, approvals given
 at once, and no failures. It is made anew when something changes, at most once a minute.
 
+With -f, the plan of a run that need not be on the hub: of the one in the files, or of that of the given name. A
+strategy, and windows, catalogs and members in the files take the place of all that the hub has of their kind. Nothing
+is written.
+
 \b
 Examples:
   harbormaster upgrade plan kubernetes-1-31
   harbormaster upgrade plan kubernetes-1-31 -o json
+  harbormaster upgrade plan -f run.yaml
+  harbormaster upgrade plan kubernetes-1-31 -f windows.yaml
 
 \b
 Actions:   Upgrade, Skip, Blocked (never, as things are), Fail, NotReached
@@ -164,7 +172,7 @@ Bound by:  Sequence, Window, Gate, Wait, StageCeiling, Version
 \b
 Exit codes:
   0  shown
-  1  an error: no such run, or it has no plan: it is over, or the loop does not run
+  1  an error: no such run, or it has no plan: it is over, or the loop does not run; or a mistake in a file
 """
 
 
@@ -353,12 +361,26 @@ async def _status(name: str, waiting: Waiting, shown: Shown[FoundUpgrade]) -> in
 
 
 @command.command("plan", help=PLAN_HELP, short_help="Show when an upgrade run reaches each member.")
-@click.argument("name", callback=not_empty)
+@click.argument("name", default="")
+@file_option
 @output_option("table", "json", "yaml")
 @hub_options
-def plan(name: str, output: str, hub: HubOptions) -> int:
+def plan(name: str, files: tuple[str, ...], output: str, hub: HubOptions) -> int:
     """Show the plan of a run."""
-    return run(_plan(hub, name, output))
+    if not name and not files:
+        raise click.UsageError("name a run, or give files with -f")
+    return run(_plan_of_files(hub, name, files, output) if files else _plan(hub, name, output))
+
+
+async def _plan_of_files(hub: HubOptions, name: str, files: tuple[str, ...], output: str) -> int:
+    question = plan_question(name, load(files))
+    async with Client(hub.find()) as client:
+        planned = await client.ask("/v1/upgrade/plan", question)
+    if output == "table":
+        print_plan(planned, name or question["run"]["metadata"]["name"], utc_now())
+    else:
+        print_document(planned, output)
+    return DONE
 
 
 async def _plan(hub: HubOptions, name: str, output: str) -> int:

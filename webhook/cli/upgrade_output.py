@@ -21,9 +21,8 @@ HEADERS: Final = ("STAGE", "GROUP", "MEMBER", "STATE", "SINCE", "FINISHED", "MES
 PLAN_HEADERS: Final = ("MEMBER", "ACTION", "START", "END", "BOUND BY", "REASON")
 
 
-def answer_to(wait: UpgradeWait, found: FoundUpgrade, hub: HubOptions) -> str:
-    """Return the command that answers what a run waits for; empty: no command does."""
-    name = found.run["metadata"]["name"]
+def answer_to(wait: UpgradeWait, name: str, hub: HubOptions) -> str:
+    """Return the command that answers what the run of that name waits for; empty: no command does."""
     match wait.kind:
         case WaitKind.GATE if wait.gate:
             words = ["approve", wait.gate]
@@ -40,7 +39,7 @@ def upgrade_document(found: FoundUpgrade, hub: HubOptions) -> JsonObject:
     """Return the whole of a run, with the commands that answer what it waits for."""
     document: JsonObject = dict(overview(found.read, found.situation))
     for shown, wait in zip(document["waits"], found.situation.waits, strict=True):
-        shown["command"] = answer_to(wait, found, hub) or None
+        shown["command"] = answer_to(wait, found.read.metadata.name, hub) or None
     plan = dict_at(status_of(found.run), "plan")
     document["plan"] = {key: plan.get(key) for key in ("computedAt", "eta", "etaP90")} if plan else None
     return document

@@ -6,17 +6,16 @@ from typing import Final
 
 import pydantic
 
-from scorer.api.conditions import merge_conditions
-from scorer.api.documents import conditions_of, name_of, text_at
+from scorer.api.documents import name_of, text_at
 from scorer.api.kinds import UPGRADE_GATE, UPGRADE_RUN, Kind
-from scorer.api.meta import JsonObject, first_mistake, format_time
+from scorer.api.meta import JsonObject, first_mistake
 from scorer.api.upgrade.run import ClusterUpgradeRun
-from scorer.upgrade.gates import APPROVED, REJECTED
+from scorer.upgrade.orders import order_answer
 from scorer.upgrade.situation import UpgradeSituation, situation_of
 from webhook.cli.client import Client, Place, RefusedError
 from webhook.cli.documents import title_of
 from webhook.cli.failure import UserError
-from webhook.cli.update_runs import tell_warnings
+from webhook.cli.update_runs import tell_warnings, told_to_user
 from webhook.settings.clock import utc_now
 
 _FORBIDDEN: Final = 403
@@ -92,21 +91,10 @@ class UpgradeRuns:
         """
         for attempt in range(_ATTEMPTS):
             document = await self._client.get(Place(UPGRADE_GATE, name=gate))
-            state = text_at(document, "status", "state")
-            known = next((each for each in conditions_of(document) if each.get("type") == APPROVED), {})
-            if approve and (known.get("status") == "True" or state == "Completed"):
+            with told_to_user():
+                conditions = order_answer(document, message, utc_now(), approve=approve)
+            if conditions is None:
                 return False
-            if state != "Pending":
-                raise UserError(f"gate {gate} is {state or 'not open yet'}: only one that is Pending is answered")
-            said = {
-                "type": APPROVED,
-                "status": "True" if approve else "False",
-                "reason": "ApprovedByUser" if approve else REJECTED,
-                "message": message,
-                "lastTransitionTime": format_time(utc_now()),
-            }
-            others = [each for each in conditions_of(document) if each.get("type") != APPROVED]
-            conditions = [*others, *merge_conditions([known] if known else [], [said])]
             version = text_at(document, "metadata", "resourceVersion")
             patch = {"metadata": {"resourceVersion": version}, "status": {"conditions": conditions}}
             try:

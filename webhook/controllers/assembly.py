@@ -35,7 +35,7 @@ from webhook.controllers.scheduler import SchedulerController
 from webhook.controllers.selectables import Selectables
 from webhook.controllers.staged_updates import StagedUpdateController
 from webhook.controllers.turns import Turns, turns_of
-from webhook.controllers.upgrade_facts import UPGRADE_KINDS, UpgradeFacts
+from webhook.controllers.upgrade_facts import UpgradeFacts
 from webhook.controllers.upgrade_observer import UNOBSERVED_UPGRADES, UpgradeObserver
 from webhook.controllers.upgrade_plans import UpgradePlanController
 from webhook.controllers.upgrade_profiles import UpgradeProfileController
@@ -49,6 +49,7 @@ from webhook.gate.pools import HubNodePools
 from webhook.kube.events import EventRecorder
 from webhook.kube.hub import Hub
 from webhook.kube.maintenance import MaintenanceWindows
+from webhook.kube.upgrades import UPGRADE_KINDS
 from webhook.settings.loop import LoopSettings
 
 REQUIRED: Final[tuple[Kind, ...]] = (
@@ -138,7 +139,8 @@ def _controllers(
     yield StagedUpdateController(hub, now, record, selectables, settings, windows, staged).wiring()
     if settings.analysis.is_on:
         yield AnalysisController(hub, now, served, settings.analysis, record).wiring()
-    yield from _upgrades(hub, now, settings, record, windows, turns.get(MemberDisruption.UPGRADE), upgrades)
+    workplace = Workplace(hub, now, served, settings.upgraders)
+    yield from _upgrades(workplace, settings, record, windows, turns.get(MemberDisruption.UPGRADE), upgrades)
     yield WorkGenerator(hub, now, served, record, settings.selection).wiring()
     yield EvictionController(hub, now, turns.get(MemberDisruption.EVICTION), record).wiring()
     yield BackReportController(hub, served, record).wiring(selectables)
@@ -147,8 +149,7 @@ def _controllers(
 
 
 def _upgrades(
-    hub: Hub,
-    now: Callable[[], datetime],
+    workplace: Workplace,
     settings: LoopSettings,
     record: Callable[[JsonObject, Event], None],
     windows: MaintenanceWindows,
@@ -156,10 +157,11 @@ def _upgrades(
     observer: UpgradeObserver,
 ) -> Iterator[Wiring[Any]]:
     """Yield the controllers of upgrade runs, and of what runs are made from."""
-    upgraders = make_upgraders(settings.upgraders.names, Workplace(hub, now))
+    hub, now = workplace.hub, workplace.now
+    upgraders = make_upgraders(settings.upgraders.names, workplace)
     desk = UpgraderDesk(upgraders, settings.upgraders, now, observer.failed)
     facts = UpgradeFacts(hub, now, desk, windows)
-    yield UpgradeProfileController(hub, now, record, facts).wiring()
+    yield UpgradeProfileController(hub, now, record, facts.upgrades).wiring()
     yield ClusterUpgradeController(hub, now, record, facts, desk, windows, turns, observer).wiring()
     yield UpgradePlanController(hub, now, facts, windows, observer).wiring()
 

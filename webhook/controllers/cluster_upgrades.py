@@ -37,6 +37,7 @@ from scorer.api.kinds import (
 )
 from scorer.api.meta import JsonObject
 from scorer.api.names import UPGRADE_RUN_FINALIZER
+from scorer.api.upgrade.fields import UpgradeState
 from scorer.api.upgrade.run import ClusterUpgradeRun, MemberStatus
 from scorer.member_gate.holds import upgrade_holder
 from scorer.rollout.placement_status import Event
@@ -56,12 +57,17 @@ from webhook.controllers.result import DONE, Result, soonest
 from webhook.controllers.turns import LOOK_AGAIN, Turns
 from webhook.controllers.upgrade_facts import Situation, UpgradeFacts
 from webhook.controllers.upgrade_observer import UNOBSERVED_UPGRADES, UpgradeObserver
-from webhook.controllers.upgraders.desk import UpgraderDesk
+from webhook.controllers.upgraders.desk import ASK_AGAIN, UpgraderDesk
+from webhook.controllers.upgraders.noting import InventoryNotes
+from webhook.controllers.upgraders.request_book import RequestBook
 from webhook.controllers.wiring import Signal, Waker, Watch, Wiring
 from webhook.kube.change import Change, desired
 from webhook.kube.hub import Hub, at_once
 from webhook.kube.maintenance import MaintenanceWindows
 from webhook.kube.ports import AlreadyExistsError
+
+_SEEN_BY_LOOKING: Final = frozenset({"ClusterNotReady", "ClusterBusy"})
+"""Causes to wait whose end no object of the hub has to tell of: back ends are asked."""
 
 AT_ONCE: Final = Result(timedelta())
 """Come back at once: something has come of this pass that the run does not know yet."""
@@ -100,6 +106,7 @@ class ClusterUpgradeController:
         self._windows = windows
         self._turns = turns
         self._observer = observer
+        self._notes = InventoryNotes(RequestBook(hub, now))
         self._reserved = Reserved[str](turns)
         self._deciding = asyncio.Lock()
         self._decisions = 0
@@ -185,6 +192,7 @@ class ClusterUpgradeController:
         self._observer.seen(name, step.status, measures(situation.run, step.status, self._now()))
         refused = await self._carry_out(document, situation.run, facts, step)
         self._tell(name, document, step, situation)
+        await self._notes.keep(situation.documents, situation.facts.members)
         if refused:
             self._rejections[name] = refused
         return soonest(self._again(step, refused), await self._follow(name, step))
@@ -193,8 +201,10 @@ class ClusterUpgradeController:
         if refused:
             return AT_ONCE
         waits = [] if step.again is None else [Result(max(step.again - self._now(), timedelta()))]
-        if step.in_flight:
+        if step.in_flight or any(entry.reason in _SEEN_BY_LOOKING for entry in _entries(step, UpgradeState.PENDING)):
             waits.append(Result(self._desk.poll))
+        if step.status.start_time is None and step.status.state not in OVER:
+            waits.append(Result(ASK_AGAIN))
         return soonest(*waits)
 
     async def _decide(self, name: str, run: ClusterUpgradeRun, facts: Facts) -> tuple[Step, Facts]:
@@ -261,7 +271,7 @@ class ClusterUpgradeController:
         if step is None:
             for kept in (self._waiting, self._rejections, self._told):
                 kept.pop(name, None)
-        busy = {entry.name for entry in _in_flight(step)} if step is not None else set()
+        busy = {entry.name for entry in _entries(step, UpgradeState.RUNNING)} if step is not None else set()
         found = await self._reserved.follow(name, upgrade_holder(name), busy)
         waits = Result(LOOK_AGAIN) if self._waiting.get(name) else DONE
         return soonest(found, waits)
@@ -293,10 +303,10 @@ def _started(step: Step) -> list[str]:
     return [action.operation.member for action in step.actions if isinstance(action, StartUpgrade)]
 
 
-def _in_flight(step: Step) -> Iterator[MemberStatus]:
+def _entries(step: Step, state: UpgradeState) -> Iterator[MemberStatus]:
     for stage in step.status.stages:
         for group in stage.groups:
-            yield from (entry for entry in group.members if entry.state == "Running")
+            yield from (entry for entry in group.members if entry.state is state)
 
 
 def _called_off(run: ClusterUpgradeRun, facts: Facts, action: CancelUpgrade) -> Operation:

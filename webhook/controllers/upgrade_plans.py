@@ -20,6 +20,7 @@ from scorer.api.upgrade.fields import UpgradeState
 from scorer.api.upgrade.plan import PlannedAction, UpgradePlan
 from scorer.api.upgrade.run import ClusterUpgradeRun
 from scorer.upgrade.documents import plan_document
+from scorer.upgrade.planning.durations import estimates
 from scorer.upgrade.planning.plan import plan_of
 from scorer.upgrade.record import OVER
 from scorer.upgrade.tiers import Standings
@@ -118,9 +119,9 @@ class UpgradePlanController:
         self._made[name] = now
         situation = await self._facts.of(document, ask=False)  # the controller of runs asks
         run, facts = situation.run, situation.facts
-        durations = self._facts.durations(run, facts.members)
+        durations = estimates(self._facts.upgrades.samples(), facts.members, run.spec.upgrade.type)
         facts = replace(facts, durations=durations, standings=Standings())  # nothing is shared with the thread
-        plan = await asyncio.to_thread(plan_of, run, facts, await self._facts.placements(run))
+        plan = await asyncio.to_thread(plan_of, run, facts, await self._facts.upgrades.placements(run))
         self._observer.planned(name, plan.eta, now)
         await self._write(name, plan)
         return _when_late(run, plan, now)

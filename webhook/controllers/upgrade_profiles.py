@@ -24,11 +24,11 @@ from scorer.upgrade.triggers import PROFILE_LABEL, Trigger, trigger
 from scorer.windows.member_windows import MemberWindows
 from webhook.controllers.failures import Concerned
 from webhook.controllers.result import DONE, Result, TerminalError
-from webhook.controllers.upgrade_facts import UpgradeFacts, has_joined
 from webhook.controllers.wiring import Waker, Watch, Wiring
 from webhook.kube.change import Change
 from webhook.kube.hub import Hub
 from webhook.kube.ports import AlreadyExistsError, Key
+from webhook.kube.upgrades import HubUpgrades, has_joined
 
 _OF_PROFILES: Final = (UPGRADE_PROFILE, UPGRADE_STRATEGY)
 
@@ -47,7 +47,7 @@ class UpgradeProfileController:
         hub: Where everything is.
         now: The clock.
         record: Takes the events that are worth telling.
-        facts: Knows the catalog and the members.
+        upgrades: Knows the catalog, the runs and the members.
     """
 
     def __init__(
@@ -55,12 +55,12 @@ class UpgradeProfileController:
         hub: Hub,
         now: Callable[[], datetime],
         record: Callable[[JsonObject, Event], None],
-        facts: UpgradeFacts,
+        upgrades: HubUpgrades,
     ) -> None:
         self._hub = hub
         self._now = now
         self._record = record
-        self._facts = facts
+        self._upgrades = upgrades
 
     def wiring(self) -> Wiring[Definition]:
         """Say what wakes it: profiles and their runs, strategies, catalogs, and members."""
@@ -103,18 +103,18 @@ class UpgradeProfileController:
             profile = ClusterUpgradeProfile.read(document)
         except pydantic.ValidationError as error:
             raise TerminalError(first_mistake(error)) from error
-        found = trigger(profile, self._facts.catalog(), self._runs_of(key.name), self._now())
+        found = trigger(profile, self._upgrades.catalog(), self._runs_of(key.name), self._now())
         await self._carry_out(document, found)
         return DONE
 
     def _members(self) -> dict[str, Member]:
-        return {name: read_member(each, MemberWindows(), None) for name, each in self._facts.joined().items()}
+        return {name: read_member(each, MemberWindows(), None) for name, each in self._upgrades.joined().items()}
 
     def _runs_of(self, profile: str) -> list[ClusterUpgradeRun]:
         documents = {
             name_of(each) for each in self._hub.cache.list(UPGRADE_RUN) if label(each, PROFILE_LABEL) == profile
         }
-        return [run for run in self._facts.others("") if run.metadata.name in documents]
+        return [run for run in self._upgrades.others("") if run.metadata.name in documents]
 
     async def _carry_out(self, document: JsonObject, found: Trigger) -> None:
         """Write what a profile wants; its status last, so that a run which could not be made is made again."""

@@ -85,6 +85,16 @@ _PARAMETERS: Final[JsonObject] = {
         "description": "Name of the object.",
         "schema": {"type": "string", "minLength": 1, "maxLength": 253},
     },
+    **{
+        part: {
+            "name": part,
+            "in": "path",
+            "required": True,
+            "description": f"{words} of the operation.",
+            "schema": {"type": "string", "minLength": 1, "maxLength": 253},
+        }
+        for part, words in (("run", "The uid of the run"), ("member", "The member"), ("attempt", "The attempt"))
+    },
     "id": {
         "name": "id",
         "in": "path",
@@ -252,7 +262,10 @@ def _operation(operation: Operation, examples: JsonObject) -> JsonObject:
         media: JsonObject = {"schema": _one_of(operation.requests)}
         if "request" in example:
             media["example"] = example["request"]
-        described["requestBody"] = {"required": True, "content": {"application/json": media}}
+        described["requestBody"] = {
+            "required": not operation.body_optional,
+            "content": {"application/json": media},
+        }
     described["responses"] = {str(operation.status): _answer(operation, example)}
     if operation.tagged and operation.method == "get":
         described["responses"]["304"] = {

@@ -51,6 +51,30 @@ class Capacity(AnswerModel):
     """Available as a share of allocatable."""
 
 
+class MemberUpgrade(AnswerModel):
+    """What an upgrade run that is not over says of a cluster."""
+
+    run: str
+    """Name of the ClusterUpgradeRun."""
+    state: Literal["Running", "Pending", "Failed"]
+    message: str
+    """What it waits for, or what is wrong."""
+
+
+class ClusterUpkeep(AnswerModel):
+    """What a cluster runs, when it may be upgraded, and what upgrades it."""
+
+    version: str = ""
+    """Of its control plane, as its upgrader has reported."""
+    on_hold: Literal[True] | None = None
+    """Nothing upgrades it: annotation `harbormaster.dev/upgrade-hold`."""
+    window_open: bool | None = None
+    """Whether one of its maintenance windows is open; absent: it has none."""
+    window_until: Instant | None = None
+    """When that changes."""
+    upgrade: MemberUpgrade | None = None
+
+
 class Cluster(AnswerModel):
     """One member cluster as the engine sees it."""
 
@@ -72,6 +96,8 @@ class Cluster(AnswerModel):
     memory: Capacity | None
     placements: list[str]
     """References of the placements on it, such as `crp/payments`."""
+    upkeep: ClusterUpkeep | None = None
+    """Absent: nothing is known."""
 
 
 class ClusterList(AnswerModel):

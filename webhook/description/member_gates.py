@@ -48,6 +48,8 @@ class MemberDetail(AnswerModel):
     """The approval request that an approver has to approve."""
     gate: str | None = None
     """The ClusterUpgradeGate that is not done."""
+    expected_at: Instant | None = None
+    """When the plan of the run reaches the cluster."""
     busy_with: str | None = None
     """Another run that is upgrading the cluster."""
     snapshot: str | None = None

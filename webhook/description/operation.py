@@ -42,6 +42,7 @@ class Operation:
         status: Of a good answer; 204: it has no content.
         media: Type of the answer.
         open_to_all: Callers need not authenticate.
+        body_optional: The body may be left out.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Operation:
     status: Literal[200, 201, 204] = 200
     media: str = "application/json"
     open_to_all: bool = False
+    body_optional: bool = False
 
     @property
     def requests(self) -> tuple[type[BaseModel], ...]:

@@ -27,6 +27,7 @@ from webhook.description.rehearsal import DefaultAnswer, ValidateAnswer
 from webhook.description.runs import RunList
 from webhook.description.scoring import FilterAnswer, ScoreAnswer
 from webhook.description.update_runs import UpdateRunDetail, UpdateRunList
+from webhook.description.upgrade_operations import UPGRADE_OPERATIONS
 from webhook.endpoints.gate_question import DisruptionBatchModel, DisruptionModel, RenewalModel, ReservationModel
 from webhook.endpoints.member_gates import ClusterUpdateModel, RolloutModel
 from webhook.endpoints.planning import PlanModel
@@ -51,6 +52,12 @@ NAMES: Final[Mapping[str, str]] = {
     "ClusterUpdateModel": "ClusterUpdateQuestion",
     "ReservationModel": "ReservationRequest",
     "RenewalModel": "RenewalRequest",
+    "UpgradePlanModel": "UpgradePlanRequest",
+    "UpgradeChangesModel": "UpgradeWhatIfRequest",
+    "AssumeModel": "PlanAssumptions",
+    "SkipModel": "SkipRequest",
+    "RetryModel": "RetryRequest",
+    "GateAnswerModel": "GateAnswerRequest",
 }
 """Names of requests in the document, by the names of their models."""
 
@@ -61,6 +68,7 @@ TAGS: Final[Mapping[str, str]] = {
     "Placement": "Where would it go, why, and what if? These change nothing.",
     "Fleet": "The member clusters and the placements as they are now.",
     "Gate": "May it be disrupted now, and if not, when? Only reservations change something.",
+    "Upgrade": "When is a member upgraded, and what if? Orders change runs and gates, for callers who may.",
     "Admission": "What admission would say and fill in, for CI. These change nothing.",
     "Description": "This document.",
     "Extender": "The protocol by which kube-scheduler asks; member names are spelled as it spells them.",
@@ -251,6 +259,7 @@ OPERATIONS: Final = (
         problems=(Problem.NOT_FOUND, Problem.CONFLICT, Problem.DEADLINE_EXCEEDED),
         status=204,
     ),
+    *UPGRADE_OPERATIONS,
     Operation(
         "validate",
         "post",
@@ -351,8 +360,8 @@ OPERATIONS: Final = (
         "get",
         "/v1/runs",
         "Fleet",
-        "Staged updates and what they wait for",
-        "All staged update runs of the kinds that the caller may list in all namespaces, the latest first.",
+        "Staged updates and upgrades, and what they wait for",
+        "All runs of the kinds that the caller may list in all namespaces, the latest first.",
         UpdateRunList,
         tagged=True,
     ),
@@ -371,6 +380,7 @@ OPERATIONS: Final = (
         for kind, path in (
             ("ClusterStagedUpdateRun", "/v1/runs/csur/{name}"),
             ("StagedUpdateRun", "/v1/runs/sur/{namespace}/{name}"),
+            ("ClusterUpgradeRun", "/v1/runs/cuprun/{name}"),
         )
     ),
     Operation(

@@ -1,34 +1,47 @@
 """An update over time, as ``/v1/runs`` and ``/v1/placements`` show it."""
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from webhook.description.model import AnswerModel, Instant
+
+
+class TimelineSpan(AnswerModel):
+    """From one instant to another."""
+
+    from_: Annotated[Instant, Field(alias="from")]
+    to: Instant
 
 
 class TimelineBar(AnswerModel):
     """One cluster."""
 
     cluster: str
-    state: Literal["not reached", "waiting", "updating", "updated", "failed", "left"]
+    state: Literal["not reached", "waiting", "updating", "updated", "failed", "left", "skipped"]
     """Left: the run was over before its outcome was known."""
     started_at: Instant | None
     ended_at: Instant | None
     """Null until the outcome is known."""
     detail: str
     """What it waits for, or what is wrong."""
+    forecast: TimelineSpan | None = None
+    """When an upgrade of it is expected."""
+    windows: tuple[TimelineSpan, ...] = ()
+    """When its maintenance windows are open from now on."""
 
 
 class TimelineMark(AnswerModel):
     """A wait before or after the clusters of a stage."""
 
-    kind: Literal["approval before", "approval after", "timed wait"]
+    kind: Literal["approval before", "approval after", "timed wait", "scheduled before", "scheduled after"]
     since: Instant | None
     """Null until it has begun."""
     until: Instant | None
     """When it ended, or will; null where nobody knows."""
     over: bool
     request: str
-    """Name of the approval request; empty for a timed wait."""
+    """Name of the approval request, or of the gate; empty for a timed wait."""
 
 
 class TimelineBand(AnswerModel):

@@ -11,7 +11,7 @@ class UpdateRunWait(AnswerModel):
     """One thing that a run waits for."""
 
     kind: Literal["State", "Approval", "TimedWait", "Held"]
-    """Held: a cluster that may not be touched now."""
+    """Approval: also a gate that opens at a time. Held: a cluster that may not be touched now."""
     message: str
     """It goes on after "the run waits for"."""
     stage: str
@@ -19,7 +19,7 @@ class UpdateRunWait(AnswerModel):
     cluster: str
     """Empty: it is not about a cluster."""
     request: str
-    """Name of the approval request; empty: it is not about an approval."""
+    """Name of the approval request, or of the gate; empty: it is not about an approval."""
     since: Instant | None
     until: Instant | None
     """When it ends by itself; null where nobody knows."""
@@ -28,17 +28,22 @@ class UpdateRunWait(AnswerModel):
 
 
 class UpdateRun(AnswerModel):
-    """A staged update run: of which placement, how far, and what it waits for."""
+    """A run through clusters: a staged update of a placement, or an upgrade of the clusters themselves."""
 
     ref: str
-    """`csur/<name>` or `sur/<namespace>/<name>`."""
-    kind: Literal["ClusterStagedUpdateRun", "StagedUpdateRun"]
+    """`csur/<name>`, `sur/<namespace>/<name>` or `cuprun/<name>`."""
+    kind: Literal["ClusterStagedUpdateRun", "StagedUpdateRun", "ClusterUpgradeRun"]
     namespace: str
-    """Empty for a ClusterStagedUpdateRun."""
+    """Of a StagedUpdateRun; the others have none."""
     name: str
     placement: str
-    """Reference of the placement."""
+    """Reference of the placement; empty for an upgrade."""
+    upgrade: str = ""
+    """What an upgrade brings, such as `Kubernetes 1.31.2`."""
+    expected_end: Instant | None = None
+    """When an upgrade is expected to be over, by its plan; null: it is over, or no end is in sight."""
     strategy: str
+    """Empty: an upgrade without one."""
     resource_snapshot_index: str
     """The version that it rolls out; empty while that is not decided."""
     rollback_of: str
@@ -56,8 +61,10 @@ class UpdateRun(AnswerModel):
         "failed",
         "aborted",
         "succeeded",
+        "not started",
+        "skipped",
     ]
-    """Failed: it could not be initialised."""
+    """Failed: a staged update that could not be initialised, or an upgrade with too many failures."""
     stage: str
     """The stage that it is at; empty: none."""
     why: str
@@ -81,6 +88,6 @@ class UpdateRunDetail(UpdateRun):
 
 
 class UpdateRunList(AnswerModel):
-    """Staged update runs, the latest first."""
+    """Runs, the latest first."""
 
     items: list[UpdateRun]

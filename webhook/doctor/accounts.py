@@ -33,6 +33,7 @@ from webhook.processes.account_policies import (
 from webhook.processes.member_objects import account_of
 from webhook.processes.rbac import READ, Selected, reconcile_roles, serve_roles
 from webhook.processes.rbac_objects import Role, username_of
+from webhook.settings.upgraders import CLUSTER_API
 
 SERVER, LOOP, AGENTS, POLICIES = "server-rights", "loop-rights", "agent-rights", "policies"
 
@@ -97,7 +98,11 @@ def accounts_of(installation: Installation, roles: Roles) -> Iterator[Account]:
         webhook_configuration=installation.configuration,
     )
     looping = reconcile_roles(
-        Selected(), settings.namespace, lease=settings.lease_name, analysed=settings.analysis_kinds
+        Selected(),
+        settings.namespace,
+        lease=settings.lease_name,
+        analysed=settings.analysis_kinds,
+        cluster_api=CLUSTER_API in settings.upgraders,
     )
 
     def account(check: str, command: str, username: str, needed: Iterable[Role]) -> Account:

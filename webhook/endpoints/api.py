@@ -128,10 +128,20 @@ class Api:
         self.app.router.add_route("*", path, self._wrap(endpoint, handler))
 
     def post(
-        self, path: str, route: str, handler: Handler, *, surface: Surface = "api", when_synced: bool = True
+        self,
+        path: str,
+        route: str,
+        handler: Handler,
+        *,
+        surface: Surface = "api",
+        when_synced: bool = True,
+        open_to_all: bool = False,
     ) -> None:
-        """Serve POST on *path*; the arguments are those of `get`."""
-        self.serve(path, route, {"POST": handler}, surface=surface, when_synced=when_synced)
+        """Serve POST on *path*; the arguments are those of `get`.
+
+        One that is open to all finds out by itself who asks.
+        """
+        self.serve(path, route, {"POST": handler}, surface=surface, when_synced=when_synced, open_to_all=open_to_all)
 
     def serve(
         self,
@@ -141,9 +151,10 @@ class Api:
         *,
         surface: Surface = "api",
         when_synced: bool = True,
+        open_to_all: bool = False,
     ) -> None:
         """Serve several methods on *path*, each by a handler of its own; the other arguments are those of `get`."""
-        endpoint = _Endpoint(frozenset(handlers), route, surface, when_synced, open_to_all=False)
+        endpoint = _Endpoint(frozenset(handlers), route, surface, when_synced, open_to_all)
 
         async def handle(request: web.Request) -> web.StreamResponse:
             return await handlers[request.method](request)
@@ -253,8 +264,16 @@ class Api:
             raise ProblemError(problem, str(error)) from error
 
     @asynccontextmanager
-    async def body(self, request: web.Request, limit: int, surface: Surface = "api") -> AsyncIterator[bytes]:
+    async def body(
+        self, request: web.Request, limit: int, surface: Surface = "api", *, vouched: bool = True
+    ) -> AsyncIterator[bytes]:
         """Read a body that is declared as JSON, of at most *limit* bytes; its memory is counted until the context ends.
+
+        Args:
+            request: Nothing may have read its body yet.
+            limit: Bytes.
+            surface: For the counts.
+            vouched: The sender has authenticated.
 
         Raises:
             ProblemError: The body is declared as something else, too large, too slow, or incomplete.
@@ -263,7 +282,7 @@ class Api:
             self.metrics.rejected(surface, "media_type")
             raise ProblemError(Problem.UNSUPPORTED_MEDIA_TYPE, "declare the body as application/json")
         try:
-            async with self._bodies.read(request, limit, self.settings.body_seconds, vouched=True) as body:
+            async with self._bodies.read(request, limit, self.settings.body_seconds, vouched=vouched) as body:
                 yield body
         except BodyTooLargeError as error:
             self.metrics.rejected(surface, "size")

@@ -16,7 +16,7 @@ from scorer.api.meta import JsonObject
 from scorer.api.quoting import quote
 from scorer.what_if.state import Identity
 from webhook.access.ports import NotReviewedError
-from webhook.answers.plans import BusyError
+from webhook.answers.one_at_a_time import BusyError
 from webhook.answers.proposal import RESOURCE_SNAPSHOTS, RUNS, Audience, Deleted, Given, Proposal, ProposalError
 from webhook.endpoints.answers import JSON, headers
 from webhook.endpoints.api import Api, RequestModel

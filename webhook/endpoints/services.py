@@ -14,6 +14,9 @@ from webhook.answers.history import RunHistory
 from webhook.answers.plans import HubPlanner
 from webhook.answers.questions import Advisor, Changes
 from webhook.answers.update_runs import HubRuns
+from webhook.answers.upgrade_orders import UpgradeOrders
+from webhook.answers.upgrade_plans import HubUpgradePlanner
+from webhook.answers.upgrade_reports import UpgradeReports
 from webhook.gate.assembly import Disruption
 from webhook.validation.context import Context
 
@@ -61,6 +64,21 @@ class Answers:
 
 
 @dataclass(frozen=True, slots=True)
+class Upgrades:
+    """What is asked and ordered of upgrade runs.
+
+    Args:
+        planner: Answers ``/v1/upgrade/plan`` and ``/v1/upgrade/whatif``.
+        orders: Carries out what callers order.
+        reports: Takes what upgraders outside report.
+    """
+
+    planner: HubUpgradePlanner
+    orders: UpgradeOrders
+    reports: UpgradeReports
+
+
+@dataclass(frozen=True, slots=True)
 class Services:
     """Everything that the handlers of a server need.
 
@@ -68,8 +86,10 @@ class Services:
         answers: Answers ``/v1``.
         extender: Answers kube-schedulers.
         disruption: Says what may be disrupted.
+        upgrades: Plans and orders upgrade runs.
     """
 
     answers: Answers
     extender: HubExtender
     disruption: Disruption
+    upgrades: Upgrades

@@ -1,4 +1,4 @@
-"""``/v1/runs``: staged update runs, what they wait for, and how each has gone so far.
+"""``/v1/runs``: staged update runs and upgrade runs, what they wait for, and how each has gone so far.
 
 A caller sees the runs that they may read on the hub; others are as if not there.
 """
@@ -8,12 +8,14 @@ from typing import Final
 from aiohttp import web
 
 from scorer.api.family import FAMILIES, family_in
+from scorer.api.kinds import UPGRADE_RUN
 from webhook.answers.update_runs import unknown_run
+from webhook.answers.upgrade_views import upgrade_ref
 from webhook.endpoints.answers import tagged
 from webhook.endpoints.api import Api
 from webhook.endpoints.problems import Problem, ProblemError
 
-RUN_KINDS: Final = frozenset(family.run for family in FAMILIES)
+RUN_KINDS: Final = frozenset({UPGRADE_RUN, *(family.run for family in FAMILIES)})
 
 
 def add_routes(api: Api) -> None:
@@ -32,6 +34,14 @@ def add_routes(api: Api) -> None:
             raise ProblemError(Problem.NOT_FOUND, unknown_run(name, namespace))
         return tagged(request, document, answers.advisor.fleet_revision)
 
+    async def upgrade(request: web.Request) -> web.Response:
+        name = request.match_info["name"]
+        document = answers.runs.upgrade(name) if await api.may_get(request, UPGRADE_RUN, name, "") else None
+        if document is None:
+            raise ProblemError(Problem.NOT_FOUND, f"there is no upgrade run {upgrade_ref(name)[:320]}")
+        return tagged(request, document, answers.advisor.fleet_revision)
+
     api.get("/v1/runs", "/v1/runs", every)
+    api.get("/v1/runs/cuprun/{name}", "/v1/runs/*", upgrade)
     api.get("/v1/runs/csur/{name}", "/v1/runs/*", one)
     api.get("/v1/runs/sur/{namespace}/{name}", "/v1/runs/*", one)

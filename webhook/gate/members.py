@@ -224,6 +224,7 @@ class HubMemberGate:
             detail = {**answer.detail, "busyWith": busy}
             message = f"member {cluster} is being upgraded by run {busy}"
             return MemberAnswer(MemberReason.CLUSTER_BUSY, message, detail)
+        answer = _with_forecast(answer, chosen, cluster, self._now())
         return self._unless_held(answer, MemberDisruption.UPGRADE, cluster)
 
     def _forget(self, kind: Kind, change: Change) -> None:
@@ -327,6 +328,16 @@ class HubMemberGate:
         if known is None or known[0] is not document:
             known = self._parsed[place] = (document, _read(document, model))
         return known[1] if isinstance(known[1], model) else None
+
+
+def _with_forecast(answer: MemberAnswer, run: ClusterUpgradeRun, cluster: str, now: datetime) -> MemberAnswer:
+    """Return an answer with when the plan of a run reaches the member; until then there is no need to ask again."""
+    plan = run.status.plan
+    start = next((each.start for each in plan.members if each.name == cluster), None) if plan is not None else None
+    if answer.allowed or answer.reason is MemberReason.NOTHING_TO_DO or start is None or start <= now:
+        return answer
+    after = answer.retry_after if answer.retry_after != ASK_AGAIN else start - now
+    return replace(answer, detail={**answer.detail, "expectedAt": format_time(start)}, retry_after=after)
 
 
 def _may_wait(answer: MemberAnswer) -> bool:

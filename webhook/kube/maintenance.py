@@ -91,6 +91,17 @@ class MaintenanceWindows:
             known = self._of_upgrades[key] = member, found
         return known[1]
 
+    def of_upgrade(self, member: JsonObject, targets: frozenset[WindowTarget], now: datetime) -> Standing | None:
+        """Say whether a MemberCluster may be upgraded at *now* by its windows; None: it has none that apply.
+
+        Args:
+            member: The MemberCluster.
+            targets: What the windows that count apply to.
+            now: The moment.
+        """
+        names = self.of_upgrades(member, targets).names
+        return self._standing(names, now) if names else None
+
     def _windows_of(self, member: JsonObject) -> MemberWindows:
         known = self._of.get(name_of(member))
         if known is None or known[0] is not member:

@@ -52,7 +52,7 @@ const run = new RunView({
 });
 
 const PLACEMENT = /^(crp\/[^/]+|rp\/[^/]+\/[^/]+)$/;
-const RUN = /^(csur\/[^/]+|sur\/[^/]+\/[^/]+)$/;
+const RUN = /^((csur|cuprun)\/[^/]+|sur\/[^/]+\/[^/]+)$/;
 
 /** The ref in the address if it has the form of `pattern`, else `""`. */
 function addressed(pattern) {
@@ -328,7 +328,10 @@ const reopen = follow(
       return;
     }
     const touched = change.placements ?? [];
-    if (change.clusters) askClusters();
+    if (change.clusters) {
+      askClusters();
+      askRuns(); // an upgrade is a run through clusters
+    }
     if (touched.length) {
       askPlacements();
       askRuns();

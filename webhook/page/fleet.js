@@ -4,6 +4,7 @@ import { instantOf, retime, ticking } from "./clock.js";
 import { flash, h, isNews, patchList, pill, say } from "./dom.js";
 import { bytes, cores, count, label, number, taint } from "./format.js";
 import { tone } from "./states.js";
+import { localTimes, moment } from "./zone.js";
 
 const REGION_KEYS = ["topology.kubernetes.io/region", "region", "fleet.azure.com/location", "location"];
 const CORE_COST = "kubernetes.azure.com/per-cpu-core-cost";
@@ -52,9 +53,26 @@ function free(resource, name, format, both) {
   return h("span", { class: "free", title }, h("span", { class: "meter", "aria-hidden": true }, fill), h("span", { class: "amount" }, shown));
 }
 
+/** What a cluster runs, what upgrades it or holds it, and when its window opens or closes. */
+function upkeep(kept) {
+  if (!kept) return [];
+  const { version, onHold, windowOpen, windowUntil, upgrade } = kept;
+  const until = windowUntil ? ` ${windowOpen ? "until" : "opens"} ${moment(Date.parse(windowUntil))}` : "";
+  const words = [
+    version ? `Kubernetes ${version}` : "",
+    onHold ? "upgrades on hold" : "",
+    windowOpen === undefined ? "" : `window ${windowOpen ? "open" : "closed"}${windowOpen ? until : until && `,${until}`}`,
+  ].filter(Boolean).join(" · ");
+  const state = { Running: "upgraded by", Pending: "waits in", Failed: "failed in" }[upgrade?.state] ?? "";
+  return [
+    words ? h("span", { class: "detail" }, words) : null,
+    upgrade ? h("span", { class: "detail", title: localTimes(upgrade.message) }, `${state} `, h("a", { href: `#cuprun/${upgrade.run}` }, upgrade.run)) : null,
+  ].filter(Boolean);
+}
+
 const CELLS = {
   name: (c) => [h("span", { class: "cluster-name" }, c.name)],
-  state: (c) => [h("span", { class: "apart" }, pill(c.state, tone(c.state)), " ", c.stateDetail ? h("span", { class: "detail" }, c.stateDetail) : null)],
+  state: (c) => [h("span", { class: "apart" }, pill(c.state, tone(c.state)), " ", c.stateDetail ? h("span", { class: "detail" }, c.stateDetail) : null, ...upkeep(c.upkeep))],
   region: (c) => [regionOf(c)[1] || h("span", { class: "none" }, "–")],
   labels: (c) => {
     const [region] = regionOf(c);
@@ -93,7 +111,7 @@ function updateRow(row, cluster, isNew, evaluatedAt) {
 
 function facts(cluster, key) {
   if (key === "region" || key === "labels") return [cluster.labels, cluster.taints];
-  if (key === "state") return [cluster.state, cluster.stateDetail];
+  if (key === "state") return [cluster.state, cluster.stateDetail, cluster.upkeep];
   if (key === "cost") return cluster.properties?.[CORE_COST]?.value;
   return cluster[key];
 }

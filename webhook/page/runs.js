@@ -1,4 +1,4 @@
-/** Staged update runs: the list, and one run with what it waits for and its timeline. */
+/** Staged updates and upgrades: the list, and one run with what it waits for and its timeline. */
 
 import { ticking } from "./clock.js";
 import { flash, h, isNews, patchList, pill, say } from "./dom.js";
@@ -15,6 +15,11 @@ export function runPath(ref) {
 /** `web-3`, or `shop/web-3` for a run of a namespace. */
 function fullName(run) {
   return run.namespace ? `${run.namespace}/${run.name}` : run.name;
+}
+
+/** What a run brings: `web`, the name of a placement, or `Kubernetes 1.31.2`. */
+function subject(run) {
+  return run.upgrade || run.placement.slice(run.placement.indexOf("/") + 1);
 }
 
 const isOver = (run) => run.endedAt !== null;
@@ -50,7 +55,7 @@ function content(run) {
       h("span", { class: "placement-name" }, run.namespace ? h("span", { class: "namespace" }, `${run.namespace}/`) : null, run.name),
       " ", h("span", { class: "num" }, h("span", { class: "key" }, "updated "), `${number(run.updated)} / ${number(run.clusters)}`),
       " ", pill(run.state, tone(run.state))),
-    h("span", { class: "placement-picks" }, [run.placement.slice(run.placement.indexOf("/") + 1), run.strategy].join(" · ")),
+    h("span", { class: "placement-picks" }, [subject(run), run.strategy].filter(Boolean).join(" · ")),
     words ? h("span", { class: "why" }, words) : null,
   ].filter(Boolean);
 }
@@ -96,7 +101,7 @@ export class RunsView {
       const link = element.firstElementChild;
       if (run.ref === this.selected) link.setAttribute("aria-current", "true");
       else link.removeAttribute("aria-current");
-      if (!isNews(link, [run.state, run.updated, run.clusters, run.why, run.waits, run.strategy])) return;
+      if (!isNews(link, [run.state, run.updated, run.clusters, run.why, run.waits, run.strategy, run.upgrade])) return;
       link.replaceChildren(...content(run));
       if (!isNew) flash(link);
     });
@@ -162,13 +167,14 @@ export class RunView {
   }
 
   drawSub(run) {
-    if (!isNews(this.sub, [run.rollbackOf, run.placement, run.strategy, run.resourceSnapshotIndex, run.state, run.startedAt, run.endedAt, run.updated, run.clusters])) return;
-    const [started, ended] = [Date.parse(run.startedAt ?? ""), Date.parse(run.endedAt ?? "")];
+    if (!isNews(this.sub, [run.rollbackOf, run.placement, run.strategy, run.resourceSnapshotIndex, run.state, run.startedAt, run.endedAt, run.updated, run.clusters, run.upgrade, run.expectedEnd])) return;
+    const [started, ended, expected] = [run.startedAt, run.endedAt, run.expectedEnd].map((text) => Date.parse(text ?? ""));
     this.sub.replaceChildren(
-      pill(run.state, tone(run.state)), " ", h("a", { href: `#${run.placement}` }, run.placement.slice(run.placement.indexOf("/") + 1)),
-      run.resourceSnapshotIndex ? ` to snapshot ${run.resourceSnapshotIndex}` : "", ` by ${run.strategy}`, run.rollbackOf ? ` · takes back ${run.rollbackOf}` : "",
+      pill(run.state, tone(run.state)), " ", run.upgrade ? h("span", {}, subject(run)) : h("a", { href: `#${run.placement}` }, subject(run)),
+      run.resourceSnapshotIndex ? ` to snapshot ${run.resourceSnapshotIndex}` : "", run.strategy ? ` by ${run.strategy}` : "", run.rollbackOf ? ` · takes back ${run.rollbackOf}` : "",
       ` · ${number(run.updated)} of ${count(run.clusters, "cluster")} updated`,
       ...(Number.isNaN(started) ? [] : [` · started ${moment(started)}`]),
+      ...(Number.isNaN(expected) ? [] : [` · expected to be over ${moment(expected)}`]),
       ...(Number.isNaN(ended) ? [] : [" · ", ticking(ended, "over for ", "")]),
     );
   }

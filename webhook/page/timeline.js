@@ -17,19 +17,23 @@ const QUIET_SHARE = 0.3; // of the busy time: the longest that an idle stretch i
 const TAIL = 0.04; // of the axis: room after now while there is more to come
 const LETTER = 7; // px
 
-const TONES = { updated: "good", updating: "busy", failed: "bad", waiting: "warn", left: "calm", "not reached": "calm" };
+const TONES = { skipped: "calm", updated: "good", updating: "busy", failed: "bad", waiting: "warn", left: "calm", "not reached": "calm" };
 const BAND_TONES = { done: "good", updating: "busy", failed: "bad", waiting: "warn", stopping: "warn", stopped: "warn" };
-const STATES = ["failed", "updating", "waiting", "left", "updated", "not reached"];
-const WAITS = { "approval before": "approval before", "approval after": "approval after", "timed wait": "timed wait" };
+const STATES = ["failed", "updating", "waiting", "left", "skipped", "updated", "not reached"];
+const WAITS = { "scheduled before": "opens at a time", "scheduled after": "opens at a time" };
+const BEFORE = ["approval before", "scheduled before"];
+const APPROVALS = ["approval before", "approval after"];
 
 const instant = (text) => (text ? Date.parse(text) : null);
+
+const span = (given) => (given ? { from: instant(given.from), to: instant(given.to) } : null);
 
 /** The document with instants in milliseconds; what is still open ends now. */
 function read(document, now) {
   const open = document.endedAt === null;
   const bars = (band) => band.bars.map((bar) => {
     const from = instant(bar.startedAt);
-    return { ...bar, from, to: from === null ? null : instant(bar.endedAt) ?? now };
+    return { ...bar, from, to: from === null ? null : instant(bar.endedAt) ?? now, plan: span(bar.forecast), open: (bar.windows ?? []).map(span) };
   });
   const marks = (band) => band.marks.map((mark) => {
     const from = instant(mark.since);
@@ -55,8 +59,10 @@ function merged(stretches) {
  * `bands` as `read` returns them.
  */
 export function axisOf(bands, begin, end, open) {
-  const last = Math.max(begin + 1000, end, ...bands.flatMap((band) => band.marks.map((mark) => mark.to ?? 0)));
-  const busy = merged(bands.flatMap((band) => band.bars.filter((bar) => bar.from !== null).map((bar) => [bar.from, Math.max(bar.to, bar.from)])));
+  const plans = bands.flatMap((band) => band.bars.map((bar) => bar.plan).filter((plan) => plan && plan.to > begin));
+  const last = Math.max(begin + 1000, end, ...bands.flatMap((band) => band.marks.map((mark) => mark.to ?? 0)), ...plans.map((plan) => plan.to));
+  const done = bands.flatMap((band) => band.bars.filter((bar) => bar.from !== null).map((bar) => [bar.from, Math.max(bar.to, bar.from)]));
+  const busy = merged([...done, ...plans.map((plan) => [Math.max(plan.from, begin), plan.to])]);
   const total = busy.reduce((sum, [from, to]) => sum + to - from, 0);
   const most = Math.max(total * QUIET_SHARE, 1000);
   const pieces = [];
@@ -105,6 +111,7 @@ function ticks(bands, axis, now, ended, width) {
   wish(axis.begin);
   wish(ended ?? (axis.last > now ? axis.last : null));
   for (const band of bands) wish(band.from);
+  for (const band of bands) wish(band.bars.reduce((first, { plan }) => (plan && plan.from > now ? Math.min(first ?? plan.from, plan.from) : first), null));
   for (const { from, to, left, right } of axis.short) wished.push({ when: from, within: [left, right], kind: "idle", text: `↔ ${age((to - from) / 1000)}` });
   for (const band of bands) wish(band.to);
   const out = [];
@@ -256,7 +263,7 @@ export class Timeline {
     }
     const limit = isShort ? 0 : this.firstRows();
     const [shown, rest] = isOpen ? [band.bars, []] : folded(band.bars, limit);
-    const before = band.marks.filter((mark) => mark.kind === "approval before");
+    const before = band.marks.filter((mark) => BEFORE.includes(mark.kind));
     const rows = [...before, ...shown, ...(rest.length ? [{ rest }] : []), ...band.marks.filter((mark) => !before.includes(mark))];
     patchList(list, rows, keyOf, makeRow, (row, item) => {
       if (item.rest) drawRest(row, item.rest, axis);
@@ -289,7 +296,7 @@ function broken(stretches) {
 
 function keyOf(item) {
   if (item.rest) return "rest";
-  return item.cluster !== undefined ? `c ${item.cluster}` : `w ${item.kind}`;
+  return item.cluster !== undefined ? `c ${item.cluster}` : `w ${item.kind} ${item.request}`;
 }
 
 function makeBand() {
@@ -353,20 +360,42 @@ function label(row, { who, amount, since = null, tone, words = "", told, named =
 function drawBar(row, bar, axis, format, band) {
   const track = row.children[1];
   const tone = TONES[bar.state] ?? "calm";
-  if (bar.from === null) track.replaceChildren();
-  else stretch(track, bar.from, bar.to, `tl-bar ${bar.state === "not reached" ? "calm" : tone}`, axis);
-  row.classList.toggle("tl-faint", bar.state === "not reached" || (bar.state === "waiting" && !bar.detail));
+  const style = `tl-bar ${bar.state === "not reached" ? "calm" : tone}`;
+  if (bar.plan || bar.open?.length) drawExpected(track, bar, style, axis);
+  else if (bar.from === null) track.replaceChildren();
+  else stretch(track, bar.from, bar.to, style, axis);
+  row.classList.toggle("tl-faint", !bar.plan && (bar.state === "not reached" || (bar.state === "waiting" && !bar.detail)));
   const done = bar.from !== null && bar.endedAt !== null;
   const state = band.deletes && bar.state === "updated" ? "removed" : band.deletes && bar.state === "updating" ? "removing" : bar.state;
   const when = bar.from === null ? "" : ` ${period(bar.from, done ? bar.to : null, format)}`;
+  const awaited = bar.plan && bar.from === null;
+  const told = [bar.detail ? localTimes(bar.detail) : "", bar.plan ? `expected ${period(bar.plan.from, bar.plan.to, format)}` : "",
+    bar.open?.length ? `window ${period(bar.open[0].from, bar.open[0].to, format)}` : ""].filter(Boolean).map((words) => `; ${words}`).join("");
   label(row, {
     who: bar.cluster,
-    amount: bar.state === "updating" ? "" : bar.state === "updated" ? (done ? age((bar.to - bar.from) / 1000) : "updated") : bar.state === "not reached" ? "–" : bar.state,
+    amount: awaited ? format(bar.plan.from) : bar.state === "updating" ? "" : bar.state === "updated" ? (done ? age((bar.to - bar.from) / 1000) : "updated") : bar.state === "not reached" ? "–" : bar.state,
     since: bar.state === "updating" ? bar.from : null,
-    tone: bar.state === "updated" || bar.state === "not reached" ? "plain" : bar.state === "updating" && bar.detail ? "warn" : tone,
+    tone: awaited || bar.state === "updated" || bar.state === "not reached" ? "plain" : bar.state === "updating" && bar.detail ? "warn" : tone,
     words: localTimes(bar.detail),
-    told: `${bar.cluster}: ${state}${when}${bar.detail ? `; ${localTimes(bar.detail)}` : ""}`,
+    told: `${bar.cluster}: ${state}${when}${told}`,
   });
+}
+
+/** Draw when a cluster may be upgraded, when it is expected to be, and what of that is done. */
+function drawExpected(track, bar, style, axis) {
+  const piece = (from, to, kind) => {
+    const made = h("i", { class: kind });
+    const left = axis.place(Math.max(from, axis.begin));
+    made.style.left = percent(left);
+    made.style.width = percent(Math.max(0, axis.place(Math.min(to, axis.last)) - left));
+    return made;
+  };
+  const windows = (bar.open ?? []).filter(({ from, to }) => from < axis.last && to > axis.begin);
+  track.replaceChildren(
+    ...windows.map(({ from, to }) => piece(from, to, "tl-window")),
+    ...(bar.plan ? [piece(bar.plan.from, bar.plan.to, "tl-forecast")] : []),
+    ...(bar.from === null ? [] : [piece(bar.from, bar.to, style)]),
+  );
 }
 
 function drawMark(row, mark, axis, format) {
@@ -375,9 +404,9 @@ function drawMark(row, mark, axis, format) {
   else stretch(track, mark.from, mark.over ? mark.to : Math.max(mark.to, mark.from), `tl-line ${mark.over ? "over" : "open"}`, axis);
   row.classList.add("tl-mark");
   row.classList.toggle("tl-faint", mark.from === null && !mark.over);
-  const timed = mark.kind === "timed wait";
+  const timed = !APPROVALS.includes(mark.kind);
   const length = mark.from !== null && mark.over ? age((mark.to - mark.from) / 1000) : "";
-  const verb = timed ? "waited" : "approved";
+  const verb = mark.kind === "timed wait" ? "waited" : timed ? "opened" : "approved";
   const told = mark.over ? `${verb}${mark.from === null ? "" : ` ${period(mark.from, mark.to, format)}`}`
     : mark.from === null ? "not asked for yet"
       : timed ? `until ${moment(mark.to)}` : `asked for ${moment(mark.from)}`;

@@ -26,6 +26,7 @@ from webhook.access.rights import Access
 from webhook.access.user import UserInfo
 from webhook.admission.cached import CachedContext
 from webhook.admission.rights import UndisputedRights
+from webhook.endpoints import upgrade_plans
 from webhook.endpoints.services import Admittance
 from webhook.gate.assembly import disruption_of
 from webhook.gate.nodes import HubNodeGate
@@ -35,7 +36,7 @@ from webhook.kube.client import ApiServer
 from webhook.kube.paths import ApiPath
 from webhook.kube.ports import StoreError
 from webhook.kube.store import HubStore
-from webhook.processes.services import answers_of
+from webhook.processes.services import answers_of, upgrades_of
 from webhook.server.app import add_disruption, make_answering_api
 from webhook.server.plain import add_last_route
 from webhook.settings.clock import utc_now
@@ -83,6 +84,7 @@ class OwnAnswers:
         hub: Its API server.
         settings: Those that its `harbormaster serve` has; the namespace is where reservations are.
         of_nodes: Read what the questions about budgets and gates are about, too.
+        of_upgrades: Read what the plans of upgrade runs are about, too.
         now: The clock.
 
     Raises (on entering):
@@ -90,11 +92,18 @@ class OwnAnswers:
     """
 
     def __init__(
-        self, hub: ApiServer, settings: ServerSettings, *, of_nodes: bool, now: Callable[[], datetime] = utc_now
+        self,
+        hub: ApiServer,
+        settings: ServerSettings,
+        *,
+        of_nodes: bool = False,
+        of_upgrades: bool = False,
+        now: Callable[[], datetime] = utc_now,
     ) -> None:
         self._hub = hub
         self._settings = settings
         self._of_nodes = of_nodes
+        self._of_upgrades = of_upgrades
         self._now = now
         self._stack = AsyncExitStack()
         self._session: aiohttp.ClientSession | None = None
@@ -112,6 +121,8 @@ class OwnAnswers:
             gates = disruption_of(cache, store, self._settings, self._now) if self._of_nodes else None
             if gates is not None:
                 add_disruption(api, gates)
+            if self._of_upgrades:
+                upgrade_plans.add_routes(api, upgrades_of(answers, cache, store).planner)
             reading = [asyncio.create_task(each.run()) for each in (cache, gates) if each is not None]
             stack.push_async_callback(_end, reading)
             await self._read(cache, None if gates is None else gates.nodes)

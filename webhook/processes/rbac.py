@@ -24,6 +24,7 @@ from scorer.api.kinds import BUILT_IN, KINDS, Kind, find_kind
 from scorer.member_gate.holds import MemberDisruption
 from scorer.membership.access import RBAC_GROUP, agent_rules
 from scorer.rollout.selectable_kinds import SelectionSettings
+from scorer.upgrade.cluster_api.topology import GROUP as CLUSTER_API_GROUP
 from webhook.admission.cached import ADMISSION_KINDS, WANTED_KINDS
 from webhook.answers.extender import WATCHED
 from webhook.answers.proposal import PLANNED_KINDS
@@ -32,6 +33,7 @@ from webhook.gate.members import WATCHED as GATED_KINDS
 from webhook.gate.pools import COUNTED as COUNTED_KINDS
 from webhook.gate.pools import WATCHED as POOL_KINDS
 from webhook.kube.ca_bundles import CONFIGURATIONS
+from webhook.kube.upgrades import UPGRADE_KINDS
 from webhook.member.hub_secret import HUB_SECRET
 from webhook.member.registration import RECORD
 from webhook.processes.rbac_objects import Resource, Role, Rule
@@ -179,6 +181,7 @@ def reconcile_roles(
     lease: str = "harbormaster-reconcile",
     back_report: bool = False,
     analysed: Iterable[str] = (),
+    cluster_api: bool = False,
 ) -> tuple[Role, ...]:
     """Return what ``harbormaster reconcile`` needs on the hub.
 
@@ -188,6 +191,7 @@ def reconcile_roles(
         lease: The name of the Lease by which it leads.
         back_report: Whether placements may have the status of their objects written back.
         analysed: Kinds whose objects may approve a stage (``HARBORMASTER_ANALYSIS_KINDS``), as ``PLURAL.GROUP``.
+        cluster_api: Whether it upgrades members by Cluster API (``HARBORMASTER_UPGRADERS``).
     """
     rules = [
         *_reconcile_rules(),
@@ -197,6 +201,8 @@ def reconcile_roles(
     ]
     if back_report:
         rules += _back_reporting(selected)
+    if cluster_api:
+        rules += _of_cluster_api()
     leading = (
         Rule(
             "to lead for the first time; create cannot be limited to a name", ("create",), (Resource.of(kinds.LEASE),)
@@ -285,6 +291,23 @@ def _upgrading() -> Iterator[Rule]:
     yield _rule("what has become of upgrades", ("update",), reported, "status")
 
 
+def _of_cluster_api() -> Iterator[Rule]:
+    """Yield what upgrades by Cluster API take; control planes are of kinds that providers define."""
+    clusters = Resource(CLUSTER_API_GROUP, "clusters")
+    read = ("clusterclasses", "machinedeployments", "machinepools")
+    yield Rule("Cluster API: clusters are upgraded by their topology", ("get", "update"), (clusters,))
+    yield Rule(
+        "Cluster API: how far an upgrade is",
+        ("get", "list"),
+        tuple(Resource(CLUSTER_API_GROUP, plural) for plural in read),
+    )
+    yield Rule(
+        "Cluster API: which version a control plane has",
+        ("get",),
+        (Resource(f"controlplane.{CLUSTER_API_GROUP}", "*"),),
+    )
+
+
 def serve_roles(
     namespace: str = OWN_NAMESPACE,
     *,
@@ -302,7 +325,7 @@ def serve_roles(
     """
     history = [kind for family in FAMILIES for kind in (family.placement, family.binding, family.policy_snapshot)]
     runs = [family.approval_request for family in FAMILIES]
-    shown = (*WATCHED, *GATED_KINDS, *history, *runs)
+    shown = (*WATCHED, *GATED_KINDS, *history, *runs, *UPGRADE_KINDS)
     watched = {Resource.of(kind) for kind in (*ADMISSION_KINDS, *WANTED_KINDS, *PLANNED_KINDS, *shown)}
     rules = list(_grouped("admission, plans, gates and the extender judge by these", READ, _sorted(watched)))
     rules += _pool_rules("nodes of pools are counted, and what their pods do not let go", POOL_KINDS)
@@ -316,6 +339,17 @@ def serve_roles(
             ("create",),
             (Resource("authorization.k8s.io", "subjectaccessreviews"),),
         ),
+    ]
+    rules += [
+        _rule(
+            "a plan respects the budgets of placements, which are asked for by name",
+            ("get",),
+            [kinds.DISRUPTION_BUDGET],
+        ),
+        _rule("runs are started, stopped and generated for callers who may", ("create", "update"), [kinds.UPGRADE_RUN]),
+        _rule("who answers a gate is noted on it", ("patch",), [kinds.UPGRADE_GATE]),
+        _rule("gates are answered for callers who may", ("update",), [kinds.UPGRADE_GATE], "status"),
+        _rule("what upgraders report over HTTPS, signed", ("update",), [kinds.UPGRADE_REQUEST], "status"),
     ]
     own = [_reserving()]
     if certificate_secret:

@@ -6,17 +6,23 @@ Which kinds the cache watches follows from what is made here.
 from collections.abc import Callable
 from datetime import datetime
 
+from scorer.api.kinds import MAINTENANCE_WINDOW
 from webhook.answers.advisor import HubAdvisor
 from webhook.answers.changes import HubChanges
 from webhook.answers.extender import HubExtender
 from webhook.answers.history import RunHistory
 from webhook.answers.plans import HubPlanner
 from webhook.answers.update_runs import HubRuns
-from webhook.endpoints.services import Admittance, Answers, Services
+from webhook.answers.upgrade_orders import UpgradeOrders
+from webhook.answers.upgrade_plans import HubUpgradePlanner
+from webhook.answers.upgrade_reports import UpgradeReports
+from webhook.endpoints.services import Admittance, Answers, Services, Upgrades
 from webhook.gate.assembly import disruption_of
 from webhook.gate.metrics import PoolMetrics
 from webhook.kube.cache import Cache
+from webhook.kube.maintenance import MaintenanceWindows
 from webhook.kube.ports import Store
+from webhook.kube.upgrades import UPGRADE_KINDS, HubUpgrades
 from webhook.settings.programs import ServerSettings
 from webhook.telemetry.metrics import Metrics
 from webhook.validation.context import Context
@@ -61,4 +67,22 @@ def services_of(answers: Answers, cache: Cache, store: Store, settings: ServerSe
     pools = PoolMetrics(metrics.registry, disruption.nodes.views, answers.now)
     metrics.prepare_with(pools.prepare)
     metrics.watch_cache(cache.freshness)
-    return Services(answers, HubExtender(cache, settings, answers.now), disruption)
+    return Services(answers, HubExtender(cache, settings, answers.now), disruption, upgrades_of(answers, cache, store))
+
+
+def upgrades_of(answers: Answers, cache: Cache, store: Store) -> Upgrades:
+    """Make what plans and orders upgrade runs.
+
+    Args:
+        answers: Know who asks, and what admission says.
+        cache: The hub's objects; it is made to watch what is needed, where the account may.
+        store: The hub itself.
+    """
+    cache.want((*UPGRADE_KINDS, MAINTENANCE_WINDOW))
+    windows = MaintenanceWindows(cache)
+    upgrades, admittance = HubUpgrades(cache, store, windows), answers.admittance
+    return Upgrades(
+        planner=HubUpgradePlanner(cache, upgrades, windows, answers.now),
+        orders=UpgradeOrders(store, upgrades, admittance.authorizer, admittance.rights, answers.admission, answers.now),
+        reports=UpgradeReports(cache, store, answers.now),
+    )

@@ -21,11 +21,14 @@ from aiohttp import web
 from certs.client_authorities import AuthorityFile
 from scorer.api.documents import name_of
 from scorer.api.family import FAMILIES
-from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, KINDS, MEMBER_CLUSTER, NAMESPACE
+from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, KINDS, MEMBER_CLUSTER, NAMESPACE, UPGRADE_RUN
 from scorer.api.meta import JsonObject
+from scorer.api.upgrade.run import ClusterUpgradeRun
 from scorer.rollout.resource_snapshots import SnapshotSettings
 from scorer.rollout.selectable_kinds import DEFAULT_SETTINGS as DEFAULT_SELECTION
 from scorer.staged_update.waiting import RunPhase, Situation, WaitKind, situation_of
+from scorer.upgrade.situation import UpgradeSituation, is_moving
+from scorer.upgrade.situation import situation_of as upgrade_situation
 from webhook.admission.cached import CachedContext
 from webhook.admission.rights import UndisputedRights
 from webhook.answers.views import placement_view
@@ -42,6 +45,7 @@ from webhook.kube.cache import Cache
 from webhook.kube.change import Change
 from webhook.kube.hub import Hub
 from webhook.kube.ports import AlreadyExistsError
+from webhook.kube.upgrades import readable_runs
 from webhook.processes import hub_kubeconfig
 from webhook.processes.data_folder import ELSEWHERE, DataFolderError, check_file, check_folder
 from webhook.processes.garbage import spare_what_stays
@@ -180,11 +184,18 @@ class Up:
             found += [(run, situation_of(run, requests, self._now())) for run in self.cache.list(family.run)]
         return [(run, situation) for run, situation in found if not situation.is_over]
 
+    def upgrades(self) -> list[tuple[ClusterUpgradeRun, UpgradeSituation]]:
+        """Return the upgrade runs that are not over, and where each stands."""
+        runs = readable_runs(self.cache.list(UPGRADE_RUN))
+        found = [(run, upgrade_situation(run)) for run in runs]
+        return [(run, situation) for run, situation in found if not situation.is_over]
+
     @property
     def moving_runs(self) -> list[str]:
         """The names of the runs that get further by themselves before long."""
         soon = self._now() + SOON
-        return [name_of(run) for run, situation in self.runs() if _is_moving(situation, soon)]
+        upgrades = [run.metadata.name for run, situation in self.upgrades() if is_moving(run, situation, soon)]
+        return [*upgrades, *(name_of(run) for run, situation in self.runs() if _is_moving(situation, soon))]
 
     @property
     def unsettled(self) -> list[JsonObject]:

@@ -31,6 +31,9 @@ from webhook.endpoints import (
     runs,
     scoring,
     update_runs,
+    upgrade_orders,
+    upgrade_plans,
+    upgrade_reports,
 )
 from webhook.endpoints.api import Api
 from webhook.endpoints.bodies import Bodies
@@ -97,6 +100,10 @@ def make_app(parts: Parts) -> web.Application:
     _add_questions(api)
     _add_views(api)
     add_disruption(api, services.disruption)
+    upgrade_plans.add_routes(api, services.upgrades.planner)
+    upgrade_orders.add_routes(api, services.upgrades.orders)
+    hand_off = read_secrets(settings.handoff_secret_file, "HANDOFF_SECRET_FILE")
+    upgrade_reports.add_routes(api, services.upgrades.reports, hand_off)
     extender.add_routes(api, services.extender, parts.tracing)
     if settings.metrics_auth:
         api.get("/metrics", "/metrics", probes.exposition(parts.metrics), when_synced=False)

@@ -36,15 +36,19 @@ class HookSecretSettings(Settings):
     )
 
 
-def read_secrets(path: Path | None) -> tuple[str, ...]:
-    """Return the secrets in a file, one a line, the one to be called by first; None: there are none.
+def read_secrets(path: Path | None, setting: str = "WEBHOOK_SECRET_FILE") -> tuple[str, ...]:
+    """Return the secrets in a file, one a line, the one to be used first; none without a file.
+
+    Args:
+        path: Of the file; None: there is none.
+        setting: What names it, for messages.
 
     Raises:
         SettingsError: The file cannot be used; the message names it, and nothing that is in it.
     """
     if path is None:
         return ()
-    where = f"{PREFIX}WEBHOOK_SECRET_FILE: {str(path)!r}"
+    where = f"{PREFIX}{setting}: {str(path)!r}"
     try:
         lines = [line.strip() for line in read_bounded(path).decode("ascii").splitlines()]
     except OSError as error:

@@ -21,6 +21,7 @@ from webhook.settings.data_folder import DataSettings
 from webhook.settings.environment import Settings
 from webhook.settings.extender import ExtenderSettings
 from webhook.settings.gate import DisruptionSettings
+from webhook.settings.hand_off import HandOffSecretSettings
 from webhook.settings.hook_secrets import HookSecretSettings
 from webhook.settings.hub import HubSettings
 from webhook.settings.installation import InstallationSettings, NamespaceSettings
@@ -28,7 +29,7 @@ from webhook.settings.limits import LimitSettings
 from webhook.settings.listener import ListenerSettings, PlainListenerSettings
 from webhook.settings.loop import ControllerSettings, HubLoopSettings, LeaseSettings
 from webhook.settings.telemetry import BuildSettings, LogSettings, TracingSettings
-from webhook.settings.upgraders import HAND_OFF, SIMULATED
+from webhook.settings.upgraders import HAND_OFF, SIMULATED, UpgraderNameSettings
 from webhook.settings.values import Seconds, SecondsWithin, Words
 
 
@@ -40,6 +41,7 @@ class ServerSettings(
     LimitSettings,
     ExtenderSettings,
     DisruptionSettings,
+    HandOffSecretSettings,
 ):
     """What a server needs to answer for any hub; commands that answer from a hub themselves read these too."""
 
@@ -91,7 +93,12 @@ class UpSettings(ServerSettings, ControllerSettings, DataSettings, ProcessSettin
 
 
 class RbacSettings(
-    InstallationSettings, LeaseSettings, MemberNetworkSettings, AuthorityPlaceSettings, AnalysisKindSettings
+    InstallationSettings,
+    LeaseSettings,
+    MemberNetworkSettings,
+    AuthorityPlaceSettings,
+    AnalysisKindSettings,
+    UpgraderNameSettings,
 ):
     """``harbormaster rbac``: whom the roles are for, and what they allow."""
 
@@ -112,7 +119,9 @@ class RegistrationSettings(HookSecretSettings, ReviewSettings):
     """``harbormaster webhook-configuration``: which hooks there are, and below which path."""
 
 
-class DoctorSettings(RegistrationSettings, LeaseSettings, AuthorityPlaceSettings, AnalysisKindSettings):
+class DoctorSettings(
+    RegistrationSettings, LeaseSettings, AuthorityPlaceSettings, AnalysisKindSettings, UpgraderNameSettings
+):
     """``harbormaster doctor``: how the processes are set up that no chart has installed."""
 
 

@@ -14,6 +14,7 @@ from webhook.settings import (
     data_folder,
     extender,
     gate,
+    hand_off,
     hook_secrets,
     hub,
     installation,
@@ -121,7 +122,12 @@ ROOMS: Final = (
     Room(
         "Upgrades of members",
         "Who carries out what upgrade runs decide. Under `up`, members are simulated, and so are their upgrades.",
-        (upgraders.UpgraderSettings,),
+        (
+            upgraders.UpgraderNameSettings,
+            upgraders.UpgraderSettings,
+            hand_off.HandOffSecretSettings,
+            hand_off.HandOffSettings,
+        ),
     ),
     Room(
         "Reconcile loop",

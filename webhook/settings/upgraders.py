@@ -1,7 +1,7 @@
 """The back ends that upgrade member clusters: which are used, and how often they are asked."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from importlib.metadata import entry_points
 from typing import Final
@@ -9,10 +9,12 @@ from typing import Final
 from pydantic import Field, field_validator
 
 from webhook.settings.environment import Contradiction, Settings
+from webhook.settings.hand_off import HandOffOptions, HandOffSettings
 from webhook.settings.values import SecondsWithin, Words
 
 ENTRY_POINTS: Final = "harbormaster.upgraders"
 """The group of entry points by which installed packages offer back ends."""
+CLUSTER_API: Final = "cluster-api"
 HAND_OFF: Final = "handoff"
 SIMULATED: Final = "simulated"
 
@@ -26,31 +28,23 @@ class UpgraderOptions:
         default: That of members which name none.
         poll: How often they are asked about what is under way.
         call: How long one call may take.
+        hand_off: Where the back end of that name hands operations off to.
     """
 
     names: tuple[str, ...] = (HAND_OFF,)
     default: str = HAND_OFF
     poll: timedelta = timedelta(seconds=15)
     call: timedelta = timedelta(seconds=10)
+    hand_off: HandOffOptions = field(default_factory=HandOffOptions)
 
 
-class UpgraderSettings(Settings):
-    """The back ends of upgrade runs."""
+class UpgraderNameSettings(Settings):
+    """Which back ends there are."""
 
     upgraders: Words = Field(
         default=(HAND_OFF,),
         description="Back ends that upgrade members, by the names of their entry points in the group "
         f"`{ENTRY_POINTS}`.",
-    )
-    default_upgrader: str = Field(
-        default=HAND_OFF,
-        description="Back end of members without the annotation `harbormaster.dev/upgrader`; one of `upgraders`.",
-    )
-    upgrader_poll_seconds: SecondsWithin = Field(
-        default=15, ge=1, le=600, description="How often back ends are asked how an upgrade goes."
-    )
-    upgrader_call_seconds: SecondsWithin = Field(
-        default=10, ge=1, le=60, description="How long one call of a back end may take."
     )
 
     @field_validator("upgraders")
@@ -61,6 +55,21 @@ class UpgraderSettings(Settings):
             if word not in installed:
                 raise ValueError(f"there is no upgrader {word[:64]!r}; installed are {', '.join(installed)}")
         return words
+
+
+class UpgraderSettings(UpgraderNameSettings, HandOffSettings):
+    """The back ends of upgrade runs."""
+
+    default_upgrader: str = Field(
+        default=HAND_OFF,
+        description="Back end of members without the annotation `harbormaster.dev/upgrader`; one of `upgraders`.",
+    )
+    upgrader_poll_seconds: SecondsWithin = Field(
+        default=15, ge=1, le=600, description="How often back ends are asked how an upgrade goes."
+    )
+    upgrader_call_seconds: SecondsWithin = Field(
+        default=10, ge=1, le=60, description="How long one call of a back end may take."
+    )
 
     def contradictions(self) -> Iterator[Contradiction]:
         """Yield what contradicts what."""
@@ -78,4 +87,5 @@ class UpgraderSettings(Settings):
             self.default_upgrader,
             timedelta(seconds=self.upgrader_poll_seconds),
             timedelta(seconds=self.upgrader_call_seconds),
+            self.hand_off(),
         )

@@ -199,6 +199,18 @@ annotations:
 {{- end }}
 {{- end }}
 
+{{/* Where the files are by which an upgrader outside and we know each other. */}}
+{{- define "harbormaster.handOffEnv" -}}
+{{- if .Values.handOff.secret -}}
+- name: HARBORMASTER_HANDOFF_SECRET_FILE
+  value: /hand-off/{{ .Values.handOff.key }}
+{{- with .Values.handOff.authorities }}
+- name: HARBORMASTER_HANDOFF_CA
+  value: /hand-off/{{ . }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{/* Words plural.group, as plurals by group. */}}
 {{- define "harbormaster.byGroup" -}}
 {{- $groups := dict -}}

@@ -70,6 +70,7 @@
 {{- include "harbormaster.setting" (list "HARBORMASTER_DEFAULT_UPGRADER" .Values.settings.defaultUpgrader "handoff") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_UPGRADER_POLL_SECONDS" .Values.settings.upgraderPollSeconds "15") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_UPGRADER_CALL_SECONDS" .Values.settings.upgraderCallSeconds "10") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_HANDOFF_URL" .Values.settings.handoffUrl "") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_LEASE_NAME" .Values.settings.leaseName "harbormaster-reconcile") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_FORCE_DELETE_SECONDS" .Values.settings.forceDeleteSeconds "900") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_RECONCILE_WORKERS" .Values.settings.reconcileWorkers "16") }}
@@ -100,6 +101,7 @@
 {{- include "harbormaster.setting" (list "HARBORMASTER_DEFAULT_UPGRADER" .Values.settings.defaultUpgrader "handoff") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_UPGRADER_POLL_SECONDS" .Values.settings.upgraderPollSeconds "15") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_UPGRADER_CALL_SECONDS" .Values.settings.upgraderCallSeconds "10") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_HANDOFF_URL" .Values.settings.handoffUrl "") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_LEASE_NAME" .Values.settings.leaseName "harbormaster-reconcile") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_FORCE_DELETE_SECONDS" .Values.settings.forceDeleteSeconds "900") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_RECONCILE_WORKERS" .Values.settings.reconcileWorkers "16") }}

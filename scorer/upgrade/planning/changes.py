@@ -43,6 +43,20 @@ class ChangeError(ValueError):
     """A change cannot be made; the message names what is wrong with it."""
 
 
+class UnfitChangeError(ChangeError):
+    """One of several changes cannot be made.
+
+    Args:
+        position: Of the change, from 0.
+        detail: What is wrong with it.
+    """
+
+    def __init__(self, position: int, detail: str) -> None:
+        super().__init__(f"changes[{position}]: {detail}")
+        self.position = position
+        self.detail = detail
+
+
 @dataclass(frozen=True, slots=True)
 class Planned:
     """What a plan is made from."""
@@ -56,13 +70,13 @@ def apply_changes(planned: Planned, changes: Iterable[PlanChange]) -> Planned:
     """Return what a plan is made from after all changes, one after the other.
 
     Raises:
-        ChangeError: A change cannot be made; the message begins with its position.
+        UnfitChangeError: A change cannot be made.
     """
     for position, change in enumerate(changes):
         try:
             planned = _apply(change, planned)
         except ValueError as error:
-            raise ChangeError(f"changes[{position}]: {error}") from error
+            raise UnfitChangeError(position, str(error)) from error
     return planned
 
 

@@ -64,6 +64,18 @@ def samples_of(run: ClusterUpgradeRun) -> Iterator[Sample]:
                     yield Sample(entry.name, entry.upgrader, run.spec.upgrade.type, ended, ended - begun)
 
 
+def estimates(samples: Iterable[Sample], members: Mapping[str, Member], upgrade: UpgradeType) -> Mapping[str, Estimate]:
+    """Return what is expected of every member.
+
+    Args:
+        samples: Upgrades that have succeeded, of any type.
+        members: Those that there are, by name.
+        upgrade: What is planned.
+    """
+    durations = Durations(samples, members, upgrade)
+    return {name: durations.of(member) for name, member in members.items()}
+
+
 class _Peers:
     """The upgrades that one back end has done, in the order of the size of their clusters."""
 

@@ -7,7 +7,7 @@ again after the time that an upgrade takes. A run that does not go on by itself 
 Source: upgrade-runs.md 14 and 14.3.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -138,7 +138,18 @@ class _Times:
         return replace(found, after=late + max(timedelta(seconds=1), late // OVERRUN))
 
 
-def forecast(run: ClusterUpgradeRun, facts: Facts, assumed: Assumptions, *, long: bool = False) -> Forecast:
+def go_on() -> None:
+    """Let a forecast take as long as it takes."""
+
+
+def forecast(
+    run: ClusterUpgradeRun,
+    facts: Facts,
+    assumed: Assumptions,
+    *,
+    long: bool = False,
+    pulse: Callable[[], None] = go_on,
+) -> Forecast:
     """Follow a run from now on; nothing is written.
 
     Args:
@@ -146,6 +157,7 @@ def forecast(run: ClusterUpgradeRun, facts: Facts, assumed: Assumptions, *, long
         facts: The hub around it; `Facts.durations` has all of its members.
         assumed: What is taken for granted.
         long: Whether every upgrade takes as long as nine of ten do, not as half of them do.
+        pulse: Called at every instant of the forecast; what it raises ends the forecast.
     """
     now = facts.now.replace(microsecond=0)
     times = _Times(facts.durations, assumed, long=long)
@@ -153,6 +165,7 @@ def forecast(run: ClusterUpgradeRun, facts: Facts, assumed: Assumptions, *, long
     recorder = _Recorder(run)
     reactions = _Approvals(assumed.approve_after)
     for moment in simulate(hub, now, _orders(run, assumed, now), now + HORIZON, reactions):
+        pulse()
         recorder.take(moment)
         if moment.run.status.state in OVER:
             break

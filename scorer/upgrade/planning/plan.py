@@ -5,14 +5,14 @@ Pure: it never writes, and the same run at the same instant has the same plan.
 Source: upgrade-runs.md 14.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from scorer.api.upgrade.plan import UpgradePlan
 from scorer.api.upgrade.run import ClusterUpgradeRun
 from scorer.upgrade.facts import Facts, GuardedPlacement
 from scorer.upgrade.planning.blast_radius import blast_radius, most_at_once
 from scorer.upgrade.planning.critical_path import critical_path
-from scorer.upgrade.planning.forecast import Assumptions, Forecast, forecast
+from scorer.upgrade.planning.forecast import Assumptions, Forecast, forecast, go_on
 from scorer.upgrade.planning.turns import planned_members
 from scorer.upgrade.planning.warnings import warnings_of
 from scorer.upgrade.planning.windows import windows_missed
@@ -22,7 +22,12 @@ AS_IT_IS = Assumptions()
 
 
 def plan_of(
-    run: ClusterUpgradeRun, facts: Facts, placements: Sequence[GuardedPlacement], assumed: Assumptions = AS_IT_IS
+    run: ClusterUpgradeRun,
+    facts: Facts,
+    placements: Sequence[GuardedPlacement],
+    assumed: Assumptions = AS_IT_IS,
+    *,
+    pulse: Callable[[], None] = go_on,
 ) -> UpgradePlan:
     """Return what is expected of a run from now on.
 
@@ -31,9 +36,10 @@ def plan_of(
         facts: The hub around it; `Facts.durations` has all of its members.
         placements: What is placed on the members.
         assumed: What is taken for granted.
+        pulse: Called at every instant of the forecast; what it raises ends the forecast.
     """
-    found = forecast(run, facts, assumed)
-    late = forecast(run, facts, assumed, long=True) if found.eta is not None else found
+    found = forecast(run, facts, assumed, pulse=pulse)
+    late = forecast(run, facts, assumed, long=True, pulse=pulse) if found.eta is not None else found
     members = tuple(planned_members(found))
     return UpgradePlan(
         computed_at=found.begin,

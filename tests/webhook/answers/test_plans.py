@@ -18,7 +18,8 @@ from webhook.access.rights import Reviewed
 from webhook.access.user import UserInfo
 from webhook.admission.cached import CachedContext
 from webhook.admission.rights import AuthorRights, UndisputedRights
-from webhook.answers.plans import MOST_WAITING, BusyError, HubPlanner
+from webhook.answers.one_at_a_time import MOST_WAITING, BusyError
+from webhook.answers.plans import HubPlanner
 from webhook.answers.proposal import EVERYBODY, Audience, Deleted, Given, Proposal, ProposalError
 from webhook.kube.ports import Key
 from webhook.settings.admission import AdmissionSettings, PlacementAuthorization

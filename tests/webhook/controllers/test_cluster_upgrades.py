@@ -19,6 +19,7 @@ from scorer.api.meta import format_time, parse_time
 from scorer.member_gate.holds import MemberDisruption
 from scorer.reservations import MEMBER
 from tests.builders.placement import make_placement
+from tests.waiting import until
 from tests.webhook.controllers.upgrade_world import (
     OURS,
     QUICK,
@@ -72,7 +73,7 @@ async def test_a_second_reconcile_writes_nothing():
 async def test_what_a_member_runs_outlives_the_run():
     async with upgrading() as world:
         await world.add(make_upgrade_run(ttlSecondsAfterFinished=0))
-        await world.until(lambda: bool(run_of(world)))
+        await until(lambda: run_of(world))
         await world.until(lambda: not run_of(world), 30)
         assert not requests(world)
         observed = annotation(world.cache.get(MEMBER_CLUSTER, "t1"), OURS + "upgrade-observed")

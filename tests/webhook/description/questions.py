@@ -75,6 +75,16 @@ EXAMPLES: dict[str, tuple[str, str, Any]] = {
     ),
     "gateDisruption": ("POST", "/v1/gate/disruption", BUSINESS_HOURS),
     "listReservations": ("GET", "/v1/gate/reservations", None),
+    "planUpgrade": ("POST", "/v1/upgrade/plan", {"run": "kubernetes-1-31"}),
+    "whatIfUpgrade": (
+        "POST",
+        "/v1/upgrade/whatif",
+        {
+            "run": "kubernetes-1-31",
+            "changes": [{"op": "skip", "targets": [{"type": "Group", "name": "europe"}]}],
+        },
+    ),
+    "startUpgradeRun": ("POST", "/v1/upgrade/runs/kubernetes-1-31:start", None),
     "validate": ("POST", "/v1/validate", {"object": PLACEMENT}),
     "default": ("POST", "/v1/default", {"object": PLACEMENT}),
     "listClusters": ("GET", "/v1/clusters", None),

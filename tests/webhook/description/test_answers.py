@@ -33,6 +33,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 ANSWERS = (
     *("ScoreAnswer", "FilterAnswer", "ExplainAnswer", "PlanAnswer", "ValidateAnswer", "DefaultAnswer"),
     *("ClusterList", "PlacementList", "PlacementDetail", "RunList"),
+    *("UpgradeWhatIfAnswer", "OrderAnswer"),
 )
 
 
@@ -70,6 +71,8 @@ async def ask_everything(caller: Caller, contract: Contract) -> None:
     await ask("POST", "/v1/plan", {})
     await ask("POST", "/v1/plan", {"objects": [edited, PLACEMENT | {"metadata": {"name": "broken"}}]})
     await ask("POST", "/v1/plan", {"lost": ["bravelion"], "drained": ["jumpingcat", "smartfish"]})
+    later = {"op": "durationFactor", "value": 20}
+    await ask("POST", "/v1/upgrade/whatif", {"run": "kubernetes-1-31", "changes": [later]})
     await ask("POST", "/v1/plan", {"objects": NEXT_RELEASE, "placements": [], "runs": [{"name": "storefront-2"}]})
 
 
@@ -79,7 +82,7 @@ async def test_answers_are_as_described_and_what_is_described_is_answered(caller
     tainted = await caller.ask(
         "PATCH",
         "/apis/cluster.kubernetes-fleet.io/v1/memberclusters/bravelion",
-        {"metadata": {"annotations": SCORES}, "spec": {"taints": [TAINT]}},
+        {"metadata": {"annotations": SCORES | {"harbormaster.dev/upgrade-hold": "true"}}, "spec": {"taints": [TAINT]}},
         Content_Type="application/merge-patch+json",
     )
     assert tainted.status == 200, tainted.body
@@ -93,6 +96,7 @@ UNSEEN = {
     ("HeldBinding", "dropped"),  # for the moment between a decision and its bindings
     *(("EnvelopeIdentifier", member) for member in ("name", "namespace", "type")),
     ("ResourceIdentifier", "envelope"),
+    *(("MissedWindow", member) for member in ("name", "turn", "lostSeconds")),  # nobody comes just too late
     *(("RolloutWait", member) for member in ("cluster", "until", "message")),  # its members have no windows
 }
 """Members that the example fleet gives no occasion for."""

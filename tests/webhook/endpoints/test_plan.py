@@ -1,7 +1,6 @@
 """``/v1/plan`` over real HTTPS, on a hub with members and placements."""
 
 import json
-from contextlib import asynccontextmanager
 
 import pytest
 import pytest_asyncio
@@ -10,13 +9,10 @@ from scorer.api.kinds import PLACEMENT, RESOURCE_PLACEMENT, RESOURCE_SNAPSHOT, S
 from tests.builders.placement import make_placement
 from tests.webhook.controllers.staged_world import make_run, make_stage, make_strategy
 from tests.webhook.controllers.world import make_member, pick_n, running
-from tests.webhook.endpoints.conftest import QUICK, Clock, Port
-from tests.webhook.services import OWNER, TOKEN, admit, make_server, make_services
+from tests.webhook.endpoints.world_server import serving
+from tests.webhook.services import TOKEN
 from webhook.access.rights import Access, Reviewed
 from webhook.access.user import UserInfo
-from webhook.admission.cached import CachedContext
-from webhook.settings.clock import utc_now
-from webhook.settings.programs import ServerSettings
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -47,22 +43,6 @@ async def world():
         await found.add(make_placement("web", pick_n(2)))
         await found.until(lambda: found.view("web")["state"] == "available")
         yield found
-
-
-@asynccontextmanager
-async def serving(world, *, authorizer=OWNER, access=None, caller=OWNER, **settings):
-    """A server over the world."""
-    chosen = ServerSettings(**(QUICK | settings))
-    admission = CachedContext(world.cache, chosen.admission(), utc_now)
-    services = make_services(
-        cache=world.cache, store=world.store, admission=admission, admittance=admit(caller, authorizer, access)
-    )
-    server = make_server(services, chosen)
-    await server.start()
-    try:
-        yield Port(server, None, Clock(behind=utc_now() - utc_now()))
-    finally:
-        await server.stop()
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")

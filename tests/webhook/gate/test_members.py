@@ -735,14 +735,17 @@ async def test_what_is_reserved_of_a_staged_update_uses_the_slots_of_its_stage(s
 # Upgrades.
 
 
-async def add_run(store, name="v131", *, state="Running", spec_state="Run", before=None, groups=None, **members):
+async def add_run(
+    store, name="v131", *, state="Running", spec_state="Run", before=None, groups=None, plan=None, **members
+):
     listed = [member if isinstance(member, dict) else {"state": member} for member in members.values()]
-    entries = [{"name": member, **said} for member, said in zip(members, listed, strict=True)]
+    entries = [{"name": name_, **said} for name_, said in zip(members, listed, strict=True)]
     group = {"name": "g", "state": "Running", "maxConcurrency": 1, "members": entries, **(groups or {})}
     stages = [*(before or []), {"name": "s", "state": "Running", "maxConcurrency": 50, "groups": [group]}]
     upgrade = {"type": "ControlPlaneOnly", "kubernetesVersion": "1.31"}
     spec = {"state": spec_state, "upgrade": upgrade}
-    await add(store, UPGRADE_RUN, name, spec, {"state": state, "stages": stages})
+    status = {"state": state, "stages": stages, **({"plan": plan} if plan else {})}
+    await add(store, UPGRADE_RUN, name, spec, status)
 
 
 def earlier(state="Running", group="Running", **more):
@@ -807,6 +810,21 @@ async def test_an_upgrade_run_tells_whose_turn_it_is(store, reason, seconds, run
     await add_run(store, **run)
     answer = await ask_update(store)
     assert (answer["reason"], answer["retryAfterSeconds"]) == (reason, seconds)
+
+
+async def test_a_member_that_is_not_reached_yet_is_told_when_the_plan_reaches_it(store):
+    start = NOW + timedelta(hours=3)
+    await add_member(store)
+    await add_member(store, "b")
+    members = [
+        {"name": "b", "action": "Upgrade", "start": format_time(NOW), "end": format_time(start)},
+        {"name": "a", "action": "Upgrade", "start": format_time(start)},
+    ]
+    await add_run(store, a="NotStarted", b="Running", plan={"members": members})
+    answer = await ask_update(store)
+    assert (answer["reason"], answer["retryAfterSeconds"]) == ("NotItsTurn", 3 * 3600)
+    assert answer["detail"]["expectedAt"] == format_time(start)
+    assert "expectedAt" not in (await ask_update(store, cluster="b"))["detail"], "it is under way"
 
 
 async def test_a_member_on_hold_says_so(store):

@@ -5,6 +5,7 @@ import copy
 import json
 import re
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -646,8 +647,12 @@ async def test_ages_tick(hub, open_page):
     heartbeat = opened.page.locator(".fleet tbody tr", has_text="bravelion").locator("time")
     assert re.fullmatch(r"2\d s", (await texts(heartbeat))[0])
     await opened.page.context.set_offline(True)  # every answer would set the clock right again
-    await opened.page.clock.fast_forward("10:00")
-    await opened.page.wait_for_function("() => document.querySelector('.fleet tbody time').textContent === '10 m'")
+    for _ in range(3):  # one that was on its way when the line was cut may still arrive, and do so
+        await opened.page.clock.fast_forward("10:00")
+        with suppress(AssertionError):
+            await expect(heartbeat.first).to_have_text(re.compile(r"[1-9]0 m"), timeout=20_000)
+            return
+    raise AssertionError(await texts(heartbeat))
 
 
 async def test_less_motion_is_honoured(hub, open_page):

@@ -83,11 +83,24 @@ def test_the_hub_is_never_written_but_for_what_the_loop_owns():
     }
 
 
-def test_the_server_writes_nothing_but_reservations():
-    """In the whole cluster it only asks; the Leases of reservations are in its own namespace."""
+ORDERS = {
+    (verb, "upgrade.harbormaster.dev", resource)
+    for verb, resource in (
+        ("create", "clusterupgraderuns"),
+        ("update", "clusterupgraderuns"),
+        ("patch", "clusterupgradegates"),
+        ("update", "clusterupgradegates/status"),
+        ("update", "clusterupgraderequests/status"),
+    )
+}
+"""What callers order of upgrade runs, with rights of their own, and what upgraders report."""
+
+
+def test_the_server_writes_nothing_but_orders_and_reservations():
+    """In the whole cluster it asks, and carries out orders; the Leases of reservations are in its own namespace."""
     wide, own, reader = serve_roles("quay")
     found = {right for right in rights([wide, reader]) if right[0] not in ("get", "list", "watch")}
-    assert found == {("create", *review) for review in REVIEWS}
+    assert found == {("create", *review) for review in REVIEWS} | ORDERS
     assert (wide.namespace, own.namespace, reader.namespace) == ("", "quay", "kube-system")
     assert rights([own]) == {(verb, *LEASES) for verb in OWN}
 

@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from scorer.api.documents import uid_of
 from scorer.api.meta import JsonObject
+from scorer.api.upgrade.fields import UpgradeType
 from scorer.upgrade.back_end import (
     CancelResult,
     Capabilities,
@@ -33,6 +34,8 @@ from webhook.settings.upgraders import UpgraderOptions
 
 FIRST_PAUSE: Final = timedelta(seconds=5)
 LONGEST_PAUSE: Final = timedelta(minutes=5)
+ASK_AGAIN: Final = timedelta(minutes=1)
+"""How long it counts what back ends expect to be in the way."""
 _LONGEST_ERROR: Final = 300
 _INVENTORY: Final = (Inventory, type(None))
 
@@ -72,6 +75,14 @@ class _Looked:
     inventory: Inventory | None
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What was expected to be in the way of a member's upgrade."""
+
+    at: datetime
+    issues: Sequence[Issue]
+
+
 class UpgraderDesk:
     """The back ends of a hub.
 
@@ -95,6 +106,7 @@ class UpgraderDesk:
         self._failed = failed
         self._pauses: dict[Place, _Pause] = {}
         self._looked: dict[str, _Looked] = {}
+        self._issues: dict[tuple[UpgradeType, str], dict[str, _Asked]] = {}
         self._seen: dict[str, Observation] = {}
 
     @property
@@ -149,21 +161,35 @@ class UpgraderDesk:
         self._looked[member.name] = _Looked(document, now, inventory)
 
     async def preflight(
-        self, members: Iterable[tuple[JsonObject, str]], target: Target
+        self, members: Mapping[str, tuple[JsonObject, str]], target: Target, *, anew: bool = False
     ) -> Mapping[str, Sequence[Issue]]:
-        """Return what back ends expect to be in the way of upgrades, by member."""
-        found: dict[str, Sequence[Issue]] = {}
+        """Return what back ends expect to be in the way of upgrades, by member; none of a member that has nothing.
+
+        Args:
+            members: The MemberClusters, each with its back end, by name.
+            target: What they would run.
+            anew: Whether to ask about those again, too, that were asked about a moment ago.
+        """
+        now = self._now()
 
         async def ask(document: JsonObject, upgrader: str) -> None:
             member = MemberRef.of(document)
-            _, issues = await self._ask(
+            answered, issues = await self._ask(
                 upgrader, "preflight", member.name, lambda each: each.preflight(member, target), Sequence
             )
-            if issues:
-                found[member.name] = issues
+            if answered:
+                asked[member.name] = _Asked(now, _issues_in(issues or ()))
 
-        await at_once(ask(document, upgrader) for document, upgrader in members)
-        return found
+        asked = self._issues.setdefault((target.type, target.kubernetes_version), {})
+        due = [
+            each
+            for name, each in members.items()
+            if anew or (known := asked.get(name)) is None or now - known.at >= ASK_AGAIN
+        ]
+        await at_once(ask(document, upgrader) for document, upgrader in due)
+        for gone in asked.keys() - members.keys():
+            del asked[gone]
+        return {name: known.issues for name, known in asked.items() if known.issues}
 
     async def observe(
         self, operations: Iterable[Operation], documents: Mapping[str, JsonObject]
@@ -204,9 +230,10 @@ class UpgraderDesk:
         self._looked[member.name] = _Looked(document, self._now(), inventory)
         return seen if inventory is None else replace(seen, inventory=inventory)
 
-    def last_seen(self, operation: str) -> Observation | None:
-        """Return what was last said about an operation; None: nothing, as far as this process knows."""
-        return self._seen.get(operation)
+    @property
+    def seen(self) -> Mapping[str, Observation]:
+        """What was last said about operations, by id, as far as this process knows."""
+        return self._seen
 
     def forget(self, run: str) -> None:
         """Forget all operations of a run, which is given by its uid."""
@@ -261,6 +288,11 @@ class UpgraderDesk:
         self._failed(upgrader, call)
         said = {"upgrader": upgrader, "call": call, "about": about, "error": repr(error)}
         log.warning("an upgrader does not answer", extra=said)
+
+
+def _issues_in(answer: Iterable[object]) -> tuple[Issue, ...]:
+    """Return what is an issue of what a back end has answered."""
+    return tuple(each for each in answer if isinstance(each, Issue))
 
 
 def _check_type(answer: object, expected: type[Any] | tuple[type[Any], ...]) -> None:

@@ -15,7 +15,7 @@ from scorer.api.kinds import MEMBER_CLUSTER, UPGRADE_REQUEST
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.names import UPGRADED_MEMBER
 from scorer.upgrade.back_end import Inventory, Operation, Rejected, Started, StartResult
-from scorer.upgrade.inventories import OBSERVED, reported_inventory
+from scorer.upgrade.inventories import LONGEST_OBSERVED, OBSERVED, reported_inventory
 from scorer.upgrade.requests import (
     LONGEST_LABEL,
     is_of,
@@ -91,6 +91,19 @@ class RequestBook:
         else:
             found = self._hub.cache.list(UPGRADE_REQUEST)
         return [request for request in found if text_at(request, "spec", "memberName") == member]
+
+    async def note_inspected(self, member: JsonObject, found: Inventory) -> None:
+        """Keep on a member what its back end has found it to run, unless that is what was reported last.
+
+        Raises:
+            ConflictError: Others have written the member.
+        """
+        known = self.inventory(MemberRef.of(member))
+        if not found.version or (known is not None and (known.version, known.pools) == (found.version, found.pools)):
+            return
+        text = orjson.dumps({**report_of(found), "heartbeatTime": format_time(self._now())}).decode()
+        if len(text) <= LONGEST_OBSERVED:
+            await self._hub.amend(MEMBER_CLUSTER, with_metadata(member, annotations={OBSERVED: text}))
 
     async def note(self, request: JsonObject) -> None:
         """Keep on the member what a request reports last of it: the request goes with its run.

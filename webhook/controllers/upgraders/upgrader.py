@@ -24,6 +24,8 @@ from scorer.upgrade.back_end import (
     Target,
 )
 from webhook.kube.hub import Hub
+from webhook.kube.ports import ServedKinds
+from webhook.settings.upgraders import UpgraderOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +55,14 @@ class Workplace:
     Args:
         hub: The hub.
         now: The clock.
+        served: The kinds that the hub serves.
+        options: What the operator has decided about back ends.
     """
 
     hub: Hub
     now: Callable[[], datetime]
+    served: ServedKinds
+    options: UpgraderOptions = field(default_factory=UpgraderOptions)
 
 
 class Upgrader(Protocol):

@@ -10,6 +10,7 @@ from scorer.upgrade.back_end import (
     CancelResult,
     Capabilities,
     Inventory,
+    Issue,
     Observation,
     Operation,
     OperationState,
@@ -111,7 +112,7 @@ async def test_an_answer_that_is_none_says_nothing(desk, back, failed, answer):
     back.answers["observe"] = answer
     assert await desk.observe([OPERATION], {"c1": MEMBER}) == {}
     assert failed == [("back", "observe")]
-    assert desk.last_seen("uid/c1/1") is None
+    assert "uid/c1/1" not in desk.seen
 
 
 async def test_a_back_end_that_fails_is_asked_less_and_less_often(desk, back, clock):
@@ -197,8 +198,29 @@ async def test_only_a_refusal_refuses(desk, back, answer, refused):
 async def test_what_is_forgotten_of_a_run(desk):
     await desk.observe([OPERATION], {"c1": MEMBER})
     desk.forget("uid")
-    assert desk.last_seen("uid/c1/1") is None
+    assert "uid/c1/1" not in desk.seen
 
 
 def test_capabilities_are_those_of_the_back_ends(desk):
     assert desk.capabilities == {"back": Capabilities(chained_upgrades=True)}
+
+
+async def test_what_is_expected_to_be_in_the_way_is_asked_about_once_a_minute(desk, back, clock):
+    issue = Issue("NoTopology", "Cluster quays/c1 has no topology")
+    back.answers["preflight"] = [issue, "nonsense"]
+    target = Target(UpgradeType.FULL, "1.31.2")
+    assert await desk.preflight(members(), target) == {"c1": (issue,)}
+    assert await desk.preflight(members(), target) == {"c1": (issue,)}
+    assert back.calls == ["preflight"]
+    await desk.preflight(members(), Target(UpgradeType.FULL, "1.32.0"))
+    await desk.preflight(members(), target, anew=True)
+    assert len(back.calls) == 3
+    clock.now += timedelta(minutes=1)
+    back.answers["preflight"] = ()
+    assert await desk.preflight(members(), target) == {}
+    assert await desk.preflight({}, target) == {}
+
+
+async def test_a_back_end_that_does_not_say_what_is_in_the_way_prevents_nothing(desk, back):
+    back.answers["preflight"] = RuntimeError("down")
+    assert await desk.preflight(members(), Target(UpgradeType.FULL, "1.31.2")) == {}

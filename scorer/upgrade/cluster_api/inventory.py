@@ -1,0 +1,59 @@
+"""What a Cluster of Cluster API runs.
+
+Source: upgrade-runs.md 13.1 and 13.3.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from scorer.api.documents import dicts_at, label, name_of, text_at
+from scorer.api.upgrade.fields import UpgradeType
+from scorer.upgrade.back_end import Inventory, Pool
+from scorer.upgrade.cluster_api.progress import lacking, trouble
+from scorer.upgrade.cluster_api.topology import (
+    DEPLOYMENT_NAME,
+    FAMILY,
+    POOL_NAME,
+    Parts,
+    image_of,
+    is_paused,
+    replicas_of,
+    topology_of,
+    versions_of,
+)
+
+
+def inventory_of(parts: Parts, variable: str, now: datetime) -> Inventory:
+    """Return what a Cluster runs.
+
+    It is busy while Cluster API has not brought it to what its topology asks for. Workers that are held back at an
+    older version do not count as that: so a run that finishes them can begin.
+
+    Args:
+        parts: The Cluster and what belongs to it.
+        variable: The one that carries the node image; empty: no image is known.
+        now: The moment.
+    """
+    waits = list(lacking(parts, UpgradeType.CONTROL_PLANE_ONLY))
+    version = text_at(parts.control_plane, "status", "version").removeprefix("v")
+    return Inventory(
+        version=version,
+        pools=tuple(_pools(parts, variable)),
+        ready=not is_paused(parts.cluster) and trouble(parts, now) is None,
+        busy=f"Cluster API: {waits[0]}" if waits else "",
+        observed_at=now,
+        chained=bool(parts.versions),
+    )
+
+
+def _pools(parts: Parts, variable: str) -> Iterator[Pool]:
+    workers = topology_of(parts.cluster).get("workers")
+    for found, key, member in (
+        (parts.deployments, DEPLOYMENT_NAME, "machineDeployments"),
+        (parts.pools, POOL_NAME, "machinePools"),
+    ):
+        described = {text_at(each, "name"): each for each in dicts_at(workers, member)}
+        for machines in found:
+            name = label(machines, key) or name_of(machines)
+            image = image_of(parts.cluster, variable, described.get(name)) if variable else ""
+            yield Pool(name, versions_of(machines), FAMILY if image else "", image, replicas_of(machines))

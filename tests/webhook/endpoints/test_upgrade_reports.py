@@ -1,0 +1,230 @@
+"""Reports of an upgrader outside over real HTTPS, for operations that it was told of by HTTP."""
+
+import asyncio
+import json
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import pytest
+import pytest_asyncio
+from aiohttp import web
+
+from scorer.api.documents import status_of
+from scorer.api.kinds import MEMBER_CLUSTER, UPGRADE_REQUEST
+from tests.webhook.controllers.upgrade_world import (
+    entries,
+    make_upgrade_run,
+    requests,
+    state,
+    states,
+    upgrading,
+)
+from tests.webhook.endpoints.asking import assert_problem
+from tests.webhook.endpoints.world_server import serving
+from webhook.access.signature import OPERATION, SIGNATURE, is_signed, sign
+from webhook.kube.ports import ConflictError, Key
+from webhook.settings.hand_off import HandOffOptions
+from webhook.settings.upgraders import UpgraderOptions
+
+SECRET = "0123456789abcdef0123456789abcdef"
+OLD_SECRET = "fedcba9876543210fedcba9876543210"
+DONE = {
+    "phase": "Succeeded",
+    "controlPlaneVersion": "1.31.2",
+    "pools": [{"name": "p", "kubernetesVersion": "1.31.2", "nodes": 2}],
+}
+FIVE_MINUTES = timedelta(minutes=5)
+ONE = {"members": {"t1": "t"}}
+
+
+class Outside:
+    """An upgrader outside: remembers what it was told, and answers as it is told to."""
+
+    def __init__(self):
+        self.told = []
+        self.answers = []
+        self.url = ""
+
+    async def handle(self, request):
+        body = await request.read()
+        assert is_signed([SECRET], body, request.headers[SIGNATURE])
+        assert request.headers[OPERATION] == json.loads(body)["spec"]["operationID"]
+        self.told.append(json.loads(body))
+        status, text = self.answers.pop(0) if self.answers else (202, "")
+        return web.Response(status=status, text=text)
+
+
+@asynccontextmanager
+async def outside():
+    found = Outside()
+    app = web.Application()
+    app.router.add_post("/operations", found.handle)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    found.url = f"http://127.0.0.1:{runner.addresses[0][1]}/operations"
+    try:
+        yield found
+    finally:
+        await runner.cleanup()
+
+
+@pytest.fixture
+def secret_file(tmp_path):
+    path = tmp_path / "secret"
+    path.write_text(f"{SECRET}\n{OLD_SECRET}\n")
+    return path
+
+
+@asynccontextmanager
+async def handing_off(url, secret_file):
+    options = UpgraderOptions(
+        ("handoff",), "handoff", timedelta(milliseconds=50), timedelta(seconds=5), HandOffOptions(url, secret_file)
+    )
+    async with upgrading({"name": "only", "groups": [{"name": "t"}]}, upgraders=options, **ONE) as world:
+        yield world
+
+
+@pytest_asyncio.fixture
+async def upgrader():
+    async with outside() as found:
+        yield found
+
+
+@pytest_asyncio.fixture
+async def world(upgrader, secret_file):
+    """One member, and a run that hands it off to an upgrader outside."""
+    async with handing_off(upgrader.url, secret_file) as found:
+        yield found
+
+
+@pytest_asyncio.fixture
+async def port(world, secret_file):
+    async with serving(world, handoff_secret_file=secret_file) as found:
+        yield found
+
+
+async def running(world):
+    await world.add(make_upgrade_run())
+    await world.until(lambda: requests(world) and status_of(requests(world)[0]).get("phase"))
+    return requests(world)[0]["spec"]["operationID"]
+
+
+async def report(port, operation, body, *, secret=SECRET, **headers):
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    given = {SIGNATURE: sign(secret, data), **headers}
+    async with port.dial() as connection:
+        connection.credentials = {}
+        return await connection.post(f"/v1/upgrade/operations/{operation}/status", data, **given)
+
+
+async def test_an_upgrade_from_beginning_to_end(world, port, upgrader):
+    operation = await running(world)
+    (told,) = upgrader.told
+    assert told["spec"]["operationID"] == operation
+    assert (told["spec"]["memberName"], told["spec"]["kubernetesVersion"]) == ("t1", "1.31.2")
+    assert status_of(requests(world)[0])["phase"] == "Accepted"
+    under_way = await report(port, operation, {"phase": "InProgress", "progressPercent": 40, "message": "nodes"})
+    assert (under_way.status, under_way.body) == (204, b"")
+    await world.until(lambda: status_of(requests(world)[0])["phase"] == "InProgress")
+    assert status_of(requests(world)[0])["heartbeatTime"]
+    assert states(world) == {"t1": "Running"}
+    assert (await report(port, operation, DONE, secret=OLD_SECRET)).status == 204, "the secret before it still counts"
+    await world.until(lambda: state(world) == "Completed")
+    assert status_of(requests(world)[0])["progressPercent"] == 40, "what a report leaves out stays"
+    assert len(upgrader.told) == 1
+
+
+async def test_a_report_never_goes_back(world, port):
+    operation = await running(world)
+    assert (await report(port, operation, {"phase": "InProgress"})).status == 204
+    found = assert_problem(await report(port, operation, {"phase": "Accepted"}), "conflict", 409)
+    assert "cannot follow InProgress" in found["detail"]
+
+
+@pytest.mark.parametrize(
+    ("secret", "headers"),
+    [
+        pytest.param("x" * 32, {}, id="other-secret"),
+        pytest.param(SECRET, {SIGNATURE: ""}, id="no-signature"),
+        pytest.param(SECRET, {SIGNATURE: "sha256=00"}, id="nonsense"),
+    ],
+)
+async def test_who_has_not_signed_changes_nothing(world, port, secret, headers):
+    operation = await running(world)
+    before = requests(world)[0]
+    answer = await report(port, operation, DONE, secret=secret, **headers)
+    assert_problem(answer, "unauthenticated", 401)
+    assert requests(world)[0] == before
+
+
+async def test_mistakes_in_a_report(world, port):
+    operation = await running(world)
+    uid = operation.partition("/")[0]
+    missing = assert_problem(await report(port, f"{uid}/t1/7", DONE), "not-found", 404)
+    assert f"{uid}/t1/7" in missing["detail"]
+    assert_problem(await report(port, operation, {"phase": "Done"}), "validation-failed", 422)
+    assert_problem(await report(port, operation, {"colour": "red"}), "validation-failed", 422)
+    assert_problem(await report(port, operation, b"{"), "malformed-request", 400)
+    assert_problem(await report(port, operation, b" " * 300_000), "payload-too-large", 413)
+    other = await report(port, operation, DONE, **{OPERATION: f"{uid}/t1/7"})
+    assert_problem(other, "validation-failed", 422)
+
+
+async def test_without_a_secret_there_is_no_such_path(world):
+    async with serving(world) as port:
+        answer = await report(port, "uid/t1/1", DONE)
+    assert answer.status == 404
+
+
+async def test_an_upgrader_that_does_not_answer_is_told_again(upgrader, secret_file, world):
+    upgrader.answers = [(503, "busy"), (500, "")]
+    await world.add(make_upgrade_run())
+    async with asyncio.timeout(60):
+        while len(upgrader.told) < 3:
+            world.ahead += FIVE_MINUTES
+            await asyncio.sleep(0.1)
+    assert {each["spec"]["operationID"] for each in upgrader.told} == {requests(world)[0]["spec"]["operationID"]}
+    await world.until(lambda: status_of(requests(world)[0]).get("phase") == "Accepted")
+    assert states(world) == {"t1": "Running"}
+
+
+async def test_an_upgrader_that_has_been_told_before_says_so(upgrader, world):
+    upgrader.answers = [(409, "")]
+    await running(world)
+    assert states(world) == {"t1": "Running"}
+
+
+async def test_an_upgrader_that_refuses_fails_the_member(upgrader, world):
+    upgrader.answers = [(422, "no such\nversion")]
+    await world.add(make_upgrade_run())
+    await world.until(lambda: state(world) == "Failed")
+    found = entries(world)["t1"]
+    assert (found["reason"], found["error"]["code"]) == ("UpgradeRejected", "UpgradeRejected")
+    assert found["error"]["message"].startswith("no such")
+    assert status_of(requests(world)[0])["phase"] == "Failed"
+
+
+async def test_reports_that_come_together_are_both_taken(world, port, monkeypatch):
+    operation = await running(world)
+    replace, lost = world.store.replace_status, []
+
+    async def losing(kind, document):
+        if kind == UPGRADE_REQUEST and len(lost) < 2:
+            lost.append(document)
+            raise ConflictError("somebody else")
+        return await replace(kind, document)
+
+    monkeypatch.setattr(world.store, "replace_status", losing)
+    assert (await report(port, operation, {"phase": "InProgress"})).status == 204
+    assert len(lost) == 2
+
+
+async def test_an_upgrader_is_told_when_an_operation_is_called_off(upgrader, world):
+    await running(world)
+    await world.store.delete(MEMBER_CLUSTER, Key("t1"))
+    async with asyncio.timeout(30):
+        while len(upgrader.told) < 2:
+            await asyncio.sleep(0.05)
+    assert upgrader.told[-1]["spec"]["cancelRequested"] is True

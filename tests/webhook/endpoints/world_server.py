@@ -1,0 +1,36 @@
+"""A server over a whole hub in memory."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from tests.webhook.controllers.world import World
+from tests.webhook.endpoints.conftest import QUICK, Clock, Port
+from tests.webhook.services import OWNER, admit, make_server, make_services
+from webhook.access.ports import AccessReviewer, Authenticator, Authorizer
+from webhook.admission.cached import CachedContext
+from webhook.settings.clock import utc_now
+from webhook.settings.programs import ServerSettings
+
+
+@asynccontextmanager
+async def serving(
+    world: World,
+    *,
+    authorizer: Authorizer = OWNER,
+    access: AccessReviewer | None = None,
+    caller: Authenticator = OWNER,
+    **settings: Any,
+) -> AsyncIterator[Port]:
+    """Run a server over the world."""
+    chosen = ServerSettings(**(QUICK | settings))
+    admission = CachedContext(world.cache, chosen.admission(), utc_now)
+    services = make_services(
+        cache=world.cache, store=world.store, admission=admission, admittance=admit(caller, authorizer, access)
+    )
+    server = make_server(services, chosen)
+    await server.start()
+    try:
+        yield Port(server, None, Clock(behind=utc_now() - utc_now()))
+    finally:
+        await server.stop()

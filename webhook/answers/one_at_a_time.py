@@ -1,0 +1,45 @@
+"""Large answers are made one at a time, each in a thread, so that one delays only others of its kind."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+TURN_SECONDS: Final = 20.0
+"""How long a plan waits for earlier ones."""
+MOST_WAITING: Final = 8
+"""How many plans may wait; each may be large, and all of them are in memory."""
+
+
+class BusyError(Exception):
+    """Too many plans are being made, or one takes too long; a retry may succeed."""
+
+
+class OneAtATime:
+    """Lets one plan be made after the other."""
+
+    def __init__(self) -> None:
+        self._turn = asyncio.Lock()
+        self._waiting = 0
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Wait for the end of all that have come before.
+
+        Raises:
+            BusyError: Too many are waiting, or they take too long.
+        """
+        if self._waiting >= MOST_WAITING:
+            raise BusyError(f"{self._waiting} other plans are waiting already")
+        self._waiting += 1
+        try:
+            async with asyncio.timeout(TURN_SECONDS):
+                await self._turn.acquire()
+        except TimeoutError as error:
+            raise BusyError(f"other plans have been running for {TURN_SECONDS:g} s") from error
+        finally:
+            self._waiting -= 1
+        try:
+            yield
+        finally:
+            self._turn.release()

@@ -1,0 +1,253 @@
+"""What callers order of upgrade runs, gates and profiles: the only answers that write something that users write, too.
+
+An order is a change of an object, over the version that it was decided on. It is made with our own account, so the
+caller's rights are reviewed first, and admission judges the change as one of the caller: our own writes may not meet
+the hooks on the way.
+
+Source: upgrade-runs.md 9, 10.2 and 12.
+"""
+
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+import pydantic
+
+from scorer.api.documents import generation_of, name_of, status_of, with_metadata, with_spec
+from scorer.api.kinds import UPGRADE_GATE, UPGRADE_PROFILE, UPGRADE_RUN, Kind
+from scorer.api.meta import JsonObject, first_mistake
+from scorer.api.names import OURS
+from scorer.api.quoting import printable
+from scorer.api.upgrade.profile import ClusterUpgradeProfile
+from scorer.api.upgrade.run import ClusterUpgradeRun, SkipTarget
+from scorer.upgrade.orders import (
+    OrderRefusedError,
+    order_answer,
+    order_skip,
+    order_start,
+    order_stop,
+    retry_run,
+)
+from scorer.upgrade.profile import NoTargetError, target_of
+from scorer.upgrade.triggers import generated_run
+from webhook.access.ports import Authorizer, NotReviewedError
+from webhook.access.rights import Access
+from webhook.access.user import UserInfo
+from webhook.admission.authorization import authorized
+from webhook.admission.judge import judge, mutate
+from webhook.admission.rights import Rights
+from webhook.kube.ports import AlreadyExistsError, ConflictError, Key, NotFoundError, Store
+from webhook.kube.upgrades import HubUpgrades
+from webhook.validation.context import Context
+
+REQUESTED_BY: Final = OURS + "requested-by"
+"""On a ClusterUpgradeRun or ClusterUpgradeGate: who has given the last order over HTTP."""
+
+_ATTEMPTS: Final = 5
+_TOKEN_BYTES: Final = 8
+_LONGEST_NAME: Final = 320
+
+Order = Callable[[ClusterUpgradeRun], JsonObject | None]
+"""Makes the change of a run; None: it is so already. Raises `OrderRefusedError`."""
+
+
+class UnknownOrderError(Exception):
+    """What is ordered about is not there, or the caller may not see it."""
+
+
+class NotAllowedError(Exception):
+    """The caller may not order this; the message says which right is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    """What has come of an order.
+
+    Args:
+        changed: Whether anything has been written.
+        document: The object as it is now.
+    """
+
+    changed: bool
+    document: JsonObject
+
+
+class UpgradeOrders:
+    """Carries out orders.
+
+    Args:
+        store: The hub.
+        upgrades: Knows the catalog.
+        authorizer: Says what callers may do.
+        rights: Says what the authors of runs must be allowed to do.
+        admission: What admission rules may look at; called once per order.
+        now: The clock.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        upgrades: HubUpgrades,
+        authorizer: Authorizer,
+        rights: Rights,
+        admission: Callable[[], Context],
+        now: Callable[[], datetime],
+    ) -> None:
+        self._store = store
+        self._upgrades = upgrades
+        self._authorizer = authorizer
+        self._rights = rights
+        self._admission = admission
+        self._now = now
+
+    async def start(self, name: str, user: UserInfo) -> Ordered:
+        """Start a run, or start it again; see `_order` for the errors."""
+        token = secrets.token_hex(_TOKEN_BYTES)
+        return await self._order(name, user, lambda run: order_start(run, token))
+
+    async def stop(self, name: str, user: UserInfo) -> Ordered:
+        """Stop a run; see `_order` for the errors."""
+        return await self._order(name, user, order_stop)
+
+    async def skip(self, name: str, user: UserInfo, targets: Sequence[SkipTarget]) -> Ordered:
+        """Leave parts of a run out; see `_order` for the errors."""
+        return await self._order(name, user, lambda run: order_skip(run, targets))
+
+    async def retry(self, name: str, user: UserInfo, new_name: str) -> JsonObject:
+        """Return a run that does again what another one has not done; nothing is written; see `_order`."""
+        return retry_run(_read(await self._get(UPGRADE_RUN, name, user)), new_name)
+
+    async def answer(self, name: str, user: UserInfo, message: str, *, approve: bool) -> Ordered:
+        """Approve or reject a gate; see `_order` for the errors."""
+        for attempt in range(_ATTEMPTS):
+            document = await self._get(UPGRADE_GATE, name, user)
+            await self._require(user, Access("update", UPGRADE_GATE.group, f"{UPGRADE_GATE.plural}/status", name))
+            said = message or f"{'approved' if approve else 'rejected'} by {_shown(user)}"
+            conditions = order_answer(document, said, self._now(), approve=approve)
+            if conditions is None:
+                return Ordered(False, document)
+            try:
+                # Who answers is noted first: a note without an answer is harmless, an answer without a note is not.
+                noted = await self._store.replace_metadata(UPGRADE_GATE, _requested(document, user))
+                status = {**status_of(noted), "conditions": conditions}
+                answered = {**noted, "status": status}
+                await self._judge(UPGRADE_GATE, answered, noted, user, subresource="status")
+                return Ordered(True, await self._store.replace_status(UPGRADE_GATE, answered))
+            except ConflictError:
+                if attempt == _ATTEMPTS - 1:
+                    raise
+        raise AssertionError  # the last attempt returns or raises
+
+    async def generate(self, name: str, user: UserInfo) -> Ordered:
+        """Make the run of a profile for what is published now, not started; see `_order` for the errors.
+
+        A run for the same target that is there already is left as it is.
+        """
+        document = await self._get(UPGRADE_PROFILE, name, user)
+        await self._require(user, Access("create", UPGRADE_RUN.group, UPGRADE_RUN.plural))
+        try:
+            profile = ClusterUpgradeProfile.read(document)
+        except pydantic.ValidationError as error:
+            raise OrderRefusedError(f"profile {name} cannot be read: {first_mistake(error)}") from error
+        try:
+            target = target_of(profile.spec, self._upgrades.catalog())
+        except NoTargetError as error:
+            raise OrderRefusedError(f"{error.code.value}: {error}") from error
+        run = _requested(generated_run(profile, target, start=False), user)
+        made = mutate(run, None, "CREATE").document
+        await self._judge(UPGRADE_RUN, made, None, user)
+        try:
+            return Ordered(True, await self._store.create(UPGRADE_RUN, made))
+        except AlreadyExistsError:
+            return Ordered(False, await self._store.get(UPGRADE_RUN, Key(name_of(made))))
+
+    async def _order(self, name: str, user: UserInfo, order: Order) -> Ordered:
+        """Change a run as *order* says.
+
+        Raises:
+            UnknownOrderError: There is no such run, or the caller may not see it.
+            NotAllowedError: The caller may not change it so.
+            OrderRefusedError: The run cannot do that now, or admission refuses the change.
+            NotReviewedError: The hub does not say what the caller may do.
+            StoreError: The hub does not take the change.
+        """
+        for attempt in range(_ATTEMPTS):
+            document = await self._get(UPGRADE_RUN, name, user)
+            await self._require(user, Access("update", UPGRADE_RUN.group, UPGRADE_RUN.plural, name))
+            patch = order(_read(document))
+            if patch is None:
+                return Ordered(False, document)
+            changed = _requested(with_spec(document, **patch["spec"]), user)
+            await self._judge(UPGRADE_RUN, changed, document, user)
+            try:
+                return Ordered(True, await self._store.replace(UPGRADE_RUN, changed))
+            except ConflictError:
+                if attempt == _ATTEMPTS - 1:
+                    raise
+        raise AssertionError  # the last attempt returns or raises
+
+    async def _get(self, kind: Kind, name: str, user: UserInfo) -> JsonObject:
+        """Return an object as it is on the hub; one that the caller may not see is not there."""
+        unknown = UnknownOrderError(f"there is no {kind.kind} {name[:253]!r}")
+        if not await self._authorizer.may(user, Access("get", kind.group, kind.plural, name)):
+            raise unknown
+        try:
+            return await self._store.get(kind, Key(name))
+        except NotFoundError as error:
+            raise unknown from error
+
+    async def _require(self, user: UserInfo, wanted: Access) -> None:
+        if not await self._authorizer.may(user, wanted):
+            raise NotAllowedError(f'"{_shown(user)}" may not {wanted}')
+
+    async def _judge(
+        self, kind: Kind, new: JsonObject, old: JsonObject | None, user: UserInfo, *, subresource: str = ""
+    ) -> None:
+        """Ask admission about a change as one of the caller."""
+        context = replace(self._admission().asked_by(user), now=self._now())
+        operation = "CREATE" if old is None else "UPDATE"
+        write: JsonObject = {
+            "kind": {"group": kind.group, "kind": kind.kind},
+            "operation": operation,
+            "object": new,
+            "oldObject": old,
+        }
+        needed = () if subresource else self._rights.needed(write, user, context)
+        reviewed = await self._rights.review(user, needed)
+        if reviewed.unanswered:
+            raise NotReviewedError(reviewed.unanswered)
+        verdict = authorized(
+            judge(operation, new, old, context, subresource=subresource),
+            reviewed,
+            user,
+            context.settings.placement_authorization,
+        )
+        if not verdict.allowed:
+            raise OrderRefusedError(f"admission refuses the change: {verdict.message}")
+
+
+def _read(document: JsonObject) -> ClusterUpgradeRun:
+    try:
+        return ClusterUpgradeRun.read(document)
+    except pydantic.ValidationError as error:
+        raise OrderRefusedError(f"run {name_of(document)} cannot be read: {first_mistake(error)}") from error
+
+
+def _requested(document: JsonObject, user: UserInfo) -> JsonObject:
+    return with_metadata(document, annotations={REQUESTED_BY: _shown(user)})
+
+
+def _shown(user: UserInfo) -> str:
+    return printable(user.username[:_LONGEST_NAME])
+
+
+def ordered_document(ordered: Ordered) -> JsonObject:
+    """Return what has come of an order; the loop has taken it in when ``observedGeneration`` has got there."""
+    return {
+        "name": name_of(ordered.document),
+        "changed": ordered.changed,
+        "generation": generation_of(ordered.document),
+        "state": status_of(ordered.document).get("state") or "",
+    }

@@ -1,0 +1,164 @@
+"""Upgrade runs for display: how far each is, what it waits for, and its timeline.
+
+Shapes are those of ``GET /v1/runs``, where staged updates are, too.
+"""
+
+import shlex
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Final
+
+from scorer.api.kinds import MEMBER_CLUSTER, UPGRADE_RUN
+from scorer.api.meta import JsonObject
+from scorer.api.upgrade.fields import UpgradeState, UpgradeType
+from scorer.api.upgrade.run import ClusterUpgradeRun
+from scorer.rollout.bands import BarState, Span, Timeline, written
+from scorer.upgrade.record import OVER
+from scorer.upgrade.situation import UpgradeSituation, UpgradeWait, WaitKind, situation_of
+from scorer.upgrade.tiers import targets_of
+from scorer.upgrade.timeline import MOST_WINDOWS, upgrade_timeline
+from scorer.windows.maintenance import openings
+from webhook.kube.cache import Cache
+from webhook.kube.maintenance import MaintenanceWindows
+from webhook.kube.upgrades import readable_runs
+
+AT_LEAST: Final = timedelta(days=1)
+"""How far ahead windows are shown of a run whose end is nearer, or not known."""
+AT_MOST: Final = timedelta(days=90)
+
+_STATES: Final[Mapping[UpgradeState, str]] = {
+    UpgradeState.NOT_STARTED: "not started",
+    UpgradeState.RUNNING: "running",
+    UpgradeState.PENDING: "waiting",
+    UpgradeState.STOPPING: "stopping",
+    UpgradeState.STOPPED: "stopped",
+    UpgradeState.FAILED: "failed",
+    UpgradeState.COMPLETED: "succeeded",
+    UpgradeState.SKIPPED: "skipped",
+}
+_KINDS: Final[Mapping[WaitKind, str]] = {
+    WaitKind.INITIALIZATION: "State",
+    WaitKind.START: "State",
+    WaitKind.GATE: "Approval",
+    WaitKind.TIMED_WAIT: "TimedWait",
+    WaitKind.MEMBERS: "Held",
+}
+_TROUBLED: Final = frozenset({UpgradeState.FAILED, UpgradeState.NOT_STARTED, UpgradeState.STOPPED})
+_WORDS: Final[Mapping[UpgradeType, str]] = {
+    UpgradeType.FULL: "Kubernetes",
+    UpgradeType.CONTROL_PLANE_ONLY: "control planes to",
+    UpgradeType.NODE_IMAGE_ONLY: "node images",
+}
+
+
+def upgrade_ref(name: str) -> str:
+    """Return how answers name an upgrade run: ``cuprun/kubernetes-1-31``."""
+    (prefix,) = UPGRADE_RUN.short_names
+    return f"{prefix}/{name}"
+
+
+class UpgradeViews:
+    """Shows the upgrade runs of a cache.
+
+    Args:
+        cache: The hub's objects.
+        windows: The maintenance windows of the members.
+        now: The clock.
+    """
+
+    def __init__(self, cache: Cache, windows: MaintenanceWindows, now: Callable[[], datetime]) -> None:
+        self._cache = cache
+        self._now = now
+        self._windows = windows
+
+    def views(self) -> list[JsonObject]:
+        """Return what the list says of every run."""
+        return [_view(run, upgrade_timeline(run, {})) for run in readable_runs(self._cache.list(UPGRADE_RUN))]
+
+    def detail(self, name: str) -> JsonObject | None:
+        """Return one run with its timeline, None when there is none of that name that can be read."""
+        document = self._cache.get(UPGRADE_RUN, name)
+        run = next(readable_runs(() if document is None else (document,)), None)
+        if run is None:
+            return None
+        timeline = upgrade_timeline(run, self._open(run))
+        conditions = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in run.status.conditions]
+        return {**_view(run, timeline), "conditions": conditions, "timeline": timeline.document()}
+
+    def _open(self, run: ClusterUpgradeRun) -> dict[str, tuple[Span, ...]]:
+        """Return when the members of a run may be upgraded from now on, those left out that may at any time."""
+        if run.status.state in OVER:
+            return {}
+        now, plan = self._now().replace(second=0, microsecond=0), run.status.plan
+        eta = plan.eta_p90 or plan.eta if plan is not None else None
+        end = min(max(eta or now, now + AT_LEAST), now + AT_MOST)
+        targets, known = targets_of(run.spec.upgrade.type), dict[tuple[str, ...], tuple[Span, ...]]()
+        found: dict[str, tuple[Span, ...]] = {}
+        for name in _members(run):
+            document = self._cache.get(MEMBER_CLUSTER, name)
+            names = () if document is None else self._windows.of_upgrades(document, targets).names
+            if not names:
+                continue
+            if names not in known:
+                windows = [each.window for key in names if (each := self._windows.definitions.get(key)) is not None]
+                readable = [window for window in windows if window is not None]
+                spans = openings(readable, now, end, MOST_WINDOWS)
+                known[names] = tuple(Span(*span) for span in spans)
+            found[name] = known[names]
+        return found
+
+
+def _members(run: ClusterUpgradeRun) -> list[str]:
+    return [entry.name for stage in run.status.stages for group in stage.groups for entry in group.members]
+
+
+def _view(run: ClusterUpgradeRun, timeline: Timeline) -> JsonObject:
+    found, status = situation_of(run), run.status
+    plan = status.plan if status.state not in OVER else None
+    return {
+        "ref": upgrade_ref(run.metadata.name),
+        "kind": UPGRADE_RUN.kind,
+        "namespace": "",
+        "name": run.metadata.name,
+        "placement": "",
+        "strategy": run.spec.strategy_ref.name if run.spec.strategy_ref is not None else "",
+        "resourceSnapshotIndex": "",
+        "rollbackOf": "",
+        "rejected": "",
+        "upgrade": _upgrade(run),
+        "expectedEnd": written(plan.eta) if plan is not None else None,
+        "state": _STATES[status.state],
+        "stage": found.stage,
+        "why": found.message if status.state in _TROUBLED else "",
+        "waits": [_wait(run, found, wait) for wait in sorted(found.waits, key=lambda wait: not wait.needs_person)],
+        "clusters": sum(len(band.bars) for band in timeline.bands),
+        "updated": timeline.count(BarState.UPDATED),
+        "createdAt": written(run.metadata.creation_timestamp),
+        "startedAt": written(timeline.started),
+        "endedAt": written(timeline.ended),
+    }
+
+
+def _upgrade(run: ClusterUpgradeRun) -> str:
+    """Return what a run brings to its members, in a few words."""
+    upgrade = run.spec.upgrade
+    version = run.status.resolved.kubernetes_version or upgrade.kubernetes_version or ""
+    return f"{_WORDS[upgrade.type]} {version}".rstrip()
+
+
+def _wait(run: ClusterUpgradeRun, found: UpgradeSituation, wait: UpgradeWait) -> JsonObject:
+    words: list[str] = []
+    if wait.kind is WaitKind.GATE and wait.needs_person:
+        words = ["approve", wait.gate]
+    elif wait.kind is WaitKind.START:
+        words = ["upgrade", "start", run.metadata.name]
+    return {
+        "kind": _KINDS[wait.kind],
+        "message": wait.message,
+        "stage": wait.stage or found.stage,
+        "cluster": wait.members[0] if len(wait.members) == 1 else "",
+        "request": wait.gate,
+        "since": written(wait.since),
+        "until": written(wait.until),
+        "command": shlex.join(["harbormaster", *words]) if words else "",
+    }

@@ -1,0 +1,90 @@
+"""The upkeep of member clusters, for display: what they run, when they may be upgraded, and what upgrades them.
+
+Source: upgrade-runs.md 3.1, 3.4 and 11.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from typing import Final
+
+from scorer.api.documents import annotation, dicts_at, name_of, text_at
+from scorer.api.kinds import MEMBER_CLUSTER, UPGRADE_RUN
+from scorer.api.meta import JsonObject, format_time
+from scorer.api.upgrade.fields import UpgradeState, UpgradeType
+from scorer.upgrade.inventories import OBSERVED, parse_observed
+from scorer.upgrade.record import OVER
+from scorer.upgrade.tiers import targets_of
+from scorer.upgrade.turn import UPGRADE_HOLD
+from webhook.kube.cache import Cache
+from webhook.kube.maintenance import MaintenanceWindows
+
+_SHOWN: Final = frozenset({UpgradeState.RUNNING, UpgradeState.PENDING, UpgradeState.FAILED})
+
+
+class Upkeep:
+    """Knows the upkeep of the members of a hub.
+
+    Args:
+        cache: The hub's objects.
+        windows: The maintenance windows of the members.
+        now: The clock.
+    """
+
+    def __init__(self, cache: Cache, windows: MaintenanceWindows, now: Callable[[], datetime]) -> None:
+        self._cache = cache
+        self._windows = windows
+        self._now = now
+        self._versions: dict[str, tuple[str, str]] = {}
+        """By member: the note of what it runs, and the version in it."""
+
+    def every(self) -> dict[str, JsonObject]:
+        """Return the upkeep of the members of which there is something to be said."""
+        upgrades = dict(self._upgrades())
+        members = {name_of(each): each for each in self._cache.list(MEMBER_CLUSTER)}
+        for gone in self._versions.keys() - members.keys():
+            del self._versions[gone]
+        found = ((name, self._of(name, document, upgrades.get(name))) for name, document in members.items())
+        return {name: document for name, document in found if document}
+
+    def _of(self, name: str, member: JsonObject, upgrade: JsonObject | None) -> JsonObject:
+        found: JsonObject = {}
+        if version := self._version(name, annotation(member, OBSERVED)):
+            found["version"] = version
+        if annotation(member, UPGRADE_HOLD) == "true":
+            found["onHold"] = True
+        if (standing := self._windows.of_upgrade(member, targets_of(UpgradeType.FULL), self._now())) is not None:
+            found["windowOpen"] = standing.is_open
+            if standing.until is not None:
+                found["windowUntil"] = format_time(standing.until)
+        if upgrade is not None:
+            found["upgrade"] = upgrade
+        return found
+
+    def _version(self, name: str, note: str) -> str:
+        known = self._versions.get(name)
+        if known is None or known[0] != note:
+            known = self._versions[name] = note, _read(note)
+        return known[1]
+
+    def _upgrades(self) -> Iterator[tuple[str, JsonObject]]:
+        """Yield the members that runs are concerned with now, with what they say of each."""
+        for run in self._cache.list(UPGRADE_RUN):
+            if text_at(run, "status", "state") in OVER:
+                continue
+            for entry in _entries(run):
+                if entry.get("state") in _SHOWN:
+                    words = text_at(entry, "message") or text_at(entry, "reason")
+                    yield text_at(entry, "name"), {"run": name_of(run), "state": entry["state"], "message": words}
+
+
+def _entries(run: Mapping[str, object]) -> Iterator[JsonObject]:
+    for stage in dicts_at(run, "status", "stages"):
+        for group in dicts_at(stage, "groups"):
+            yield from dicts_at(group, "members")
+
+
+def _read(note: str) -> str:
+    try:
+        return parse_observed(note).version if note else ""
+    except ValueError:
+        return ""

@@ -1,0 +1,218 @@
+"""Upgrades clusters that Cluster API manages by a topology: the version is changed, and Cluster API does the rest.
+
+The Clusters are on the hub: it is their management cluster.
+
+Source: upgrade-runs.md 13.3.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from scorer.api.documents import name_of, namespace_of, spec_of, texts_at
+from scorer.api.kinds import MEMBER_CLUSTER, Kind
+from scorer.api.meta import JsonObject
+from scorer.api.upgrade.fields import UpgradeType
+from scorer.upgrade.back_end import (
+    CancelResult,
+    Capabilities,
+    Inventory,
+    Issue,
+    Observation,
+    Operation,
+    OperationState,
+    Rejected,
+    Started,
+    StartResult,
+    Target,
+)
+from scorer.upgrade.cluster_api.change import changed_cluster, refusal_of
+from scorer.upgrade.cluster_api.inventory import inventory_of
+from scorer.upgrade.cluster_api.progress import observation_of
+from scorer.upgrade.cluster_api.topology import (
+    CLUSTER_NAME,
+    GROUP,
+    NEW_VERSION,
+    OLD_VERSION,
+    NoClusterError,
+    Parts,
+    Place,
+    class_of,
+    control_plane_ref,
+    is_paused,
+    operation_on,
+    topology_of,
+)
+from webhook.controllers.upgraders.upgrader import MemberRef, Workplace
+from webhook.kube.ports import ForbiddenError, InvalidObjectError, Key, NotFoundError, NotServedError
+from webhook.settings.upgraders import CLUSTER_API
+
+LOOK_AGAIN: Final = timedelta(minutes=5)
+"""How long it counts what belongs to a Cluster that has not changed."""
+DISCOVER_AGAIN: Final = timedelta(minutes=1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    """What belongs to a Cluster, as it was when it was looked at."""
+
+    at: datetime
+    parts: Parts
+
+
+class ClusterApi:
+    """Changes topologies, and reads how far Cluster API is."""
+
+    name = CLUSTER_API
+    capabilities = Capabilities()
+
+    def __init__(self, place: Workplace) -> None:
+        self._hub = place.hub
+        self._now = place.now
+        self._served = place.served
+        self._discovered: datetime | None = None
+        self._discovering = asyncio.Lock()
+        self._looked: dict[str, _Looked] = {}
+
+    async def inspect(self, member: MemberRef) -> Inventory | None:
+        """Return what a cluster runs, by its control plane and its sets of machines; None: it is not there."""
+        try:
+            where = Place.of(member.name, member.annotations)
+            parts = await self._parts(where, member.name)
+        except NoClusterError:
+            return None
+        return inventory_of(parts, where.variable, self._now())
+
+    async def preflight(self, member: MemberRef, target: Target) -> Sequence[Issue]:
+        """Return what Cluster API would refuse, and what has to follow an upgrade of the control plane alone."""
+        try:
+            where = Place.of(member.name, member.annotations)
+            parts = await self._parts(where, member.name)
+        except NoClusterError as error:
+            return (Issue("NoCluster", str(error)),)
+        found = []
+        if not topology_of(parts.cluster):
+            found.append(Issue("NoTopology", f"Cluster {where} has no topology"))
+        if is_paused(parts.cluster):
+            found.append(Issue("ClusterPaused", f"Cluster {where} is paused"))
+        if target.type is UpgradeType.CONTROL_PLANE_ONLY:
+            message = "the next change of the version is possible when the workers have followed, by a run of type Full"
+            found.append(Issue("WorkersFollow", message))
+        if target.type is UpgradeType.NODE_IMAGE_ONLY and not where.variable:
+            found.append(Issue("NoImageVariable", f"no variable of Cluster {where} is said to carry the node image"))
+        wanted = f"v{target.kubernetes_version}"
+        if target.kubernetes_version and parts.versions and wanted not in parts.versions:
+            found.append(Issue("VersionNotListed", f"the ClusterClass of Cluster {where} does not list {wanted}"))
+        return found
+
+    async def start_upgrade(self, operation: Operation) -> StartResult:
+        """Change the topology, over the version that was read; what Cluster API refuses is rejected."""
+        member, kind = self._member(operation.member), await self._kind(GROUP, "Cluster")
+        try:
+            where = Place.of(member.name, member.annotations)
+            cluster = await self._cluster(kind, where)
+        except NoClusterError as error:
+            return Rejected("NoCluster", str(error))
+        if operation_on(cluster) == operation.id:
+            return Started.ALREADY_RUNNING
+        parts = await self._all_of(cluster)
+        changed = changed_cluster(parts, where, operation, self._now())
+        if isinstance(changed, Rejected):
+            return changed
+        try:
+            await self._hub.store.replace(kind, changed)
+        except (InvalidObjectError, ForbiddenError) as error:
+            return refusal_of(str(error))
+        finally:
+            self._looked.pop(operation.member, None)
+        return Started.ACCEPTED
+
+    async def observe(self, operation: Operation) -> Observation:
+        """Say how far Cluster API is."""
+        member, kind = self._member(operation.member), await self._kind(GROUP, "Cluster")
+        try:
+            cluster = await self._cluster(kind, Place.of(member.name, member.annotations))
+        except NoClusterError:
+            return Observation(OperationState.UNKNOWN)
+        self._looked.pop(operation.member, None)
+        return observation_of(await self._all_of(cluster), operation.id, operation.target.type, self._now())
+
+    async def cancel(self, operation: Operation) -> CancelResult:  # noqa: ARG002 - as the others
+        """Say that it goes on: a version cannot go down again."""
+        return CancelResult.NOT_SUPPORTED
+
+    def _member(self, name: str) -> MemberRef:
+        found = self._hub.cache.get(MEMBER_CLUSTER, name)
+        return MemberRef(name) if found is None else MemberRef.of(found)
+
+    async def _cluster(self, kind: Kind, where: Place) -> JsonObject:
+        """Return the Cluster of a member. Raises `NoClusterError` when there is none, and as the store does."""
+        try:
+            return await self._hub.store.get(kind, Key(where.name, where.namespace))
+        except NotServedError:
+            raise
+        except NotFoundError as error:
+            raise NoClusterError(f"there is no Cluster {where}") from error
+
+    async def _parts(self, where: Place, member: str) -> Parts:
+        """Return the Cluster of a member and what belongs to it, which is read anew when the Cluster has changed."""
+        cluster = await self._cluster(await self._kind(GROUP, "Cluster"), where)
+        known, now = self._looked.get(member), self._now()
+        if known is not None and now - known.at < LOOK_AGAIN and _same(known.parts.cluster, cluster):
+            return known.parts
+        parts = await self._all_of(cluster)
+        self._looked[member] = _Looked(now, parts)
+        return parts
+
+    async def _all_of(self, cluster: JsonObject) -> Parts:
+        """Read what belongs to a Cluster."""
+        namespace, labels = namespace_of(cluster), {CLUSTER_NAME: name_of(cluster)}
+        identity, name = control_plane_ref(cluster)
+        control_plane: JsonObject = {}
+        if name:
+            control_plane = await self._found(await self._kind(*identity), name, namespace)
+        deployments = await self._listed("MachineDeployment", namespace, labels)
+        pools = await self._listed("MachinePool", namespace, labels)
+        place, klass = class_of(cluster)
+        versions = []
+        if klass:
+            document = await self._found(await self._kind(GROUP, "ClusterClass"), klass, place)
+            versions = texts_at(spec_of(document), "kubernetesVersions")
+        return Parts(cluster, control_plane, deployments, pools, versions)
+
+    async def _listed(self, kind: str, namespace: str, labels: Mapping[str, str]) -> Sequence[JsonObject]:
+        try:
+            return (await self._hub.store.list(await self._kind(GROUP, kind), namespace, labels)).items
+        except NotServedError:  # MachinePools are an option of Cluster API
+            return ()
+
+    async def _found(self, kind: Kind, name: str, namespace: str) -> JsonObject:
+        try:
+            return await self._hub.store.get(kind, Key(name, namespace))
+        except NotFoundError:
+            return {}
+
+    async def _kind(self, group: str, kind: str) -> Kind:
+        """Return a kind in the version that is read here, or in the one that the server prefers.
+
+        Raises:
+            NotServedError: The hub does not serve it.
+        """
+        known = self._served.kinds.get((group, kind))
+        if known is None:
+            async with self._discovering:  # who comes meanwhile waits for the same answer
+                now = self._now()
+                if self._discovered is None or now - self._discovered >= DISCOVER_AGAIN:
+                    await self._served.refresh()
+                    self._discovered = now
+            known = self._served.kinds.get((group, kind))
+        if known is None:
+            raise NotServedError(f"the hub does not serve {kind}.{group}: is Cluster API installed there?")
+        preferred = (each for each in (NEW_VERSION, OLD_VERSION) if each in known.versions)
+        return replace(known, versions=(next(preferred, known.versions[0]),)) if group == GROUP else known
+
+
+def _same(one: JsonObject, other: JsonObject) -> bool:
+    return bool(one["metadata"].get("resourceVersion") == other["metadata"].get("resourceVersion"))

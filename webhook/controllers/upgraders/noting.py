@@ -1,0 +1,56 @@
+"""Notes on members what their back ends have found them to run, for everybody who cannot ask: plans, and admission.
+
+Source: upgrade-runs.md 3.1 and 13.1.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from scorer.api.documents import annotation, name_of
+from scorer.api.meta import JsonObject
+from scorer.upgrade.back_end import Inventory
+from scorer.upgrade.inventories import OBSERVED
+from scorer.upgrade.members import Member
+from webhook.controllers.upgraders.request_book import RequestBook
+from webhook.kube.hub import at_once
+from webhook.kube.ports import ConflictError
+
+_NOTHING: Final = ("", None)
+
+
+class InventoryNotes:
+    """Keeps the notes.
+
+    Args:
+        book: Writes them.
+    """
+
+    def __init__(self, book: RequestBook) -> None:
+        self._book = book
+        self._kept: dict[str, tuple[str, Inventory | None]] = {}
+        """By member: the note that it had, and the inventory that it fits."""
+
+    async def keep(self, documents: Mapping[str, JsonObject], members: Mapping[str, Member]) -> None:
+        """Note what has changed; a member that others write at the same time is noted the next time.
+
+        Args:
+            documents: The MemberClusters, by name.
+            members: What is known of them.
+        """
+        due = []
+        for name, document in documents.items():
+            inventory = members[name].inventory if name in members else None
+            note, known = self._kept.get(name, _NOTHING)
+            if inventory is None or (known is inventory and note == annotation(document, OBSERVED)):
+                continue
+            self._kept[name] = annotation(document, OBSERVED), inventory
+            due.append((document, inventory))
+        for gone in self._kept.keys() - documents.keys():
+            del self._kept[gone]
+        await at_once(self._note(document, inventory) for document, inventory in due)
+
+    async def _note(self, document: JsonObject, inventory: Inventory) -> None:
+        try:
+            await self._book.note_inspected(document, inventory)
+        except ConflictError:
+            self._kept.pop(name_of(document), None)
