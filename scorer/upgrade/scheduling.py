@@ -11,7 +11,7 @@ Source: upgrade-runs.md 6.6, 7.2 and 7.3.
 import heapq
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from scorer.api.upgrade.fields import UpgradeState
@@ -41,21 +41,27 @@ class _Queue:
     """The candidates of a group that have not been looked at yet, the first in order on top."""
 
     __slots__ = ("_heap", "group")
+    _heap: list[tuple[tuple[int, datetime], int, str, int]]
 
     def __init__(self, ev: Evaluation, group: GroupWork) -> None:
         self.group = group
-        members, tiers = ev.facts.members, ev.tiers
-        self._heap = [
-            (tier := tiers.tier(known := members[entry.name]), closing(ev, known, tier), known.order, known.name, index)
-            for index, entry in enumerate(group.members)
-            if entry.state in _CANDIDATES
-        ]
+        members, turns = ev.facts.members, dict[tuple[str, ...], tuple[int, datetime]]()
+        self._heap = []
+        for index, entry in enumerate(group.members):
+            if entry.state not in _CANDIDATES:
+                continue
+            known = members[entry.name]
+            turn = turns.get(known.windows.names)
+            if turn is None:  # many members share their windows
+                tier = ev.tiers.tier(known)
+                turn = turns[known.windows.names] = (tier, closing(ev, known, tier))
+            self._heap.append((turn, known.order, known.name, index))
         heapq.heapify(self._heap)
 
     def next_offer(self, ev: Evaluation, checks: Checks) -> _Offer | None:
         """Return the first that may go; what is found of those before it is written at once."""
         while self._heap:
-            tier, _, _, _, index = heapq.heappop(self._heap)
+            (tier, _), _, _, index = heapq.heappop(self._heap)
             verdict = checks.verdict(self.group.members[index])
             if verdict.outcome is Outcome.GO:
                 return _Offer(self.group, index, tier, verdict)

@@ -36,20 +36,25 @@ def _due(ev: Evaluation) -> Iterator[datetime]:
 
 
 def _pending(ev: Evaluation, stage: StageWork) -> Iterator[datetime]:
-    waiting = [
-        entry
-        for group in stage.groups
-        if group.counts[UpgradeState.PENDING]
-        for entry in group.members
-        if entry.state is UpgradeState.PENDING
-    ]
-    yield from {opens for entry in waiting if (opens := entry.next_window_open) is not None}
-    yield from _changes(ev, (entry for entry in waiting if entry.reason != "MaintenanceWindowClosed"))
-    if (limit := pending_limit(ev)) is not None:
-        yield from {entry.pending_since + limit for entry in waiting if entry.pending_since is not None}
-    for entry in waiting:
-        if entry.attempt and not entry.operation_id and entry.completion_time is not None:
-            yield entry.completion_time + REJECTED_RETRY
+    """Yield when members that wait may go on, in one look: all members of a run may wait for their windows."""
+    limit, opens, others, since = pending_limit(ev), set(), [], set()
+    opening = None
+    for group in stage.groups:
+        if not group.counts[UpgradeState.PENDING]:
+            continue
+        for entry in group.members:
+            if entry.state is not UpgradeState.PENDING:
+                continue
+            if entry.next_window_open is not opening and (opening := entry.next_window_open) is not None:
+                opens.add(opening)
+            if limit is not None and entry.pending_since is not None:
+                since.add(entry.pending_since + limit)
+            if entry.reason != "MaintenanceWindowClosed":
+                others.append(entry)
+            if entry.attempt and not entry.operation_id and entry.completion_time is not None:
+                yield entry.completion_time + REJECTED_RETRY
+    yield from opens | since
+    yield from _changes(ev, others)
 
 
 def _changes(ev: Evaluation, waiting: Iterable[MemberStatus]) -> Iterator[datetime]:
