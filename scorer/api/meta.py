@@ -14,6 +14,7 @@ from typing import Annotated, Any, Self, TypeAlias, cast
 
 import orjson
 from pydantic import (
+    AfterValidator,
     AwareDatetime,
     BaseModel,
     ConfigDict,
@@ -137,7 +138,19 @@ def format_time(instant: datetime) -> str:
     return instant.astimezone(UTC).isoformat(timespec="seconds").removesuffix("+00:00") + "Z"
 
 
-Time = Annotated[AwareDatetime, PlainSerializer(format_time, return_type=str, when_used="json")]
+def _in_utc_too(instant: datetime) -> datetime:
+    """Refuse what cannot be written: an instant that in UTC lies outside of the years 1 to 9999."""
+    if instant.year in (datetime.min.year, datetime.max.year):
+        try:
+            instant.astimezone(UTC)
+        except OverflowError as error:
+            raise ValueError("lies outside of the years 1 to 9999") from error
+    return instant
+
+
+Time = Annotated[
+    AwareDatetime, AfterValidator(_in_utc_too), PlainSerializer(format_time, return_type=str, when_used="json")
+]
 """An instant on the wire (``format: date-time``); aware."""
 
 

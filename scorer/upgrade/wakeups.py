@@ -37,16 +37,19 @@ def _due(ev: Evaluation) -> Iterator[datetime]:
 
 def _pending(ev: Evaluation, stage: StageWork) -> Iterator[datetime]:
     """Yield when members that wait may go on, in one look: all members of a run may wait for their windows."""
-    limit, opens, others, since = pending_limit(ev), set(), [], set()
-    opening = None
+    opens, since, others = set[datetime](), set[datetime](), []
+    limit = pending_limit(ev)
+    opening: datetime | None = None
     for group in stage.groups:
         if not group.counts[UpgradeState.PENDING]:
             continue
         for entry in group.members:
             if entry.state is not UpgradeState.PENDING:
                 continue
-            if entry.next_window_open is not opening and (opening := entry.next_window_open) is not None:
-                opens.add(opening)
+            if entry.next_window_open is not opening:  # most wait for the same
+                opening = entry.next_window_open
+                if opening is not None:
+                    opens.add(opening)
             if limit is not None and entry.pending_since is not None:
                 since.add(entry.pending_since + limit)
             if entry.reason != "MaintenanceWindowClosed":

@@ -74,7 +74,7 @@ class FailureTeller(Generic[K]):
         self._told: dict[K, str] = {}
         """What the Events on objects without such a status have said."""
 
-    def failing(self, key: K, error: Exception) -> None:
+    def failing(self, key: K, error: BaseException) -> None:
         """Say on the object that *error* came up again and again, unless it says so already."""
         kind, name = self._concerned(key)
         document = self._hub.cache.get(kind, *name)

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Hashable
 from datetime import timedelta
 from typing import Generic, Protocol, TypeVar
 
+from webhook.controllers.cancelling import is_cancelled
 from webhook.controllers.observer import UNOBSERVED, Outcome, QueueObserver
 from webhook.controllers.result import Result, StuckError, TerminalError
 from webhook.kube.ports import ConflictError, StoreError, UnavailableError
@@ -38,7 +39,7 @@ K_contra = TypeVar("K_contra", contravariant=True)
 class Teller(Protocol[K_contra]):
     """Says on objects that a controller fails on them; quick."""
 
-    def failing(self, key: K_contra, error: Exception) -> None:
+    def failing(self, key: K_contra, error: BaseException) -> None:
         """It fails, and will again unless something changes."""
         ...
 
@@ -181,7 +182,9 @@ class WorkQueue(Generic[K]):
             self._back_off(key)
             self._tell(key, error)
             log.warning("store error", extra={"controller": self.name, "key": str(key), "error": str(error)})
-        except Exception as error:  # the loop outlives our bugs: logged with the traceback, retried with backoff
+        except (Exception, asyncio.CancelledError) as error:  # the loop outlives our bugs: logged, retried with backoff
+            if is_cancelled(error):
+                raise
             self.failed += 1
             self._back_off(key)
             log.exception("reconcile failed", extra={"controller": self.name, "key": str(key)})
@@ -201,7 +204,7 @@ class WorkQueue(Generic[K]):
         finally:
             self._observer.finished(self.name, outcome, time.monotonic() - begun)
 
-    def _tell(self, key: K, error: Exception, times: int = 1) -> None:
+    def _tell(self, key: K, error: BaseException, times: int = 1) -> None:
         self._broken[key] = self._broken.get(key, 0) + times
         if self._teller is not None and self._broken[key] >= TOLD_AFTER:
             self._teller.failing(key, error)

@@ -101,9 +101,12 @@ class UpgradePlanController:
                 yield self._later(name_of(run))
 
     def _later(self, name: str) -> Later[str]:
+        return Later(name, max(SOON, self._left(name)))
+
+    def _left(self, name: str) -> timedelta:
+        """Return how long the plan of a run is not made anew; a clock that was put back does not make it longer."""
         made = self._made.get(name)
-        wait = SOON if made is None else max(SOON, made + AT_MOST_EVERY - self._now())
-        return Later(name, wait)
+        return timedelta() if made is None else max(timedelta(), AT_MOST_EVERY - abs(self._now() - made))
 
     async def reconcile(self, name: str) -> Result:
         """Make the plan of a run, and write it if it says something new."""
@@ -113,9 +116,8 @@ class UpgradePlanController:
             self._observer.planned(name, None, self._now())
             return DONE
         now = self._now()
-        due = self._made.get(name, now - AT_MOST_EVERY) + AT_MOST_EVERY
-        if due > now:
-            return Result(due - now)
+        if left := self._left(name):
+            return Result(left)
         self._made[name] = now
         situation = await self._facts.of(document, ask=False)  # the controller of runs asks
         run, facts = situation.run, situation.facts

@@ -211,7 +211,7 @@ def test_of_two_timers_the_earlier_stands(delays, instant):
     assert Bench().run(script).times == [instant]
 
 
-def failing(error: Callable[[], Exception], times: int) -> Callable[[Bench, str], Awaitable[None]]:
+def failing(error: Callable[[], BaseException], times: int) -> Callable[[Bench, str], Awaitable[None]]:
     async def act(bench: Bench, key: str) -> None:
         if bench.keys.count(key) <= times:
             raise error()
@@ -226,6 +226,7 @@ def failing(error: Callable[[], Exception], times: int) -> Callable[[Bench, str]
         pytest.param(lambda: StoreError("cannot reach it"), id="store"),
         pytest.param(lambda: RetryError("not yet"), id="retry"),
         pytest.param(lambda: ZeroDivisionError("our bug"), id="bug"),
+        pytest.param(asyncio.CancelledError, id="a-task-inside-was-cancelled"),
     ],
 )
 def test_failures_are_tried_again_with_growing_pauses(error, caplog):

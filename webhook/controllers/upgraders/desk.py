@@ -28,6 +28,8 @@ from scorer.upgrade.back_end import (
     Started,
     Target,
 )
+from webhook.controllers.cancelling import is_cancelled
+from webhook.controllers.upgraders.answers import check_answer
 from webhook.controllers.upgraders.upgrader import MemberRef, Upgrader
 from webhook.kube.hub import at_once
 from webhook.settings.upgraders import UpgraderOptions
@@ -36,8 +38,7 @@ FIRST_PAUSE: Final = timedelta(seconds=5)
 LONGEST_PAUSE: Final = timedelta(minutes=5)
 ASK_AGAIN: Final = timedelta(minutes=1)
 """How long it counts what back ends expect to be in the way."""
-_LONGEST_ERROR: Final = 300
-_INVENTORY: Final = (Inventory, type(None))
+_INVENTORY: Final = Inventory | None
 
 T = TypeVar("T")
 Place = tuple[str, str]
@@ -60,10 +61,15 @@ def _nobody(upgrader: str, call: str) -> None:
 
 @dataclass(slots=True)
 class _Pause:
-    """How often a call has failed in a row, and when it is made again."""
+    """How often a call has failed in a row, when it did so last, and for how long it is not made again."""
 
     failures: int
-    until: datetime
+    since: datetime
+    wait: timedelta
+
+    def lasts(self, now: datetime) -> bool:
+        """Say whether the call is not to be made yet; a clock that has been put back ends a pause."""
+        return timedelta() <= now - self.since < self.wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +127,17 @@ class UpgraderDesk:
 
     @property
     def capabilities(self) -> Mapping[str, Capabilities]:
-        """What each back end can do."""
-        return {name: upgrader.capabilities for name, upgrader in self._upgraders.items()}
+        """What each back end can do; nothing, where it does not say."""
+        return {name: self._capabilities(name, upgrader) for name, upgrader in self._upgraders.items()}
+
+    def _capabilities(self, name: str, upgrader: Upgrader) -> Capabilities:
+        try:
+            found = upgrader.capabilities
+            check_answer(found, Capabilities)
+        except Exception as error:  # noqa: BLE001 - as for the calls
+            self._pause((f"{name}/capabilities", name), name, "capabilities", name, error)
+            return Capabilities(types=frozenset())
+        return found
 
     async def inspect(
         self, members: Mapping[str, tuple[JsonObject, str]], *, anew: bool = False
@@ -147,7 +162,7 @@ class UpgraderDesk:
 
     def _is_fresh(self, name: str, document: JsonObject, now: datetime) -> bool:
         known = self._looked.get(name)
-        return known is not None and known.document is document and now - known.at < self._options.poll
+        return known is not None and known.document is document and abs(now - known.at) < self._options.poll
 
     async def _look(self, document: JsonObject, upgrader: str, now: datetime) -> None:
         """Look at a member; where its back end does not answer, what was seen last of the same cluster still counts."""
@@ -184,7 +199,7 @@ class UpgraderDesk:
         due = [
             each
             for name, each in members.items()
-            if anew or (known := asked.get(name)) is None or now - known.at >= ASK_AGAIN
+            if anew or (known := asked.get(name)) is None or abs(now - known.at) >= ASK_AGAIN
         ]
         await at_once(ask(document, upgrader) for document, upgrader in due)
         for gone in asked.keys() - members.keys():
@@ -248,7 +263,7 @@ class UpgraderDesk:
         A call that fails may have arrived: it is made again when the back end says that it does not know the operation.
         """
         _, result = await self._ask(
-            operation.upgrader, "start", operation.id, lambda each: each.start_upgrade(operation), (Started, Rejected)
+            operation.upgrader, "start", operation.id, lambda each: each.start_upgrade(operation), Started | Rejected
         )
         return result if isinstance(result, Rejected) else None
 
@@ -262,29 +277,34 @@ class UpgraderDesk:
         call: str,
         about: str,
         ask: Callable[[Upgrader], Awaitable[T]],
-        expected: type[Any] | tuple[type[Any], ...],
+        expected: Any,
     ) -> tuple[bool, T | None]:
-        """Make one call; say whether it was answered, and what. An answer of another type is none."""
+        """Make one call; say whether it was answered, and what. An answer of another type is none.
+
+        A back end may also let an inner task of its own be cancelled: that is no word to end this one.
+        """
         known = self._upgraders.get(upgrader)
         place = f"{upgrader}/{call}", about
         pause = self._pauses.get(place)
-        if known is None or (pause is not None and self._now() < pause.until):
+        if known is None or (pause is not None and pause.lasts(self._now())):
             return False, None
         try:
             async with asyncio.timeout(self._options.call.total_seconds()):
                 answer = await ask(known)
-            _check_type(answer, expected)
-        except Exception as error:  # noqa: BLE001 - whatever a back end does wrong: it says nothing about the run
+            check_answer(answer, expected)
+        except (Exception, asyncio.CancelledError) as error:  # whatever a back end does wrong, the run goes on
+            if is_cancelled(error):
+                raise
             self._pause(place, upgrader, call, about, error)
             return False, None
         self._pauses.pop(place, None)
         return True, answer
 
-    def _pause(self, place: Place, upgrader: str, call: str, about: str, error: Exception) -> None:
+    def _pause(self, place: Place, upgrader: str, call: str, about: str, error: BaseException) -> None:
         known = self._pauses.get(place)
         failures = 0 if known is None else known.failures
         wait = min(FIRST_PAUSE * 2**failures, LONGEST_PAUSE)
-        self._pauses[place] = _Pause(min(failures + 1, 16), self._now() + wait)
+        self._pauses[place] = _Pause(min(failures + 1, 16), self._now(), wait)
         self._failed(upgrader, call)
         said = {"upgrader": upgrader, "call": call, "about": about, "error": repr(error)}
         log.warning("an upgrader does not answer", extra=said)
@@ -293,8 +313,3 @@ class UpgraderDesk:
 def _issues_in(answer: Iterable[object]) -> tuple[Issue, ...]:
     """Return what is an issue of what a back end has answered."""
     return tuple(each for each in answer if isinstance(each, Issue))
-
-
-def _check_type(answer: object, expected: type[Any] | tuple[type[Any], ...]) -> None:
-    if not isinstance(answer, expected):
-        raise TypeError(f"it has returned {answer!r}"[:_LONGEST_ERROR])

@@ -14,6 +14,7 @@ from scorer.upgrade.back_end import (
     Observation,
     Operation,
     OperationState,
+    Pool,
     Rejected,
     Started,
     Target,
@@ -48,7 +49,7 @@ class BackEnd:
         answer = self.answers[call]
         if answer == "hang":
             await asyncio.sleep(10)
-        if isinstance(answer, Exception):
+        if isinstance(answer, BaseException):
             raise answer
         return answer
 
@@ -113,6 +114,70 @@ async def test_an_answer_that_is_none_says_nothing(desk, back, failed, answer):
     assert await desk.observe([OPERATION], {"c1": MEMBER}) == {}
     assert failed == [("back", "observe")]
     assert "uid/c1/1" not in desk.seen
+
+
+@pytest.mark.parametrize(
+    ("call", "answer", "said"),
+    [
+        ("observe", Observation(OperationState.FAILED, error="boom"), "error is 'boom'"),
+        ("observe", Observation("Succeeded"), "state is 'Succeeded', not OperationState"),
+        ("observe", Observation(OperationState.SUCCEEDED, finished_at=datetime(2026, 1, 5)), "has no time zone"),
+        ("inspect", Inventory(None), "version is None, not str"),
+        ("inspect", Inventory("1.30.4", (Pool("p", None),)), "pools[0].version is None, not str"),
+        ("inspect", Inventory("1.30.4", (Pool("p", nodes=True),)), "pools[0].nodes is True, not int"),
+        ("start", Rejected("x", 5), "message is 5, not str"),
+    ],
+)
+async def test_a_field_of_another_type_makes_an_answer_none(desk, back, caplog, call, answer, said):
+    back.answers[call] = answer
+    match call:
+        case "observe":
+            assert await desk.observe([OPERATION], {"c1": MEMBER}) == {}
+        case "inspect":
+            assert await desk.inspect(members()) == {}
+        case "start":
+            assert await desk.start(OPERATION) is None
+    assert said in caplog.records[-1].error
+
+
+async def test_an_inner_task_that_was_cancelled_ends_nobody_else(desk, back, failed):
+    """A back end that awaits a task of its own which has been cancelled raises that; whoever asks goes on."""
+    back.answers["observe"] = asyncio.CancelledError()
+    assert await desk.observe([OPERATION], {"c1": MEMBER}) == {}
+    assert failed == [("back", "observe")]
+
+
+async def test_who_asks_can_be_ended(desk, back):
+    back.answers["observe"] = "hang"
+    asking = asyncio.create_task(desk.observe([OPERATION], {"c1": MEMBER}))
+    await asyncio.sleep(0)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+
+
+async def test_a_clock_that_is_put_back_holds_no_call_up(desk, back, clock):
+    back.answers |= {"observe": RuntimeError("down"), "preflight": [Issue("NoTopology", "there is none")]}
+    target = Target(UpgradeType.FULL, "1.31.2")
+    await desk.observe([OPERATION], {"c1": MEMBER})
+    await desk.inspect(members())
+    await desk.preflight(members(), target)
+    clock.now = BEGIN - timedelta(hours=12)
+    await desk.observe([OPERATION], {"c1": MEMBER})
+    await desk.inspect(members())
+    await desk.preflight(members(), target)
+    assert back.calls == ["observe", "inspect", "preflight"] * 2
+
+
+async def test_a_back_end_that_does_not_say_what_it_can_do_can_do_nothing(clock, failed):
+    class Broken(BackEnd):
+        @property
+        def capabilities(self):
+            raise RuntimeError("broken")
+
+    desk = UpgraderDesk({"back": Broken()}, OPTIONS, clock, lambda *call: failed.append(call))
+    assert not desk.capabilities["back"].supports(UpgradeType.FULL)
+    assert failed == [("back", "capabilities")]
 
 
 async def test_a_back_end_that_fails_is_asked_less_and_less_often(desk, back, clock):
