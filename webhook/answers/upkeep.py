@@ -11,14 +11,18 @@ from scorer.api.documents import annotation, dicts_at, name_of, text_at
 from scorer.api.kinds import MEMBER_CLUSTER, UPGRADE_RUN
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.upgrade.fields import UpgradeState, UpgradeType
+from scorer.api.upgrade.maintenance_window import WindowTarget
 from scorer.upgrade.inventories import OBSERVED, parse_observed
 from scorer.upgrade.record import OVER
 from scorer.upgrade.tiers import targets_of
 from scorer.upgrade.turn import UPGRADE_HOLD
+from scorer.windows.maintenance import standing
 from webhook.kube.cache import Cache
 from webhook.kube.maintenance import MaintenanceWindows
 
 _SHOWN: Final = frozenset({UpgradeState.RUNNING, UpgradeState.PENDING, UpgradeState.FAILED})
+_PLANNED: Final = _SHOWN | {UpgradeState.NOT_STARTED}
+"""Of a single member, it is said as well which run is going to reach it."""
 
 
 class Upkeep:
@@ -46,6 +50,29 @@ class Upkeep:
         found = ((name, self._of(name, document, upgrades.get(name))) for name, document in members.items())
         return {name: document for name, document in found if document}
 
+    def one(self, name: str) -> JsonObject | None:
+        """Return the upkeep of one member in full, with each of its windows; None: there is nothing to be said."""
+        member = self._cache.get(MEMBER_CLUSTER, name)
+        if member is None:
+            return None
+        upgrade = next((said for of, said in self._upgrades(planned=True) if of == name), None)
+        found = self._of(name, member, upgrade)
+        if windows := list(self._windows_of(member)):
+            found["windows"] = windows
+        return found or None
+
+    def _windows_of(self, member: JsonObject) -> Iterator[JsonObject]:
+        now, named = self._now(), self._windows.of_upgrades(member, frozenset(WindowTarget))
+        for name in named.names:
+            definition = self._windows.definitions[name]
+            if definition.window is None or definition.target is None:
+                yield {"name": name, "unreadable": True}
+                continue
+            found = standing((definition.window,), now)
+            said: JsonObject = {"name": name, "target": definition.target.value, "open": found.is_open}
+            yield said | ({"until": format_time(found.until)} if found.until is not None else {})
+        yield from ({"name": name, "missing": True} for name in named.missing)
+
     def _of(self, name: str, member: JsonObject, upgrade: JsonObject | None) -> JsonObject:
         found: JsonObject = {}
         if version := self._version(name, annotation(member, OBSERVED)):
@@ -66,15 +93,31 @@ class Upkeep:
             known = self._versions[name] = note, _read(note)
         return known[1]
 
-    def _upgrades(self) -> Iterator[tuple[str, JsonObject]]:
-        """Yield the members that runs are concerned with now, with what they say of each."""
+    def _upgrades(self, *, planned: bool = False) -> Iterator[tuple[str, JsonObject]]:
+        """Yield the members that runs are concerned with now, with what they say of each, and perhaps plan for it."""
         for run in self._cache.list(UPGRADE_RUN):
             if text_at(run, "status", "state") in OVER:
                 continue
+            members = dicts_at(run, "status", "plan", "members") if planned else ()
+            plan = {text_at(each, "name"): each for each in members}
             for entry in _entries(run):
-                if entry.get("state") in _SHOWN:
-                    words = text_at(entry, "message") or text_at(entry, "reason")
-                    yield text_at(entry, "name"), {"run": name_of(run), "state": entry["state"], "message": words}
+                if entry.get("state") in (_PLANNED if planned else _SHOWN):
+                    name = text_at(entry, "name")
+                    yield name, _said(run, entry) | _expected(plan.get(name, {}))
+
+
+def _said(run: JsonObject, entry: JsonObject) -> JsonObject:
+    words = text_at(entry, "message") or text_at(entry, "reason")
+    said: JsonObject = {"run": name_of(run), "state": entry["state"], "message": words}
+    for key in ("fromVersion", "toVersion"):
+        if version := text_at(entry, key):
+            said[key] = version
+    return said
+
+
+def _expected(planned: JsonObject) -> JsonObject:
+    start, end = text_at(planned, "start"), text_at(planned, "end")
+    return {"expected": {"from": start, "to": end}} if start and end else {}
 
 
 def _entries(run: Mapping[str, object]) -> Iterator[JsonObject]:

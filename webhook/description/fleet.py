@@ -4,8 +4,10 @@ from typing import Annotated, Literal
 
 from pydantic import WithJsonSchema
 
+from scorer.api.upgrade.maintenance_window import WindowTarget
 from scorer.framework.status import Category
 from webhook.description.model import AnswerModel, DurationText, FleetRevision, Instant
+from webhook.description.timeline import TimelineSpan
 
 INELIGIBLE = (
     *(Category.CLUSTER_LEAVING, Category.AGENT_NOT_REPORTING, Category.HEARTBEAT_STALE),
@@ -51,14 +53,49 @@ class Capacity(AnswerModel):
     """Available as a share of allocatable."""
 
 
+class MemberWindow(AnswerModel):
+    """One of the maintenance windows of a cluster."""
+
+    name: str
+    """Of the ClusterMaintenanceWindow."""
+    target: WindowTarget | None = None
+    """Which upgrades it is for; absent: the window is not there, or cannot be read."""
+    open: bool | None = None
+    until: Instant | None = None
+    """When it closes or opens; absent: never."""
+    missing: Literal[True] | None = None
+    """The cluster names it, and there is none of that name."""
+    unreadable: Literal[True] | None = None
+    """It cannot be read, and counts as closed."""
+
+
+class MemberHold(AnswerModel):
+    """What is disrupting a cluster now; other disruptions wait for it."""
+
+    kind: Literal["Eviction", "Rollout", "StagedUpdate", "Upgrade", ""]
+    """Empty: a reservation for an unknown purpose."""
+    by: str
+    """Such as `upgrade/kubernetes-1-31`; empty: not known, or nothing that the caller may list."""
+    message: str
+    until: Instant | None = None
+    """When it ends by itself; absent: when it is done."""
+
+
 class MemberUpgrade(AnswerModel):
     """What an upgrade run that is not over says of a cluster."""
 
     run: str
     """Name of the ClusterUpgradeRun."""
-    state: Literal["Running", "Pending", "Failed"]
+    state: Literal["Running", "Pending", "Failed", "NotStarted"]
+    """`NotStarted` only of a single cluster: the run is going to reach it."""
     message: str
     """What it waits for, or what is wrong."""
+    from_version: str = ""
+    """What it ran before; absent: its upgrade has not begun."""
+    to_version: str = ""
+    """What it is upgraded to; absent: as before, or only node images change."""
+    expected: TimelineSpan | None = None
+    """When its upgrade is expected; only of a single cluster, absent: not known."""
 
 
 class ClusterUpkeep(AnswerModel):
@@ -73,6 +110,8 @@ class ClusterUpkeep(AnswerModel):
     window_until: Instant | None = None
     """When that changes."""
     upgrade: MemberUpgrade | None = None
+    windows: list[MemberWindow] | None = None
+    """All of them; only of a single cluster."""
 
 
 class Cluster(AnswerModel):
@@ -98,6 +137,8 @@ class Cluster(AnswerModel):
     """References of the placements on it, such as `crp/payments`."""
     upkeep: ClusterUpkeep | None = None
     """Absent: nothing is known."""
+    holds: list[MemberHold] | None = None
+    """Only of a single cluster; absent: nothing disrupts it."""
 
 
 class ClusterList(AnswerModel):

@@ -1,19 +1,32 @@
 """``/v1/clusters``: the fleet as the engine sees it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
 
 from aiohttp import web
 
-from scorer.api.kinds import UPGRADE_RUN
-from scorer.api.meta import JsonObject
+from scorer.api.family import FAMILIES
+from scorer.api.kinds import EVICTION, UPGRADE_RUN
+from scorer.api.meta import JsonObject, format_time
 from scorer.api.references import ref_prefixes
+from scorer.member_gate.holds import Hold
 from webhook.endpoints.answers import tagged
 from webhook.endpoints.api import Api
 from webhook.endpoints.problems import Problem, ProblemError
 
+HOLDING: Final = frozenset(
+    {EVICTION, UPGRADE_RUN, *(kind for family in FAMILIES for kind in (family.placement, family.run))}
+)
+"""The kinds whose objects disrupt members: who may list all of them is told which."""
 
-def add_routes(api: Api) -> None:
-    """Serve the list and the single cluster, each with only those of its placements that the caller may list."""
+
+def add_routes(api: Api, holds: Callable[[str], Iterable[Hold]] | None = None) -> None:
+    """Serve the list and the single cluster, each with only those of its placements that the caller may list.
+
+    Args:
+        api: Where.
+        holds: Returns what is disrupting a member now; None: not available.
+    """
     advisor, upkeep = api.answers.advisor, api.answers.runs.upkeep
 
     async def every(request: web.Request) -> web.Response:
@@ -29,17 +42,34 @@ def add_routes(api: Api) -> None:
         document = advisor.cluster(name)
         if document is None:
             raise ProblemError(Problem.NOT_FOUND, f"there is no member cluster {name[:253]!r}")
-        return tagged(request, _shown(document, prefixes, await _kept(request)), advisor.fleet_revision)
+        kept = await _readable(request, {name: found} if (found := upkeep.one(name)) else {})
+        shown = _shown(document, prefixes, kept)
+        if holds is not None and (disrupting := [_hold(each) for each in holds(name)]):
+            may_list = await api.readable_kinds(request, HOLDING)
+            shown["holds"] = disrupting if may_list >= HOLDING else [_unnamed(each) for each in disrupting]
+        return tagged(request, shown, advisor.fleet_revision)
 
     async def _kept(request: web.Request) -> Mapping[str, JsonObject]:
         """Return the upkeep of the members, without what runs say that the caller may not list."""
-        found = upkeep.every()
+        return await _readable(request, upkeep.every())
+
+    async def _readable(request: web.Request, found: Mapping[str, JsonObject]) -> Mapping[str, JsonObject]:
         if await api.readable_kinds(request, (UPGRADE_RUN,)):
             return found
         return {name: {key: each[key] for key in each if key != "upgrade"} for name, each in found.items()}
 
     api.get("/v1/clusters", "/v1/clusters", every)
     api.get("/v1/clusters/{name}", "/v1/clusters/*", one)
+
+
+def _unnamed(hold: JsonObject) -> JsonObject:
+    """Return a hold without the names of what the caller may not list."""
+    return hold | {"by": "", "message": ""}
+
+
+def _hold(hold: Hold) -> JsonObject:
+    said: JsonObject = {"kind": "" if hold.kind is None else hold.kind.value, "by": hold.by, "message": hold.message}
+    return said | ({"until": format_time(hold.until)} if hold.until is not None else {})
 
 
 def _shown(cluster: JsonObject, prefixes: tuple[str, ...], kept: Mapping[str, JsonObject]) -> JsonObject:

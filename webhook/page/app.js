@@ -3,6 +3,7 @@
 import { ApiError, SignInError, ask, follow, paced, placementPath } from "./api.js";
 import { BudgetsView, budgetsCard } from "./budgets.js";
 import { retime, serverNow, ticking } from "./clock.js";
+import { ClusterView } from "./cluster.js";
 import { h, isNews, patchList, say } from "./dom.js";
 import { FleetView } from "./fleet.js";
 import { PlacementView } from "./placement.js";
@@ -22,6 +23,7 @@ const state = {
   budgets: null,
   runs: null,
   run: null, // the selected run in full
+  cluster: null, // the cluster in the address in full
   selected: "", // the ref of the placement in the address, or the chosen default
   selectedRun: "", // the ref of a run in the same way
   problems: new Map(), // path → message
@@ -51,6 +53,11 @@ const run = new RunView({
   title: by("run-title"), sub: by("run-sub"), json: by("run-json"), body: by("run-body"), firstRows: () => (narrow.matches ? 6 : 10),
 });
 
+const cluster = new ClusterView({
+  panel: by("cluster"), title: by("cluster-title"), sub: by("cluster-sub"), json: by("cluster-json"), body: by("cluster-body"),
+});
+
+const CLUSTER = /^cluster\/[^/]+$/;
 const PLACEMENT = /^(crp\/[^/]+|rp\/[^/]+\/[^/]+)$/;
 const RUN = /^((csur|cuprun)\/[^/]+|sur\/[^/]+\/[^/]+)$/;
 
@@ -104,8 +111,20 @@ function renderRuns() {
   else run.showNothing(`There is no update run ${state.selectedRun} (any more).`);
 }
 
+/** The name of the cluster in the address, or `""`. */
+const addressedCluster = () => addressed(CLUSTER).slice("cluster/".length);
+
+function renderCluster() {
+  const name = addressedCluster();
+  if (!name) return cluster.hide();
+  const known = state.clusters?.items.find((one) => one.name === name);
+  if (known) cluster.show(state.cluster?.name === name ? state.cluster : known);
+  else cluster.showNothing(state.clusters ? `There is no member cluster ${name} (any more).` : "Reading the cluster…");
+}
+
 function render() {
   renderRuns();
+  renderCluster();
   showSummary(by("summary"), state.clusters?.items ?? null, state.placements, state.runs, budgetsCard(state.budgets, budgets.calendars));
   fleet.show(state.clusters);
   placements.show(state.placements, state.selected, state.runs);
@@ -166,6 +185,19 @@ function stranger(error) {
 const askClusters = paced(() => reading("/v1/clusters", async () => {
   state.clusters = (await ask("/v1/clusters")).document;
   render();
+  if (addressedCluster()) askCluster();
+}));
+
+const askCluster = paced(() => reading("/v1/clusters", async () => {
+  const name = addressedCluster();
+  if (!name) return;
+  try {
+    state.cluster = (await ask(`/v1/clusters/${encodeURIComponent(name)}`)).document;
+  } catch (error) {
+    if (error.status !== 404) throw error;
+    state.cluster = null;
+  }
+  renderCluster();
 }));
 
 const askPlacements = paced(() => reading("/v1/placements", async () => {
@@ -268,8 +300,9 @@ function select(ref) {
 addEventListener("hashchange", () => {
   select(choose());
   selectRun();
+  if (addressedCluster()) askCluster.now();
   render();
-  const panel = by(addressed(RUN) ? "run" : "placement");
+  const panel = by(addressedCluster() ? "cluster" : addressed(RUN) ? "run" : "placement");
   const { top } = panel.getBoundingClientRect();
   if (top > innerHeight * 0.7 || top < 0) panel.scrollIntoView({ behavior: still.matches ? "auto" : "smooth", block: "start" });
 });

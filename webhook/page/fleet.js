@@ -1,10 +1,10 @@
 /** The fleet as a table; on a narrow screen each row becomes a card (style.css). */
 
-import { instantOf, retime, ticking } from "./clock.js";
+import { instantOf, retime, serverNow, ticking } from "./clock.js";
 import { flash, h, isNews, patchList, pill, say } from "./dom.js";
 import { bytes, cores, count, label, number, taint } from "./format.js";
 import { tone } from "./states.js";
-import { localTimes, moment } from "./zone.js";
+import { DAY, clock, localTimes, moment } from "./zone.js";
 
 const REGION_KEYS = ["topology.kubernetes.io/region", "region", "fleet.azure.com/location", "location"];
 const CORE_COST = "kubernetes.azure.com/per-cpu-core-cost";
@@ -21,6 +21,7 @@ const COLUMNS = [
   { key: "cpu", title: "CPU free" },
   { key: "memory", title: "Memory free" },
   { key: "cost", title: "Cost / core", number: true },
+  { key: "window", title: "Window" },
   { key: "heartbeat", title: "Heartbeat", number: true },
   { key: "placements", title: "Placements", number: true },
 ];
@@ -53,26 +54,42 @@ function free(resource, name, format, both) {
   return h("span", { class: "free", title }, h("span", { class: "meter", "aria-hidden": true }, fill), h("span", { class: "amount" }, shown));
 }
 
-/** What a cluster runs, what upgrades it or holds it, and when its window opens or closes. */
+/** The minor version of a Kubernetes version: `1.31` of `1.31.2`. */
+const minor = (version) => version.split(".").slice(0, 2).join(".");
+
+/** The state in a pill; of a cluster that is being upgraded, from which version to which. */
+export function statePill(cluster) {
+  const { upgrade } = cluster.upkeep ?? {};
+  if (cluster.state !== "eligible" || upgrade?.state !== "Running") return pill(cluster.state, tone(cluster.state));
+  const { fromVersion: from, toVersion: to } = upgrade;
+  const [old, next] = from && to && minor(from) !== minor(to) ? [minor(from), minor(to)] : [from, to];
+  return pill(old && next && old !== next ? `upgrading ${old}→${next}` : "upgrading", "busy");
+}
+
+/** What a cluster runs, and which upgrade is concerned with it. */
 function upkeep(kept) {
   if (!kept) return [];
-  const { version, onHold, windowOpen, windowUntil, upgrade } = kept;
-  const until = windowUntil ? ` ${windowOpen ? "until" : "opens"} ${moment(Date.parse(windowUntil))}` : "";
-  const words = [
-    version ? `Kubernetes ${version}` : "",
-    onHold ? "upgrades on hold" : "",
-    windowOpen === undefined ? "" : `window ${windowOpen ? "open" : "closed"}${windowOpen ? until : until && `,${until}`}`,
-  ].filter(Boolean).join(" · ");
-  const state = { Running: "upgraded by", Pending: "waits in", Failed: "failed in" }[upgrade?.state] ?? "";
+  const { version, onHold, upgrade } = kept;
+  const words = [version ? `Kubernetes ${version}` : "", onHold ? "upgrades on hold" : ""].filter(Boolean).join(" · ");
+  const state = { Running: "being upgraded by", Pending: "waits in", Failed: "failed in" }[upgrade?.state] ?? "";
   return [
     words ? h("span", { class: "detail" }, words) : null,
     upgrade ? h("span", { class: "detail", title: localTimes(upgrade.message) }, `${state} `, h("a", { href: `#cuprun/${upgrade.run}` }, upgrade.run)) : null,
   ].filter(Boolean);
 }
 
+/** `open until 19:00`, `opens Sat 28 Nov 22:00`: with the day where it is not within 24 hours. */
+function windowWords({ windowOpen: open, windowUntil: until }) {
+  if (open === undefined) return "";
+  const when = until ? Date.parse(until) : null;
+  if (when === null) return open ? "open" : "closed";
+  const text = when - serverNow() < DAY ? clock(when) : moment(when);
+  return open ? `open until ${text}` : `opens ${text}`;
+}
+
 const CELLS = {
-  name: (c) => [h("span", { class: "cluster-name" }, c.name)],
-  state: (c) => [h("span", { class: "apart" }, pill(c.state, tone(c.state)), " ", c.stateDetail ? h("span", { class: "detail" }, c.stateDetail) : null, ...upkeep(c.upkeep))],
+  name: (c) => [h("a", { class: "cluster-name", href: `#cluster/${c.name}`, tabindex: -1 }, c.name)],
+  state: (c) => [h("span", { class: "apart" }, statePill(c), " ", c.stateDetail ? h("span", { class: "detail" }, c.stateDetail) : null, ...upkeep(c.upkeep))],
   region: (c) => [regionOf(c)[1] || h("span", { class: "none" }, "–")],
   labels: (c) => {
     const [region] = regionOf(c);
@@ -90,6 +107,10 @@ const CELLS = {
   cpu: (c) => [free(c.cpu, "cores", cores, true)],
   memory: (c) => [free(c.memory, "memory", bytes, false)],
   cost: (c) => [c.properties?.[CORE_COST]?.value ?? h("span", { class: "none" }, "–")],
+  window: (c) => {
+    const words = windowWords(c.upkeep ?? {});
+    return [words ? h("span", { title: `maintenance windows: ${words}` }, words) : h("span", { class: "none" }, "–")];
+  },
   placements: (c) => [h("span", { title: (c.placements ?? []).join(", ") }, number((c.placements ?? []).length))],
 };
 
@@ -112,6 +133,7 @@ function updateRow(row, cluster, isNew, evaluatedAt) {
 function facts(cluster, key) {
   if (key === "region" || key === "labels") return [cluster.labels, cluster.taints];
   if (key === "state") return [cluster.state, cluster.stateDetail, cluster.upkeep];
+  if (key === "window") return [cluster.upkeep?.windowOpen, cluster.upkeep?.windowUntil];
   if (key === "cost") return cluster.properties?.[CORE_COST]?.value;
   return cluster[key];
 }
@@ -126,7 +148,7 @@ function updateHeartbeat(cell, instant) {
 export class FleetView {
   constructor({ body, sub, filter, firstRows }) {
     Object.assign(this, { body, sub, filter, firstRows, all: false, document: null });
-    this.rows = h("tbody", { role: "rowgroup" });
+    this.rows = h("tbody", { role: "rowgroup", onkeydown: (event) => this.walk(event), onfocusin: () => this.stop() });
     this.table = h("table", { role: "table", class: "fleet", "aria-labelledby": "fleet-title" },
       h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, COLUMNS.map((column) =>
         h("th", { role: "columnheader", scope: "col", class: column.number ? "num" : null }, column.title)))),
@@ -140,6 +162,24 @@ export class FleetView {
   show(document) {
     this.document = document;
     this.render();
+  }
+
+  /** Arrow keys walk the names of the clusters: all of them are one stop of the Tab key. */
+  walk(event) {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (!step || event.altKey || event.ctrlKey || event.metaKey || !event.target.matches(".cluster-name")) return;
+    const names = [...this.rows.querySelectorAll(".cluster-name")];
+    const next = names[names.indexOf(event.target) + step];
+    if (!next) return;
+    event.preventDefault();
+    next.focus();
+  }
+
+  /** Make the name that has the focus, else the first, the stop of the Tab key. */
+  stop() {
+    const names = [...this.rows.querySelectorAll(".cluster-name")];
+    const here = names.find((name) => name === document.activeElement) ?? names.find((name) => name.tabIndex === 0) ?? names[0];
+    for (const name of names) name.tabIndex = name === here ? 0 : -1;
   }
 
   render() {
@@ -167,6 +207,7 @@ export class FleetView {
     const shown = cut ? [...found].sort((a, b) => a.eligible - b.eligible).slice(0, limit) : found;
     patchList(this.rows, shown, (c) => c.name, makeRow, (row, c, isNew) => updateRow(row, c, isNew, doc.evaluatedAt));
 
+    this.stop();
     this.table.hidden = !found.length;
     this.note.hidden = found.length > 0;
     say(this.note, "No cluster matches the filter.");

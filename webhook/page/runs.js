@@ -1,6 +1,6 @@
 /** Staged updates and upgrades: the list, and one run with what it waits for and its timeline. */
 
-import { ticking } from "./clock.js";
+import { serverNow, ticking } from "./clock.js";
 import { flash, h, isNews, patchList, pill, say } from "./dom.js";
 import { count, number } from "./format.js";
 import { tone } from "./states.js";
@@ -174,7 +174,8 @@ export class RunView {
       run.resourceSnapshotIndex ? ` to snapshot ${run.resourceSnapshotIndex}` : "", run.strategy ? ` by ${run.strategy}` : "", run.rollbackOf ? ` · takes back ${run.rollbackOf}` : "",
       ` · ${number(run.updated)} of ${count(run.clusters, "cluster")} updated`,
       ...(Number.isNaN(started) ? [] : [` · started ${moment(started)}`]),
-      ...(Number.isNaN(expected) ? [] : [` · expected to be over ${moment(expected)}`]),
+      ...(Number.isNaN(expected) || !Number.isNaN(ended) || run.state === "stopped" ? []
+        : expected < serverNow() ? [" · overdue, was expected to be over ", moment(expected)] : [` · expected to be over ${moment(expected)}`]),
       ...(Number.isNaN(ended) ? [] : [" · ", ticking(ended, "over for ", "")]),
     );
   }

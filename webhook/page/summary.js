@@ -30,10 +30,9 @@ function cards(clusters, placements, runs, more) {
     const rolling = placements.filter((p) => p.state === "rolling out" || p.state === "stalled");
     const onTheirWay = rolling.flatMap((p) => p.clusters).filter((c) => c.state !== "removing");
     const updated = onTheirWay.filter((c) => c.state === "available").length;
-    out.push({
-      name: "Rolling out", value: rolling.length,
-      words: rolling.length ? `${number(updated)} of ${count(onTheirWay.length, "cluster")} updated` : "nothing is on its way",
-    });
+    const upgrading = (clusters ?? []).filter((cluster) => cluster.upkeep?.upgrade?.state === "Running").length;
+    const underWay = [rolling.length ? `${number(updated)} of ${count(onTheirWay.length, "cluster")} updated` : "", upgrading ? `${count(upgrading, "cluster")} being upgraded` : ""];
+    out.push({ name: "Rolling out", value: rolling.length, words: underWay.filter(Boolean).join(" · ") || "nothing is on its way" });
 
     const bindings = placements.flatMap((p) => p.clusters);
     const states = tally(bindings, (c) => c.state, ROLLOUT_STATES);

@@ -20,7 +20,7 @@ const LETTER = 7; // px
 const TONES = { skipped: "calm", updated: "good", updating: "busy", failed: "bad", waiting: "warn", left: "calm", "not reached": "calm" };
 const BAND_TONES = { done: "good", updating: "busy", failed: "bad", waiting: "warn", stopping: "warn", stopped: "warn" };
 const STATES = ["failed", "updating", "waiting", "left", "skipped", "updated", "not reached"];
-const WAITS = { "scheduled before": "opens at a time", "scheduled after": "opens at a time" };
+const WAITS = { "scheduled before": "scheduled start", "scheduled after": "scheduled start" };
 const BEFORE = ["approval before", "scheduled before"];
 const APPROVALS = ["approval before", "approval after"];
 
@@ -60,7 +60,8 @@ function merged(stretches) {
  */
 export function axisOf(bands, begin, end, open) {
   const plans = bands.flatMap((band) => band.bars.map((bar) => bar.plan).filter((plan) => plan && plan.to > begin));
-  const last = Math.max(begin + 1000, end, ...bands.flatMap((band) => band.marks.map((mark) => mark.to ?? 0)), ...plans.map((plan) => plan.to));
+  const windows = bands.flatMap((band) => band.bars.filter((bar) => bar.plan).map((bar) => used(bar)?.to ?? 0));
+  const last = Math.max(begin + 1000, end, ...bands.flatMap((band) => band.marks.map((mark) => mark.to ?? 0)), ...plans.map((plan) => plan.to), ...windows);
   const done = bands.flatMap((band) => band.bars.filter((bar) => bar.from !== null).map((bar) => [bar.from, Math.max(bar.to, bar.from)]));
   const busy = merged([...done, ...plans.map((plan) => [Math.max(plan.from, begin), plan.to])]);
   const total = busy.reduce((sum, [from, to]) => sum + to - from, 0);
@@ -118,8 +119,8 @@ function ticks(bands, axis, now, ended, width) {
   for (const tick of wished) {
     const size = tick.text.length * LETTER + 8;
     const [low, high] = (tick.within ?? [axis.place(tick.when), axis.place(tick.when)]).map((share) => share * width);
-    if (tick.within && size > high - low) continue;
-    const places = [(low + high - size) / 2, ...(tick.within ? [low, high - size] : [])].map((left) => Math.min(Math.max(0, left), Math.max(0, width - size)));
+    if ((tick.within && size > high - low) || out.some((other) => other.text === tick.text)) continue;
+    const places = [(low + high - size) / 2, ...(tick.within ? [low, high - size] : [low, low - size])].map((left) => Math.min(Math.max(0, left), Math.max(0, width - size)));
     const left = places.find((place) => out.every((other) => place >= other.left + other.size || place + size <= other.left));
     if (left !== undefined) out.push({ ...tick, left, size });
   }
@@ -143,8 +144,9 @@ function folded(bars, limit) {
 
 const listed = (bars) => tally(bars, (bar) => bar.state, STATES).map(([state, n]) => `${number(n)} ${state}`).join(", ");
 
-/** From when to when, for people. */
+/** From when to when, for people; within a minute, both ends would read the same. */
 function period(from, to, format) {
+  if (to !== null && format(from) === format(to)) return `${format(from)} (${age((to - from) / 1000)})`;
   return to === null ? `since ${format(from)}` : `${format(from)} – ${format(to)} (${age((to - from) / 1000)})`;
 }
 
@@ -157,7 +159,8 @@ export class Timeline {
     this.axis = h("ol", { class: "tl-axis", "aria-hidden": true });
     this.bands = h("div", { class: "tl-bands" });
     this.detail = h("p", { class: "tl-detail quiet" });
-    this.element = h("div", { class: "timeline" }, h("div", { class: "tl-row" }, this.axis), this.bands, this.detail);
+    this.legend = h("ul", { class: "tl-legend", "aria-hidden": true });
+    this.element = h("div", { class: "timeline" }, h("div", { class: "tl-row" }, this.axis), this.bands, this.legend, this.detail);
     this.element.addEventListener("keydown", (event) => this.walk(event));
     this.element.addEventListener("focusin", (event) => this.tell(event.target.closest(".tl-item")));
     this.element.addEventListener("focusout", () => this.tell(null));
@@ -223,6 +226,7 @@ export class Timeline {
     const format = timeIn(axis.last - axis.begin);
     this.element.style.setProperty("--now", ended === null ? percent(axis.place(now)) : "-9px");
     this.drawAxis(bands, axis, now, ended);
+    this.drawLegend(bands, axis);
     const all = bands.reduce((sum, band) => sum + band.bars.length, 0);
     patchList(this.bands, bands, (band) => band.name, makeBand, (element, band) => this.drawBand(element, band, axis, format, all));
     this.summary = listed(bands.flatMap((band) => band.bars)) || "no clusters";
@@ -239,6 +243,18 @@ export class Timeline {
       element.style.width = `${tick.size}px`;
       say(element, tick.text);
     });
+  }
+
+  /** Say what the shades mean that are to be seen. */
+  drawLegend(bands, axis) {
+    const bars = bands.flatMap((band) => band.bars);
+    const kinds = [
+      bars.some((bar) => bar.plan) ? ["tl-forecast", "expected"] : null,
+      bars.some((bar) => bar.open.length) ? ["tl-window", "maintenance window"] : null,
+      axis.short.length ? ["tl-gap", "nothing to do: drawn shorter"] : null,
+    ].filter(Boolean);
+    this.legend.hidden = !bars.some((bar) => bar.plan || bar.open.length);
+    patchList(this.legend, kinds, ([kind]) => kind, ([kind, words]) => h("li", {}, h("i", { class: kind }), words), () => {});
   }
 
   drawBand(element, band, axis, format, all) {
@@ -361,7 +377,7 @@ function drawBar(row, bar, axis, format, band) {
   const track = row.children[1];
   const tone = TONES[bar.state] ?? "calm";
   const style = `tl-bar ${bar.state === "not reached" ? "calm" : tone}`;
-  if (bar.plan || bar.open?.length) drawExpected(track, bar, style, axis);
+  if (bar.plan || bar.open.length) drawExpected(track, bar, style, axis);
   else if (bar.from === null) track.replaceChildren();
   else stretch(track, bar.from, bar.to, style, axis);
   row.classList.toggle("tl-faint", !bar.plan && (bar.state === "not reached" || (bar.state === "waiting" && !bar.detail)));
@@ -370,7 +386,7 @@ function drawBar(row, bar, axis, format, band) {
   const when = bar.from === null ? "" : ` ${period(bar.from, done ? bar.to : null, format)}`;
   const awaited = bar.plan && bar.from === null;
   const told = [bar.detail ? localTimes(bar.detail) : "", bar.plan ? `expected ${period(bar.plan.from, bar.plan.to, format)}` : "",
-    bar.open?.length ? `window ${period(bar.open[0].from, bar.open[0].to, format)}` : ""].filter(Boolean).map((words) => `; ${words}`).join("");
+    used(bar) ? `window ${period(used(bar).from, used(bar).to, format)}` : ""].filter(Boolean).map((words) => `; ${words}`).join("");
   label(row, {
     who: bar.cluster,
     amount: awaited ? format(bar.plan.from) : bar.state === "updating" ? "" : bar.state === "updated" ? (done ? age((bar.to - bar.from) / 1000) : "updated") : bar.state === "not reached" ? "–" : bar.state,
@@ -379,6 +395,11 @@ function drawBar(row, bar, axis, format, band) {
     words: localTimes(bar.detail),
     told: `${bar.cluster}: ${state}${when}${told}`,
   });
+}
+
+/** The maintenance window in which a cluster is expected to be upgraded, else the first. */
+function used(bar) {
+  return bar.open.find(({ from, to }) => bar.plan && from <= bar.plan.from && bar.plan.from < to) ?? bar.open[0];
 }
 
 /** Draw when a cluster may be upgraded, when it is expected to be, and what of that is done. */
@@ -390,7 +411,7 @@ function drawExpected(track, bar, style, axis) {
     made.style.width = percent(Math.max(0, axis.place(Math.min(to, axis.last)) - left));
     return made;
   };
-  const windows = (bar.open ?? []).filter(({ from, to }) => from < axis.last && to > axis.begin);
+  const windows = bar.open.filter(({ from, to }) => from < axis.last && to > axis.begin);
   track.replaceChildren(
     ...windows.map(({ from, to }) => piece(from, to, "tl-window")),
     ...(bar.plan ? [piece(bar.plan.from, bar.plan.to, "tl-forecast")] : []),

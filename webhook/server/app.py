@@ -98,7 +98,7 @@ def make_app(parts: Parts) -> web.Application:
     for surface in SURFACES:
         parts.metrics.watch_in_flight(surface, partial(api.in_flight, surface))
     _add_questions(api)
-    _add_views(api)
+    _add_views(api, services.disruption)
     add_disruption(api, services.disruption)
     upgrade_plans.add_routes(api, services.upgrades.planner)
     upgrade_orders.add_routes(api, services.upgrades.orders)
@@ -136,7 +136,7 @@ def make_probe_app(parts: Parts) -> web.Application:
         app.middlewares.append(_only_this_machine)
         api = Api(app, parts.services.answers, parts.settings, parts.metrics)
         scoring.add_routes(api, explain_only=True)
-        _add_views(api)
+        _add_views(api, parts.services.disruption)
         budgets.add_routes(api, parts.services.disruption.budgets)
         _add_page(api, parts.health)
     return app
@@ -155,8 +155,8 @@ def _add_questions(api: Api) -> None:
     planning.add_routes(api)
 
 
-def _add_views(api: Api) -> None:
-    clusters.add_routes(api)
+def _add_views(api: Api, disruption: Disruption | None = None) -> None:
+    clusters.add_routes(api, None if disruption is None else disruption.members.holds.of)
     placements.add_routes(api)
     runs.add_routes(api)
     update_runs.add_routes(api)

@@ -554,6 +554,9 @@ class FixtureHub:
         self.revision = 8841
         self.failing: dict[str, int] = {}
         self.in_full: Json = {}
+        """What the answer about a placement says besides."""
+        self.clusters_in_full: Json = {}
+        """What the answers about single clusters say besides, by name."""
         self.explanations: dict[str, Json] = {}
         self.asked: list[str] = []
         self.streams: set[asyncio.Queue[Json | None]] = set()
@@ -595,6 +598,7 @@ class FixtureHub:
         app.router.add_get("/", self._file)
         app.router.add_get("/ui/{name}", self._file)
         app.router.add_get("/v1/clusters", self._clusters)
+        app.router.add_get("/v1/clusters/{name}", self._cluster)
         app.router.add_get("/v1/placements", self._placements)
         app.router.add_get("/v1/placements/{ref:.+}", self._placement)
         app.router.add_get("/v1/runs", self._runs)
@@ -632,6 +636,13 @@ class FixtureHub:
 
     async def _clusters(self, _: web.Request) -> web.Response:
         return web.json_response(self.clusters_document())
+
+    async def _cluster(self, request: web.Request) -> web.Response:
+        name = request.match_info["name"]
+        found = next((each for each in self.clusters if each["name"] == name), None)
+        if found is None:
+            return web.json_response({"title": "Not found", "status": 404, "detail": "no such cluster"}, status=404)
+        return web.json_response(found | self.clusters_in_full.get(name, {}))
 
     async def _placements(self, _: web.Request) -> web.Response:
         return web.json_response({"items": self.placements})

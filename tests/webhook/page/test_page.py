@@ -185,6 +185,7 @@ async def test_the_fleet_shows_what_the_api_says(hub, open_page):
         "CPU free",
         "Memory free",
         "Cost / core",
+        "Window",
         "Heartbeat",
         "Placements",
     ]
@@ -192,7 +193,9 @@ async def test_the_fleet_shows_what_the_api_says(hub, open_page):
     for place, cluster in enumerate(hub.clusters, start=1):
         row = rows.nth(place)
         assert await texts(row.get_by_role("rowheader")) == [cluster["name"]]
-        state, region, labels, nodes, cpu, memory, cost, heartbeat, placements = await texts(row.get_by_role("cell"))
+        cells = await texts(row.get_by_role("cell"))
+        state, region, labels, nodes, cpu, memory, cost, window, heartbeat, placements = cells
+        assert window == DASH, "the sample has no windows"
         assert state == f"{cluster['state']} {cluster['stateDetail']}".strip()
         assert region == cluster["labels"]["region"]
         shown = [f"{key}={value}" for key, value in cluster["labels"].items() if key != "region"]
@@ -208,6 +211,83 @@ async def test_the_fleet_shows_what_the_api_says(hub, open_page):
         if cluster["cpu"]:
             share = await row.locator(".meter").nth(0).evaluate("e => e.firstChild.offsetWidth / e.offsetWidth")
             assert share == pytest.approx(cluster["cpu"]["ratio"], abs=0.02)
+
+
+def upkept(hub: FixtureHub) -> None:
+    """Have one cluster upgraded, and one wait for its window on hold, with all that can be said of both."""
+    upgrade = {"run": "kubernetes-1-31", "state": "Running", "message": ""}
+    upgrade |= {"fromVersion": "1.30.4", "toVersion": "1.31.2"}
+    hub.clusters[0]["upkeep"] = {"version": "1.30.4", "windowOpen": True, "upgrade": upgrade}
+    waiting = {"run": "kubernetes-1-31", "state": "Pending", "message": "its window opens at 2026-11-28T21:00:00Z"}
+    kept = {"version": "1.30.4", "onHold": True, "windowOpen": False, "windowUntil": "2026-11-28T21:00:00Z"}
+    hub.clusters[2]["upkeep"] = kept | {"upgrade": waiting}
+    windows = [
+        {"name": "nights", "target": "All", "open": False, "until": "2026-11-28T21:00:00Z"},
+        {"name": LONG, "unreadable": True},
+        {"name": "gone", "missing": True},
+    ]
+    expected = {"from": "2026-11-28T21:00:00Z", "to": "2026-11-28T21:55:00Z"}
+    hub.clusters_in_full["calmheron"] = {
+        "upkeep": kept | {"upgrade": waiting | {"expected": expected}, "windows": windows},
+        "holds": [
+            {"kind": "Rollout", "by": "rollout/crp/web", "message": "crp/web is being rolled out to member calmheron"},
+            {"kind": "", "by": "", "message": "", "until": "2026-11-24T10:00:00Z"},
+        ],
+    }
+
+
+async def test_the_fleet_shows_upgrades_and_windows(hub, open_page):
+    upkept(hub)
+    page = (await open_page()).page
+    rows = page.get_by_role("table").get_by_role("row")
+    states = [(await texts(rows.nth(place).get_by_role("cell")))[0] for place in (1, 3)]
+    assert states == [
+        "upgrading 1.30→1.31 Kubernetes 1.30.4 being upgraded by kubernetes-1-31",
+        "eligible Kubernetes 1.30.4 · upgrades on hold waits in kubernetes-1-31",
+    ]
+    windows = [await texts(rows.nth(place).locator(".c-window")) for place in (1, 3)]
+    assert windows == [["open"], ["opens Sat 28 Nov 21:00"]]
+    assert "Rolling out 2 3 of 6 clusters updated · 1 cluster being upgraded" in await texts(page.locator(".card"))
+
+
+@pytest.mark.parametrize(("width", "scheme"), VIEWS)
+async def test_a_cluster_of_its_own(hub, open_page, width, scheme):
+    """What it runs, its windows, the run that upgrades it, what else holds it, and what is placed there."""
+    upkept(hub)
+    opened = await open_page("cluster/calmheron", width=width, scheme=scheme)
+    page = opened.page
+    await expect(page.locator("#cluster dd")).to_have_count(5)
+    assert await texts(page.locator("#cluster dd")) == [
+        "1.30.4",
+        "nights closed, opens Sat 28 Nov 21:00 for updates and upgrades"
+        f" {LONG} cannot be read, and counts as closed gone there is no such window",
+        "waits in kubernetes-1-31, expected Sat 28 Nov 21:00 to Sat 28 Nov 21:55 its window opens at Sat 28 Nov 21:00",
+        "harbormaster.dev/upgrade-hold holds upgrades. crp/web is being rolled out to member calmheron"
+        " A reservation is disrupting it, until Tue 24 Nov 10:00",
+        ", ".join(hub.clusters[2]["placements"]),
+    ]
+    measured = await page.evaluate(MEASURE)
+    seen = {key: measured[key] for key in ("overflow", "overlaps", "outside", "faint")}
+    assert seen == {"overflow": 0, "overlaps": [], "outside": [], "faint": []}
+    await opened.assert_quiet()
+
+
+async def test_a_cluster_is_shown_by_its_name_and_hidden_by_another_address(hub, open_page):
+    page = (await open_page()).page
+    assert await page.locator("#cluster").is_hidden()
+    await page.locator(".cluster-name", has_text="busybee").click()
+    await expect(page.locator("#cluster-title")).to_have_text("busybee")
+    assert (await texts(page.locator("#cluster dd")))[:4] == [
+        "not known",
+        "none: it may be touched at any time",
+        "no run is concerned with it",
+        "nothing",
+    ]
+    hub.clusters = [each for each in hub.clusters if each["name"] != "busybee"]
+    hub.publish(clusters=True)
+    await expect(page.locator("#cluster-body")).to_have_text("There is no member cluster busybee (any more).")
+    await page.evaluate("location.hash = 'crp/payments'")
+    await expect(page.locator("#cluster")).to_be_hidden()
 
 
 async def test_the_placements_show_wanted_picked_and_available(hub, open_page):
@@ -545,6 +625,23 @@ async def test_the_keyboard_selects_a_placement(open_page):
     assert await page.evaluate("document.activeElement.getAttribute('href')") == "#crp/edge-cache"  # focus stays put
 
 
+async def test_arrow_keys_walk_the_clusters(hub, open_page):
+    """Their names are one stop of the Tab key; a new answer leaves the focus where it is."""
+    page = (await open_page()).page
+    await page.locator(".cluster-name").first.focus()
+    await page.keyboard.press("ArrowUp")
+    for _ in range(2):
+        await page.keyboard.press("ArrowDown")
+    assert await page.evaluate("document.activeElement.textContent") == "calmheron"
+    assert await page.locator(".cluster-name[tabindex='0']").count() == 1
+    hub.clusters[2]["taints"] = [{"key": "new", "value": "", "effect": "NoSchedule"}]
+    hub.publish(clusters=True)
+    await expect(page.locator(".taint", has_text="new")).to_have_count(1)
+    assert await page.evaluate("document.activeElement.textContent") == "calmheron"
+    await page.keyboard.press("Enter")
+    await expect(page.locator("#cluster-title")).to_have_text("calmheron")
+
+
 async def test_without_an_address_the_first_that_needs_a_look_is_shown(open_page):
     opened = await open_page()
     assert await texts(opened.page.locator("#placement-title")) == ["gpu-batch"]
@@ -667,7 +764,7 @@ async def test_the_table_stays_a_table_on_a_phone(hub, open_page):
     """Rows are laid out as cards, but are still announced as rows of a table with headers."""
     opened = await open_page(width=390)
     table = opened.page.get_by_role("table", name="Fleet")
-    assert await table.get_by_role("columnheader", include_hidden=True).count() == 10
+    assert await table.get_by_role("columnheader", include_hidden=True).count() == 11
     assert await table.get_by_role("rowheader").count() == 6
     await opened.page.get_by_role("button", name="Show all 12 clusters").first.click()
     assert await table.get_by_role("rowheader").count() == 12
