@@ -212,15 +212,27 @@ def test_the_loop_has_the_rights_that_the_program_prints(helm, name):
     assert rights_of(rendered, "reconcile") == rights(rule.document() for role in roles for rule in role.rules)
 
 
-@pytest.mark.parametrize("networking", [False, True], ids=["without-networking-agents", "with-networking-agents"])
+@pytest.mark.parametrize(
+    ("networking", "outside"),
+    [
+        pytest.param(False, "", id="usual"),
+        pytest.param(True, "", id="with-networking-agents"),
+        pytest.param(False, "outside", id="with-an-upgrader-outside"),
+    ],
+)
 @pytest.mark.parametrize("mode", ["own", "cert-manager"])
-def test_the_server_has_the_rights_that_the_program_prints(helm, networking, mode):
+def test_the_server_has_the_rights_that_the_program_prints(helm, networking, outside, mode):
     """Those to an authority only where it keeps one, in its Secret, and to its own webhook configurations."""
-    rendered = helm.render(HUB, {"settings": {"networkingAgents": networking}, "certs": {"mode": mode}})
+    values = {"networkingAgents": networking}
+    rendered = helm.render(HUB, {"settings": values, "certs": {"mode": mode}, "handOff": {"secret": outside}})
     secret = "hb-harbormaster-ca" if mode == "own" else ""
     configuration = "harbormaster-hb-harbormaster"
     roles = serve_roles(
-        NAMESPACE, networking_agents=networking, certificate_secret=secret, webhook_configuration=configuration
+        NAMESPACE,
+        networking_agents=networking,
+        certificate_secret=secret,
+        webhook_configuration=configuration,
+        hand_off=bool(outside),
     )
     assert rights_of(rendered, "serve") == rights(rule.document() for role in roles for rule in role.rules)
     pod = {

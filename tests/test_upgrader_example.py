@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import signal
 import sys
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -80,6 +82,44 @@ async def test_a_command_that_fails_fails_the_member(tmp_path):
         await world.until(lambda: state(world) == "Failed")
         found = entries(world)["t1"]["error"]
         assert (found["code"], found["message"]) == ("CommandFailed", "the command ends with 3: no quota left")
+
+
+async def test_what_a_command_says_on_standard_error_is_why_it_has_failed(tmp_path):
+    async with outside(tmp_path, "sh", "-c", "echo busy; echo no quota left >&2; exit 3") as world:
+        await world.add(make_upgrade_run())
+        await world.until(lambda: state(world) == "Failed")
+        assert entries(world)["t1"]["error"]["message"] == "the command ends with 3: no quota left"
+
+
+async def test_the_command_that_comes_with_it_can_be_tried_as_it_is(tmp_path):
+    async with outside(tmp_path, "env", f"PATH={sleepless(tmp_path)}", "sh", FOLDER / "upgrade.sh") as world:
+        await world.add(make_upgrade_run())
+        await world.until(lambda: state(world) == "Completed")
+        status = status_of(requests(world)[0])
+        assert (status["controlPlaneVersion"], status["pools"][0]["kubernetesVersion"]) == ("1.31.2", "1.31.2")
+
+
+def sleepless(folder):
+    """Return a PATH on which nothing takes time."""
+    found = folder / "bin"
+    found.mkdir()
+    (found / "sleep").symlink_to("/bin/true")
+    return f"{found}:{os.environ['PATH']}"
+
+
+async def test_it_can_be_interrupted():
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        str(FOLDER / "upgrader.py"),
+        *("--server", "https://127.0.0.1:1", "--token-file", "/dev/null", "--every", "0.1", "--", "true"),
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stderr is not None
+    assert b"cannot look" in await process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    _, text = await process.communicate()
+    assert (process.returncode, text.decode().splitlines()[-1]) == (130, "ended")
+    assert b"Traceback" not in text
 
 
 async def test_an_upgrade_that_is_called_off_is_ended(tmp_path):

@@ -1,6 +1,6 @@
 """Upgrade clusters by a command of your own: any that ends with 0 when the cluster runs what it is to run.
 
-    python upgrader.py --server https://hub.example.com:6443 --token-file token --ca-file ca.crt -- ./upgrade.sh
+    python upgrader.py --server https://hub.example.com:6443 --token-file token --ca-file ca.crt -- sh upgrade.sh
 
 It needs nothing but Python. In a pod on the hub it finds server, token and authorities by itself, and upgrader.yaml has
 the rights. Every few seconds it looks for the ClusterUpgradeRequests that upgrade runs have made for the back end
@@ -10,6 +10,7 @@ request, as upgraders do: Accepted, InProgress with a heartbeat, then Succeeded,
 
 What the cluster runs afterwards, the command may print as JSON in its last line: ``{"controlPlaneVersion": "1.31.2",
 "pools": [{"name": "default", "kubernetesVersion": "1.31.2", "nodes": 3}]}``. Else it is taken to be what was wanted.
+What it writes to standard error is logged, and the last line of it reported: as the progress, and when it fails as why.
 A command may be started twice for one OPERATION, when this program was ended in between: let it go on then.
 """
 
@@ -21,6 +22,7 @@ import ssl
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
 from collections.abc import Sequence
@@ -34,7 +36,10 @@ REQUESTS = "/apis/upgrade.harbormaster.dev/v1alpha1/clusterupgraderequests"
 OURS = "harbormaster.dev%2Fupgrader%3Dhandoff"
 ENDED = ("Succeeded", "Failed", "Cancelled")
 LONGEST_MESSAGE = 500
+INTERRUPTED = 130
 HEARTBEAT_SECONDS = 60.0
+LISTEN_SECONDS = 5.0
+"""How long to read on after a command has ended: something that it has started may keep its standard error open."""
 
 log = logging.getLogger("upgrader")
 
@@ -87,11 +92,22 @@ class Work:
         process: The command.
         output: What it prints.
         heard: When its progress was reported last.
+        said: The last line that it has written to standard error.
+        listening: Reads those lines.
     """
 
     process: "subprocess.Popen[bytes]"
     output: IO[bytes]
     heard: float = field(default_factory=time.monotonic)
+    said: str = ""
+    listening: threading.Thread | None = None
+
+    def listen(self, member: str) -> None:
+        """Log what the command writes to standard error, and keep the last line."""
+        for raw in self.process.stderr or ():
+            if line := raw.decode("utf-8", "replace").strip():
+                log.info("%s: %s", member, line)
+                self.said = line[:LONGEST_MESSAGE]
 
 
 def now() -> str:
@@ -112,20 +128,27 @@ def begin(hub: Hub, request: dict[str, Any], command: Sequence[str]) -> Work:
     }
     hub.report(request, phase="Accepted")
     output = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the command has ended
-    process = subprocess.Popen(command, env={**os.environ, **about}, stdout=output)  # noqa: S603 - the operator's own
-    hub.report(request, phase="InProgress")
     log.info("upgrading %s to %s", about["MEMBER"], about["VERSION"] or about["IMAGES"])
-    return Work(process, output)
+    process = subprocess.Popen(  # noqa: S603 - the operator's own
+        command, env={**os.environ, **about}, stdout=output, stderr=subprocess.PIPE
+    )
+    work = Work(process, output)
+    work.listening = threading.Thread(target=work.listen, args=(about["MEMBER"],), daemon=True)
+    work.listening.start()
+    hub.report(request, phase="InProgress")
+    return work
 
 
 def result(request: dict[str, Any], work: Work) -> dict[str, Any]:
     """Return what to report of a command that has ended."""
+    if work.listening is not None:
+        work.listening.join(LISTEN_SECONDS)
     work.output.seek(0)
     lines = work.output.read().decode("utf-8", "replace").strip().splitlines()
     last = lines[-1] if lines else ""
     work.output.close()
     if work.process.returncode != 0:
-        message = f"the command ends with {work.process.returncode}: {last}"[:LONGEST_MESSAGE]
+        message = f"the command ends with {work.process.returncode}: {work.said or last}"[:LONGEST_MESSAGE]
         return {"phase": "Failed", "error": {"code": "CommandFailed", "message": message}}
     try:
         runs = json.loads(last)
@@ -153,7 +176,7 @@ def follow(hub: Hub, request: dict[str, Any], works: dict[str, Work], command: S
         if request["spec"].get("cancelRequested"):
             work.process.terminate()
         elif time.monotonic() - work.heard >= HEARTBEAT_SECONDS:
-            hub.report(request)
+            hub.report(request, **({"message": work.said} if work.said else {}))
             work.heard = time.monotonic()
         return
     called_off = work.process.returncode != 0 and request["spec"].get("cancelRequested")
@@ -205,12 +228,17 @@ def main() -> int:
     given = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     hub, works = Hub(given.server, given.token_file, given.ca_file), dict[str, Work]()
-    while True:
-        try:
-            look(hub, works, given.command)
-        except (OSError, ValueError) as error:
-            log.warning("cannot look: %s", error)
-        time.sleep(given.every)
+    try:
+        while True:
+            try:
+                look(hub, works, given.command)
+            except (OSError, ValueError) as error:
+                log.warning("cannot look: %s", error)
+            time.sleep(given.every)
+    except KeyboardInterrupt:
+        again = f"; when it is started again, it runs the command again for {', '.join(works)}" if works else ""
+        log.info("ended%s", again)
+        return INTERRUPTED
 
 
 if __name__ == "__main__":

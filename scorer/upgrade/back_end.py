@@ -11,7 +11,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import TypeAlias
 
-from scorer.api.upgrade.fields import UpgradeError, UpgradeType
+from scorer.api.upgrade.fields import NodeImageVersion, UpgradeError, UpgradeType
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +102,7 @@ class Operation:
         attempt: Counts from 1.
         target: What the cluster is to run.
         deadline: When the run gives up; None: never.
+        given_up: The run has done so already, and only asks whether it has come to an end.
     """
 
     id: str
@@ -111,6 +112,7 @@ class Operation:
     attempt: int
     target: Target
     deadline: datetime | None = None
+    given_up: bool = False
 
 
 class OperationState(StrEnum):
@@ -138,6 +140,8 @@ class Observation:
         inventory: What the cluster runs since; None: it was not looked at.
         unclaimed: The operation is handed off, and nobody has taken it yet.
         remark: What people should know of it: the reason of an event and its message; None: nothing.
+        asked: The node images that the back end was asked for; None: it does not say.
+        trouble: What has gone wrong with the back end though it has answered, which counts as a call that failed.
     """
 
     state: OperationState
@@ -146,6 +150,8 @@ class Observation:
     inventory: Inventory | None = None
     unclaimed: bool = False
     remark: tuple[str, str] | None = None
+    asked: tuple[NodeImageVersion, ...] | None = None
+    trouble: str = ""
 
     def with_remark(self, reason: str, message: str) -> "Observation":
         """Return the same with something that people should know."""

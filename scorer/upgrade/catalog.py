@@ -42,10 +42,6 @@ class Region:
             image_order(each) == image_order(version) for each in self.images.get(family, ())
         )
 
-    def newest_image(self, family: str) -> str | None:
-        """Return the newest version of a family; None: there is none, or nobody knows."""
-        return newest_image(self.images.get(family, ())) if self.images is not None else None
-
 
 _UNCHECKED: Final = Region()
 
@@ -72,6 +68,19 @@ class Catalog:
     def region(self, name: str) -> Region:
         """Return the entry of a region, or the default one in its place."""
         return self.regions.get(name) or self.regions.get(DEFAULT_REGION, _UNCHECKED)
+
+    def newest_image(self, region: str, family: str, at: datetime | None = None) -> str | None:
+        """Return the newest version of a family in a region; None: there is none, or nobody knows.
+
+        Args:
+            region: The region.
+            family: The family.
+            at: Leaves out what was published later, as far as the catalog says when that was; None: nothing.
+        """
+        listed = (self.region(region).images or {}).get(family, ())
+        if at is None:
+            return newest_image(listed)
+        return newest_image([each for each in listed if self.published.get((family, each), at) <= at])
 
 
 def _published(given: CatalogRegion) -> dict[tuple[str, str], datetime]:

@@ -18,8 +18,9 @@ from scorer.api.upgrade.run import MemberStatus, OnNotReady, OnUnsupportedJump, 
 from scorer.upgrade.back_end import Inventory, Target
 from scorer.upgrade.evaluation import Evaluation
 from scorer.upgrade.guard import endangered
-from scorer.upgrade.images import ImageTargets, behind
-from scorer.upgrade.members import Member
+from scorer.upgrade.images import ImageTargets, behind, lacking
+from scorer.upgrade.members import Member, on_hold
+from scorer.upgrade.operations import still_open
 from scorer.upgrade.versions import Version, is_version, parse_version
 from scorer.upgrade.window_policy import too_short
 
@@ -104,7 +105,7 @@ class Checks:
 
     def _not_ready(self, member: Member, why: str) -> Verdict:
         if member.on_hold:
-            return Verdict(Outcome.WAIT, "MemberOnHold", _held(member))
+            return Verdict(Outcome.WAIT, "MemberOnHold", on_hold(member))
         return not_ready(self._ev.spec.version_policy.on_not_ready, member.name, why)
 
 
@@ -160,10 +161,16 @@ class _Turn:
         self.moves_version = self.moves_control_plane or self._moves_pool()
 
     def _moves_pool(self) -> bool:
+        """Say whether a pool has to go up; one of which nobody knows the version is not known to be at the target.
+
+        So a member whose back end never tells the versions of pools is upgraded by every run. That costs an upgrade
+        which changes nothing; to skip it would leave old nodes behind unseen.
+        """
         if self.ev.type is not UpgradeType.FULL:
             return False
         wanted = parse_version(self.version)
-        return any(version < wanted for version in self._pool_versions())
+        pools = self.inventory.pools
+        return any(not is_version(pool.version) or parse_version(pool.version) < wanted for pool in pools)
 
     def at_target(self) -> Verdict | None:
         """Skip a member that runs what it should, or of which a pool cannot get what the others get (6.1)."""
@@ -208,7 +215,7 @@ class _Turn:
 
     def go(self) -> Verdict:
         """Let a member go."""
-        return Verdict(Outcome.GO, target=Target(self.ev.type, self.version, self.images))
+        return Verdict(Outcome.GO, target=Target(self.ev.type, self.version, lacking(self.inventory, self.images)))
 
     def _pool_versions(self) -> Iterator[Version]:
         return (parse_version(pool.version) for pool in self.inventory.pools if is_version(pool.version))
@@ -236,7 +243,7 @@ class _Turn:
 
     def held(self) -> _Cause | None:
         """Wait as long as somebody holds the member."""
-        return _Cause("MemberOnHold", _held(self.member)) if self.member.on_hold else None
+        return _Cause("MemberOnHold", on_hold(self.member)) if self.member.on_hold else None
 
     def unready(self) -> _Cause | None:
         """Wait for a cluster that is stopped or unreachable."""
@@ -247,25 +254,20 @@ class _Turn:
     def busy(self) -> _Cause | None:
         """Wait until nothing else is at work on the cluster."""
         if other := self.ev.facts.busy.get(self.member.name):
-            return _Cause("ClusterBusy", f"run {other} is upgrading it")
+            return _Cause("ClusterBusy", other)
         if held := self.ev.facts.held.get(self.member.name):
             return _Cause("ClusterBusy", held)
         if self.inventory.busy:
             return _Cause("ClusterBusy", f"another operation is running on it: {self.inventory.busy}")
         if not self.entry.attempt:
             return None
-        if self._is_still_at_work():
-            return _Cause("ClusterBusy", f"its upgrade {self.entry.operation_id} has not come to an end yet")
+        if self.entry.operation_open:
+            return _Cause("ClusterBusy", still_open(self.ev.run.metadata.name, self.entry))
         if (again := self._refused_until()) is not None:
             said = self.entry.message.partition(_ASKED_AGAIN)[0] if self.entry.reason == "ClusterBusy" else ""
             message = f"{said or 'its upgrader has refused it for now'}{_ASKED_AGAIN}{format_time(again)}"
             return _Cause("ClusterBusy", message, again=again)
         return None
-
-    def _is_still_at_work(self) -> bool:
-        """Say whether an attempt that was given up may still be changing the cluster (10.4)."""
-        found = self.ev.facts.observations.get(self.entry.operation_id)
-        return found is not None and found.in_flight
 
     def _refused_until(self) -> datetime | None:
         """Return when a back end is asked again that has refused a member for the time being."""
@@ -315,7 +317,3 @@ _CAUSES: Final[tuple[Callable[[_Turn], _Cause | None], ...]] = (
     *(_Turn.closed, _Turn.endangers),
 )
 """The reasons to wait, the first of them first (6.5)."""
-
-
-def _held(member: Member) -> str:
-    return f"member {member.name} is on hold"

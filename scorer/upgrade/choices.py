@@ -3,11 +3,12 @@
 Source: upgrade-runs.md 5 and 6.4.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from scorer.api.upgrade.fields import UpgradeState
 from scorer.api.upgrade.run import ResolvedVersions
 from scorer.api.upgrade.version_catalog import VersionPhase
+from scorer.upgrade.conditions import names_said
 from scorer.upgrade.evaluation import Evaluation
 from scorer.upgrade.images import chosen_images
 from scorer.upgrade.members import Member
@@ -53,10 +54,18 @@ def _newest_patch(ev: Evaluation, members: Sequence[Member], minor: str) -> str:
     if not lists:
         if newest := ev.facts.newest_patches.get(minor, ""):
             return newest
-        raise NotResolvableError(f"no catalog says which patches of {minor} there are, and no back end knows any")
+        raise NotResolvableError(
+            f"spec.upgrade.kubernetesVersion: no ClusterVersionCatalog says which patches of {minor} there are: name"
+            f" one, such as {minor}.0, or list the versions of {_regions(regions)} in a catalog"
+        )
     if not (common := set.intersection(*lists)):
-        raise NotResolvableError(f"no patch of {minor} is available in all of the regions {', '.join(sorted(regions))}")
+        raise NotResolvableError(f"no patch of {minor} is available in all of {_regions(regions)}")
     return _text(ev, max(common))
+
+
+def _regions(names: Collection[str]) -> str:
+    """Return the regions of members for people; a run without members has none."""
+    return f"the regions {names_said(sorted(names))}" if names else "its members' regions"
 
 
 def _is_patch(version: str, phase: VersionPhase, line: tuple[int, int]) -> bool:

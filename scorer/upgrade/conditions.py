@@ -59,12 +59,6 @@ def remove_condition(ev: Evaluation, kind: str) -> None:
         ev.record.put(conditions=tuple(each for each in conditions if each.type != kind))
 
 
-def said(ev: Evaluation, kind: str) -> str:
-    """Return the message of a condition, empty when there is none."""
-    found = find_condition(ev.record.status.conditions, kind)
-    return "" if found is None else found.message
-
-
 def put_progress(ev: Evaluation) -> None:
     """Set the conditions that follow from the states of a run that has started."""
     record = ev.record

@@ -15,7 +15,7 @@ from dataclasses import replace
 from scorer.api.upgrade.fields import UpgradeState
 from scorer.api.upgrade.run import ClusterUpgradeRun
 from scorer.upgrade.commands import follow
-from scorer.upgrade.completions import start_lost, take_reports
+from scorer.upgrade.completions import let_go, start_lost, take_back_lost, take_reports
 from scorer.upgrade.conditions import put_progress
 from scorer.upgrade.evaluation import Evaluation
 from scorer.upgrade.facts import Facts
@@ -50,11 +50,12 @@ def advance(run: ClusterUpgradeRun, facts: Facts) -> Step:
     if ev.record.state not in OVER:
         initialised = _take_in(ev)
         _check_clocks(ev)
-        start_lost(ev)
-        settle(ev)
+        _go_on(ev)
         check_before_start(ev, initialised=initialised)
         _tell_end(ev)
         put_progress(ev)
+    else:
+        let_go(ev)
     write_gates(ev)
     return _step(ev)
 
@@ -90,6 +91,15 @@ def _check_clocks(ev: Evaluation) -> None:
         end_wait(ev, stage)
 
 
+def _go_on(ev: Evaluation) -> None:
+    """Start what can start, and again what has never reached its back end, unless that would not be started now."""
+    take_back_lost(ev)
+    settle(ev)
+    if take_back_lost(ev):  # the run has halted just now
+        settle(ev)
+    start_lost(ev)
+
+
 def _tell_end(ev: Evaluation) -> None:
     state = ev.record.state
     if state is ev.run.status.state or state not in HALTED | OVER or state is UpgradeState.STOPPING:
@@ -106,4 +116,5 @@ def _step(ev: Evaluation) -> Step:
     status = ev.record.result()
     changed = status != ev.run.status
     step = Step(status, changed=changed, actions=tuple(ev.actions), events=tuple(ev.events), again=again)
-    return replace(step, in_flight=status.counts.running > 0)
+    given_up = any(entry.name in ev.facts.members for _, _, entry in ev.record.given_up())
+    return replace(step, in_flight=status.counts.running > 0 or given_up)

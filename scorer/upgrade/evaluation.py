@@ -14,6 +14,7 @@ from scorer.rollout.placement_status import Event
 from scorer.upgrade.facts import Facts
 from scorer.upgrade.record import Record
 from scorer.upgrade.step import Action
+from scorer.upgrade.texts import LONGEST_TOLD, shortened
 from scorer.upgrade.tiers import Tiers
 
 
@@ -67,5 +68,5 @@ class Evaluation:
         return self.run.spec.upgrade.type
 
     def announce(self, reason: str, message: str, kind: Literal["Normal", "Warning"] = "Normal") -> None:
-        """Tell people something about the run."""
-        self.events.append(Event(reason, message, kind))
+        """Tell people something about the run; what others have said in it is cut to what fits."""
+        self.events.append(Event(reason, shortened(message, LONGEST_TOLD), kind))

@@ -63,7 +63,7 @@ class Facts:
             asked about.
         rejections: The operations of this run that a back end has just refused to start, by id.
         gates: The status of every gate object of this run, by name.
-        busy: The members that other runs upgrade now, and which run that is.
+        busy: The members that other runs upgrade now, or may still do, and what people should know of that.
         held: The members that something else disrupts now, or has reserved, and what that is.
         issues: What back ends expect to be in the way of members; only looked at before the start.
         durations: How long upgrades are expected to take, for the window options that ask for it.

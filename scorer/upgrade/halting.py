@@ -7,6 +7,7 @@ from scorer.api.upgrade.fields import UpgradeState
 from scorer.upgrade.evaluation import Evaluation
 from scorer.upgrade.member_states import stop_member
 from scorer.upgrade.record import OVER, GroupWork, StageWork
+from scorer.upgrade.texts import LONGEST_TOLD, shortened
 
 
 def halt(ev: Evaluation, why: str) -> None:
@@ -17,7 +18,7 @@ def halt(ev: Evaluation, why: str) -> None:
     ev.announce("RunStopping", why)
     if (stage := ev.record.current) is None:
         return
-    stage.put(message=why)
+    stage.put(message=shortened(why, LONGEST_TOLD))
     for group in stage.groups:
         if not group.counts[UpgradeState.PENDING]:
             continue

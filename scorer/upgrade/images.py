@@ -4,6 +4,7 @@ Source: upgrade-runs.md 6.4.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Final
 
 from scorer.api.upgrade.fields import NodeImageSelection, NodeImageVersion, UpgradeType
@@ -79,16 +80,29 @@ class ImageTargets:
             return None
         return next((pool for pool in pools_of(member) if pool.family and pool.family not in self._chosen), None)
 
-    def of(self, member: Member) -> Mapping[str, str]:
-        """Return the image of each family of a member's pools that has a target."""
+    def of(self, member: Member, at: datetime | None = None) -> Mapping[str, str]:
+        """Return the image of each family of a member's pools that has a target.
+
+        Args:
+            member: The member.
+            at: For the newest images, those of that instant, as far as it is known when they were published; None: now.
+        """
         if self._selection is None:
             return {}
-        found = {pool.family: self._target(member, pool.family) for pool in pools_of(member)}
+        found = {pool.family: self._target(member, pool.family, at) for pool in pools_of(member)}
         return {family: version for family, version in found.items() if version is not None}
 
-    def _target(self, member: Member, family: str) -> str | None:
+    def behind(self, member: Member) -> Mapping[str, str]:
+        """Return what a back end is asked for: the targets of those families of which a pool is behind.
+
+        The others are left out, as nothing is ever moved down. Of a family with pools on both sides, a back end has to
+        leave those alone that are ahead.
+        """
+        return lacking(member.inventory, self.of(member)) if member.inventory is not None else {}
+
+    def _target(self, member: Member, family: str, at: datetime | None) -> str | None:
         if self._selection is NodeImageSelection.LATEST:
-            return self._catalog.region(member.region).newest_image(family)
+            return self._catalog.newest_image(member.region, family, at)
         version = self._chosen.get(family)
         return None if version == UNLISTED else version
 
@@ -99,6 +113,11 @@ def behind(inventory: Inventory, images: Mapping[str, str]) -> Iterator[Pool]:
         wanted = images.get(pool.family)
         if wanted is not None and image_order(pool.image) < image_order(wanted):
             yield pool
+
+
+def lacking(inventory: Inventory, images: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the image targets that some pool does not run yet, by family."""
+    return {pool.family: images[pool.family] for pool in behind(inventory, images)}
 
 
 def pools_of(member: Member) -> tuple[Pool, ...]:

@@ -11,10 +11,18 @@ from typing import Final
 
 from scorer.api.label_selector import LabelSelector
 from scorer.api.upgrade.fields import UpgradeState
-from scorer.api.upgrade.run import GateReport, GroupStatus, MemberStatus, StageStatus, WaitStatus
+from scorer.api.upgrade.run import (
+    GateReport,
+    GroupStatus,
+    MemberStatus,
+    StageStatus,
+    UpgradeRunSpec,
+    UpgradeRunStatus,
+    WaitStatus,
+)
 from scorer.api.upgrade.strategy import GateConfiguration, GateType, Group, Stage, StrategySpec
 from scorer.upgrade.choices import NotResolvableError, choose
-from scorer.upgrade.conditions import INITIALIZED, put_condition, said
+from scorer.upgrade.conditions import INITIALIZED, put_condition
 from scorer.upgrade.evaluation import Evaluation
 from scorer.upgrade.limits import Limits, group_limits, groups_of, is_clamped, stage_limits
 from scorer.upgrade.record import Record
@@ -23,9 +31,6 @@ from scorer.upgrade.selection import MemberInMultipleGroupsError, SelectionError
 DEFAULT: Final = "default"
 """The name of the only stage, and of its only group, of a run without a strategy."""
 ONE_BY_ONE: Final = StrategySpec(stages=(Stage(name=DEFAULT, member_selector=LabelSelector()),))
-
-
-_BECAUSE: Final = "; "
 
 
 class NotInitializedError(Exception):
@@ -49,22 +54,17 @@ def initialise(ev: Evaluation) -> bool:
     """
     message = _origin(ev)
     try:
-        strategy = _strategy(ev, message)
-        if strategy != ev.record.status.strategy_snapshot:
-            ev.record.put(strategy_snapshot=strategy)
-        stages = _stages(ev, strategy)
+        stages = _stages(ev, _take_strategy(ev))
     except NotInitializedError as error:
         _begin_record(ev, ())
-        put_condition(ev, INITIALIZED, holds=False, reason=error.reason, message=f"{message}{_BECAUSE}{error}")
+        put_condition(ev, INITIALIZED, holds=False, reason=error.reason, message=f"{message}; {error}")
         return False
     if _layout(stages) != _layout(ev.record.status.stages):
         _begin_record(ev, stages)
     try:
         choose(ev)
     except NotResolvableError as error:
-        put_condition(
-            ev, INITIALIZED, holds=False, reason="VersionNotResolvable", message=f"{message}{_BECAUSE}{error}"
-        )
+        put_condition(ev, INITIALIZED, holds=False, reason="VersionNotResolvable", message=f"{message}; {error}")
         return False
     put_condition(ev, INITIALIZED, holds=True, reason="InitializedSuccessfully", message=message)
     return True
@@ -85,22 +85,35 @@ def _origin(ev: Evaluation) -> str:
     return f"follows a copy of strategy {ev.spec.strategy_ref.name}"
 
 
-def _strategy(ev: Evaluation, origin: str) -> StrategySpec:
-    """Return the sequence of a run.
+def _take_strategy(ev: Evaluation) -> StrategySpec:
+    """Record the sequence of a run, and what it is a copy of; return it."""
+    strategy = sequence_of(ev.spec, ev.record.status, ev.facts.strategy)
+    name = "" if ev.spec.strategy is not None or ev.spec.strategy_ref is None else ev.spec.strategy_ref.name
+    ev.record.put(strategy_snapshot=strategy, strategy_snapshot_of=name if strategy is not None else "")
+    if strategy is None:
+        raise NotInitializedError("StrategyNotFound", f"there is no strategy {name}")
+    return strategy
 
-    A strategy that the run refers to is copied once: when it is edited later, the run does not change. Which one has
-    been copied is in the message of the condition Initialized.
+
+def sequence_of(spec: UpgradeRunSpec, status: UpgradeRunStatus, strategy: StrategySpec | None) -> StrategySpec | None:
+    """Return the sequence that a run follows, or would follow from its start; None: its strategy is not there.
+
+    A strategy that the run refers to is copied once: when it is edited later, the run does not change. Of which one
+    the copy is, is recorded with it: so a run that comes to refer to another one never follows the first.
+
+    Args:
+        spec: Of the run.
+        status: What is recorded of it.
+        strategy: The one that it refers to, as it is now; None: there is none.
     """
-    if ev.spec.strategy is not None:
-        return ev.spec.strategy
-    if ev.spec.strategy_ref is None:
+    if status.start_time is not None:
+        return status.strategy_snapshot
+    if spec.strategy is not None:
+        return spec.strategy
+    if spec.strategy_ref is None:
         return ONE_BY_ONE
-    copied = ev.record.status.strategy_snapshot
-    if copied is not None and said(ev, INITIALIZED).split(_BECAUSE)[0] == origin:
-        return copied
-    if ev.facts.strategy is None:
-        raise NotInitializedError("StrategyNotFound", f"there is no strategy {ev.spec.strategy_ref.name}")
-    return ev.facts.strategy
+    copied = status.strategy_snapshot is not None and status.strategy_snapshot_of == spec.strategy_ref.name
+    return status.strategy_snapshot if copied else strategy
 
 
 def _stages(ev: Evaluation, strategy: StrategySpec) -> tuple[StageStatus, ...]:

@@ -4,16 +4,11 @@ Source: upgrade-runs.md 8.1 and 15.
 """
 
 from datetime import datetime
-from typing import Final
 
 from scorer.api.upgrade.fields import UpgradeError, UpgradeState
 from scorer.upgrade.evaluation import Evaluation
 from scorer.upgrade.record import GroupWork
-
-LONGEST_MESSAGE: Final = 240
-"""Characters of a member's message, so that the status of a run with 1,000 members fits into one object (3.4)."""
-_LONGEST_FAILURE: Final = 90
-"""That of a member that has failed stands there twice, beside more times."""
+from scorer.upgrade.texts import LONGEST_FAILURE, LONGEST_MESSAGE, LONGEST_REASON, shortened
 
 
 def skip_member(ev: Evaluation, group: GroupWork, index: int, reason: str, message: str) -> None:
@@ -24,7 +19,7 @@ def skip_member(ev: Evaluation, group: GroupWork, index: int, reason: str, messa
         index,
         state=UpgradeState.SKIPPED,
         reason=reason,
-        message=_short(message),
+        message=shortened(message, LONGEST_MESSAGE),
         completion_time=ended or ev.now,
         pending_since=None,
         next_window_open=None,
@@ -36,16 +31,17 @@ def fail_member(
     ev: Evaluation, group: GroupWork, index: int, reason: str, message: str, *, ended: datetime | None = None
 ) -> None:
     """Let a member fail, at *ended* if that is known."""
-    name = group.members[index].name
+    name, reason = group.members[index].name, shortened(reason, LONGEST_REASON)
+    said = shortened(message, LONGEST_FAILURE - len(reason))
     group.put_member(
         index,
         state=UpgradeState.FAILED,
         reason=reason,
-        message=_short(message, _LONGEST_FAILURE),
+        message=said,
         completion_time=ended or ev.now,
         pending_since=None,
         next_window_open=None,
-        error=UpgradeError(code=reason, message=_short(message, _LONGEST_FAILURE)),
+        error=UpgradeError(code=reason, message=said),
     )
     ev.announce("MemberUpgradeFailed", f"member {name} has failed, {reason}: {message}", "Warning")
 
@@ -71,7 +67,7 @@ def let_wait(
         index,
         state=UpgradeState.PENDING,
         reason=reason,
-        message=_short(message),
+        message=shortened(message, LONGEST_MESSAGE),
         pending_since=ev.now if is_new else entry.pending_since,
         next_window_open=opens,
     )
@@ -82,6 +78,11 @@ def stop_member(group: GroupWork, index: int) -> None:
     group.put_member(
         index, state=UpgradeState.STOPPED, reason="", message="", pending_since=None, next_window_open=None
     )
+
+
+def take_back_start(group: GroupWork, index: int) -> None:
+    """Let an upgrade that is known not to have begun be none: it has no times, and begins as the same attempt again."""
+    group.put_member(index, operation_id="", start_time=None, completion_time=None)
 
 
 def reset_member(group: GroupWork, index: int) -> None:
@@ -95,7 +96,3 @@ def reset_member(group: GroupWork, index: int) -> None:
         next_window_open=None,
         error=None,
     )
-
-
-def _short(message: str, longest: int = LONGEST_MESSAGE) -> str:
-    return message if len(message) <= longest else message[: longest - 1] + "…"

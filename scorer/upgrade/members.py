@@ -58,6 +58,11 @@ class Member:
     expected: timedelta | None = None
 
 
+def on_hold(member: Member) -> str:
+    """Return in words that somebody holds a member."""
+    return f"member {member.name} is on hold"
+
+
 def read_member(
     document: JsonObject, windows: MemberWindows, inventory: Inventory | None, *, upgrader: str = DEFAULT_UPGRADER
 ) -> Member:

@@ -32,7 +32,8 @@ def order_start(run: ClusterUpgradeRun, token: str) -> JsonObject | None:
         token: One that the run has not seen, for a restart.
 
     Raises:
-        OrderRefusedError: It is over, or is being stopped.
+        OrderRefusedError: It is over, or is being stopped, also if it has not noticed that yet: a start would take the
+            stop back unseen (C-39).
     """
     state, name = run.status.state, run.metadata.name
     if state in OVER:
@@ -41,6 +42,9 @@ def order_start(run: ClusterUpgradeRun, token: str) -> JsonObject | None:
         raise OrderRefusedError(f"run {name} is being stopped: start it again when nothing is in flight any more")
     if state in _HALTED:
         return {"spec": {"state": RunState.RUN.value, "restartToken": token}}
+    if run.spec.state is RunState.STOP and run.status.start_time is not None:
+        why = f"is told to stop, and is still {state.value}: it can be started again once it is Stopped or Failed"
+        raise OrderRefusedError(f"run {name} {why}")
     return None if run.spec.state is RunState.RUN else {"spec": {"state": RunState.RUN.value}}
 
 
@@ -69,7 +73,7 @@ def order_skip(run: ClusterUpgradeRun, targets: Sequence[SkipTarget]) -> JsonObj
     state, name = run.status.state, run.metadata.name
     if state in OVER:
         raise OrderRefusedError(f"run {name} is {state.value}")
-    known = set(_parts(run))
+    known = set(parts_of(run))
     for target in targets:
         if known and (target.type.value, target.name) not in known:
             raise OrderRefusedError(f"run {name} has no {target.type.value} {target.name[:64]!r}")
@@ -79,7 +83,8 @@ def order_skip(run: ClusterUpgradeRun, targets: Sequence[SkipTarget]) -> JsonObj
     return {"spec": {"skipTargets": [{"type": each.type.value, "name": each.name} for each in wanted]}}
 
 
-def _parts(run: ClusterUpgradeRun) -> list[tuple[str, str]]:
+def parts_of(run: ClusterUpgradeRun) -> list[tuple[str, str]]:
+    """Return what can be skipped of a run as it is recorded, by type and name."""
     found = []
     for stage in run.status.stages:
         found += [("Stage", stage.name), ("AfterStageWait", stage.name)]

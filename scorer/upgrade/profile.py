@@ -129,13 +129,21 @@ def _said(line: Line) -> str:
 
 
 def run_name(profile: str, channel: Channel, target: ProfileTarget) -> str:
-    """Return the name of the run for a target; the same target has the same run."""
+    """Return the name of the run for a target; the same target has the same run.
+
+    Where the name has to be cut, the whole name of the profile goes into the hash, which has the target and the choice
+    of images alone otherwise (upgrade-runs.md 12): two profiles whose names begin in the same way would share a run,
+    and the members of the second one would never be upgraded.
+    """
     parts = ["auto", profile, channel.value.lower()]
     if target.kubernetes_version:
         parts.append(target.kubernetes_version.replace(".", "-").replace("+", "-").lower())
-    chosen = [target.type, target.kubernetes_version, target.selection, dict(target.images)]
+    whole, room = "-".join(parts), LONGEST_NAME - _HASH_DIGITS - 1
+    chosen: list[object] = [target.type, target.kubernetes_version, target.selection, dict(target.images)]
+    if len(whole) > room:
+        chosen.append(profile)
     digest = sha256(orjson.dumps(chosen, option=orjson.OPT_SORT_KEYS)).hexdigest()[:_HASH_DIGITS]
-    return f"{'-'.join(parts)[: LONGEST_NAME - _HASH_DIGITS - 1].rstrip('-')}-{digest}"
+    return f"{whole[:room].rstrip('-')}-{digest}"
 
 
 def run_of(profile: ClusterUpgradeProfile, target: ProfileTarget, *, start: bool) -> JsonObject:

@@ -67,9 +67,13 @@ class Gates:
 
 
 class GroupWork:
-    """A group that is worked on; ``at_work`` has the positions of its members in upgrade."""
+    """A group that is worked on.
 
-    __slots__ = ("after", "at_work", "before", "counts", "members", "status")
+    ``at_work`` has the positions of its members in upgrade, ``given_up`` of those whose operations may still go on
+    although the run has given them up.
+    """
+
+    __slots__ = ("after", "at_work", "before", "counts", "given_up", "members", "status")
 
     def __init__(self, status: GroupStatus) -> None:
         self.status = status
@@ -78,6 +82,7 @@ class GroupWork:
         self.counts = Counter(states)
         running = self.counts[UpgradeState.RUNNING] and UpgradeState.RUNNING
         self.at_work = {index for index, state in enumerate(states) if state is running} if running else set()
+        self.given_up = {index for index, member in enumerate(status.members) if member.operation_open}
         self.before = Gates(status.before_gates)
         self.after = Gates(status.after_gates)
 
@@ -140,6 +145,8 @@ class GroupWork:
                 self.at_work.add(index)
             else:
                 self.at_work.discard(index)
+        if changed.operation_open is not known.operation_open:
+            (self.given_up.add if changed.operation_open else self.given_up.discard)(index)
 
     def result(self) -> GroupStatus:
         """Return its status as it is now."""
@@ -274,6 +281,13 @@ class Record:
         for stage in self.stages:
             for group in stage.groups:
                 for index in sorted(group.at_work):
+                    yield group, index, group.members[index]
+
+    def given_up(self) -> Iterator[tuple[GroupWork, int, MemberStatus]]:
+        """Yield the members with operations that may still go on although they were given up, with their places."""
+        for stage in self.stages:
+            for group in stage.groups:
+                for index in sorted(group.given_up):
                     yield group, index, group.members[index]
 
     def result(self) -> UpgradeRunStatus:

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import pydantic
 
-from scorer.api.documents import metadata_of, owner_reference, status_of, text_at
-from scorer.api.meta import JsonObject, format_time, parse_time
+from scorer.api.documents import dict_at, dicts_at, metadata_of, owner_reference, status_of, text_at
+from scorer.api.meta import JsonObject, first_mistake, format_time, parse_time
 from scorer.api.names import OURS, UPGRADED_MEMBER
-from scorer.api.upgrade.fields import LONGEST_GENERATED_NAME, UpgradeError
+from scorer.api.upgrade.fields import LONGEST_GENERATED_NAME, NodeImageVersion, UpgradeError
 from scorer.api.upgrade.request import PoolInventory, RequestPhase, UpgradeRequestStatus
 from scorer.upgrade.back_end import Inventory, Observation, Operation, OperationState
 from scorer.upgrade.inventories import inventory_of
@@ -108,6 +108,7 @@ def observation_of(request: Mapping[str, Any]) -> Observation:
         error = UpgradeError(message=status.message)
     return Observation(
         _STATES[status.phase],
+        asked=_asked(request),
         error=error,
         finished_at=status.finished_time if status.phase in ENDED else None,
         inventory=inventory_of(status) if status.control_plane_version else None,
@@ -115,21 +116,47 @@ def observation_of(request: Mapping[str, Any]) -> Observation:
     )
 
 
+def _asked(request: Mapping[str, Any]) -> tuple[NodeImageVersion, ...] | None:
+    """Return the node images that a request asks for; None: it cannot be read."""
+    images = dicts_at(request, "spec", "nodeImages")
+    try:
+        return tuple(NodeImageVersion.read(each) for each in images)
+    except pydantic.ValidationError:
+        return None
+
+
+def may_begin(request: Mapping[str, Any], now: datetime) -> bool:
+    """Say whether an upgrader may be told of a request that it has not taken: nobody calls it off or gives it up."""
+    if dict_at(request, "spec").get("cancelRequested") is True:
+        return False
+    try:
+        deadline = parse_time(text_at(request, "spec", "deadline"))
+    except ValueError:  # there is none
+        return True
+    return now < deadline
+
+
 def remark_of(request: Mapping[str, Any], now: datetime) -> tuple[str, str] | None:
     """Return the reason and message of what people should know of a request; None: it is as it should be."""
     name, member = text_at(request, "metadata", "name"), text_at(request, "spec", "memberName")
     try:
         status = UpgradeRequestStatus.read(status_of(request))
+    except pydantic.ValidationError as error:  # it says nothing, so that the upgrade seems to go on for ever
+        return (
+            "HandoffUnreadable",
+            f"the status of request {name} for member {member} says nothing: {first_mistake(error)}",
+        )
+    try:
         made = parse_time(str(metadata_of(request).get("creationTimestamp", "")))
     except ValueError:
         return None
-    if status.phase is None and made + NOT_ACCEPTED_AFTER <= now:
+    if status.phase is None and now - made >= NOT_ACCEPTED_AFTER:
         minutes = int(NOT_ACCEPTED_AFTER.total_seconds() / 60)
         return "HandoffNotAccepted", f"no upgrader has taken up request {name} for member {member} in {minutes} minutes"
     if status.phase in ENDED or status.phase is None:
         return None
     heard = status.heartbeat_time
-    if heard is not None and heard + STALE_AFTER <= now:
+    if heard is not None and now - heard >= STALE_AFTER:
         message = f"the upgrader of member {member} has not been heard of since {format_time(heard)} (request {name})"
         return "HandoffStale", message
     return None

@@ -22,6 +22,8 @@ from scorer.upgrade.halting import check_thresholds
 from scorer.upgrade.member_states import fail_member, let_wait, skip_member
 from scorer.upgrade.record import OVER, GroupWork, StageWork
 from scorer.upgrade.step import StartUpgrade
+from scorer.upgrade.texts import shortened
+from scorer.upgrade.versions import LONGEST_VERSION
 from scorer.upgrade.window_policy import closing, is_reserved
 
 _CANDIDATES: Final = frozenset({UpgradeState.NOT_STARTED, UpgradeState.PENDING})
@@ -146,7 +148,7 @@ def start_member(ev: Evaluation, group: GroupWork, index: int, verdict: Verdict)
         completion_time=None,
         pending_since=None,
         next_window_open=None,
-        from_version=member.inventory.version if member.inventory is not None else "",
+        from_version=shortened(member.inventory.version, LONGEST_VERSION) if member.inventory is not None else "",
         to_version=verdict.target.kubernetes_version,
         error=None,
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from scorer.api.upgrade.fields import UpgradeError, UpgradeType
+from scorer.api.upgrade.fields import NodeImageVersion, UpgradeError, UpgradeType
 from scorer.upgrade.back_end import Inventory, Observation, Operation, OperationState, Pool, Rejected, Target
 from scorer.upgrade.versions import image_order, is_version, parse_version
 
@@ -104,7 +104,7 @@ class SimulatedBackEnd:
         if known.ends is None or known.ends > now:
             return Observation(OperationState.IN_PROGRESS)
         if not known.outcome.fails:
-            return Observation(OperationState.SUCCEEDED, finished_at=known.ends)
+            return Observation(OperationState.SUCCEEDED, finished_at=known.ends, asked=_asked(known.operation))
         return Observation(OperationState.FAILED, error=known.outcome.error, finished_at=known.ends)
 
     def cancel(self, operation: str) -> None:
@@ -131,6 +131,10 @@ class SimulatedBackEnd:
         while self._instants and self._instants[0] <= now:
             heapq.heappop(self._instants)
         return self._instants[0] if self._instants else None
+
+
+def _asked(operation: Operation) -> tuple[NodeImageVersion, ...]:
+    return tuple(NodeImageVersion(family=family, version=each) for family, each in operation.target.images.items())
 
 
 def moved(inventory: Inventory, target: Target) -> Inventory:

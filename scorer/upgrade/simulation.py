@@ -149,7 +149,7 @@ class SimulatedHub:
         upgraders: What each back end can do; all of them are the simulated one.
         newest_patches: What the back end knows of the newest patches.
         busy_until: Members on which something else is at work, and until when.
-        busy: The members that other runs upgrade now, and which run that is.
+        busy: The members that other runs upgrade now, and what people should know of that.
         durations: How long upgrades are expected to take.
         guarded: The placements of each member that the run must protect.
         gates: The gate objects.

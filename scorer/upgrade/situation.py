@@ -3,7 +3,7 @@
 Source: upgrade-runs.md 8 and 9.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -14,13 +14,20 @@ from scorer.api.meta import format_time
 from scorer.api.upgrade.fields import UpgradeState
 from scorer.api.upgrade.run import ClusterUpgradeRun, GateReport, MemberStatus, RunState, StageStatus
 from scorer.api.upgrade.strategy import GateType
-from scorer.upgrade.conditions import INITIALIZED, PROGRESSING, SUCCEEDED, names_said
+from scorer.upgrade.conditions import INITIALIZED, PROGRESSING, SUCCEEDED
 from scorer.upgrade.record import OVER
 from scorer.upgrade.simulation import gates_of
 
 _HALTED: Final = frozenset({UpgradeState.STOPPED, UpgradeState.FAILED})
 _BY_PERSONS: Final = frozenset({"MemberOnHold", "KubernetesVersionNotAvailable", "NodeImageVersionNotAvailable"})
 """Reasons of members that wait for somebody to do something."""
+_WINDOW_CLOSED: Final = "MaintenanceWindowClosed"
+_WAS_REJECTED: Final = " was rejected: "
+"""What the message of a gate has in front of the reason for which somebody has rejected it."""
+_MOST_OPENINGS: Final = 3
+"""Of maintenance windows, how many are told, the next ones."""
+_MOST_NAMED: Final = 3
+"""How many members are named that wait for the same."""
 
 
 class WaitKind(StrEnum):
@@ -164,17 +171,19 @@ def _before_start(run: ClusterUpgradeRun) -> Iterator[UpgradeWait]:
 
 
 def _gates(run: ClusterUpgradeRun) -> Iterator[UpgradeWait]:
+    later = ", once the run is started again" if run.status.state in _HALTED else ""
     for place, gate in gates_of(run):
         if gate.state is not UpgradeState.PENDING:
             continue
         where = f"group {place.group}" if place.group else f"stage {place.stage}"
         message = f"gate {gate.gate}{_named(gate)} {place.timing.value.lower()} {where}"
         if gate.message:
-            message += f" ({gate.message})"
+            _, rejected, why = gate.message.partition(_WAS_REJECTED)
+            message += f" (rejected before: {why})" if rejected else f" ({gate.message})"
         approval = gate.type is GateType.APPROVAL
         yield UpgradeWait(
             WaitKind.GATE,
-            message,
+            message + later,
             place.stage,
             gate.gate,
             since=gate.start_time,
@@ -199,17 +208,42 @@ def _members(stage: StageStatus) -> Iterator[UpgradeWait]:
     for reason, entries in sorted(waiting.items()):
         opens = [entry.next_window_open for entry in entries if entry.next_window_open is not None]
         since = [entry.pending_since for entry in entries if entry.pending_since is not None]
-        names = [entry.name for entry in entries]
-        about = entries[0].message if len(entries) == 1 else f"{len(entries)} members, the first: {entries[0].message}"
+        for_good = reason in _BY_PERSONS or (reason == _WINDOW_CLOSED and not opens)
         yield UpgradeWait(
             WaitKind.MEMBERS,
-            f"{names_said(names)}: {reason}: {about}",
+            _openings(entries) if reason == _WINDOW_CLOSED else _same_reason(reason, entries),
             stage.name,
-            members=tuple(names),
+            members=tuple(entry.name for entry in entries),
             since=min(since, default=None),
             until=min(opens, default=None),
-            needs_person=reason in _BY_PERSONS and not running,
+            needs_person=for_good and not running,
         )
+
+
+def _openings(entries: Iterable[MemberStatus]) -> str:
+    """Say which members wait for their windows until when, those that open first in front."""
+    opening: dict[datetime | None, list[str]] = {}
+    for entry in entries:
+        opening.setdefault(entry.next_window_open, []).append(entry.name)
+    told = sorted((at, names) for at, names in opening.items() if at is not None)
+    said = [f"{_few(names)} until {at:%a %d %b %H:%M} UTC" for at, names in told[:_MOST_OPENINGS]]
+    if later := sum(len(names) for _, names in told[_MOST_OPENINGS:]):
+        said.append(f"{later} more later")
+    if never := opening.get(None):
+        said.append(f"{_few(never)} with no opening in sight")
+    return f"maintenance windows: {', '.join(said)}"
+
+
+def _same_reason(reason: str, entries: Sequence[MemberStatus]) -> str:
+    names, first = _few([entry.name for entry in entries]), entries[0]
+    if any(entry.message != first.message for entry in entries):
+        return f"{names}: {reason}; of {first.name}: {first.message}"
+    return f"{names}: {reason}: {first.message}" if first.message else f"{names}: {reason}"
+
+
+def _few(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def overview(run: ClusterUpgradeRun, situation: UpgradeSituation) -> Mapping[str, object]:

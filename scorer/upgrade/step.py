@@ -65,7 +65,8 @@ class Step:
         actions: What to do; starts are in the order in which members have their turn.
         events: To tell people.
         again: The exact instant of the next evaluation if nothing happens before; None: after an event.
-        in_flight: Whether a back end has to be asked about operations from time to time.
+        in_flight: Whether a back end has to be asked about operations from time to time, also those of a run that is
+            over; not about those of members that have left.
     """
 
     status: UpgradeRunStatus

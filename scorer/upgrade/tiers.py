@@ -12,7 +12,7 @@ from typing import Final
 from scorer.api.upgrade.fields import UpgradeType
 from scorer.api.upgrade.maintenance_window import WindowTarget
 from scorer.upgrade.members import Member
-from scorer.windows.maintenance import MaintenanceWindow, Standing, standing
+from scorer.windows.maintenance import MaintenanceWindow, NextStretches, Standing, standing
 from scorer.windows.member_windows import ClosedWindow, Definition, MemberWindows, closed_window
 
 SOON: Final = timedelta(hours=4)
@@ -49,10 +49,11 @@ class Standings:
     A caller that asks about instant after instant keeps it, so that each opening is searched once.
     """
 
-    __slots__ = ("_known",)
+    __slots__ = ("_known", "_stretches")
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, ...], tuple[Sequence[MaintenanceWindow], datetime, Standing]] = {}
+        self._stretches = NextStretches()
 
     def of(self, windows: Sequence[MaintenanceWindow], now: datetime) -> Standing:
         """Return whether one of the windows is open, and until when."""
@@ -61,7 +62,7 @@ class Standings:
             _, since, found = known
             if since == now or (found.until is not None and since <= now < found.until):
                 return found
-        found = standing(windows, now)
+        found = standing(windows, now, self._stretches)
         self._known[key] = (windows, now, found)  # the windows are kept, so that no other one gets the same id
         return found
 

@@ -21,10 +21,13 @@ from scorer.api.upgrade.profile import (
 )
 from scorer.api.upgrade.run import ClusterUpgradeRun
 from scorer.upgrade.catalog import Catalog
+from scorer.upgrade.operations import with_operation
 from scorer.upgrade.profile import NoTargetError, ProfileTarget, run_name, run_of, target_of
 
 PROFILE_LABEL: Final = OURS + "upgrade-profile"
 """On a ClusterUpgradeRun: the profile that has made it."""
+NAME_TAKEN: Final = "RunNameTaken"
+"""The code of the error of a profile whose run would have the name of a run of another one."""
 
 _UNFINISHED: Final = frozenset(
     {UpgradeState.NOT_STARTED, UpgradeState.RUNNING, UpgradeState.PENDING, UpgradeState.STOPPING}
@@ -68,7 +71,8 @@ def trigger(
     try:
         target = target_of(profile.spec, catalog)
     except NoTargetError as error:
-        return Trigger(_failed(status, error, now), delete=old)
+        found = UpgradeError(code=error.code.value, message=str(error))
+        return Trigger(_failed(status, found, now), delete=old)
     if profile.spec.channel is Channel.NODE_IMAGE and not target.images:
         return Trigger(status.model_copy(update={"next_candidate": ""}), delete=old)
     name = run_name(profile.metadata.name, profile.spec.channel, target)
@@ -116,8 +120,24 @@ def generated_run(profile: ClusterUpgradeProfile, target: ProfileTarget, *, star
     return with_metadata(run_of(profile, target, start=start), labels={PROFILE_LABEL: profile.metadata.name})
 
 
-def _failed(status: UpgradeProfileStatus, error: NoTargetError, now: datetime) -> UpgradeProfileStatus:
-    found = UpgradeError(code=error.code.value, message=str(error))
+def name_taken(profile: ClusterUpgradeProfile, name: str, other: str, now: datetime) -> UpgradeProfileStatus:
+    """Return the status of a profile whose run cannot be made, as another profile has one of the same name.
+
+    A run of that name counts as made otherwise (upgrade-runs.md 12). But one of another profile has other members, so
+    that those of this one would never be upgraded, and nobody would know.
+
+    Args:
+        profile: As it is stored.
+        name: Of the run.
+        other: The profile that has made it.
+        now: The moment.
+    """
+    status = profile.status.model_copy(update={"observed_generation": profile.metadata.generation})
+    message = f"run {name} is there already, and profile {other} has made it: delete it, or rename one of the profiles"
+    return _failed(status, UpgradeError(code=NAME_TAKEN, message=message), now)
+
+
+def _failed(status: UpgradeProfileStatus, found: UpgradeError, now: datetime) -> UpgradeProfileStatus:
     if status.last_trigger_status is TriggerStatus.FAILED and status.last_trigger_error == found:
         return status
     return status.model_copy(
@@ -125,7 +145,7 @@ def _failed(status: UpgradeProfileStatus, error: NoTargetError, now: datetime) -
             "last_triggered_at": now,
             "last_trigger_status": TriggerStatus.FAILED,
             "last_trigger_error": found,
-            "last_trigger_message": str(error),
+            "last_trigger_message": found.message,
             "next_candidate": "",
         }
     )
@@ -146,9 +166,12 @@ def _without_error(status: UpgradeProfileStatus) -> UpgradeProfileStatus:
 
 
 def _too_many(profile: ClusterUpgradeProfile, runs: Iterable[ClusterUpgradeRun]) -> list[ClusterUpgradeRun]:
-    """Return the runs that have ended and are more than the history may have, the oldest first."""
+    """Return the runs that have ended and are more than the history may have, the oldest first.
+
+    One that has given up an upgrade whose end is not reported yet stays: without it, nobody would know of that.
+    """
     ended = sorted(
-        (each for each in runs if each.status.state in _ENDED),
+        (each for each in runs if each.status.state in _ENDED and not any(with_operation(each.status))),
         key=lambda each: (each.status.completion_time or _LONG_AGO, each.metadata.name),
     )
     kept = profile.spec.run_history_limit

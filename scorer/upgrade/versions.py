@@ -11,6 +11,9 @@ _VERSION: Final = re.compile(
     r"v?([0-9]{1,9})\.([0-9]{1,9})(?:\.([0-9]{1,9})(?:-([0-9A-Za-z.-]+))?(?:\+([0-9A-Za-z.+-]+))?)?", re.ASCII
 )
 
+LONGEST_VERSION: Final = 64
+"""Characters of a Kubernetes version; something longer is none."""
+
 Pieces: TypeAlias = tuple[tuple[int, int, str], ...]
 """The parts of a text in an order: numbers as numbers and before other parts, which are in the order of letters."""
 
@@ -47,7 +50,7 @@ def parse_version(text: str) -> Version:
     Raises:
         ValueError: It is none.
     """
-    match = _VERSION.fullmatch(text)
+    match = _VERSION.fullmatch(text) if len(text) <= LONGEST_VERSION else None
     if match is None:
         raise ValueError(f"{text[:64]!r} is not a Kubernetes version such as 1.31.2")
     major, minor, patch, before, build = match.groups()

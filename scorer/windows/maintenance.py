@@ -8,9 +8,11 @@ Source: upgrade-runs.md 11.
 
 import calendar
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from operator import itemgetter
 from typing import Final
 
 from scorer.api.upgrade.fields import OFFSET_PATTERN, TIME_PATTERN, Weekday
@@ -38,6 +40,7 @@ _WEEKS: Final[dict[WeekIndex, int]] = {
 
 Stretch = tuple[int, int]
 """Minutes since the first instant of the calendar, UTC; the end does not belong to it."""
+_end_of = itemgetter(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,7 @@ class MaintenanceWindow:
         minutes: How long it stays open.
         offset: Minutes by which local time is ahead of UTC.
         first: The first local day on which it may open, from which intervals count; None: there is none.
-        blocked: When it is closed nevertheless, in order.
+        blocked: When it is closed nevertheless, in order; there is time between one and the next.
     """
 
     schedule: Schedule
@@ -87,16 +90,33 @@ class MaintenanceWindow:
         offset = _offset(spec.utc_offset)
         blocked = sorted(_blocked(place, each, offset) for place, each in enumerate(spec.not_allowed_dates))
         opens = _minute_of_day(spec.start_time)
-        return cls(spec.schedule, opens, spec.duration_hours * 60, offset, spec.start_date, tuple(blocked))
+        return cls(spec.schedule, opens, spec.duration_hours * 60, offset, spec.start_date, _merged(blocked))
 
     def stretches(self, since: int) -> Iterator[Stretch]:
         """Yield when it is open, in order, from the minute *since* on: what has ended by then is left out."""
-        last = since // DAY_MINUTES + 1 + HORIZON_DAYS + 1
-        for day in self._days(since // DAY_MINUTES + 1 - 2, min(last, date.max.toordinal())):
-            begin = (day - 1) * DAY_MINUTES + self.opens - self.offset
-            for stretch in _without((begin, begin + self.minutes), self.blocked):
+        day: int | None = since // DAY_MINUTES + 1 - 2
+        last = min(since // DAY_MINUTES + 1 + HORIZON_DAYS + 1, date.max.toordinal())
+        while day is not None and day <= last:
+            day = yield from self._until_blocked(day, last, since)
+
+    def _until_blocked(self, begin: int, last: int, since: int) -> Generator[Stretch, None, int | None]:
+        """Yield when it is open on local days, up to one that is blocked as a whole.
+
+        Returns:
+            The first day after it that is not; None: there is none. So one that is closed for years is not looked at
+            day by day.
+        """
+        for day in self._days(begin, last):
+            opens = (day - 1) * DAY_MINUTES + self.opens - self.offset
+            closes = opens + self.minutes
+            place = bisect_right(self.blocked, opens, key=_end_of)
+            if place < len(self.blocked) and self.blocked[place][0] <= opens and closes <= self.blocked[place][1]:
+                reopens = self.blocked[place][1]
+                return max(day, (reopens - self.minutes - self.opens + self.offset) // DAY_MINUTES + 1) + 1
+            for stretch in _without((opens, closes), self.blocked[place:]):
                 if stretch[1] > since:
                     yield stretch
+        return None
 
     def _days(self, begin: int, last: int) -> Iterator[int]:
         """Yield the local days on which it opens, as ordinals, from *begin* to *last*."""
@@ -114,13 +134,42 @@ class MaintenanceWindow:
                     yield day
 
 
-def standing(windows: Sequence[MaintenanceWindow], now: datetime) -> Standing:
-    """Say whether one of several windows is open at *now*, which has a time zone, and until when that stays so."""
-    minute = (now - _FIRST_INSTANT) // _MINUTE
-    end = _closing(windows, minute)
+class NextStretches:
+    """When each of several windows is open next, searched once until that has passed.
+
+    Who asks about many sets of windows, or about instant after instant, keeps it.
+    """
+
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[MaintenanceWindow, int, Stretch | None]] = {}
+
+    def of(self, window: MaintenanceWindow, minute: int) -> Stretch | None:
+        """Return the first time the window is open that has not ended by *minute*; None: there is none to be found."""
+        known = self._known.get(id(window))
+        if known is not None:
+            _, since, found = known
+            if since <= minute < found[1] if found is not None else since // DAY_MINUTES == minute // DAY_MINUTES:
+                return found
+        found = next(window.stretches(minute), None)
+        self._known[id(window)] = window, minute, found  # the window is kept, so that no other one gets its id
+        return found
+
+
+def standing(windows: Sequence[MaintenanceWindow], now: datetime, known: NextStretches | None = None) -> Standing:
+    """Say whether one of several windows is open, and until when that stays so.
+
+    Args:
+        windows: The windows.
+        now: The instant, with a time zone.
+        known: What was found before; None: nothing.
+    """
+    minute, known = (now - _FIRST_INSTANT) // _MINUTE, known or NextStretches()
+    end = _closing(windows, minute, known)
     if end > minute:
         return Standing(is_open=True, until=None if _is_far(minute, end) else _instant(end))
-    openings = (next(window.stretches(minute), None) for window in windows)
+    openings = (known.of(window, minute) for window in windows)
     opening = min((each[0] for each in openings if each is not None), default=None)
     return Standing(is_open=False, until=None if opening is None or _is_far(minute, opening) else _instant(opening))
 
@@ -128,20 +177,23 @@ def standing(windows: Sequence[MaintenanceWindow], now: datetime) -> Standing:
 def openings(
     windows: Sequence[MaintenanceWindow], begin: datetime, end: datetime, most: int
 ) -> Iterator[tuple[datetime, datetime]]:
-    """Yield when one of several windows is open between two instants, in order, at most *most* times."""
-    at = begin
+    """Yield when one of several windows is open, in order, at most *most* times.
+
+    The first one begins at *begin* at the earliest, the last one before *end*; it closes when it closes.
+    """
+    at, known = begin, NextStretches()
     for _ in range(most * 2):
         if at >= end:
             return
-        found = standing(windows, at)
+        found = standing(windows, at, known)
         if found.is_open:
-            yield at, min(found.until or end, end)
+            yield at, found.until or end
         if found.until is None:
             return
         at = found.until
 
 
-def _closing(windows: Iterable[MaintenanceWindow], minute: int) -> int:
+def _closing(windows: Iterable[MaintenanceWindow], minute: int, next_stretches: NextStretches) -> int:
     """Return when the windows that are open at *minute* have closed, others that open meanwhile included.
 
     *minute* itself when none is open; a search that goes on for longer than the horizon ends somewhere behind it.
@@ -150,9 +202,9 @@ def _closing(windows: Iterable[MaintenanceWindow], minute: int) -> int:
     while end != known and not _is_far(minute, end):
         known = end
         for window in windows:
-            begin, finish = next(window.stretches(end), (end + 1, end))
-            if begin <= end:
-                end = finish
+            found = next_stretches.of(window, end)
+            if found is not None and found[0] <= end:
+                end = found[1]
     return end
 
 
@@ -196,13 +248,26 @@ def _without(stretch: Stretch, blocked: Iterable[Stretch]) -> Iterator[Stretch]:
     """Yield what remains of a stretch; *blocked* is in order."""
     begin, end = stretch
     for closes, opens in blocked:
-        if opens <= begin or closes >= end:
+        if closes >= end:
+            break
+        if opens <= begin:
             continue
         if closes > begin:
             yield begin, closes
         begin = opens
     if begin < end:
         yield begin, end
+
+
+def _merged(stretches: Iterable[Stretch]) -> tuple[Stretch, ...]:
+    """Return stretches, which are in order, as those that neither overlap nor touch."""
+    found: list[Stretch] = []
+    for begin, end in stretches:
+        if found and begin <= found[-1][1]:
+            found[-1] = found[-1][0], max(found[-1][1], end)
+        else:
+            found.append((begin, end))
+    return tuple(found)
 
 
 def _blocked(place: int, days: DateRange, offset: int) -> Stretch:

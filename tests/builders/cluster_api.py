@@ -3,7 +3,7 @@
 from typing import Any
 
 from scorer.api.meta import JsonObject
-from scorer.upgrade.cluster_api.topology import CLUSTER_NAME, DEPLOYMENT_NAME, Parts
+from scorer.upgrade.cluster_api.topology import CLUSTER_NAME, DEPLOYMENT_NAME, POOL_NAME, Parts
 
 LONG_AGO = "2026-01-05T00:00:00Z"
 API = "cluster.x-k8s.io/v1beta2"
@@ -71,7 +71,7 @@ def make_control_plane(name: str = "c1", version: str = "1.30.4") -> JsonObject:
         "kind": "KubeadmControlPlane",
         "metadata": {"name": f"{name}-cp", "namespace": "quays", "generation": 1},
         "spec": {"version": f"v{version}", "replicas": 3},
-        "status": {"version": f"v{version}", "replicas": 3, "upToDateReplicas": 3, "updatedReplicas": 3},
+        "status": {"observedGeneration": 1, "version": f"v{version}", "replicas": 3, "upToDateReplicas": 3},
     }
 
 
@@ -87,7 +87,40 @@ def make_deployment(name: str, cluster: str = "c1", version: str = "1.30.4", rep
             "labels": {CLUSTER_NAME: cluster, DEPLOYMENT_NAME: name},
         },
         "spec": {"clusterName": cluster, "replicas": replicas, "template": {"spec": {"version": f"v{version}"}}},
-        "status": {"replicas": replicas, "upToDateReplicas": replicas, "updatedReplicas": replicas},
+        "status": {"observedGeneration": 1, "replicas": replicas, "upToDateReplicas": replicas},
+    }
+
+
+def make_pool(name: str, cluster: str = "c1", version: str = "1.30.4", replicas: int = 2) -> JsonObject:
+    """Make a set of workers that a provider manages as one: it has no conditions of the newer kind."""
+    made = make_deployment(name, cluster, version, replicas)
+    labels = {CLUSTER_NAME: cluster, POOL_NAME: name}
+    return {**made, "kind": "MachinePool", "metadata": {**made["metadata"], "labels": labels}}
+
+
+WITH_POOLS = {
+    "RollingOut": ("Unknown", "RollingOutUnknown"),
+    "Available": ("Unknown", "AvailableUnknown"),
+    "WorkersAvailable": ("Unknown", "AvailableUnknown"),
+    "RemoteConnectionProbe": ("True", "ProbeSucceeded"),
+    "InfrastructureReady": ("True", "Ready"),
+}
+"""What conditions of a Cluster at rest are like when it has MachinePools."""
+
+
+def with_topology(cluster: JsonObject, **members: Any) -> JsonObject:
+    """Return a Cluster with other members of its topology."""
+    topology = {**cluster["spec"]["topology"], **members}
+    return {**cluster, "spec": {**cluster["spec"], "topology": topology}}
+
+
+def make_class(**spec: Any) -> JsonObject:
+    """Make the ClusterClass of a Cluster."""
+    return {
+        "apiVersion": API,
+        "kind": "ClusterClass",
+        "metadata": {"name": "berth", "namespace": "quays"},
+        "spec": spec,
     }
 
 
@@ -96,6 +129,9 @@ def make_parts(version: str = "1.30.4", workers: str = "", **others: Any) -> Par
     found: dict[str, Any] = {
         "cluster": make_cluster(version=version),
         "control_plane": make_control_plane(version=version),
-        "deployments": [make_deployment("blue", version=workers or version), make_deployment("red", replicas=1)],
+        "deployments": [
+            make_deployment("blue", version=workers or version),
+            make_deployment("red", version=workers or version, replicas=1),
+        ],
     }
     return Parts(**{**found, **others})

@@ -45,7 +45,11 @@ def reconcile_page() -> str:
 def serve_page() -> str:
     """Return the template of what the server may do."""
     own_authority = '(eq .Values.certs.mode "own")'
-    switches = {"networking_agents": ".Values.settings.networkingAgents", "own_authority": own_authority}
+    switches = {
+        "networking_agents": ".Values.settings.networkingAgents",
+        "own_authority": own_authority,
+        "hand_off": ".Values.handOff.secret",
+    }
     text = _roles(switches, _serve_roles, "@SERVER@")
     text += _policies(serve_policies(), "@SERVER@", 'ne .Values.reconcile.mode "Server"')
     text += _policies(certificate_policies(AUTHORITY), "@SERVER@", own_authority.strip("()"))
@@ -62,6 +66,7 @@ def _serve_roles(on: frozenset[str]) -> tuple[Role, ...]:
         networking_agents="networking_agents" in on,
         certificate_secret=AUTHORITY if "own_authority" in on else "",
         webhook_configuration="@CLUSTER@",
+        hand_off="hand_off" in on,
     )
 
 

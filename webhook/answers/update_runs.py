@@ -89,9 +89,14 @@ class HubRuns:
             yield view
         self._over[kind] = over
 
-    def upgrade(self, name: str) -> JsonObject | None:
+    async def catch_up(self, kinds: Container[Kind]) -> None:
+        """Read what has changed of these kinds little by little, so that `runs` keeps nobody waiting."""
+        if UPGRADE_RUN in kinds:
+            await self._upgrades.catch_up()
+
+    async def upgrade(self, name: str) -> JsonObject | None:
         """Return one upgrade run with its timeline, None when there is none of that name."""
-        return self._upgrades.detail(name)
+        return await self._upgrades.detail(name)
 
     def run(self, name: str, namespace: str = "") -> JsonObject | None:
         """Return one run with its timeline, None when there is none of that name."""

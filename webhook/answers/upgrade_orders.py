@@ -15,11 +15,12 @@ from typing import Final
 
 import pydantic
 
-from scorer.api.documents import generation_of, name_of, status_of, with_metadata, with_spec
+from scorer.api.documents import generation_of, label, name_of, status_of, with_metadata, with_spec
 from scorer.api.kinds import UPGRADE_GATE, UPGRADE_PROFILE, UPGRADE_RUN, Kind
-from scorer.api.meta import JsonObject, first_mistake
+from scorer.api.meta import JsonObject, first_mistake, format_time
 from scorer.api.names import OURS
-from scorer.api.quoting import printable
+from scorer.api.object_names import name_error
+from scorer.api.quoting import printable, quote
 from scorer.api.upgrade.profile import ClusterUpgradeProfile
 from scorer.api.upgrade.run import ClusterUpgradeRun, SkipTarget
 from scorer.upgrade.orders import (
@@ -31,7 +32,7 @@ from scorer.upgrade.orders import (
     retry_run,
 )
 from scorer.upgrade.profile import NoTargetError, target_of
-from scorer.upgrade.triggers import generated_run
+from scorer.upgrade.triggers import NAME_TAKEN, PROFILE_LABEL, generated_run
 from webhook.access.ports import Authorizer, NotReviewedError
 from webhook.access.rights import Access
 from webhook.access.user import UserInfo
@@ -103,9 +104,19 @@ class UpgradeOrders:
         self._now = now
 
     async def start(self, name: str, user: UserInfo) -> Ordered:
-        """Start a run, or start it again; see `_order` for the errors."""
+        """Start a run, or start it again; one that has started is not started a second time. See `_order`."""
         token = secrets.token_hex(_TOKEN_BYTES)
-        return await self._order(name, user, lambda run: order_start(run, token))
+
+        def order(run: ClusterUpgradeRun) -> JsonObject | None:
+            patch, begun = order_start(run, token), run.status.start_time
+            if patch is None and begun is not None:
+                state = run.status.state.value
+                raise OrderRefusedError(
+                    f"run {run.metadata.name} is {state}, and has been started {format_time(begun)}"
+                )
+            return patch
+
+        return await self._order(name, user, order)
 
     async def stop(self, name: str, user: UserInfo) -> Ordered:
         """Stop a run; see `_order` for the errors."""
@@ -128,12 +139,12 @@ class UpgradeOrders:
             conditions = order_answer(document, said, self._now(), approve=approve)
             if conditions is None:
                 return Ordered(False, document)
+            answered = {**document, "status": {**status_of(document), "conditions": conditions}}
+            await self._judge(UPGRADE_GATE, answered, document, user, subresource="status")
             try:
                 # Who answers is noted first: a note without an answer is harmless, an answer without a note is not.
                 noted = await self._store.replace_metadata(UPGRADE_GATE, _requested(document, user))
-                status = {**status_of(noted), "conditions": conditions}
-                answered = {**noted, "status": status}
-                await self._judge(UPGRADE_GATE, answered, noted, user, subresource="status")
+                answered = {**noted, "status": {**status_of(noted), "conditions": conditions}}
                 return Ordered(True, await self._store.replace_status(UPGRADE_GATE, answered))
             except ConflictError:
                 if attempt == _ATTEMPTS - 1:
@@ -143,7 +154,7 @@ class UpgradeOrders:
     async def generate(self, name: str, user: UserInfo) -> Ordered:
         """Make the run of a profile for what is published now, not started; see `_order` for the errors.
 
-        A run for the same target that is there already is left as it is.
+        A run for the same target that is there already is left as it is; one that another profile has made is refused.
         """
         document = await self._get(UPGRADE_PROFILE, name, user)
         await self._require(user, Access("create", UPGRADE_RUN.group, UPGRADE_RUN.plural))
@@ -161,7 +172,12 @@ class UpgradeOrders:
         try:
             return Ordered(True, await self._store.create(UPGRADE_RUN, made))
         except AlreadyExistsError:
-            return Ordered(False, await self._store.get(UPGRADE_RUN, Key(name_of(made))))
+            found = await self._store.get(UPGRADE_RUN, Key(name_of(made)))
+        if (other := label(found, PROFILE_LABEL)) and other != name:
+            raise OrderRefusedError(
+                f"{NAME_TAKEN}: run {name_of(found)} is there already, and profile {other} has made it"
+            )
+        return Ordered(False, found)
 
     async def _order(self, name: str, user: UserInfo, order: Order) -> Ordered:
         """Change a run as *order* says.
@@ -190,7 +206,9 @@ class UpgradeOrders:
 
     async def _get(self, kind: Kind, name: str, user: UserInfo) -> JsonObject:
         """Return an object as it is on the hub; one that the caller may not see is not there."""
-        unknown = UnknownOrderError(f"there is no {kind.kind} {name[:253]!r}")
+        unknown = UnknownOrderError(f"there is no {kind.kind} {quote(name)}")
+        if name_error(kind, name):
+            raise unknown
         if not await self._authorizer.may(user, Access("get", kind.group, kind.plural, name)):
             raise unknown
         try:

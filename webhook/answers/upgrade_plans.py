@@ -8,14 +8,15 @@ Source: upgrade-runs.md 14.1 and 14.7.
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from time import monotonic
 from typing import Final
 
 from scorer.api.documents import name_of, text_at
 from scorer.api.kinds import UPGRADE_REQUEST, UPGRADE_RUN
 from scorer.api.meta import JsonObject
+from scorer.api.quoting import quote
 from scorer.api.upgrade.change import PlanChange
 from scorer.api.upgrade.plan import UpgradePlan
 from scorer.api.upgrade.run import ClusterUpgradeRun, PlacementGuardMode
@@ -38,13 +39,24 @@ from webhook.answers.one_at_a_time import BusyError, OneAtATime
 from webhook.kube.cache import Cache
 from webhook.kube.maintenance import MaintenanceWindows
 from webhook.kube.upgrades import HubUpgrades, UnreadableRunError, catalogs_of
+from webhook.settings.patience import patience
 
 LONGEST_SECONDS: Final = 20.0
 """How long one plan may be worked on: a run whose members have thousands of windows has no end."""
+HUB_SECONDS: Final = 10.0
+"""How long the hub may take for what a plan needs of it."""
 
 
 class UnplannableError(Exception):
     """There is nothing to plan; the message says why."""
+
+
+class UnknownRunError(Exception):
+    """There is no such run."""
+
+
+class UnfitStrategyError(Exception):
+    """The run does not follow the strategy that is given with it; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +65,7 @@ class UpgradeQuestion:
 
     Args:
         run: The name of a run of the hub, or a ClusterUpgradeRun that need not be there: one that is not started.
-        strategy: The ClusterUpgradeStrategy that it follows.
+        strategy: The ClusterUpgradeStrategy that it refers to.
         windows: All ClusterMaintenanceWindows.
         catalogs: All ClusterVersionCatalogs.
         members: All MemberClusters.
@@ -78,6 +90,7 @@ class _Gathered:
     run: ClusterUpgradeRun
     facts: Facts
     members: Mapping[str, JsonObject]
+    default_upgrader: str
     requests: Mapping[str, Sequence[JsonObject]]
     samples: Sequence[Sample]
     placements: Sequence[GuardedPlacement]
@@ -111,13 +124,16 @@ class HubUpgradePlanner:
             readable: Says which placements the caller may be told about.
 
         Raises:
-            UnplannableError: There is no such run, or nothing to plan in it.
+            UnknownRunError: There is no such run.
+            UnfitStrategyError: The run does not follow the strategy that is given.
+            UnplannableError: There is nothing to plan in it.
             BusyError: Too many other plans are waiting, or this one takes too long.
             StoreError: The hub does not answer.
         """
         async with self._plans.turn():
-            gathered = await self._gather(question, readable)
-            return await asyncio.to_thread(_plan, gathered, _patience())
+            pulse = _patience()
+            gathered = await self._gathered(question, readable)
+            return await asyncio.to_thread(_plan, gathered, pulse)
 
     async def what_if(self, question: UpgradeQuestion, readable: Callable[[GuardedPlacement], bool]) -> JsonObject:
         """Return the plan of a run before and after its changes, and what is different; raises as `plan`.
@@ -126,39 +142,52 @@ class HubUpgradePlanner:
             scorer.upgrade.planning.changes.UnfitChangeError: A change cannot be made.
         """
         async with self._plans.turn():
-            gathered = await self._gather(question, readable)
-            return await asyncio.to_thread(_what_if, gathered, _patience())
+            pulse = _patience()
+            gathered = await self._gathered(question, readable)
+            return await asyncio.to_thread(_what_if, gathered, pulse)
+
+    async def _gathered(self, question: UpgradeQuestion, readable: Callable[[GuardedPlacement], bool]) -> _Gathered:
+        """Return what `_gather` does; others wait for their plans meanwhile, so the hub has to answer soon."""
+        try:
+            async with asyncio.timeout(HUB_SECONDS):
+                return await self._gather(question, readable)
+        except TimeoutError as error:
+            raise BusyError(f"the hub does not answer within {HUB_SECONDS:g} s") from error
 
     async def _gather(self, question: UpgradeQuestion, readable: Callable[[GuardedPlacement], bool]) -> _Gathered:
         hub, run = self._upgrades, self._run(question)
-        strategy = hub.strategy(run)
         if question.strategy is not None:
-            strategy = ClusterUpgradeStrategy.read(question.strategy).spec
+            _check_strategy(run, name_of(question.strategy))
         members = hub.joined() if question.members is None else {name_of(each): each for each in question.members}
-        windows = self._windows.definitions
-        if question.windows is not None:
-            windows = {name_of(each): Definition.of(each) for each in question.windows}
-        catalog = hub.catalog() if question.catalogs is None else Catalog.of(catalogs_of(question.catalogs))
+        await self._read_runs()
         facts = Facts(
             now=self._now(),
-            strategy=strategy,
-            windows=windows,
-            catalog=catalog,
+            strategy=hub.strategy(run),
+            windows=self._windows.definitions,
+            catalog=hub.catalog(),
             gates=hub.gates(run),
-            busy=hub.busy(run.metadata.name, {}),
+            busy=hub.busy(run.metadata.name),
         )
         requests = self._requests() if question.members is None else {}
         samples = hub.samples()
         placements = await hub.placements(run)
         shown = [each for each in placements if readable(each)]
-        return _Gathered(question, run, facts, members, requests, samples, placements, shown)
+        default = hub.default_upgrader
+        return _Gathered(question, run, facts, members, default, requests, samples, placements, shown)
+
+    async def _read_runs(self) -> None:
+        """Read the runs that have changed one by one: others are answered between them."""
+        for document in self._cache.list(UPGRADE_RUN):
+            with suppress(UnreadableRunError):
+                self._upgrades.run(document)
+            await asyncio.sleep(0)
 
     def _run(self, question: UpgradeQuestion) -> ClusterUpgradeRun:
         if not isinstance(question.run, str):
             return ClusterUpgradeRun.read({**question.run, "status": {}})
         document = self._cache.get(UPGRADE_RUN, question.run)
         if document is None:
-            raise UnplannableError(f"there is no {UPGRADE_RUN.kind} {question.run[:253]!r}")
+            raise UnknownRunError(unknown_run(question.run))
         try:
             run = self._upgrades.run(document)
         except UnreadableRunError as error:
@@ -174,23 +203,37 @@ class HubUpgradePlanner:
         return found
 
 
+def unknown_run(name: str) -> str:
+    """Return the message about an upgrade run that does not exist or that the caller may not read."""
+    return f"there is no {UPGRADE_RUN.kind} {quote(name)}"
+
+
+def _check_strategy(run: ClusterUpgradeRun, name: str) -> None:
+    """Check that a run would follow a strategy that is given with it.
+
+    Raises:
+        UnfitStrategyError: It would not.
+    """
+    referred = run.spec.strategy_ref.name if run.spec.strategy_ref is not None else ""
+    if run.status.start_time is not None:
+        raise UnfitStrategyError(f"run {run.metadata.name} has started, and follows the copy that it has")
+    if run.spec.strategy is not None:
+        raise UnfitStrategyError("the run has a strategy in its spec, and follows that")
+    if referred != name:
+        of = f"refers to strategy {quote(referred)}" if referred else "refers to no strategy"
+        raise UnfitStrategyError(f"{quote(name)}: the run {of}")
+
+
 def _patience() -> Callable[[], None]:
-    """Return a function that raises `BusyError` when a plan has been worked on for too long."""
-    end = monotonic() + LONGEST_SECONDS
-
-    def check() -> None:
-        if monotonic() > end:
-            raise BusyError(f"the plan takes longer than {LONGEST_SECONDS:g} s")
-
-    return check
+    return patience("the plan", LONGEST_SECONDS)
 
 
 def _plan(gathered: _Gathered, pulse: Callable[[], None]) -> JsonObject:
-    return plan_document(_made(_planned(gathered), gathered, pulse))
+    return plan_document(_made(_planned(gathered, pulse), gathered, pulse))
 
 
 def _what_if(gathered: _Gathered, pulse: Callable[[], None]) -> JsonObject:
-    planned = _planned(gathered)
+    planned = _planned(gathered, pulse)
     changed = apply_changes(planned, gathered.question.changes)
     before, after = _made(planned, gathered, pulse), _made(changed, gathered, pulse)
     return {
@@ -200,11 +243,12 @@ def _what_if(gathered: _Gathered, pulse: Callable[[], None]) -> JsonObject:
     }
 
 
-def _planned(gathered: _Gathered) -> Planned:
-    run, members = gathered.run, _members(gathered)
+def _planned(gathered: _Gathered, pulse: Callable[[], None]) -> Planned:
+    run, given = gathered.run, _given(gathered.facts, gathered.question)
+    members = _members(gathered, given.windows, pulse)
     guards = run.spec.placement_guard.mode is PlacementGuardMode.ENFORCE
     facts = replace(
-        gathered.facts,
+        given,
         members=members,
         durations=estimates(gathered.samples, members, run.spec.upgrade.type),
         upgraders=_able(members.values()),
@@ -213,21 +257,33 @@ def _planned(gathered: _Gathered) -> Planned:
     return Planned(run, facts, Assumptions(approve_after=gathered.question.approve_after))
 
 
+def _given(facts: Facts, question: UpgradeQuestion) -> Facts:
+    """Return the hub as it is in a question."""
+    if question.strategy is not None:
+        facts = replace(facts, strategy=ClusterUpgradeStrategy.read(question.strategy).spec)
+    if question.windows is not None:
+        facts = replace(facts, windows={name_of(each): Definition.of(each) for each in question.windows})
+    if question.catalogs is not None:
+        facts = replace(facts, catalog=Catalog.of(catalogs_of(question.catalogs)))
+    return facts
+
+
 def _made(planned: Planned, gathered: _Gathered, pulse: Callable[[], None]) -> UpgradePlan:
     return plan_of(planned.run, planned.facts, gathered.shown, planned.assumed, pulse=pulse)
 
 
-def _members(gathered: _Gathered) -> dict[str, Member]:
-    windows, targets = gathered.facts.windows, targets_of(gathered.run.spec.upgrade.type)
+def _members(gathered: _Gathered, windows: Mapping[str, Definition], pulse: Callable[[], None]) -> dict[str, Member]:
+    targets, found = targets_of(gathered.run.spec.upgrade.type), dict[str, Member]()
     selecting = [each for each in windows.values() if each.selector is not None]
-    return {
-        name: read_member(
+    for name, document in gathered.members.items():
+        pulse()
+        found[name] = read_member(
             document,
             windows_of(document, windows, targets, selecting),
             reported_inventory(document, gathered.requests.get(name, ())),
+            upgrader=gathered.default_upgrader,
         )
-        for name, document in gathered.members.items()
-    }
+    return found
 
 
 def _able(members: Iterable[Member]) -> Mapping[str, Capabilities]:

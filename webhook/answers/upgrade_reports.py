@@ -1,11 +1,14 @@
 """What upgraders outside report of operations that they were told of by HTTP: it goes into the request.
 
+A report may arrive late, and be sent again by somebody who has seen it. So what has been reported is never taken back
+within a phase, and nothing is ever reported of the future.
+
 Source: upgrade-runs.md 13.4.
 """
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from scorer.api.documents import name_of, status_of
 from scorer.api.kinds import UPGRADE_REQUEST
@@ -14,10 +17,12 @@ from scorer.api.upgrade.request import UpgradeRequestStatus
 from scorer.upgrade.requests import is_of
 from webhook.admission.judge import judge
 from webhook.kube.cache import Cache
-from webhook.kube.ports import ConflictError, Key, NotFoundError, Store
+from webhook.kube.ports import ConflictError, InvalidObjectError, Key, NotFoundError, Store
 from webhook.validation.context import Context
 
 _ATTEMPTS: Final = 5
+_REPORTED: Final = set(UpgradeRequestStatus.model_fields)
+"""A report may say more, which is not for the request."""
 
 
 class UnknownOperationError(Exception):
@@ -26,6 +31,10 @@ class UnknownOperationError(Exception):
 
 class ReportRefusedError(Exception):
     """A report contradicts an earlier one; the message says how."""
+
+
+class ReportInvalidError(Exception):
+    """The hub does not take a report, and never will; the message says why."""
 
 
 class UpgradeReports:
@@ -52,6 +61,7 @@ class UpgradeReports:
         Raises:
             UnknownOperationError: There is no request for it.
             ReportRefusedError: It goes back behind what was reported before.
+            ReportInvalidError: The hub refuses what it says.
             StoreError: The hub does not take it.
         """
         name = next((name_of(each) for each in self._cache.list(UPGRADE_REQUEST) if is_of(each, operation)), None)
@@ -65,6 +75,8 @@ class UpgradeReports:
                 raise ReportRefusedError(verdict.message)
             try:
                 await self._store.replace_status(UPGRADE_REQUEST, reported)
+            except InvalidObjectError as error:
+                raise ReportInvalidError(f"the hub refuses it: {error}") from error
             except ConflictError:
                 if attempt == _ATTEMPTS - 1:
                     raise
@@ -81,5 +93,13 @@ class UpgradeReports:
         return request
 
     def _status(self, request: JsonObject, report: UpgradeRequestStatus) -> JsonObject:
-        given = report.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_unset=True)
-        return {**status_of(request), "heartbeatTime": format_time(self._now()), **given}
+        now, before = self._now(), status_of(request)
+        told = {name: getattr(report, name) for name in ("heartbeat_time", "finished_time")}
+        changes: dict[str, Any] = {name: now for name, at in told.items() if at is not None and at > now}
+        known = before.get("progressPercent")
+        same = report.phase is None or report.phase == before.get("phase")
+        if same and isinstance(known, int) and "progress_percent" in report.model_fields_set:
+            changes["progress_percent"] = max(known, report.progress_percent)
+        shown = report.model_copy(update=changes)
+        given = shown.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_unset=True, include=_REPORTED)
+        return {**before, "heartbeatTime": format_time(now), **given}

@@ -1,13 +1,18 @@
 """Upgrade runs for display: how far each is, what it waits for, and its timeline.
 
 Shapes are those of ``GET /v1/runs``, where staged updates are, too.
+
+Runs stay after their end, and may have a thousand members, so what the list says of one is kept until it changes. When
+windows are open is searched in a thread: a thousand members may have as many sets of windows.
 """
 
+import asyncio
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
+from scorer.api.documents import name_of
 from scorer.api.kinds import MEMBER_CLUSTER, UPGRADE_RUN
 from scorer.api.meta import JsonObject
 from scorer.api.upgrade.fields import UpgradeState, UpgradeType
@@ -18,6 +23,7 @@ from scorer.upgrade.situation import UpgradeSituation, UpgradeWait, WaitKind, si
 from scorer.upgrade.tiers import targets_of
 from scorer.upgrade.timeline import MOST_WINDOWS, upgrade_timeline
 from scorer.windows.maintenance import openings
+from scorer.windows.member_windows import Definition
 from webhook.kube.cache import Cache
 from webhook.kube.maintenance import MaintenanceWindows
 from webhook.kube.upgrades import readable_runs
@@ -70,42 +76,97 @@ class UpgradeViews:
         self._cache = cache
         self._now = now
         self._windows = windows
+        self._known: dict[str, tuple[JsonObject, JsonObject | None]] = {}
+        """By name: the run, and what the list says of it; None: it cannot be read."""
+        self._shown: tuple[JsonObject, ClusterUpgradeRun | None] = {}, None
+        """The run that was shown last, as it was read: who looks at one asks again and again."""
+        self._open = _Open(now(), now(), {})
+        self._searching = asyncio.Lock()
 
     def views(self) -> list[JsonObject]:
-        """Return what the list says of every run."""
-        return [_view(run, upgrade_timeline(run, {})) for run in readable_runs(self._cache.list(UPGRADE_RUN))]
+        """Return what the list says of every run; see `catch_up`."""
+        documents = self._cache.list(UPGRADE_RUN)
+        self._known = {name_of(each): (each, self._view(each)) for each in documents}
+        return [view for _, view in self._known.values() if view is not None]
 
-    def detail(self, name: str) -> JsonObject | None:
+    async def catch_up(self) -> None:
+        """Read the runs that have changed one by one, so that `views` keeps nobody waiting."""
+        for document in self._cache.list(UPGRADE_RUN):
+            if not self._has_seen(document):
+                self._known[name_of(document)] = document, self._view(document)
+                await asyncio.sleep(0)
+
+    def _has_seen(self, document: JsonObject) -> bool:
+        known = self._known.get(name_of(document))
+        return known is not None and known[0] is document
+
+    def _view(self, document: JsonObject) -> JsonObject | None:
+        if self._has_seen(document):
+            return self._known[name_of(document)][1]
+        run = next(readable_runs((document,)), None)
+        return None if run is None else _view(run, upgrade_timeline(run, {}))
+
+    async def detail(self, name: str) -> JsonObject | None:
         """Return one run with its timeline, None when there is none of that name that can be read."""
         document = self._cache.get(UPGRADE_RUN, name)
-        run = next(readable_runs(() if document is None else (document,)), None)
-        if run is None:
+        if document is None:
             return None
-        timeline = upgrade_timeline(run, self._open(run))
+        if self._shown[0] is not document:
+            self._shown = document, next(readable_runs((document,)), None)
+        if (run := self._shown[1]) is None:
+            return None
+        timeline = upgrade_timeline(run, await self._openings(run))
         conditions = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in run.status.conditions]
         return {**_view(run, timeline), "conditions": conditions, "timeline": timeline.document()}
 
-    def _open(self, run: ClusterUpgradeRun) -> dict[str, tuple[Span, ...]]:
+    async def _openings(self, run: ClusterUpgradeRun) -> dict[str, tuple[Span, ...]]:
         """Return when the members of a run may be upgraded from now on, those left out that may at any time."""
         if run.status.state in OVER:
             return {}
         now, plan = self._now().replace(second=0, microsecond=0), run.status.plan
         eta = plan.eta_p90 or plan.eta if plan is not None else None
-        end = min(max(eta or now, now + AT_LEAST), now + AT_MOST)
-        targets, known = targets_of(run.spec.upgrade.type), dict[tuple[str, ...], tuple[Span, ...]]()
-        found: dict[str, tuple[Span, ...]] = {}
+        end, targets = min(max(eta or now, now + AT_LEAST), now + AT_MOST), targets_of(run.spec.upgrade.type)
+        windows: dict[str, tuple[str, ...]] = {}
         for name in _members(run):
             document = self._cache.get(MEMBER_CLUSTER, name)
-            names = () if document is None else self._windows.of_upgrades(document, targets).names
-            if not names:
-                continue
-            if names not in known:
-                windows = [each.window for key in names if (each := self._windows.definitions.get(key)) is not None]
-                readable = [window for window in windows if window is not None]
-                spans = openings(readable, now, end, MOST_WINDOWS)
-                known[names] = tuple(Span(*span) for span in spans)
-            found[name] = known[names]
-        return found
+            if document is not None and (names := self._windows.of_upgrades(document, targets).names):
+                windows[name] = names
+        definitions = self._windows.definitions
+        async with self._searching:  # who comes second finds what the first has searched
+            if not self._open.is_for(now, end, definitions):
+                self._open = _Open(now, end, definitions)
+            found = self._open
+            if missing := set(windows.values()) - found.spans.keys():
+                await asyncio.to_thread(found.search, missing)
+        return {name: found.spans[names] for name, names in windows.items()}
+
+
+class _Open:
+    """When windows are open between two instants.
+
+    Args:
+        begin: The first instant.
+        end: The last one.
+        definitions: All windows, by name.
+    """
+
+    def __init__(self, begin: datetime, end: datetime, definitions: Mapping[str, Definition]) -> None:
+        self._begin = begin
+        self._end = end
+        self._definitions = definitions
+        self.spans: dict[tuple[str, ...], tuple[Span, ...]] = {}
+        """By names of windows: when one of them is open."""
+
+    def is_for(self, begin: datetime, end: datetime, definitions: Mapping[str, Definition]) -> bool:
+        """Say whether it is about these."""
+        return (begin, end) == (self._begin, self._end) and definitions is self._definitions
+
+    def search(self, wanted: Collection[tuple[str, ...]]) -> None:
+        """Find out when these are open; takes long where there are many."""
+        for names in wanted:
+            found = (each.window for name in names if (each := self._definitions.get(name)) is not None)
+            spans = openings([window for window in found if window is not None], self._begin, self._end, MOST_WINDOWS)
+            self.spans[names] = tuple(Span(*span) for span in spans)
 
 
 def _members(run: ClusterUpgradeRun) -> list[str]:

@@ -4,20 +4,22 @@ from typing import Final
 
 import click
 
-from scorer.api.documents import name_of, text_at
+from scorer.api.documents import name_of
 from scorer.api.quoting import printable
 from scorer.staged_update.orders import OrderRefusedError, approved_already, open_approval
 from webhook.cli.client import Client
 from webhook.cli.hub_options import HubOptions, hub_options
 from webhook.cli.options import run
 from webhook.cli.update_runs import Found, Runs, approver, not_empty, run_namespace_option, told_to_user
+from webhook.cli.upgrade_gates import meant_gate
 from webhook.cli.upgrade_runs import UpgradeRuns
 
 HELP: Final = """Approve what a staged update or an upgrade run waits for.
 
-Name the staged update, or its approval request; of an upgrade run, name the gate. The approval counts for the request
+Name the staged update or the upgrade run, or else its approval request or its gate. The approval counts for the request
 or gate that is open now: one that a run has not reached yet cannot be approved in advance. `harbormaster run status`
-and `harbormaster upgrade status` show what is waited for.
+and `harbormaster upgrade status` show what is waited for. Of an upgrade run that waits for several approvals, name the
+gate.
 
 \b
 Examples:
@@ -25,6 +27,7 @@ Examples:
   harbormaster approve spring --stage canary --message "error rate is flat"
   harbormaster approve spring-after-canary
   harbormaster approve web-7 -n team-a
+  harbormaster approve kubernetes-1-31 --stage canary
   harbormaster approve kubernetes-1-31-canary-after-0-5f3a9c1e
 
 \b
@@ -54,13 +57,11 @@ def command(name: str, stage: str, message: str, namespace: str, hub: HubOptions
 async def _approve(hub: HubOptions, name: str, stage: str, message: str, namespace: str) -> int:
     said = f"approved by {approver()}" + (f": {message}" if message else "")
     async with Client(hub.find()) as client:
-        upgrades = UpgradeRuns(client)
-        if not (namespace or stage) and (gate := await upgrades.gate(name)) is not None:
-            answered = await upgrades.answer(name, said, approve=True)
-            owner = text_at(gate, "spec", "runName")
-            click.echo(
-                printable(f"{name} approved: run {owner} goes on" if answered else f"{name} was approved already")
-            )
+        if not namespace and (meant := await meant_gate(client, name, stage)) is not None:
+            gate, owner = meant
+            answered = await UpgradeRuns(client).answer(gate, said, approve=True)
+            told = f"{gate} approved: run {owner} goes on" if answered else f"{gate} was approved already"
+            click.echo(printable(told))
             return 0
         runs = Runs(client, namespace)
         found, request = await runs.named(name, stage)

@@ -6,7 +6,8 @@ from urllib.parse import quote
 
 import click
 
-from scorer.api.kinds import PLACEMENT, RESOURCE_PLACEMENT, Kind, find_kind
+from scorer.api.family import FAMILIES
+from scorer.api.kinds import PLACEMENT, RESOURCE_PLACEMENT, UPGRADE_RUN, Kind, find_kind
 from scorer.api.meta import JsonObject
 from scorer.api.quoting import printable
 from scorer.placement.plan_document import children_of, decide
@@ -101,7 +102,18 @@ def parse_reference(text: str) -> tuple[Kind, str, str]:
         return kind, "", names[0]
     if kind == RESOURCE_PLACEMENT and len(names) == 2 and all(names):
         return kind, names[0], names[1]
-    raise UserError(f"{text!r} names no placement: expected crp/NAME or rp/NAMESPACE/NAME")
+    raise UserError(f"{text!r} names no placement: expected crp/NAME or rp/NAMESPACE/NAME{_of_runs(kind, names)}")
+
+
+def _of_runs(kind: Kind | None, names: Sequence[str]) -> str:
+    """Return where to ask about a run; empty: it is none."""
+    if kind == UPGRADE_RUN:
+        name = names[0] if names and names[0] else "NAME"
+        return f"; about an upgrade run: harbormaster upgrade status {name}, harbormaster upgrade plan {name}"
+    if kind in {family.run for family in FAMILIES} and names and names[-1]:
+        space = f" -n {names[0]}" if len(names) > 1 else ""
+        return f"; about a staged update: harbormaster run status {names[-1]}{space}"
+    return ""
 
 
 def _from_files(files: Sequence[str], kind: Kind, namespace: str, name: str, now: datetime | None) -> JsonObject:

@@ -18,7 +18,7 @@ from webhook.cli.hub_options import HubOptions, hub_options
 from webhook.cli.kind_words import Wanted, parse_wanted
 from webhook.cli.options import grouped, hub_namespace_option, output_option, run
 from webhook.cli.output import print_document, print_plain, print_table
-from webhook.cli.printer_columns import cells, columns_of
+from webhook.cli.printer_columns import EVENT, cells, columns_of, last_seen
 
 HELP = """Show objects.
 
@@ -32,6 +32,7 @@ Examples:
   harbormaster get work -A
   harbormaster get crp payments web -o json
   harbormaster get crp -w                  and every change, until Ctrl-C
+  harbormaster get events                  of everything without a namespace; the latest come last
 
 \b
 Exit codes:
@@ -106,7 +107,8 @@ async def _show(client: Client, wanted: list[Wanted], output: str, namespace: st
     for each in wanted:
         place = Place(each.kind, _space(each, namespace), each.name)
         if not each.name:
-            groups.append((each, _items(await client.list(place, selector))))
+            items = _items(await client.list(place, selector))
+            groups.append((each, sorted(items, key=last_seen) if each.kind == EVENT else items))
             continue
         try:
             found = await client.get(place)
@@ -165,14 +167,14 @@ class _Table:
     @property
     def headers(self) -> list[str]:
         """Column names as kubectl writes them."""
-        names = ["Name", *(column.name for column in self._columns)]
+        names = [*(() if self._kind == EVENT else ("Name",)), *(column.name for column in self._columns)]
         return [name.upper() for name in (["Namespace", *names] if self._spaced else names)]
 
     def row(self, item: JsonObject) -> list[str]:
         """Return what is shown of one object."""
         metadata: dict[str, Any] = item["metadata"]
         name = title_of(self._kind, metadata["name"]) if self._prefixed else metadata["name"]
-        row = [name, *cells(item, self._columns, datetime.now(UTC))]
+        row = [*(() if self._kind == EVENT else (name,)), *cells(item, self._columns, datetime.now(UTC))]
         return [metadata.get("namespace", ""), *row] if self._spaced else row
 
 

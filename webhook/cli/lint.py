@@ -120,7 +120,7 @@ def command(files: Sequence[str], namespace: str | None, output: str, *, strict:
     if not files:
         raise click.UsageError("say what to check: -f FILE")
     texts: dict[str, str] = {}
-    ours, notes = _without_foreign(read(files, texts=texts), {*files, STDIN_NAME})
+    ours, notes = without_foreign(read(files, texts=texts), {*files, STDIN_NAME})
     loaded = resolve(ours, namespace=namespace or DEFAULT_NAMESPACE)
     for note in notes:
         complain(f"note: {note}")
@@ -141,7 +141,7 @@ def command(files: Sequence[str], namespace: str | None, output: str, *, strict:
     return 1 if errors or (strict and warnings) else 0
 
 
-def _without_foreign(found: Sequence[Found], named: Collection[str]) -> tuple[list[Found], list[str]]:
+def without_foreign(found: Sequence[Found], named: Collection[str]) -> tuple[list[Found], list[str]]:
     """Return the objects that can be judged, and a note for each kind of the others.
 
     An object is foreign if its group is neither ours nor Kubernetes', or if it is no Kubernetes object at all. An

@@ -6,6 +6,7 @@ Source: placement-api.md 2.8.
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from scorer.api.meta import JsonObject
 from webhook.admission.failures import log_failure
@@ -14,6 +15,9 @@ from webhook.answers.proposal import has_rules
 from webhook.cli.documents import Loaded
 from webhook.validation.context import Context
 from webhook.validation.field import FieldError
+
+ANY_NAME: Final = "A-01"
+"""The rule for names of all kinds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,4 +61,10 @@ def admit(loaded: Loaded, context: Context) -> Verdict:
     verdict = rehearse(loaded.document, None, "CREATE", context)
     ruled = has_rules(loaded.document)
     warnings = verdict.warnings if ruled else ()
-    return Verdict(loaded, verdict.document, verdict.errors, verdict.refusal, warnings, ruled)
+    return Verdict(loaded, verdict.document, _said_once(verdict.errors), verdict.refusal, warnings, ruled)
+
+
+def _said_once(errors: tuple[FieldError, ...]) -> tuple[FieldError, ...]:
+    """Leave out that a name has not the grammar of all names, where the kind's own, which is narrower, says so too."""
+    own = {error.field for error in errors if error.rule != ANY_NAME}
+    return tuple(error for error in errors if error.rule != ANY_NAME or error.field not in own)

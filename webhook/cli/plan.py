@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 import click
 
 from scorer.api.family import PLACEMENTS, family_in
+from scorer.api.kinds import UPGRADE_RUN
 from scorer.api.meta import JsonObject
 from scorer.what_if.comparison import compare
 from scorer.what_if.document import changes_anything
@@ -210,10 +211,18 @@ def command(wanted: Wanted, output: str, now: datetime | None, hub: HubOptions) 
             complain("planning on these files alone; to plan on the hub of the current context, give --hub")
         return _plan_files(load(files), wanted, output, now)
     given = load(files, namespace=connection.namespace if connection else DEFAULT_NAMESPACE) if files else []
+    _point_to_upgrades(given)
     document = _Ground(connection, load(bases) if bases else (), now).plan(
         given, lost=lost, drained=drained, named=wanted.run
     )
     return _report(document, given, output, everything=wanted.run is not None)
+
+
+def _point_to_upgrades(loaded: Sequence[Loaded]) -> None:
+    """Say of files that are about an upgrade, and not about placements, which command plans that."""
+    kinds = {one.kind for one in loaded}
+    if UPGRADE_RUN in kinds and not kinds & {*PLACEMENTS, *RUNS}:
+        complain("note: what an upgrade run would do: harbormaster upgrade plan -f FILE")
 
 
 def _plan_files(loaded: Sequence[Loaded], wanted: Wanted, output: str, now: datetime | None) -> int:
@@ -221,6 +230,7 @@ def _plan_files(loaded: Sequence[Loaded], wanted: Wanted, output: str, now: date
     planned = [one for one in loaded if one.kind in (*PLACEMENTS, *RUNS)]
     others = [one for one in loaded if one.kind not in (*PLACEMENTS, *RUNS)]
     stored = store(others, now=now, clock=datetime.now(UTC))
+    _point_to_upgrades(loaded)
     adopted = [Given(one.kind, one.document) for one in planned]
     proposal = Proposal(adopted=adopted, lost=wanted.lost, drained=wanted.drained)
     document = _plan(stored, loaded, proposal, (), wanted.run)

@@ -13,7 +13,7 @@ from scorer.api.crd import PRINTER_COLUMNS, Column
 from scorer.api.duration import format_duration
 from scorer.api.external_score import read_score, score_names
 from scorer.api.family import PLACEMENTS
-from scorer.api.kinds import MEMBER_CLUSTER, NAMESPACE, Kind
+from scorer.api.kinds import KINDS, MEMBER_CLUSTER, NAMESPACE, Kind
 from scorer.api.member_cluster import MEMBER_AGENT
 from scorer.api.meta import JsonObject, parse_time
 from scorer.api.names import SCORE_PREFIX
@@ -27,14 +27,24 @@ UPDATED: Final = Column("Updated", ".status.placementStatuses", "updated")
 JOINED: Final = Column("Joined", ".status", "joined")
 """Replaces the definition's column: until the loop has set the member's own condition, only its agent's is there."""
 _YEARS: Final = timedelta(days=2 * 365)
-_OTHERS: Final = {NAMESPACE: (Column("Status", ".status.phase"), AGE)}
+EVENT: Final = KINDS["events.k8s.io", "Event"]
+_OF_EVENTS: Final = (
+    Column("Last Seen", "", "seen"),
+    Column("Type", ".type"),
+    Column("Reason", ".reason"),
+    Column("Object", ".regarding", "object"),
+    Column("Name", ".metadata.name", wide=True),
+    Column("Message", ".note"),
+)
+"""Those that kubectl shows; an Event's own name says nothing."""
+_OTHERS: Final = {NAMESPACE: (Column("Status", ".status.phase"), AGE), EVENT: _OF_EVENTS}
 _STEP: Final = re.compile(
     r'\.((?:[^.\[\\]|\\.)+)|\[\?\(@\.([A-Za-z]+)==["\']([^"\']*)["\']\)\]|\[([0-9]{1,9})\]', re.ASCII
 )
 
 
 def columns_of(kind: Kind, *, wide: bool, definition: JsonObject | None = None) -> tuple[Column, ...]:
-    """Return the columns of a kind after its name.
+    """Return the columns of a kind after its name; of Events, all of them.
 
     Args:
         kind: Any kind.
@@ -79,6 +89,10 @@ def _cell(value: Any, kind: str, now: datetime) -> str:
         return _updated(value)
     if kind == "joined":
         return _joined(value)
+    if kind == "seen":
+        return _cell(last_seen(value) or None, "date", now)
+    if kind == "object":
+        return f"{str(value.get('kind', '')).lower()}/{value.get('name', '')}"
     if isinstance(value, dict | list):
         return " ".join(format_json(value).split())
     return str(value).lower() if isinstance(value, bool) else str(value)
@@ -112,6 +126,12 @@ def _updated(entries: Sequence[Mapping[str, Any]]) -> str:
         for conditions in picked
     )
     return f"{done}/{len(picked)}"
+
+
+def last_seen(event: Mapping[str, Any]) -> str:
+    """Return when an Event was seen last."""
+    paths = (".series.lastObservedTime", ".deprecatedLastTimestamp", ".eventTime", ".metadata.creationTimestamp")
+    return str(next((found for path in paths if (found := find_path(event, path))), ""))
 
 
 def _joined(status: Mapping[str, Any]) -> str:

@@ -76,7 +76,8 @@ SERVE: Final = """Print what `harbormaster serve` needs on the hub.
 The server reads what admission and its answers depend on, and creates TokenReviews and SubjectAccessReviews. It
 writes the Leases of reservations and, for callers who may, orders to upgrade runs and answers of their gates. For
 `serve --reconcile` see `rbac reconcile --serve`. If it keeps a certificate authority of its own, it also writes that
-Secret and the webhook configurations: set the same HARBORMASTER_CERTIFICATE_SECRET here.
+Secret and the webhook configurations: set the same HARBORMASTER_CERTIFICATE_SECRET here. If upgraders report to it,
+it also writes the status of their requests: set the same HARBORMASTER_HANDOFF_SECRET_FILE here.
 
 \b
 Examples:
@@ -240,6 +241,7 @@ def _serve_roles(settings: "RbacSettings", *, networking_agents: bool = False) -
         networking_agents=networking_agents or settings.networking_agents,
         certificate_secret=settings.certificate_secret,
         webhook_configuration=settings.webhook_configuration,
+        hand_off=settings.handoff_secret_file is not None,
     )
 
 

@@ -4,7 +4,7 @@ from typing import Final
 
 import click
 
-from scorer.api.documents import name_of, text_at
+from scorer.api.documents import name_of
 from scorer.api.quoting import printable
 from scorer.staged_update.orders import open_approval, rejection_patch
 from webhook.cli.client import Client
@@ -12,11 +12,12 @@ from webhook.cli.failure import UserError
 from webhook.cli.hub_options import HubOptions, hub_options
 from webhook.cli.options import run
 from webhook.cli.update_runs import Runs, not_empty, run_namespace_option, told_to_user
+from webhook.cli.upgrade_gates import meant_gate
 from webhook.cli.upgrade_runs import UpgradeRuns
 
 HELP: Final = """Reject what a staged update or an upgrade run asks for: it stops.
 
-Name the staged update, or its approval request; of an upgrade run, name the gate. What has been changed stays so:
+Name the staged update or the upgrade run, or else its approval request or its gate. What has been changed stays so:
 `harbormaster undo RUN` takes a staged update back. `harbormaster run resume RUN` lets the run ask again, as
 `harbormaster upgrade start RUN` does for an upgrade run. The reason is kept.
 
@@ -24,6 +25,7 @@ Name the staged update, or its approval request; of an upgrade run, name the gat
 Examples:
   harbormaster reject spring --reason "error rate has doubled"
   harbormaster reject spring-after-canary --reason "wait for the fix"
+  harbormaster reject kubernetes-1-31 --reason "nodes do not come back"
   harbormaster reject kubernetes-1-31-canary-after-0-5f3a9c1e --reason "nodes do not come back"
 
 \b
@@ -52,10 +54,10 @@ def command(name: str, stage: str, reason: str, namespace: str, hub: HubOptions)
 
 async def _reject(hub: HubOptions, name: str, stage: str, reason: str, namespace: str) -> int:
     async with Client(hub.find()) as client:
-        upgrades = UpgradeRuns(client)
-        if not (namespace or stage) and (gate := await upgrades.gate(name)) is not None:
-            await upgrades.answer(name, reason, approve=False)
-            click.echo(printable(f"{name} rejected: run {text_at(gate, 'spec', 'runName')} stops"))
+        if not namespace and (meant := await meant_gate(client, name, stage)) is not None:
+            gate, owner = meant
+            await UpgradeRuns(client).answer(gate, reason, approve=False)
+            click.echo(printable(f"{gate} rejected: run {owner} stops"))
             return 0
         runs = Runs(client, namespace)
         found, request = await runs.named(name, stage)

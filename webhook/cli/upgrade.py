@@ -1,22 +1,20 @@
 """``harbormaster upgrade``: upgrade runs are started, stopped, skipped through, tried again and looked at."""
 
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
 import click
 
-from scorer.api.documents import dict_at, name_of, status_of
-from scorer.api.meta import JsonObject
+from scorer.api.documents import name_of
 from scorer.api.quoting import printable
+from scorer.api.upgrade.fields import UpgradeState
 from scorer.api.upgrade.run import SkipTarget, SkipTargetType
 from scorer.upgrade.orders import order_skip, order_start, order_stop, retry_run
 from scorer.upgrade.situation import WaitKind
 from webhook.cli.client import Client
-from webhook.cli.documents import load
-from webhook.cli.failure import UserError
+from webhook.cli.failure import UserError, complain
 from webhook.cli.hub_options import HubOptions, hub_options
-from webhook.cli.options import file_option, output_option, run
+from webhook.cli.options import output_option, run
 from webhook.cli.output import print_document
 from webhook.cli.run_following import (
     DONE,
@@ -32,21 +30,24 @@ from webhook.cli.run_following import (
 )
 from webhook.cli.run_showing import Shown, View
 from webhook.cli.update_runs import not_empty, told_to_user
+from webhook.cli.upgrade_listing import list_upgrades
 from webhook.cli.upgrade_output import (
-    print_plan,
     print_upgrade,
     upgrade_document,
     upgrade_news,
     upgrade_wait_lines,
 )
-from webhook.cli.upgrade_questions import plan_question
+from webhook.cli.upgrade_plan import command as plan
 from webhook.cli.upgrade_runs import FoundUpgrade, UpgradeRuns, new_token
+from webhook.cli.upgrade_skips import effects
+from webhook.cli.upgrade_starting import has_taken, taken_in, why_not
 from webhook.settings.clock import utc_now
 
-_WAITING_CODES: Final = """  1  an error; with --wait also: the run has failed
-  2  with --wait: it goes on only when somebody acts; what it waits for is on standard output
+_WAITS: Final = """  2  with --wait: it goes on only when somebody acts; what it waits for is on standard output
   3  with --wait: the time is up
 """
+_WAITING_CODES: Final = f"""  1  an error; with --wait also: the run has failed
+{_WAITS}"""
 HELP: Final = """Start, stop and watch upgrades of member clusters.
 
 A ClusterUpgradeRun takes members to a Kubernetes version or to newer node images, in the stages and groups of a
@@ -68,7 +69,8 @@ Exit codes:
 """
 START_HELP: Final = f"""Start an upgrade run, or start one again that is stopped or has failed.
 
-After a failure, the members of the stage that failed have another turn; what is upgraded stays so.
+After a failure, the members of the stage that failed have another turn; what is upgraded stays so. A run that cannot
+start is told to all the same: it starts when nothing is in the way any more.
 
 \b
 Examples:
@@ -78,7 +80,8 @@ Examples:
 \b
 Exit codes:
   0  started, or had been; with --wait: it is over
-{_WAITING_CODES}"""
+  1  an error, or the run cannot start; with --wait also: it has failed
+{_WAITS}"""
 STOP_HELP: Final = """Stop an upgrade run.
 
 No further member is upgraded; upgrades that are under way are brought to an end.
@@ -95,7 +98,7 @@ Exit codes:
 """
 SKIP_HELP: Final = """Leave out members, groups, stages or the wait after a stage.
 
-What is in upgrade, or has been upgraded, is not affected. Skipping cannot be taken back.
+What is in upgrade, or has been upgraded, is not affected, and the command says so. Skipping cannot be taken back.
 
 \b
 Examples:
@@ -105,8 +108,8 @@ Examples:
 
 \b
 Exit codes:
-  0  written; the run's events say what it has come to
-  1  an error: no such run or part of it, or it is over
+  0  something is left out
+  1  an error: no such run or part of it, it is over, or nothing of what is named can be left out any more
 """
 RETRY_HELP: Final = """Make a run that does again what another one has skipped or failed to do.
 
@@ -120,15 +123,16 @@ Examples:
 \b
 Exit codes:
   0  made; with --dry-run: printed
-  1  an error: no such run, it is going on, or there is a run of the new name
+  1  an error: no such run, it is going on, it has left nothing to do again, or there is a run of the new name
 """
-STATUS_HELP: Final = f"""Show where an upgrade run stands.
+STATUS_HELP: Final = f"""Show where an upgrade run stands; without a name, where all of them stand.
 
 Its stages, groups and members, what it waits for, and the command that answers it. -w shows every change until the run
 is over.
 
 \b
 Examples:
+  harbormaster upgrade status
   harbormaster upgrade status kubernetes-1-31
   harbormaster upgrade status kubernetes-1-31 -w
   harbormaster upgrade status kubernetes-1-31 -o json
@@ -143,39 +147,13 @@ States:  NotStarted, Running, Pending (waits), Stopping, Stopped, Failed, Comple
   waits[]  kind (Initialization, Start, Gate, TimedWait, Members) stage gate members since until needsPerson message
            command
   stages[] as in status.stages of the run
-  plan     computedAt eta etaP90
+  plan     computedAt eta etaP90 command
+  Without a name: items[], each with run, waits[] and plan.
 
 \b
 Exit codes:
   0  shown; with --wait: it is over
 {_WAITING_CODES}"""
-PLAN_HELP: Final = """Show when an upgrade run reaches each member.
-
-The plan in the run's status: the engine on a moved clock, with upgrades that take as long as expected, approvals given
-at once, and no failures. It is made anew when something changes, at most once a minute.
-
-With -f, the plan of a run that need not be on the hub: of the one in the files, or of that of the given name. A
-strategy, and windows, catalogs and members in the files take the place of all that the hub has of their kind. Nothing
-is written.
-
-\b
-Examples:
-  harbormaster upgrade plan kubernetes-1-31
-  harbormaster upgrade plan kubernetes-1-31 -o json
-  harbormaster upgrade plan -f run.yaml
-  harbormaster upgrade plan kubernetes-1-31 -f windows.yaml
-
-\b
-Actions:   Upgrade, Skip, Blocked (never, as things are), Fail, NotReached
-Bound by:  Sequence, Window, Gate, Wait, StageCeiling, Version
-
-\b
-Exit codes:
-  0  shown
-  1  an error: no such run, or it has no plan: it is over, or the loop does not run; or a mistake in a file
-"""
-
-
 VIEW: Final = View(upgrade_document, print_upgrade, upgrade_news)
 
 
@@ -214,9 +192,42 @@ def _stopped(found: FoundUpgrade) -> int | None:
 def start(name: str, waiting: Waiting, hub: HubOptions) -> int:
     """Start a run."""
     waiting.check()
-    token = new_token()
-    said = ("running already", "started")
-    return run(_order(hub, name, waiting, finished(waiting), lambda found: order_start(found.read, token), said))
+    return run(_start(hub, name, waiting, new_token()))
+
+
+async def _start(hub: HubOptions, name: str, waiting: Waiting, token: str) -> int:
+    async with Client(hub.find()) as client:
+        runs = UpgradeRuns(client)
+        found = await runs.get(name)
+        with told_to_user():
+            patch = order_start(found.read, token)
+        if patch is not None:
+            await runs.patch(found, patch)
+            found = await runs.get(name)
+        if patch is None and found.read.status.start_time is not None:
+            click.echo(f"{runs.title(name)} running already")
+        else:
+            await _tell_start(runs, found, waiting)
+        return await _follow(runs, found, waiting, finished(waiting), hub)
+
+
+async def _tell_start(runs: UpgradeRuns, found: FoundUpgrade, waiting: Waiting) -> None:
+    """Say what has become of the order to start.
+
+    Raises:
+        UserError: The run cannot start, and nobody waits for it.
+    """
+    title = runs.title(name_of(found.run))
+    found = await taken_in(runs, found)
+    if why := why_not(found):
+        told = f"{title} is told to start, but cannot: {why}"
+        if not waiting.wait:
+            raise UserError(told)
+        complain(told)
+    elif has_taken(found):
+        click.echo(f"{title} started")
+    else:
+        click.echo(f"{title} is told to start; the loop has not taken that in yet")
 
 
 @command.command("stop", help=STOP_HELP, short_help="Stop an upgrade run.")
@@ -226,37 +237,36 @@ def start(name: str, waiting: Waiting, hub: HubOptions) -> int:
 def stop(name: str, waiting: Waiting, hub: HubOptions) -> int:
     """Stop a run."""
     waiting.check()
-    said = ("stopped already", "told to stop")
-    return run(_order(hub, name, waiting, _stopped, lambda found: order_stop(found.read), said))
+    return run(_stop(hub, name, waiting))
 
 
-async def _order(
-    hub: HubOptions,
-    name: str,
-    waiting: Waiting,
-    verdict: Verdict[FoundUpgrade],
-    order: Callable[[FoundUpgrade], JsonObject | None],
-    said: tuple[str, str],
-) -> int:
+async def _stop(hub: HubOptions, name: str, waiting: Waiting) -> int:
     async with Client(hub.find()) as client:
         runs = UpgradeRuns(client)
         found = await runs.get(name)
         with told_to_user():
-            patch = order(found)
+            patch = order_stop(found.read)
         if patch is not None:
             await runs.patch(found, patch)
-        click.echo(f"{runs.title(name)} {said[patch is not None]}")
-        if not waiting.wait:
-            return DONE
-        generation = None if patch is None else (await runs.get(name)).read.metadata.generation
+            found = await runs.get(name)
+        click.echo(f"{runs.title(name)} {'stopped already' if patch is None else 'told to stop'}")
+        return await _follow(runs, found, waiting, _stopped, hub)
 
-        def taken(now: FoundUpgrade) -> int | None:
-            """Say how the wait ends, once the run has taken the order in."""
-            seen = generation is None or now.read.status.observed_generation >= generation
-            return verdict(now) if seen else None
 
-        code, ended = await follow(runs, name, waiting, taken, tell_waits())
-        return report(code, ended, waiting, lambda: upgrade_wait_lines(upgrade_document(ended, hub), utc_now()))
+async def _follow(
+    runs: UpgradeRuns, found: FoundUpgrade, waiting: Waiting, verdict: Verdict[FoundUpgrade], hub: HubOptions
+) -> int:
+    """Wait for what an order comes to, if that is wanted; return the exit code."""
+    if not waiting.wait:
+        return DONE
+    generation = found.read.metadata.generation
+
+    def taken(now: FoundUpgrade) -> int | None:
+        """Say how the wait ends, once the run has taken the order in."""
+        return verdict(now) if now.read.status.observed_generation >= generation else None
+
+    code, ended = await follow(runs, name_of(found.run), waiting, taken, tell_waits())
+    return report(code, ended, waiting, lambda: upgrade_wait_lines(upgrade_document(ended, hub), utc_now()))
 
 
 def _targets(kind: SkipTargetType, names: tuple[str, ...]) -> list[SkipTarget]:
@@ -298,10 +308,18 @@ async def _skip(hub: HubOptions, name: str, targets: list[SkipTarget]) -> int:
         runs = UpgradeRuns(client)
         found = await runs.get(name)
         with told_to_user():
-            patch = order_skip(found.read, targets)
+            order_skip(found.read, targets)  # names that the run does not have are mistakes
+            told = effects(found.read, targets)
+            wanted = [each.target for each in told if each.does_something]
+            notes = list(dict.fromkeys(note for each in told for note in each.notes))
+            if not wanted:
+                raise UserError([f"{note}: nothing to skip" for note in notes])
+            patch = order_skip(found.read, wanted)
         await runs.patch(found, patch)
-    words = ", ".join(f"{target.type.value} {target.name}" for target in targets)
+    words = ", ".join(each.words for each in told if each.does_something)
     click.echo(printable(f"{runs.title(name)} is to leave out {words}"))
+    for note in notes:
+        complain(printable(f"note: {note}"))
     return DONE
 
 
@@ -318,8 +336,11 @@ def retry(name: str, new: str, dry_run: bool, hub: HubOptions) -> int:
 async def _retry(hub: HubOptions, name: str, new: str, *, dry_run: bool) -> int:
     async with Client(hub.find()) as client:
         runs = UpgradeRuns(client)
+        found = await runs.get(name)
         with told_to_user():
-            document = retry_run((await runs.get(name)).read, new)
+            document = retry_run(found.read, new)
+        if not _is_left(found):
+            raise UserError(f"run {name} has left nothing to do again: its members run what it was to bring")
         if dry_run:
             print_document(document, "yaml")
             return DONE
@@ -328,8 +349,17 @@ async def _retry(hub: HubOptions, name: str, new: str, *, dry_run: bool) -> int:
     return DONE
 
 
+def _is_left(found: FoundUpgrade) -> bool:
+    """Say whether any member of a run does not run what it was to bring."""
+    entries = (entry for stage in found.read.status.stages for group in stage.groups for entry in group.members)
+    return any(
+        entry.state is not UpgradeState.COMPLETED and entry.reason not in ("AlreadyAtTarget", "AheadOfTarget")
+        for entry in entries
+    )
+
+
 @command.command("status", help=STATUS_HELP, short_help="Show where an upgrade run stands.")
-@click.argument("name", callback=not_empty)
+@click.argument("name", default="", callback=not_empty)
 @click.option("-w", "--watch", is_flag=True, help="Show every change until the run is over, or until Ctrl-C.")
 @output_option("table", "json", "yaml")
 @waiting_options
@@ -337,6 +367,10 @@ async def _retry(hub: HubOptions, name: str, new: str, *, dry_run: bool) -> int:
 def status(name: str, watch: bool, output: str, waiting: Waiting, hub: HubOptions) -> int:
     """Show a run."""
     waiting.check()
+    if not name:
+        if watch or waiting.wait:
+            raise click.UsageError("name the run that is to be followed")
+        return run(list_upgrades(hub, output))
     with suppress(KeyboardInterrupt):
         return run(_status(name, waiting, Shown(VIEW, output, hub, watch=watch)))
     return DONE
@@ -360,38 +394,4 @@ async def _status(name: str, waiting: Waiting, shown: Shown[FoundUpgrade]) -> in
         return report(code, found, waiting, lambda: upgrade_wait_lines(upgrade_document(found, shown.hub), utc_now()))
 
 
-@command.command("plan", help=PLAN_HELP, short_help="Show when an upgrade run reaches each member.")
-@click.argument("name", default="")
-@file_option
-@output_option("table", "json", "yaml")
-@hub_options
-def plan(name: str, files: tuple[str, ...], output: str, hub: HubOptions) -> int:
-    """Show the plan of a run."""
-    if not name and not files:
-        raise click.UsageError("name a run, or give files with -f")
-    return run(_plan_of_files(hub, name, files, output) if files else _plan(hub, name, output))
-
-
-async def _plan_of_files(hub: HubOptions, name: str, files: tuple[str, ...], output: str) -> int:
-    question = plan_question(name, load(files))
-    async with Client(hub.find()) as client:
-        planned = await client.ask("/v1/upgrade/plan", question)
-    if output == "table":
-        print_plan(planned, name or question["run"]["metadata"]["name"], utc_now())
-    else:
-        print_document(planned, output)
-    return DONE
-
-
-async def _plan(hub: HubOptions, name: str, output: str) -> int:
-    async with Client(hub.find()) as client:
-        found = await UpgradeRuns(client).get(name)
-    planned = dict_at(status_of(found.run), "plan")
-    if not planned:
-        why = f"it is {found.situation.phase.value}" if found.situation.is_over else "the loop has not made one yet"
-        raise UserError(f"run {name} has no plan: {why}")
-    if output == "table":
-        print_plan(planned, name, utc_now())
-    else:
-        print_document(planned, output)
-    return DONE
+command.add_command(plan)

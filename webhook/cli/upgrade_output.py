@@ -1,13 +1,13 @@
-"""An upgrade run in a terminal: where it stands, its members, its plan, what it waits for and the command for that."""
+"""An upgrade run in a terminal: where it stands, its members, what it waits for and the command for that."""
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 import click
 
-from scorer.api.documents import dict_at, dicts_at, status_of, text_at
+from scorer.api.documents import dict_at, dicts_at, status_of
 from scorer.api.duration import format_duration
 from scorer.api.meta import JsonObject, format_time, parse_time
 from scorer.api.quoting import printable
@@ -17,8 +17,9 @@ from webhook.cli.output import print_table
 from webhook.cli.run_output import hub_words
 from webhook.cli.upgrade_runs import FoundUpgrade
 
-HEADERS: Final = ("STAGE", "GROUP", "MEMBER", "STATE", "SINCE", "FINISHED", "MESSAGE")
-PLAN_HEADERS: Final = ("MEMBER", "ACTION", "START", "END", "BOUND BY", "REASON")
+HEADERS: Final = ("STAGE", "GROUP", "MEMBER", "STATE", "VERSION", "SINCE", "FINISHED", "MESSAGE")
+_NOT_GOING_ON: Final = ("NotStarted", "Stopped", "Failed")
+"""States in which a run has a plan of what would come of a start."""
 
 
 def answer_to(wait: UpgradeWait, name: str, hub: HubOptions) -> str:
@@ -30,18 +31,26 @@ def answer_to(wait: UpgradeWait, name: str, hub: HubOptions) -> str:
             words = ["upgrade", "start", name]
         case _:
             return ""
+    return command_line(words, hub)
+
+
+def command_line(words: Sequence[str], hub: HubOptions) -> str:
+    """Return a command of this program for the same hub, as it can be copied."""
     context = click.get_current_context(silent=True)
     program = (context.find_root().info_name if context is not None else None) or "harbormaster"
     return f"{program} {shlex.join([*words, *hub_words(hub)])}"
 
 
 def upgrade_document(found: FoundUpgrade, hub: HubOptions) -> JsonObject:
-    """Return the whole of a run, with the commands that answer what it waits for."""
+    """Return the whole of a run, with the commands that answer what it waits for and show its plan."""
     document: JsonObject = dict(overview(found.read, found.situation))
     for shown, wait in zip(document["waits"], found.situation.waits, strict=True):
         shown["command"] = answer_to(wait, found.read.metadata.name, hub) or None
     plan = dict_at(status_of(found.run), "plan")
-    document["plan"] = {key: plan.get(key) for key in ("computedAt", "eta", "etaP90")} if plan else None
+    document["plan"] = None
+    if plan:
+        shows = command_line(["upgrade", "plan", found.read.metadata.name], hub)
+        document["plan"] = {**{key: plan.get(key) for key in ("computedAt", "eta", "etaP90")}, "command": shows}
     return document
 
 
@@ -56,25 +65,35 @@ def print_upgrade(document: JsonObject, now: datetime) -> None:
     click.echo(printable(whole))
     if about["message"] and about["phase"] in ("Failed", "NotStarted", "Stopping", "Stopped"):
         click.echo(printable(about["message"]))
-    rows = list(_rows(document))
-    if rows:
-        print_table(HEADERS, rows)
+    if rows := list(_rows(document)):
+        shown = [at for at, header in enumerate(HEADERS) if header != "VERSION" or any(row[at] for row in rows)]
+        print_table([HEADERS[at] for at in shown], [[row[at] for at in shown] for row in rows])
     for line in upgrade_wait_lines(document, now):
         click.echo(printable(line))
-    if document["plan"] is not None:
-        click.echo(printable(_expected(document["plan"], now)))
+    if document["plan"] is not None and (end := expected_end(document["plan"], about["phase"], now)):
+        click.echo(printable(end))
 
 
-def _expected(plan: JsonObject, now: datetime) -> str:
+def expected_end(plan: JsonObject, phase: str, now: datetime) -> str:
+    """Say when a run is expected to be over; empty: that would say nothing.
+
+    Args:
+        plan: With ``eta``, ``etaP90``, and the ``command`` that shows all of it.
+        phase: The state of the run; one that does not go on is over only if somebody starts it.
+        now: The moment.
+    """
     if plan["eta"] is None:
-        return "no end is in sight: harbormaster upgrade plan says why"
+        return f"no end is in sight; why: {plan['command']}"
+    left = parse_time(plan["eta"]) - now
     late = f", at the latest {plan['etaP90']}" if plan["etaP90"] else ""
-    return f"expected to be over {plan['eta']} ({_from_now(plan['eta'], now)}{late})"
-
-
-def _from_now(text: str, now: datetime) -> str:
-    left = parse_time(text) - now
-    return f"in {format_duration(left)}" if left > timedelta() else "now"
+    if phase in _NOT_GOING_ON:
+        starting = f"if it were started now, it would be over {plan['eta']} (in {format_duration(left)}{late})"
+        return starting if left > timedelta() else ""
+    if phase == "Stopping":
+        return ""
+    if left >= timedelta():
+        return f"expected to be over {plan['eta']} (in {format_duration(left)}{late})"
+    return f"overdue by {format_duration(-left)}: it was expected to be over {plan['eta']}{late}"
 
 
 def _rows(document: JsonObject) -> Iterator[tuple[str, ...]]:
@@ -91,7 +110,13 @@ def _row(place: tuple[str, str, str], part: JsonObject) -> tuple[str, ...]:
     since = part.get("pendingSince") or part.get("startTime") or "-"
     reason, message = part.get("reason", ""), part.get("message", "")
     said = f"{reason}: {message}" if reason and message else reason or message
-    return (*place, part["state"], since, part.get("completionTime") or "-", said)
+    return (*place, part["state"], _version(part), since, part.get("completionTime") or "-", said)
+
+
+def _version(part: JsonObject) -> str:
+    """Return from which version to which a member is taken; empty where that is not known, as of stages and groups."""
+    before, after = part.get("fromVersion", ""), part.get("toVersion", "")
+    return f"{before} -> {after}" if before and after and before != after else after or before
 
 
 def upgrade_wait_lines(document: JsonObject, now: datetime) -> Iterator[str]:
@@ -105,6 +130,9 @@ def upgrade_wait_lines(document: JsonObject, now: datetime) -> Iterator[str]:
 def _times(wait: JsonObject, now: datetime) -> str:
     if wait["until"]:
         left = parse_time(wait["until"]) - now
+        if wait["kind"] == WaitKind.MEMBERS:  # which opens when stands in the message
+            first = "the first " if len(wait["members"]) > 1 else ""
+            return f" ({first}in {format_duration(max(left, timedelta()))})"
         return f", until {wait['until']} (in {format_duration(max(left, timedelta()))})"
     if wait["since"]:
         return f", since {wait['since']} ({format_duration(now - parse_time(wait['since']))})"
@@ -132,44 +160,3 @@ def _states(document: JsonObject) -> Iterator[tuple[str, str, str]]:
         for group in dicts_at(stage, "groups"):
             for member in dicts_at(group, "members"):
                 yield f"member {member['name']}", member["state"], _row(("", "", ""), member)[-1]
-
-
-def print_plan(plan: JsonObject, name: str, now: datetime) -> None:
-    """Print when each member of a run is reached, and what to know before."""
-    over = f"over {plan['eta']} ({_from_now(plan['eta'], now)})" if plan.get("eta") else "no end in sight"
-    late = f", at the latest {plan['etaP90']}" if plan.get("etaP90") else ""
-    click.echo(printable(f"{name}: {over}{late}, as of {plan.get('computedAt', '')}"))
-    many = f"{plan.get('maxConcurrent', 0)} at once at most"
-    click.echo(printable(f"{many}; {plan.get('exposure', 0)} upgraded before anybody looks"))
-    rows = [_planned(member) for member in dicts_at(plan, "members")]
-    if rows:
-        print_table(PLAN_HEADERS, rows)
-    for line in _besides(plan):
-        click.echo(printable(line))
-
-
-def _planned(member: JsonObject) -> tuple[str, ...]:
-    def text(key: str) -> str:
-        return text_at(member, key) or "-"
-
-    return (text("name"), text("action"), text("start"), text("end"), text("boundBy"), text("reason"))
-
-
-def _besides(plan: JsonObject) -> Iterator[str]:
-    path = [f"{step['type'].lower()} {step['name']}" for step in dicts_at(plan, "criticalPath")]
-    if path:
-        yield f"the end depends on: {' > '.join(path)}"
-    for missed in dicts_at(plan, "windowsMissed"):
-        lost = format_duration(timedelta(seconds=missed["lostSeconds"]))
-        yield f"{missed['name']} just misses its window at {missed['turn']}, and waits for {lost}"
-    for stage in dicts_at(plan, "blastRadius", "stages"):
-        yield from _exposed(stage)
-    for warning in plan.get("warnings") or ():
-        yield f"warning: {warning}"
-
-
-def _exposed(stage: dict[str, Any]) -> Iterator[str]:
-    for each in dicts_at(stage, "placements"):
-        if each.get("fullyExposed"):
-            name = f"{each['namespace']}/{each['name']}" if each.get("namespace") else each["name"]
-            yield f"stage {stage['name']}: all {each['clusters']} clusters of placement {name} are in upgrade at once"

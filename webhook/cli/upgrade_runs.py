@@ -6,7 +6,7 @@ from typing import Final
 
 import pydantic
 
-from scorer.api.documents import name_of, text_at
+from scorer.api.documents import dicts_at, name_of, text_at
 from scorer.api.kinds import UPGRADE_GATE, UPGRADE_RUN, Kind
 from scorer.api.meta import JsonObject, first_mistake
 from scorer.api.upgrade.run import ClusterUpgradeRun
@@ -14,7 +14,7 @@ from scorer.upgrade.orders import order_answer
 from scorer.upgrade.situation import UpgradeSituation, situation_of
 from webhook.cli.client import Client, Place, RefusedError
 from webhook.cli.documents import title_of
-from webhook.cli.failure import UserError
+from webhook.cli.failure import UserError, complain
 from webhook.cli.update_runs import tell_warnings, told_to_user
 from webhook.settings.clock import utc_now
 
@@ -53,13 +53,7 @@ class UpgradeRuns:
     async def find(self, name: str) -> FoundUpgrade | None:
         """Return a run; None: there is none of that name."""
         document = await self._get(UPGRADE_RUN, name)
-        if document is None:
-            return None
-        try:
-            read = ClusterUpgradeRun.read(document)
-        except pydantic.ValidationError as error:
-            raise UserError(f"run {name} cannot be read: {first_mistake(error)}") from error
-        return FoundUpgrade(document, read, situation_of(read))
+        return None if document is None else _found(document)
 
     async def get(self, name: str) -> FoundUpgrade:
         """Return a run.
@@ -70,6 +64,25 @@ class UpgradeRuns:
         found = await self.find(name)
         if found is None:
             raise UserError(f"there is no {UPGRADE_RUN.kind} {name}")
+        return found
+
+    async def seen(self, name: str) -> FoundUpgrade | None:
+        """Return a run; None: there is none of that name, or none that the caller may see."""
+        try:
+            return _found(await self._client.get(Place(UPGRADE_RUN, name=name)))
+        except RefusedError as error:
+            if error.code not in (_FORBIDDEN, _MISSING):
+                raise
+            return None
+
+    async def all(self) -> list[FoundUpgrade]:
+        """Return all runs; what cannot be read is named on standard error."""
+        found = []
+        for document in dicts_at(await self._client.list(Place(UPGRADE_RUN)), "items"):
+            try:
+                found.append(_found(document))
+            except UserError as error:
+                complain(f"warning: {error.message}")
         return found
 
     async def create(self, document: JsonObject) -> str:
@@ -128,6 +141,14 @@ class UpgradeRuns:
             if name in error.message:
                 return None
             raise UserError(f"the hub knows no {kind.plural}; install them: harbormaster crds") from error
+
+
+def _found(document: JsonObject) -> FoundUpgrade:
+    try:
+        read = ClusterUpgradeRun.read(document)
+    except pydantic.ValidationError as error:
+        raise UserError(f"run {name_of(document)} cannot be read: {first_mistake(error)}") from error
+    return FoundUpgrade(document, read, situation_of(read))
 
 
 def new_token() -> str:

@@ -1,7 +1,7 @@
 """``harbormaster windows``: when members may be touched."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
@@ -36,26 +36,32 @@ Exit codes:
 """
 NEXT_HELP: Final = """Show the maintenance windows of members: open or closed, and until when.
 
-By default those that count for rolling updates and staged updates, where a window that does not exist counts as closed.
---for names a type of upgrade: windows with that target count, too, and one that does not exist is ignored. A member
-without windows may always be touched.
+Which windows count depends on what is to be done, as the column FOR says: Updates are rolling updates and staged
+updates of what is placed there, the others are types of upgrade runs; --for shows one of them. For upgrades, windows
+with that target count, too, and one that does not exist is ignored; for updates it counts as closed. A member without
+windows may always be touched.
 
 \b
 Examples:
   harbormaster windows next
+  harbormaster windows next --for Full             when upgrade runs may take members to a Kubernetes version
   harbormaster windows next east --for NodeImageOnly
   harbormaster windows next -o json
 
 \b
 -o json (yaml: the same):
-  items[]  member windows missing unreadable isOpen until
+  items[]  member for[] (Updates, Full, ControlPlaneOnly, NodeImageOnly) windows missing unreadable isOpen until
 
 \b
 Exit codes:
   0  shown
   1  an error: no such member, or no hub
 """
-HEADERS: Final = ("MEMBER", "NOW", "UNTIL", "IN", "WINDOWS")
+HEADERS: Final = ("MEMBER", "FOR", "NOW", "UNTIL", "IN", "WINDOWS")
+UPDATES: Final = "Updates"
+"""Of what is placed on a member; not an upgrade of it."""
+PURPOSES: Final = (UPDATES, *(each.value for each in UpgradeType))
+"""What a window may be for."""
 _NO_WINDOWS: Final = "-"
 
 
@@ -65,12 +71,14 @@ class MemberStanding:
 
     Args:
         member: Its name.
+        purposes: What this is about.
         windows: Those that apply.
         unreadable: Those of them that cannot be read.
         found: Whether one of the others is open; None: the member has no window.
     """
 
     member: str
+    purposes: tuple[str, ...]
     windows: MemberWindows
     unreadable: tuple[str, ...]
     found: Standing | None
@@ -90,18 +98,18 @@ def command() -> None:
 @click.argument("members", nargs=-1, metavar="[MEMBER]...")
 @click.option(
     "--for",
-    "upgrade",
-    type=click.Choice([each.value for each in UpgradeType]),
-    help="A type of upgrade.  [default: none, updates of what is placed]",
+    "purpose",
+    type=click.Choice(PURPOSES, case_sensitive=False),
+    help="Only the windows for this.  [default: for everything]",
 )
 @output_option("table", "json", "yaml")
 @hub_options
-def following(members: tuple[str, ...], upgrade: str | None, output: str, hub: HubOptions) -> int:
+def following(members: tuple[str, ...], purpose: str | None, output: str, hub: HubOptions) -> int:
     """Show the windows of members."""
-    return run(_following(hub, members, upgrade, output))
+    return run(_following(hub, members, purpose, output))
 
 
-async def _following(hub: HubOptions, members: tuple[str, ...], upgrade: str | None, output: str) -> int:
+async def _following(hub: HubOptions, members: tuple[str, ...], purpose: str | None, output: str) -> int:
     async with Client(hub.find()) as client:
         documents = {name_of(each): each for each in await _all(client, MEMBER_CLUSTER)}
         definitions = {name_of(each): Definition.of(each) for each in await _all(client, MAINTENANCE_WINDOW)}
@@ -110,7 +118,8 @@ async def _following(hub: HubOptions, members: tuple[str, ...], upgrade: str | N
             raise UserError(f"there is no {MEMBER_CLUSTER.kind} {name}")
     now = utc_now().replace(microsecond=0)
     chosen = [documents[name] for name in members or sorted(documents)]
-    found = list(_standings(chosen, definitions, upgrade, now))
+    purposes = PURPOSES if purpose is None else (purpose,)
+    found = [each for member in chosen for each in _alike(member, definitions, purposes, now)]
     if output == "table":
         print_table(HEADERS, [_row(each, now) for each in found])
     else:
@@ -122,17 +131,30 @@ async def _all(client: Client, kind: Kind) -> list[JsonObject]:
     return dicts_at(await client.list(Place(kind)), "items")
 
 
-def _standings(
-    members: Sequence[JsonObject], definitions: dict[str, Definition], upgrade: str | None, now: datetime
+def _alike(
+    member: JsonObject, definitions: dict[str, Definition], purposes: Sequence[str], now: datetime
 ) -> Iterator[MemberStanding]:
-    targets = OF_UPDATES if upgrade is None else targets_of(UpgradeType(upgrade))
+    """Yield how a member stands, once for the purposes of which the same holds."""
+    alike: list[MemberStanding] = []
+    for purpose in purposes:
+        found = _standing(member, definitions, purpose, now)
+        same = (at for at, known in enumerate(alike) if replace(known, purposes=found.purposes) == found)
+        if (at := next(same, None)) is None:
+            alike.append(found)
+        else:
+            alike[at] = replace(found, purposes=(*alike[at].purposes, purpose))
+    yield from alike
+
+
+def _standing(member: JsonObject, definitions: dict[str, Definition], purpose: str, now: datetime) -> MemberStanding:
+    targets = OF_UPDATES if purpose == UPDATES else targets_of(UpgradeType(purpose))
     selecting = [each for each in definitions.values() if each.selector is not None]
-    for member in members:
-        windows = windows_of(member, definitions, targets, selecting)
-        readable = [window for name in windows.names if (window := definitions[name].window) is not None]
-        unreadable = tuple(name for name in windows.names if definitions[name].window is None)
-        any_window = windows.names or (windows.missing and upgrade is None)
-        yield MemberStanding(name_of(member), windows, unreadable, standing(readable, now) if any_window else None)
+    windows = windows_of(member, definitions, targets, selecting)
+    readable = [window for name in windows.names if (window := definitions[name].window) is not None]
+    unreadable = tuple(name for name in windows.names if definitions[name].window is None)
+    any_window = windows.names or (windows.missing and purpose == UPDATES)
+    found = standing(readable, now) if any_window else None
+    return MemberStanding(name_of(member), (purpose,), windows, unreadable, found)
 
 
 def _row(each: MemberStanding, now: datetime) -> tuple[str, ...]:
@@ -140,6 +162,7 @@ def _row(each: MemberStanding, now: datetime) -> tuple[str, ...]:
     left = format_duration(until - now) if until is not None and until > now else _NO_WINDOWS
     return (
         each.member,
+        "everything" if each.purposes == PURPOSES else ", ".join(each.purposes),
         "open" if each.is_open else "closed",
         format_time(until) if until is not None else _NO_WINDOWS,
         left,
@@ -158,6 +181,7 @@ def _shown(each: MemberStanding) -> JsonObject:
     until = each.found.until if each.found is not None else None
     return {
         "member": each.member,
+        "for": list(each.purposes),
         "windows": list(each.windows.names),
         "missing": list(each.windows.missing),
         "unreadable": list(each.unreadable),

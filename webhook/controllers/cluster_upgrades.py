@@ -16,6 +16,7 @@ from scorer.api.conditions import merge_conditions
 from scorer.api.documents import (
     annotations_of,
     conditions_of,
+    dicts_at,
     is_deleting,
     labels_of,
     name_of,
@@ -48,7 +49,7 @@ from scorer.upgrade.facts import Facts
 from scorer.upgrade.gates import APPROVED
 from scorer.upgrade.images import ImageTargets
 from scorer.upgrade.measures import measures
-from scorer.upgrade.operations import operation_of
+from scorer.upgrade.operations import operation_of, with_operation
 from scorer.upgrade.record import OVER
 from scorer.upgrade.step import Action, CancelUpgrade, StartUpgrade, Step, WriteGate
 from webhook.controllers.failures import concerned_of
@@ -161,8 +162,9 @@ class ClusterUpgradeController:
             yield from self._open()
 
     def _of_member(self, change: Change) -> Iterator[str]:
+        """Yield the runs that are not over; one that is may have given up an upgrade of a member that comes back."""
         if change.touches(seen_of_member):
-            yield from self._open()
+            yield from (name_of(run) for run in self._hub.cache.list(UPGRADE_RUN) if not _is_over(run) or _waits(run))
 
     def _of_free_member(self, member: str) -> Iterator[str]:
         return (name for name, members in list(self._waiting.items()) if member in members)
@@ -176,8 +178,8 @@ class ClusterUpgradeController:
         if is_deleting(document):
             return await self._clean_up(name, document)
         if _is_over(document):
-            self._desk.forget(uid_of(document))
-            return soonest(await self._follow(name, None), await self._expire(document))
+            waits = await self._follow(name, None), await self._let_go(document), await self._expire(document)
+            return soonest(*waits)
         if (held := with_finalizer(document, UPGRADE_RUN_FINALIZER)) is not None:
             document = await self._hub.amend(UPGRADE_RUN, held)
         decisions, situation = self._decisions, await self._facts.of(document)
@@ -276,11 +278,26 @@ class ClusterUpgradeController:
         waits = Result(LOOK_AGAIN) if self._waiting.get(name) else DONE
         return soonest(found, waits)
 
+    async def _let_go(self, document: JsonObject) -> Result:
+        """Ask about what a run that is over has given up, until its end is reported: so long, others leave it alone."""
+        if not any(with_operation(self._facts.run(document).status)):
+            self._desk.forget(uid_of(document))
+            return DONE
+        situation = await self._facts.of(document)
+        step = advance(situation.run, situation.facts)
+        if step.changed:
+            await self._hub.store_status(UPGRADE_RUN, document, status_document(step.status))
+            return AT_ONCE
+        return Result(self._desk.poll) if step.in_flight else DONE
+
     async def _expire(self, document: JsonObject) -> Result:
-        """Delete a run that is over when its time has come (``ttlSecondsAfterFinished``)."""
+        """Delete a run that is over when its time has come (``ttlSecondsAfterFinished``).
+
+        One that has given up an upgrade whose end is not reported yet stays: without it, nobody would know of that.
+        """
         run = self._facts.run(document)
         seconds, ended = run.spec.ttl_seconds_after_finished, run.status.completion_time
-        if seconds is None or ended is None:
+        if seconds is None or ended is None or any(with_operation(run.status)):
             return DONE
         left = ended + timedelta(seconds=seconds) - self._now()
         if left > timedelta():
@@ -333,6 +350,16 @@ def _gate(run: JsonObject, action: WriteGate) -> JsonObject:
 
 def _is_over(run: JsonObject) -> bool:
     return text_at(run, "status", "state") in OVER
+
+
+def _waits(run: JsonObject) -> bool:
+    """Say whether the end of an upgrade is still to be reported that a run has given up."""
+    return any(
+        entry.get("operationOpen") is True
+        for stage in dicts_at(run, "status", "stages")
+        for group in dicts_at(stage, "groups")
+        for entry in dicts_at(group, "members")
+    )
 
 
 def _of_gate(change: Change) -> Iterator[str]:

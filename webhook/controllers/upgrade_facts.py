@@ -103,7 +103,7 @@ class UpgradeFacts:
             upgraders=self._desk.capabilities,
             observations=observations,
             gates=hub.gates(run),
-            busy=hub.busy(run.metadata.name, self._desk.seen),
+            busy=hub.busy(run.metadata.name),
             durations=estimates(hub.samples(), members, run.spec.upgrade.type) if _asks_for_durations(run) else {},
             guarded=await self._guarded(run),
             issues=issues,

@@ -2,12 +2,14 @@
 
 A plan takes a second where there are a thousand members, so it is made in a thread of its own. A plan that says the
 same as the one before is not written. That of a run which does not go on by itself would move with every minute; it is
-made anew only when something changes.
+made anew only when something changes. One plan is made at a time, so none may take long: one that does is given up, and
+the one before stays for a while.
 
 Source: upgrade-runs.md 14.1.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -33,10 +35,17 @@ from webhook.controllers.wiring import Later, Signal, Waker, Watch, Wiring
 from webhook.kube.change import Change
 from webhook.kube.hub import Hub
 from webhook.kube.maintenance import MaintenanceWindows
+from webhook.settings.patience import TakesTooLongError, patience
 
 AT_MOST_EVERY: Final = timedelta(minutes=1)
 SOON: Final = timedelta(seconds=1)
 """How long changes are collected before the first plan of a run."""
+LONGEST_SECONDS: Final = 20.0
+"""How long one plan may be worked on; others wait meanwhile."""
+GIVEN_UP_FOR: Final = timedelta(minutes=10)
+"""How long no other plan is made of a run whose plan takes longer."""
+
+_log = logging.getLogger(__name__)
 
 
 class UpgradePlanController:
@@ -65,6 +74,8 @@ class UpgradePlanController:
         self._observer = observer
         self._made: dict[str, datetime] = {}
         """When the plan of a run was made last."""
+        self._given_up: set[str] = set()
+        """The runs whose last plan took too long."""
 
     def wiring(self) -> Wiring[str]:
         """Say what wakes it: whatever moves a run, or may."""
@@ -105,14 +116,15 @@ class UpgradePlanController:
 
     def _left(self, name: str) -> timedelta:
         """Return how long the plan of a run is not made anew; a clock that was put back does not make it longer."""
-        made = self._made.get(name)
-        return timedelta() if made is None else max(timedelta(), AT_MOST_EVERY - abs(self._now() - made))
+        made, pause = self._made.get(name), GIVEN_UP_FOR if name in self._given_up else AT_MOST_EVERY
+        return timedelta() if made is None else max(timedelta(), pause - abs(self._now() - made))
 
     async def reconcile(self, name: str) -> Result:
         """Make the plan of a run, and write it if it says something new."""
         document = self._hub.cache.get(UPGRADE_RUN, name)
         if document is None or is_deleting(document) or text_at(document, "status", "state") in OVER:
             self._made.pop(name, None)
+            self._given_up.discard(name)
             self._observer.planned(name, None, self._now())
             return DONE
         now = self._now()
@@ -123,7 +135,15 @@ class UpgradePlanController:
         run, facts = situation.run, situation.facts
         durations = estimates(self._facts.upgrades.samples(), facts.members, run.spec.upgrade.type)
         facts = replace(facts, durations=durations, standings=Standings())  # nothing is shared with the thread
-        plan = await asyncio.to_thread(plan_of, run, facts, await self._facts.upgrades.placements(run))
+        placements = await self._facts.upgrades.placements(run)
+        self._given_up.discard(name)
+        pulse = patience(f"the plan of run {name}", LONGEST_SECONDS)
+        try:
+            plan = await asyncio.to_thread(plan_of, run, facts, placements, pulse=pulse)
+        except TakesTooLongError as error:
+            self._given_up.add(name)
+            _log.warning("a plan is given up", extra={"run": name, "error": str(error)})
+            return Result(GIVEN_UP_FOR)
         self._observer.planned(name, plan.eta, now)
         await self._write(name, plan)
         return _when_late(run, plan, now)

@@ -5,6 +5,7 @@ Source: upgrade-runs.md 3.2 and 12.
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Final, NamedTuple
@@ -20,7 +21,7 @@ from scorer.api.upgrade.run import ClusterUpgradeRun, RunState
 from scorer.rollout.placement_status import Event
 from scorer.upgrade.members import Member, read_member
 from scorer.upgrade.strategy_status import strategy_status
-from scorer.upgrade.triggers import PROFILE_LABEL, Trigger, trigger
+from scorer.upgrade.triggers import NAME_TAKEN, PROFILE_LABEL, Trigger, name_taken, trigger
 from scorer.windows.member_windows import MemberWindows
 from webhook.controllers.failures import Concerned
 from webhook.controllers.result import DONE, Result, TerminalError
@@ -75,13 +76,25 @@ class UpgradeProfileController:
     def _watches(self) -> Iterator[Waker[Definition]]:
         for kind in _OF_PROFILES:
             yield Watch(kind, partial(_changed, kind))
-        yield Watch(UPGRADE_RUN, _of_run)
+        yield Watch(UPGRADE_RUN, self._of_run)
         yield Watch(VERSION_CATALOG, self._of_catalog)
         yield Watch(MEMBER_CLUSTER, self._of_member)
 
     def _all(self) -> Iterator[Definition]:
         for kind in _OF_PROFILES:
             yield from (Definition(kind, name_of(each)) for each in self._hub.cache.list(kind))
+
+    def _of_run(self, change: Change) -> Iterator[Definition]:
+        """Yield the profile of a run that has come, gone or got into another state, and those that want its name."""
+        profile = label(change.document, PROFILE_LABEL)
+        if profile and change.touches(lambda run: text_at(run, "status", "state")):
+            yield Definition(UPGRADE_PROFILE, profile)
+        if change.new is None:
+            yield from (
+                Definition(UPGRADE_PROFILE, name_of(each))
+                for each in self._hub.cache.list(UPGRADE_PROFILE)
+                if (error := _error(each)) is not None and error.code == NAME_TAKEN
+            )
 
     def _of_catalog(self, change: Change) -> Iterator[Definition]:
         if change.touches(spec_of):
@@ -104,8 +117,18 @@ class UpgradeProfileController:
         except pydantic.ValidationError as error:
             raise TerminalError(first_mistake(error)) from error
         found = trigger(profile, self._upgrades.catalog(), self._runs_of(key.name), self._now())
+        if found.create is not None and (other := await self._make(found.create)) not in ("", key.name):
+            name = name_of(found.create)
+            found = replace(found, create=None, status=name_taken(profile, name, other, self._now()))
         await self._carry_out(document, found)
         return DONE
+
+    async def _make(self, run: JsonObject) -> str:
+        """Make a run, unless there is one of its name, which is left as it is; return the profile that it is of."""
+        if self._hub.cache.get(UPGRADE_RUN, name_of(run)) is None:
+            with suppress(AlreadyExistsError):  # it is in the cache then
+                await self._hub.create(UPGRADE_RUN, run)
+        return label(self._hub.cache.get(UPGRADE_RUN, name_of(run)) or {}, PROFILE_LABEL)
 
     def _members(self) -> dict[str, Member]:
         return {name: read_member(each, MemberWindows(), None) for name, each in self._upgrades.joined().items()}
@@ -122,9 +145,6 @@ class UpgradeProfileController:
             run = self._hub.cache.get(UPGRADE_RUN, name)
             if run is not None and text_at(run, "spec", "state") != RunState.STOP:
                 await self._hub.replace(UPGRADE_RUN, with_spec(run, state=RunState.STOP.value))
-        if found.create is not None:
-            with suppress(AlreadyExistsError):  # a run of that name is left as it is
-                await self._hub.create(UPGRADE_RUN, found.create)
         status = found.status.model_dump(mode="json", by_alias=True, exclude_none=True)
         if status != status_of(document):
             await self._hub.store_status(UPGRADE_PROFILE, document, status)
@@ -141,13 +161,6 @@ class UpgradeProfileController:
 def _changed(kind: Kind, change: Change) -> Iterator[Definition]:
     if change.touches(spec_of):
         yield Definition(kind, name_of(change.document))
-
-
-def _of_run(change: Change) -> Iterator[Definition]:
-    """Yield the profile of a run that has come, gone or got into another state."""
-    profile = label(change.document, PROFILE_LABEL)
-    if profile and change.touches(lambda run: text_at(run, "status", "state")):
-        yield Definition(UPGRADE_PROFILE, profile)
 
 
 def _seen_of_member(member: JsonObject) -> object:

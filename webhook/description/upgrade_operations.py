@@ -3,12 +3,12 @@
 from typing import Final
 
 from scorer.api.upgrade.plan import UpgradePlan
-from scorer.api.upgrade.request import UpgradeRequestStatus
 from webhook.description.operation import Operation
 from webhook.description.upgrades import OrderAnswer, RetryAnswer, UpgradeWhatIfAnswer
 from webhook.endpoints.problems import Problem
 from webhook.endpoints.upgrade_orders import GateAnswerModel, RetryModel, SkipModel
 from webhook.endpoints.upgrade_plans import UpgradeChangesModel, UpgradePlanModel
+from webhook.endpoints.upgrade_reports import UpgradeReport
 
 _NOTED: Final = "the caller is noted in its annotation `harbormaster.dev/requested-by`."
 _ORDERED: Final = (Problem.NOT_FOUND, Problem.CONFLICT)
@@ -21,9 +21,9 @@ UPGRADE_OPERATIONS: Final = (
         "Upgrade",
         "When an upgrade run reaches each member",
         "The engine on a moved clock: upgrades take as long as expected, approvals are given, none fails. The run, its "
-        "strategy, the windows, the catalogs and the members may be given; what is left out is as on the hub. A run "
-        "that the caller may not read does not exist for them, and placements of kinds that they may not list are "
-        "left out of `blastRadius`.",
+        "strategy, the windows, the catalogs and the members may be given; what is left out is as on the hub. A run, "
+        "or the strategy of one that is given, that the caller may not read does not exist for them, and placements "
+        "of kinds that they may not list are left out of `blastRadius`.",
         UpgradePlan,
         UpgradePlanModel,
         problems=(Problem.NOT_FOUND, Problem.CONFLICT, Problem.DEADLINE_EXCEEDED),
@@ -52,7 +52,12 @@ UPGRADE_OPERATIONS: Final = (
             problems=_ORDERED,
         )
         for verb, summary, description, request in (
-            ("start", "Start an upgrade run, or start it again", "409: it is over, or is being stopped.", None),
+            (
+                "start",
+                "Start an upgrade run, or start it again",
+                "409: it is going on, is over, or is being stopped.",
+                None,
+            ),
             ("stop", "Stop an upgrade run", "Upgrades under way go on. 409: it has not started, or is over.", None),
             ("skip", "Leave out parts of an upgrade run", "409: it is over, or has no such part.", SkipModel),
         )
@@ -104,8 +109,10 @@ UPGRADE_OPERATIONS: Final = (
         "For operations that were handed off by HTTP; the three parts of the path are those of the `operationID`. The "
         "body is what changes in the status of the ClusterUpgradeRequest. It is signed, not sent with credentials: "
         "`X-Harbormaster-Signature` is `sha256=` and the HMAC-SHA256 of the body in hex, by a secret of "
-        "`HARBORMASTER_HANDOFF_SECRET_FILE`. 409: it goes back behind an earlier report.",
-        request=UpgradeRequestStatus,
+        "`HARBORMASTER_HANDOFF_SECRET_FILE`, which is read anew when it changes. With `operationID` in the body, a "
+        "report is good for that operation only. `progressPercent` never falls within a phase, and no time is later "
+        "than now. 409: it goes back behind an earlier report.",
+        request=UpgradeReport,
         status=204,
         open_to_all=True,
         problems=(
@@ -117,6 +124,7 @@ UPGRADE_OPERATIONS: Final = (
             Problem.PAYLOAD_TOO_LARGE,
             Problem.UNSUPPORTED_MEDIA_TYPE,
             Problem.VALIDATION_FAILED,
+            Problem.RATE_LIMITED,
             Problem.NOT_READY,
         ),
     ),

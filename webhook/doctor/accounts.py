@@ -96,6 +96,7 @@ def accounts_of(installation: Installation, roles: Roles) -> Iterator[Account]:
         networking_agents=settings.networking_agents,
         certificate_secret=settings.certificate_secret,
         webhook_configuration=installation.configuration,
+        hand_off=settings.handoff_secret_file is not None,
     )
     looping = reconcile_roles(
         Selected(),

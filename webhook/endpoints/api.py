@@ -5,7 +5,7 @@ Source: serving.md 3.1 to 3.4.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -184,6 +184,12 @@ class Api:
             return frozenset(of)
         return await self._callers.readable_kinds(caller_of(request), of)
 
+    def bad_signature(self, request: web.Request, detail: str) -> ProblemError:
+        """Return the refusal of a request that is not signed as it should be, or of one too many from an address."""
+        if self._callers is not None:
+            return self._callers.bad_signature(request, detail)
+        return ProblemError(Problem.UNAUTHENTICATED, detail)
+
     def _wrap(self, endpoint: "_Endpoint", handler: Handler) -> Handler:
         route, surface = endpoint.route, endpoint.surface
         counted = route in API_ROUTES
@@ -307,14 +313,15 @@ def read_model(model: type[ModelT], value: JsonObject) -> ModelT:
     Raises:
         ProblemError: Every mistake with its pointer; when there are too many, only how many.
     """
+    given = without_nulls(value)
     try:
-        return model.model_validate_json(dump_json(without_nulls(value)), extra="forbid")
+        return model.model_validate_json(dump_json(given), extra="forbid")
     except pydantic.ValidationError as error:
         if error.error_count() > MOST_MISTAKES:  # a list of half a million takes seconds to write, and has no reader
             detail = f"the body has {error.error_count()} mistakes; more than {MOST_MISTAKES} are not listed"
             mistake = Mistake("", "too-many", detail)
             raise ProblemError(Problem.VALIDATION_FAILED, detail, mistakes=[mistake]) from error
-        mistakes = [_mistake(detail) for detail in error.errors(include_url=False)]
+        mistakes = [_mistake(given, detail) for detail in error.errors(include_url=False)]
         first = mistakes[0]
         raise ProblemError(
             Problem.VALIDATION_FAILED,
@@ -326,9 +333,26 @@ def read_model(model: type[ModelT], value: JsonObject) -> ModelT:
 _CODES: Final = {"missing": "required", "extra_forbidden": "unknown", "too_long": "too-many", "too_short": "too-few"}
 
 
-def _mistake(detail: Any) -> Mistake:
+def _place(given: Any, loc: Sequence[str | int], *, missing: bool) -> Iterator[str | int]:
+    """Yield where in a body something is wrong: of the path, what is there; the rest says which model was tried.
+
+    Args:
+        given: The body.
+        loc: The path, as pydantic has it.
+        missing: Its last part is not there, and should be.
+    """
+    for number, part in enumerate(loc, 1):
+        there = 0 <= part < len(given) if isinstance(given, list) and isinstance(part, int) else False
+        if there or (isinstance(given, dict) and part in given):
+            given = given[part]
+            yield part
+        elif missing and number == len(loc):
+            yield part
+
+
+def _mistake(given: JsonObject, detail: Any) -> Mistake:
     kind = detail["type"]
-    pointer = json_pointer(part for part in detail["loc"] if part != "[key]")
+    pointer = json_pointer(_place(given, detail["loc"], missing=kind == "missing"))
     message = detail["msg"].removeprefix("Value error, ")
     words = message[:1].lower() + message[1:]
     code = _CODES.get(kind) or ("type" if kind.endswith("_type") else "invalid")

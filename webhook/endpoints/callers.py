@@ -202,6 +202,18 @@ class Callers:
             members={"audience": audience} if audience else {},
         )
 
+    def bad_signature(self, request: web.Request, detail: str) -> ProblemError:
+        """Count a request whose signature is bad among the bad credentials of its address, and return its refusal.
+
+        A good signature is never held up: it takes no review to find that it is.
+        """
+        address, now = request.remote or "", asyncio.get_running_loop().time()
+        if wait := self._failures.wait(address, now):
+            return self._too_often("api", f"too many bad credentials have come from {address}", wait)
+        self._failures.charge(address, now)
+        self._metrics.rejected("api", "unauthenticated")
+        return ProblemError(Problem.UNAUTHENTICATED, detail)
+
     def _too_often(self, surface: Surface, detail: str, wait: int) -> ProblemError:
         self._metrics.rejected(surface, "rate")
         return ProblemError(Problem.RATE_LIMITED, detail, retry_after=wait)

@@ -23,7 +23,9 @@ def add_routes(api: Api) -> None:
     answers = api.answers
 
     async def every(request: web.Request) -> web.Response:
-        document = answers.runs.runs(await api.readable_kinds(request, RUN_KINDS))
+        kinds = await api.readable_kinds(request, RUN_KINDS)
+        await answers.runs.catch_up(kinds)
+        document = answers.runs.runs(kinds)
         return tagged(request, document, answers.advisor.fleet_revision)
 
     async def one(request: web.Request) -> web.Response:
@@ -36,7 +38,7 @@ def add_routes(api: Api) -> None:
 
     async def upgrade(request: web.Request) -> web.Response:
         name = request.match_info["name"]
-        document = answers.runs.upgrade(name) if await api.may_get(request, UPGRADE_RUN, name, "") else None
+        document = await answers.runs.upgrade(name) if await api.may_get(request, UPGRADE_RUN, name, "") else None
         if document is None:
             raise ProblemError(Problem.NOT_FOUND, f"there is no upgrade run {upgrade_ref(name)[:320]}")
         return tagged(request, document, answers.advisor.fleet_revision)

@@ -6,13 +6,13 @@ Source: upgrade-runs.md 14.1, 14.4 and 14.7.
 import asyncio
 from collections.abc import Callable, Iterator
 from datetime import timedelta
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Any, Final
 
 from aiohttp import web
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from scorer.api import kinds
-from scorer.api.documents import name_of
+from scorer.api.documents import name_of, text_at
 from scorer.api.duration import parse_wait_time
 from scorer.api.family import PLACEMENTS, family_in
 from scorer.api.field_path import json_pointer
@@ -24,7 +24,14 @@ from scorer.upgrade.facts import GuardedPlacement
 from scorer.upgrade.planning.changes import UnfitChangeError
 from webhook.admission.rehearsal import rehearse
 from webhook.answers.one_at_a_time import BusyError
-from webhook.answers.upgrade_plans import HubUpgradePlanner, UnplannableError, UpgradeQuestion
+from webhook.answers.upgrade_plans import (
+    HubUpgradePlanner,
+    UnfitStrategyError,
+    UnknownRunError,
+    UnplannableError,
+    UpgradeQuestion,
+    unknown_run,
+)
 from webhook.endpoints.answers import JSON, headers
 from webhook.endpoints.api import Api, RequestModel
 from webhook.endpoints.callers import caller_of
@@ -32,6 +39,7 @@ from webhook.endpoints.problems import Mistake, Problem, ProblemError
 from webhook.endpoints.question import Name
 from webhook.kube.json_text import encode
 from webhook.kube.ports import StoreError
+from webhook.settings.patience import TakesTooLongError
 from webhook.validation.context import Context
 
 MOST_MEMBERS: Final = 2000
@@ -62,7 +70,7 @@ class UpgradePlanModel(RequestModel):
     run: Annotated[Name | Document, Field(union_mode="left_to_right")]
     """The name of a ClusterUpgradeRun, or one that need not be on the hub; its `status` does not count."""
     strategy: Document | None = None
-    """The ClusterUpgradeStrategy that the run follows; only with a run that has not started."""
+    """The ClusterUpgradeStrategy that the run refers to; only with a run that has not started."""
     windows: Annotated[tuple[Document, ...], Field(max_length=MOST_DEFINITIONS)] | None = None
     """All ClusterMaintenanceWindows; absent: those on the hub."""
     catalogs: Annotated[tuple[Document, ...], Field(max_length=MOST_DEFINITIONS)] | None = None
@@ -94,18 +102,6 @@ class UpgradeChangesModel(UpgradePlanModel):
     changes: Annotated[tuple[PlanChange, ...], Field(min_length=1, max_length=MOST_CHANGES)]
     """Made one after the other."""
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        for at, change in enumerate(self.changes):
-            for member in ("value", "after"):
-                text = getattr(change, member, None)
-                if change.op in ("approveAfter", "fail") and isinstance(text, str):
-                    try:
-                        parse_wait_time(text)
-                    except ValueError as error:
-                        raise ValueError(f"changes[{at}].{member}: {error}") from error
-        return self
-
 
 def add_routes(api: Api, planner: HubUpgradePlanner) -> None:
     """Serve both questions."""
@@ -128,11 +124,15 @@ async def _answered(ask: Callable[[], Any]) -> web.Response:
     try:
         document = await ask()
     except UnfitChangeError as error:
-        mistake = Mistake(json_pointer(("changes", error.position)), "invalid", error.detail)
+        mistake = Mistake(json_pointer(("changes", error.position, *error.at)), "invalid", error.detail)
         raise _refusal([mistake]) from error
+    except UnfitStrategyError as error:
+        raise _refusal([Mistake("/strategy", "invalid", str(error))]) from error
+    except UnknownRunError as error:
+        raise ProblemError(Problem.NOT_FOUND, str(error)) from error
     except UnplannableError as error:
         raise ProblemError(Problem.CONFLICT, str(error)) from error
-    except BusyError as error:
+    except (BusyError, TakesTooLongError) as error:
         raise ProblemError(Problem.DEADLINE_EXCEEDED, str(error), retry_after=1) from error
     except StoreError as error:
         raise ProblemError(Problem.NOT_READY, f"the hub does not answer: {error}", retry_after=1) from error
@@ -148,7 +148,7 @@ async def _question(
         ProblemError: An object of the body is wrong, or the caller may not get the run.
     """
     if isinstance(body.run, str) and not await api.may_get(request, kinds.UPGRADE_RUN, body.run, ""):
-        raise ProblemError(Problem.NOT_FOUND, f"there is no {kinds.UPGRADE_RUN.kind} {quote(body.run)}")
+        raise ProblemError(Problem.NOT_FOUND, unknown_run(body.run))
     context = api.answers.admission().asked_by(caller_of(request))
     found, mistakes = dict[tuple[str | int, ...], JsonObject](), list[Mistake]()
     for at, kind, document in body.given():
@@ -159,6 +159,7 @@ async def _question(
     mistakes = mistakes or list(_twice(found))
     if mistakes:
         raise _refusal(mistakes)
+    await _check_strategy(api, request, found)
     seen = await api.readable_kinds(request, PLACEMENTS)
     question = UpgradeQuestion(
         run=found.get(("run",), body.run),
@@ -170,6 +171,19 @@ async def _question(
         changes=body.changes if isinstance(body, UpgradeChangesModel) else (),
     )
     return question, lambda placement: family_in(placement.namespace).placement in seen
+
+
+async def _check_strategy(api: Api, request: web.Request, found: dict[tuple[str | int, ...], JsonObject]) -> None:
+    """Check that the caller may get the strategy that a run of the body refers to, unless it is there as well.
+
+    Raises:
+        ProblemError: They may not, which is told as if there were none; or the hub does not say.
+    """
+    if ("strategy",) in found:
+        return
+    name = text_at(found.get(("run",), {}), "spec", "strategyRef", "name")
+    if name and not await api.may_get(request, kinds.UPGRADE_STRATEGY, name, ""):
+        raise ProblemError(Problem.NOT_FOUND, f"there is no {kinds.UPGRADE_STRATEGY.kind} {quote(name)}")
 
 
 def _approve_after(body: UpgradePlanModel) -> timedelta:

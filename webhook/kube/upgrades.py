@@ -21,19 +21,18 @@ from scorer.api.upgrade.gate import ClusterUpgradeGate, UpgradeGateStatus
 from scorer.api.upgrade.run import ClusterUpgradeRun, PlacementGuardMode
 from scorer.api.upgrade.strategy import ClusterUpgradeStrategy, StrategySpec
 from scorer.api.upgrade.version_catalog import VersionCatalogSpec
-from scorer.upgrade.back_end import Inventory, Observation
+from scorer.upgrade.back_end import Inventory
 from scorer.upgrade.catalog import Catalog
 from scorer.upgrade.facts import GuardedPlacement
 from scorer.upgrade.guard import allowed_in_upgrade
 from scorer.upgrade.members import DEFAULT_UPGRADER, Member, read_member
-from scorer.upgrade.operations import occupied, to_observe
+from scorer.upgrade.operations import occupied
 from scorer.upgrade.planning.durations import Sample, samples_of
-from scorer.upgrade.record import OVER
 from scorer.upgrade.simulation import gates_of
 from scorer.upgrade.tiers import targets_of
 from webhook.kube.cache import Cache
 from webhook.kube.maintenance import MaintenanceWindows
-from webhook.kube.ports import Key, NotFoundError, Store
+from webhook.kube.ports import Store
 
 UPGRADE_KINDS: Final = (
     kinds.UPGRADE_RUN,
@@ -55,7 +54,7 @@ class HubUpgrades:
 
     Args:
         cache: The hub's objects.
-        store: The hub itself: budgets of placements are asked for there, by name.
+        store: The hub itself: budgets of placements are asked for there.
         windows: The maintenance windows of the members.
         default_upgrader: The back end of members that name none.
     """
@@ -70,6 +69,11 @@ class HubUpgrades:
         self._runs = _Runs()
         self._members: dict[tuple[str, UpgradeType], tuple[tuple[object, ...], Member]] = {}
         self._catalog: tuple[tuple[JsonObject, ...], Catalog] = ((), Catalog())
+
+    @property
+    def default_upgrader(self) -> str:
+        """Return the back end of members that name none."""
+        return self._default_upgrader
 
     def run(self, document: JsonObject) -> ClusterUpgradeRun:
         """Read a run.
@@ -152,20 +156,15 @@ class HubUpgrades:
                 found[gate.gate] = UpgradeGateStatus()
         return found
 
-    def busy(self, name: str, seen: Mapping[str, Observation]) -> dict[str, str]:
-        """Return the members that other runs upgrade, and which run that is.
+    def busy(self, name: str) -> dict[str, str]:
+        """Return the members that other runs upgrade, or may still do, and what people should know of that.
+
+        A run that is over may have given up an upgrade whose end nobody has reported yet: it counts as well.
 
         Args:
             name: Of the run that is not counted.
-            seen: What was said last about operations, by id.
         """
-        found: dict[str, str] = {}
-        for other in self.others(name):
-            if other.status.state in OVER:
-                continue
-            known = {id_: seen[id_] for id_ in to_observe(other.status) if id_ in seen}
-            found.update(dict.fromkeys(occupied(other.status, known), other.metadata.name))
-        return found
+        return dict(each for other in self.others(name) for each in self._runs.occupied(other))
 
     def samples(self) -> list[Sample]:
         """Return how long the upgrades of all runs took."""
@@ -174,12 +173,15 @@ class HubUpgrades:
     async def placements(self, run: ClusterUpgradeRun) -> list[GuardedPlacement]:
         """Return the placements with the clusters that they are bound to, and how many a run may upgrade at once.
 
-        Budgets are only asked for where the run looks at them: each takes a request.
+        Budgets are only asked for where the run looks at them, all of them at once.
 
         Raises:
             StoreError: The hub does not answer.
         """
-        found, guards = [], run.spec.placement_guard.mode is not PlacementGuardMode.OFF
+        found, budgets = [], dict[str, JsonObject]()
+        if run.spec.placement_guard.mode is not PlacementGuardMode.OFF:
+            listed = await self._store.list(kinds.DISRUPTION_BUDGET)
+            budgets = {name_of(each): each for each in listed.items}
         for family in FAMILIES:
             clusters: dict[tuple[str, str], set[str]] = {}
             for binding in self._cache.list(family.binding):
@@ -188,7 +190,7 @@ class HubUpgrades:
                     cluster = text_at(binding, "spec", "targetCluster")
                     clusters.setdefault((ref.namespace, ref.name), set()).add(cluster)
             for (namespace, name), names in sorted(clusters.items()):
-                budget = await self._budget(name) if guards and family is CLUSTER else None
+                budget = budgets.get(name) if family is CLUSTER else None
                 allowed = self._allowed(family, namespace, name, len(names), budget)
                 found.append(GuardedPlacement(name, frozenset(names), allowed, namespace))
         return found
@@ -200,19 +202,14 @@ class HubUpgrades:
         wanted = policy.get("numberOfClusters") if picks_n else total
         return allowed_in_upgrade(total, wanted if isinstance(wanted, int) else total, budget)
 
-    async def _budget(self, name: str) -> JsonObject | None:
-        try:
-            return await self._store.get(kinds.DISRUPTION_BUDGET, Key(name))
-        except NotFoundError:
-            return None
-
 
 class _Runs:
-    """Runs as they were read, and what they tell of how long upgrades take, as long as they do not change."""
+    """Runs as they were read, and what others ask of them, as long as they do not change."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[JsonObject, ClusterUpgradeRun | str]] = {}
         self._samples: dict[str, tuple[ClusterUpgradeRun, tuple[Sample, ...]]] = {}
+        self._occupied: dict[str, tuple[ClusterUpgradeRun, tuple[tuple[str, str], ...]]] = {}
 
     def read(self, document: JsonObject) -> ClusterUpgradeRun:
         name = name_of(document)
@@ -229,11 +226,18 @@ class _Runs:
             known = self._samples[run.metadata.name] = run, tuple(samples_of(run))
         return known[1]
 
+    def occupied(self, run: ClusterUpgradeRun) -> tuple[tuple[str, str], ...]:
+        known = self._occupied.get(run.metadata.name)
+        if known is None or known[0] is not run:
+            known = self._occupied[run.metadata.name] = run, tuple(occupied(run))
+        return known[1]
+
     def keep(self, names: Collection[str]) -> None:
         """Forget all but the runs of these names."""
         for gone in self._known.keys() - set(names):
             del self._known[gone]
             self._samples.pop(gone, None)
+            self._occupied.pop(gone, None)
 
 
 def _parse(document: JsonObject) -> ClusterUpgradeRun | str:

@@ -122,7 +122,8 @@ class OwnAnswers:
             if gates is not None:
                 add_disruption(api, gates)
             if self._of_upgrades:
-                upgrade_plans.add_routes(api, upgrades_of(answers, cache, store).planner)
+                upgrades = upgrades_of(answers, cache, store, self._settings.default_upgrader)
+                upgrade_plans.add_routes(api, upgrades.planner)
             reading = [asyncio.create_task(each.run()) for each in (cache, gates) if each is not None]
             stack.push_async_callback(_end, reading)
             await self._read(cache, None if gates is None else gates.nodes)

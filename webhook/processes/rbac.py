@@ -247,7 +247,11 @@ def _reconcile_rules() -> Iterator[Rule]:
     seen = [kind for kind in seen_in(tuple(MemberDisruption)) if kind not in own]
     why = "what else holds a member: one kind of disruption waits for the other"
     yield from _grouped(why, READ, _sorted(map(Resource.of, seen)))
-    yield _rule("budgets are asked for by name when something is evicted", ("get",), [kinds.DISRUPTION_BUDGET])
+    yield _rule(
+        "budgets of placements are asked for when something is evicted, and when an upgrade run looks at placements",
+        ("get", "list"),
+        [kinds.DISRUPTION_BUDGET],
+    )
     yield _rule("Works: all of them are made here", OWN, [kinds.WORK])
     yield _rule(
         "the status of a placement, copied into the namespace that it selects",
@@ -314,6 +318,7 @@ def serve_roles(
     networking_agents: bool = False,
     certificate_secret: str = "",
     webhook_configuration: str = "harbormaster",
+    hand_off: bool = False,
 ) -> tuple[Role, ...]:
     """Return what ``harbormaster serve`` needs on the hub.
 
@@ -322,6 +327,7 @@ def serve_roles(
         networking_agents: Whether members run networking agents too (``HARBORMASTER_NETWORKING_AGENTS``).
         certificate_secret: Where it keeps its certificate authority, in that namespace; empty: it has none.
         webhook_configuration: Name of the two configurations that are told of the authority.
+        hand_off: Whether upgraders report to it (``HARBORMASTER_HANDOFF_SECRET_FILE``).
     """
     history = [kind for family in FAMILIES for kind in (family.placement, family.binding, family.policy_snapshot)]
     runs = [family.approval_request for family in FAMILIES]
@@ -341,16 +347,14 @@ def serve_roles(
         ),
     ]
     rules += [
-        _rule(
-            "a plan respects the budgets of placements, which are asked for by name",
-            ("get",),
-            [kinds.DISRUPTION_BUDGET],
-        ),
+        _rule("a plan respects the budgets of placements", ("list",), [kinds.DISRUPTION_BUDGET]),
         _rule("runs are started, stopped and generated for callers who may", ("create", "update"), [kinds.UPGRADE_RUN]),
         _rule("who answers a gate is noted on it", ("patch",), [kinds.UPGRADE_GATE]),
         _rule("gates are answered for callers who may", ("update",), [kinds.UPGRADE_GATE], "status"),
-        _rule("what upgraders report over HTTPS, signed", ("update",), [kinds.UPGRADE_REQUEST], "status"),
     ]
+    if hand_off:
+        what = "what upgraders report over HTTPS, signed"
+        rules.append(_rule(what, ("update",), [kinds.UPGRADE_REQUEST], "status"))
     own = [_reserving()]
     if certificate_secret:
         rules.append(_announcing(webhook_configuration))

@@ -67,20 +67,22 @@ def services_of(answers: Answers, cache: Cache, store: Store, settings: ServerSe
     pools = PoolMetrics(metrics.registry, disruption.nodes.views, answers.now)
     metrics.prepare_with(pools.prepare)
     metrics.watch_cache(cache.freshness)
-    return Services(answers, HubExtender(cache, settings, answers.now), disruption, upgrades_of(answers, cache, store))
+    upgrades = upgrades_of(answers, cache, store, settings.default_upgrader)
+    return Services(answers, HubExtender(cache, settings, answers.now), disruption, upgrades)
 
 
-def upgrades_of(answers: Answers, cache: Cache, store: Store) -> Upgrades:
+def upgrades_of(answers: Answers, cache: Cache, store: Store, default_upgrader: str) -> Upgrades:
     """Make what plans and orders upgrade runs.
 
     Args:
         answers: Know who asks, and what admission says.
         cache: The hub's objects; it is made to watch what is needed, where the account may.
         store: The hub itself.
+        default_upgrader: The back end of members that name none, as the loop has it.
     """
     cache.want((*UPGRADE_KINDS, MAINTENANCE_WINDOW))
     windows = MaintenanceWindows(cache)
-    upgrades, admittance = HubUpgrades(cache, store, windows), answers.admittance
+    upgrades, admittance = HubUpgrades(cache, store, windows, default_upgrader), answers.admittance
     return Upgrades(
         planner=HubUpgradePlanner(cache, upgrades, windows, answers.now),
         orders=UpgradeOrders(store, upgrades, admittance.authorizer, admittance.rights, answers.admission, answers.now),

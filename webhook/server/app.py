@@ -46,7 +46,7 @@ from webhook.gate.assembly import Disruption
 from webhook.kube.addresses import is_loopback
 from webhook.server.connections import Connections
 from webhook.server.plain import make_plain_app
-from webhook.settings.hook_secrets import read_secrets
+from webhook.settings.hook_secrets import SecretFile, read_secrets
 from webhook.settings.programs import ServerSettings
 from webhook.telemetry.health import Health
 from webhook.telemetry.metrics import Metrics
@@ -77,7 +77,7 @@ def make_app(parts: Parts) -> web.Application:
     paths require them, except those without data: the files of the page and the description of the interface.
 
     Raises:
-        webhook.settings.environment.SettingsError: The file with the secret of the hooks cannot be used.
+        webhook.settings.environment.SettingsError: A file with secrets, of the hooks or of upgraders, cannot be used.
     """
     app = _application(parts)
     app[CONNECTIONS] = parts.connections
@@ -102,7 +102,8 @@ def make_app(parts: Parts) -> web.Application:
     add_disruption(api, services.disruption)
     upgrade_plans.add_routes(api, services.upgrades.planner)
     upgrade_orders.add_routes(api, services.upgrades.orders)
-    hand_off = read_secrets(settings.handoff_secret_file, "HANDOFF_SECRET_FILE")
+    hand_off = SecretFile(settings.handoff_secret_file, "HANDOFF_SECRET_FILE")
+    hand_off.read()
     upgrade_reports.add_routes(api, services.upgrades.reports, hand_off)
     extender.add_routes(api, services.extender, parts.tracing)
     if settings.metrics_auth:

@@ -67,6 +67,47 @@ def read_secrets(path: Path | None, setting: str = "WEBHOOK_SECRET_FILE") -> tup
     return secrets
 
 
+class SecretFile:
+    """The secrets in a file as it is now: whoever replaces it takes a secret back at once.
+
+    Args:
+        path: Of the file; None: there is none.
+        setting: What names it, for messages.
+    """
+
+    def __init__(self, path: Path | None, setting: str) -> None:
+        self._path = path
+        self._setting = setting
+        self._known: tuple[tuple[int, ...], tuple[str, ...]] = (), ()
+
+    @property
+    def is_set(self) -> bool:
+        """Say whether there is such a file."""
+        return self._path is not None
+
+    def read(self) -> tuple[str, ...]:
+        """Return the secrets, as `read_secrets`; a file that is still the same is not read again.
+
+        Raises:
+            SettingsError: The file cannot be used now.
+        """
+        mark = self._mark()
+        known = self._known
+        if not mark or mark != known[0]:
+            known = self._known = mark, read_secrets(self._path, self._setting)
+        return known[1]
+
+    def _mark(self) -> tuple[int, ...]:
+        """Return what differs as soon as the file is written or replaced; empty: nobody knows."""
+        try:
+            found = self._path.stat() if self._path is not None else None
+        except OSError:  # to read it fails as well, in words
+            return ()
+        return (
+            () if found is None else (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        )
+
+
 def secret_path(secrets: tuple[str, ...]) -> str:
     """Return what to put before the path of a hook; empty without a secret."""
     return f"{ROOT}/{secrets[0]}" if secrets else ""

@@ -29,7 +29,7 @@ from webhook.settings.limits import LimitSettings
 from webhook.settings.listener import ListenerSettings, PlainListenerSettings
 from webhook.settings.loop import ControllerSettings, HubLoopSettings, LeaseSettings
 from webhook.settings.telemetry import BuildSettings, LogSettings, TracingSettings
-from webhook.settings.upgraders import HAND_OFF, SIMULATED, UpgraderNameSettings
+from webhook.settings.upgraders import HAND_OFF, SIMULATED, DefaultUpgraderSettings, UpgraderNameSettings
 from webhook.settings.values import Seconds, SecondsWithin, Words
 
 
@@ -41,6 +41,7 @@ class ServerSettings(
     LimitSettings,
     ExtenderSettings,
     DisruptionSettings,
+    DefaultUpgraderSettings,
     HandOffSecretSettings,
 ):
     """What a server needs to answer for any hub; commands that answer from a hub themselves read these too."""
@@ -99,6 +100,7 @@ class RbacSettings(
     AuthorityPlaceSettings,
     AnalysisKindSettings,
     UpgraderNameSettings,
+    HandOffSecretSettings,
 ):
     """``harbormaster rbac``: whom the roles are for, and what they allow."""
 
@@ -120,7 +122,12 @@ class RegistrationSettings(HookSecretSettings, ReviewSettings):
 
 
 class DoctorSettings(
-    RegistrationSettings, LeaseSettings, AuthorityPlaceSettings, AnalysisKindSettings, UpgraderNameSettings
+    RegistrationSettings,
+    LeaseSettings,
+    AuthorityPlaceSettings,
+    AnalysisKindSettings,
+    UpgraderNameSettings,
+    HandOffSecretSettings,
 ):
     """``harbormaster doctor``: how the processes are set up that no chart has installed."""
 

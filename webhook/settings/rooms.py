@@ -124,6 +124,7 @@ ROOMS: Final = (
         "Who carries out what upgrade runs decide. Under `up`, members are simulated, and so are their upgrades.",
         (
             upgraders.UpgraderNameSettings,
+            upgraders.DefaultUpgraderSettings,
             upgraders.UpgraderSettings,
             hand_off.HandOffSecretSettings,
             hand_off.HandOffSettings,

@@ -57,13 +57,18 @@ class UpgraderNameSettings(Settings):
         return words
 
 
-class UpgraderSettings(UpgraderNameSettings, HandOffSettings):
-    """The back ends of upgrade runs."""
+class DefaultUpgraderSettings(Settings):
+    """Which back end is used where a member names none: plans have to know as well."""
 
     default_upgrader: str = Field(
         default=HAND_OFF,
         description="Back end of members without the annotation `harbormaster.dev/upgrader`; one of `upgraders`.",
     )
+
+
+class UpgraderSettings(UpgraderNameSettings, DefaultUpgraderSettings, HandOffSettings):
+    """The back ends of upgrade runs."""
+
     upgrader_poll_seconds: SecondsWithin = Field(
         default=15, ge=1, le=600, description="How often back ends are asked how an upgrade goes."
     )

@@ -37,6 +37,12 @@ Name: TypeAlias = Annotated[
 MemberName: TypeAlias = Annotated[str, Field(min_length=1, max_length=253)]
 """Name of a MemberCluster, or of what a skip target refers to."""
 KubernetesVersion: TypeAlias = Annotated[str, Field(json_schema_extra={"maxLength": 64, "pattern": VERSION_PATTERN})]
+ReportedVersion: TypeAlias = Annotated[str, Field(json_schema_extra={"maxLength": 64})]
+"""A Kubernetes version as an upgrader reports it; a longer one is read all the same, and is none."""
+ReportedText: TypeAlias = Annotated[str, Field(json_schema_extra={"maxLength": 32768})]
+"""What an upgrader says for people; a longer one is read all the same, and cut where it is repeated."""
+ReportedName: TypeAlias = Annotated[str, Field(json_schema_extra={"maxLength": 253})]
+"""A name, a code or the version of an image as an upgrader reports it; a longer one is read all the same."""
 ImageFamily: TypeAlias = Annotated[str, Field(min_length=1, max_length=253)]
 ImageVersion: TypeAlias = Annotated[str, Field(min_length=1, max_length=253)]
 TimeOfDay: TypeAlias = Annotated[str, Field(json_schema_extra={"pattern": TIME_PATTERN})]
@@ -123,8 +129,8 @@ class StrategyReference(ApiModel):
 class UpgradeError(ApiModel):
     """What went wrong, for programs and for people; both fields are empty when nothing did."""
 
-    code: str = ""
-    message: str = ""
+    code: ReportedName = ""
+    message: ReportedText = ""
 
 
 class ObservedStatus(ApiModel):

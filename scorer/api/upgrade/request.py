@@ -15,10 +15,15 @@ from scorer.api.upgrade.fields import (
     MemberName,
     Name,
     NodeImageVersion,
+    ReportedName,
+    ReportedText,
+    ReportedVersion,
     UpgradeError,
     UpgradeType,
 )
 
+MOST_POOLS: Final = 500
+"""That many still fit the annotation in which a report is kept; a longer list is read all the same."""
 LONGEST_OPERATION_ID: Final = 512
 """``<run uid>/<member>/<attempt>`` is far shorter."""
 
@@ -54,10 +59,10 @@ class UpgradeRequestSpec(ApiModel):
 class PoolInventory(ApiModel):
     """What a node pool runs now."""
 
-    name: str
-    kubernetes_version: str = ""
-    image_family: str = ""
-    image_version: str = ""
+    name: ReportedName
+    kubernetes_version: ReportedVersion = ""
+    image_family: ReportedName = ""
+    image_version: ReportedName = ""
     nodes: Int32 = Field(default=0, ge=0)
 
 
@@ -67,11 +72,16 @@ class UpgradeRequestStatus(ApiModel):
     observed_generation: Int64 = 0
     phase: RequestPhase | None = None
     progress_percent: Int32 = Field(default=0, ge=0, le=100)
-    message: str = ""
+    message: ReportedText = ""
     error: UpgradeError | None = None
-    control_plane_version: str = ""
+    control_plane_version: ReportedVersion = ""
     pools: tuple[PoolInventory, ...] = Field(
-        default=(), json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
+        default=(),
+        json_schema_extra={
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["name"],
+            "maxItems": MOST_POOLS,
+        },
     )
     heartbeat_time: Time | None = None
     finished_time: Time | None = None

@@ -224,6 +224,11 @@ class MemberStatus(ApiModel):
         default="", alias="operationID", description="Of the latest attempt: <run uid>/<member>/<attempt>."
     )
     upgrader: str = ""
+    operation_open: bool = Field(
+        default=False,
+        description="The run has given the attempt up, and its upgrader has not reported the end: so long, neither this"
+        " run nor another one upgrades the member. It ends with a report, or with the run.",
+    )
     start_time: Time | None = None
     completion_time: Time | None = None
     pending_since: Time | None = None
@@ -308,6 +313,9 @@ class UpgradeRunStatus(ApiModel):
     observed_restart_token: str = ""
     observed_skip_targets: Int32 = 0
     strategy_snapshot: StrategySpec | None = None
+    strategy_snapshot_of: str = Field(
+        default="", description="The strategy that the snapshot is a copy of, where the run refers to one."
+    )
     resolved: ResolvedVersions = Field(default_factory=ResolvedVersions)
     counts: MemberCounts = Field(default_factory=MemberCounts)
     failure_count: Int32 = 0

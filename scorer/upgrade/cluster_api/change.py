@@ -1,32 +1,40 @@
 """How an upgrade is ordered: what is changed in the topology of a Cluster, all of it in one write.
 
-Source: upgrade-runs.md 13.3.
+Nothing is ever moved down: a version or an image that is at its target, or later, stays. Where the version of a
+topology is later than the target, workers that are behind follow to that version, as Cluster API has it.
+
+Source: upgrade-runs.md 6.1 and 13.3.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Final
 
-from scorer.api.documents import dicts_at, with_metadata
+from scorer.api.documents import dict_at, list_at, spec_of, with_metadata
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.upgrade.fields import UpgradeType
 from scorer.upgrade.back_end import Operation, Rejected
-from scorer.upgrade.cluster_api.progress import lacking
+from scorer.upgrade.cluster_api.progress import at_work, holds_workers
 from scorer.upgrade.cluster_api.topology import (
+    FAMILY,
     OPERATION,
     Parts,
     Place,
     full_name,
+    image_of,
     is_paused,
     operation_on,
     topology_of,
+    version_of,
 )
+from scorer.upgrade.versions import image_order, is_version, parse_version
 
 HOLD: Final = "topology.cluster.x-k8s.io/hold-upgrade-sequence"
 """On a set of machines in a topology: it and those after it keep their version."""
 DEFER: Final = "topology.cluster.x-k8s.io/defer-upgrade"
 OURS_TO_TAKE_OFF: Final = "harbormaster"
 """Value of the two where an upgrade of ours has put them; those of others stay."""
+_WORKERS: Final = ("machineDeployments", "machinePools")
 _DENIED: Final = "denied the request: "
 _ABOUT_VERSION: Final = "version cannot be "
 _STILL_BUSY: Final = "version cannot be changed"
@@ -45,6 +53,11 @@ def refusal_of(message: str) -> Rejected:
     return Rejected("UpgradeRefused", said)
 
 
+def held_message(cluster: str) -> str:
+    """Say why the images of a Cluster cannot be changed for now: Cluster API leaves workers alone that are held."""
+    return f"workers of Cluster {cluster} are held back: their images can change when they have followed"
+
+
 def changed_cluster(parts: Parts, place: Place, operation: Operation, now: datetime) -> JsonObject | Rejected:
     """Return a Cluster as an operation wants it.
 
@@ -60,49 +73,91 @@ def changed_cluster(parts: Parts, place: Place, operation: Operation, now: datet
         return Rejected("NoTopology", f"Cluster {full_name(cluster)} has no topology")
     if is_paused(cluster):
         return Rejected("ClusterPaused", f"Cluster {full_name(cluster)} is paused", retryable=True)
-    if waits := list(lacking(parts, UpgradeType.CONTROL_PLANE_ONLY)):
+    if waits := list(at_work(parts)):
         earlier = operation_on(cluster)
         whose = f"operation {earlier} is under way" if earlier else "Cluster API is at work"
         return Rejected("ClusterBusy", f"{whose} on Cluster {full_name(cluster)}: {waits[0]}", retryable=True)
-    changed = dict(topology)
-    image = next((target.images[family] for family in sorted(target.images)), "")
-    if target.type is not UpgradeType.NODE_IMAGE_ONLY:
-        changed["version"] = f"v{target.kubernetes_version}"
-        changed = _with_workers(changed, held=target.type is UpgradeType.CONTROL_PLANE_ONLY)
-    if target.type is not UpgradeType.CONTROL_PLANE_ONLY and image and place.variable:
-        changed["variables"] = _with_variable(topology, place.variable, image)
-    elif target.type is UpgradeType.NODE_IMAGE_ONLY:
-        if parts.is_old:
+    changed, image = dict(topology), target.images.get(FAMILY, "")
+    if target.type is UpgradeType.NODE_IMAGE_ONLY:
+        if holds_workers(parts):
+            return Rejected("WorkersHeld", held_message(full_name(cluster)), retryable=True)
+        if not place.variable and parts.is_old:
             return Rejected("NoImageVariable", f"Cluster {full_name(cluster)}: no variable carries the node image")
+    else:
+        raised = not _is_reached(version_of(cluster), target.kubernetes_version)
+        if raised:
+            changed["version"] = f"v{target.kubernetes_version}"
+        if raised or target.type is UpgradeType.FULL:
+            changed = _with_workers(changed, held=target.type is UpgradeType.CONTROL_PLANE_ONLY)
+    if target.type is not UpgradeType.CONTROL_PLANE_ONLY and image and place.variable:
+        changed = _with_image(changed, place.variable, image, image_of(parts, place.variable))
+    elif target.type is UpgradeType.NODE_IMAGE_ONLY and not place.variable:
         changed = _with_rollout(changed, now)
-    spec = {**cluster["spec"], "topology": changed}
+    spec = {**spec_of(cluster), "topology": changed}
     return with_metadata({**cluster, "spec": spec}, annotations={OPERATION: operation.id})
 
 
-def _with_variable(topology: Mapping[str, Any], name: str, value: str) -> list[JsonObject]:
-    """Return the variables of a topology, one of them with another value."""
-    found = [dict(each) for each in dicts_at(topology, "variables")]
-    known = [each for each in found if each.get("name") == name]
-    for each in known:
-        each["value"] = value
-    return found if known else [*found, {"name": name, "value": value}]
+def _is_reached(version: str, target: str) -> bool:
+    """Say whether a version is a target, or later."""
+    return is_version(version) and is_version(target) and parse_version(version) >= parse_version(target)
+
+
+def _with_image(topology: JsonObject, name: str, image: str, present: str) -> JsonObject:
+    """Return a topology whose machines get an image, unless they have a later one.
+
+    Args:
+        topology: The topology. A set of machines, or the control plane, that has a value of its own keeps one.
+        name: Of the variable.
+        image: What it is to be.
+        present: What it is for machines without a value of their own.
+    """
+
+    def raised(value: Any) -> Any:
+        return value if isinstance(value, str) and image_order(value) >= image_order(image) else image
+
+    def set_in(variables: list[Any]) -> list[Any]:
+        return [
+            {**each, "value": raised(each.get("value"))}
+            if isinstance(each, dict) and each.get("name") == name
+            else each
+            for each in variables
+        ]
+
+    def override(machines: JsonObject) -> JsonObject:
+        variables = dict_at(machines, "variables")
+        if not (found := list_at(variables, "overrides")):
+            return machines
+        return {**machines, "variables": {**variables, "overrides": set_in(found)}}
+
+    variables = set_in(list_at(topology, "variables"))
+    if not any(isinstance(each, dict) and each.get("name") == name for each in variables) and raised(present) == image:
+        variables.append({"name": name, "value": image})
+    changed = {**topology, "variables": variables} if variables else topology
+    if control_plane := dict_at(topology, "controlPlane"):
+        changed = {**changed, "controlPlane": override(control_plane)}
+    for member in _WORKERS:
+        changed = _with_each(changed, member, lambda _, machines: override(machines))
+    return changed
+
+
+def _with_each(topology: JsonObject, member: str, change: Callable[[int, JsonObject], JsonObject]) -> JsonObject:
+    """Return a topology with other sets of workers; *change* gets the place of each and what it is."""
+    workers = dict_at(topology, "workers")
+    if not (found := list_at(workers, member)):
+        return topology
+    changed = [change(at, each) if isinstance(each, dict) else each for at, each in enumerate(found)]
+    return {**topology, "workers": {**workers, member: changed}}
 
 
 def _with_workers(topology: JsonObject, *, held: bool) -> JsonObject:
     """Return a topology whose workers keep their version, or follow."""
-    workers = dict(topology.get("workers") or {})
-    for member, key, all_of_them in (("machineDeployments", HOLD, False), ("machinePools", DEFER, True)):
-        found = dicts_at(workers, member)
-        if found:
-            workers[member] = [
-                _annotated(each, key, held=held and (all_of_them or at == 0)) for at, each in enumerate(found)
-            ]
-    return {**topology, "workers": workers} if workers else topology
+    changed = _with_each(topology, "machineDeployments", lambda at, each: _annotated(each, HOLD, held=held and at == 0))
+    return _with_each(changed, "machinePools", lambda _, each: _annotated(each, DEFER, held=held))
 
 
 def _annotated(machines: JsonObject, key: str, *, held: bool) -> JsonObject:
-    metadata = dict(machines.get("metadata") or {})
-    annotations = dict(metadata.get("annotations") or {})
+    metadata = dict(dict_at(machines, "metadata"))
+    annotations = dict(dict_at(metadata, "annotations"))
     if held:
         annotations.setdefault(key, OURS_TO_TAKE_OFF)
     elif annotations.get(key) == OURS_TO_TAKE_OFF:
@@ -118,11 +173,14 @@ def _annotated(machines: JsonObject, key: str, *, held: bool) -> JsonObject:
 
 
 def _with_rollout(topology: JsonObject, now: datetime) -> JsonObject:
-    """Return a topology whose machines are made anew from their present templates."""
-    workers = dict(topology.get("workers") or {})
-    for member in ("machineDeployments",):
-        workers[member] = [
-            {**each, "rollout": {**(each.get("rollout") or {}), "after": format_time(now)}}
-            for each in dicts_at(workers, member)
-        ]
-    return {**topology, "workers": workers}
+    """Return a topology whose machines are made anew from their present templates.
+
+    A run does not come here by itself: the pools of a Cluster without an image variable have no image that could be
+    behind one, nor one that could be found reached afterwards. See `inventory_of`.
+    """
+    after = format_time(now)
+    return _with_each(
+        topology,
+        "machineDeployments",
+        lambda _, each: {**each, "rollout": {**dict_at(each, "rollout"), "after": after}},
+    )

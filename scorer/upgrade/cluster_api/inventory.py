@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from scorer.api.documents import dicts_at, label, name_of, text_at
-from scorer.api.upgrade.fields import UpgradeType
 from scorer.upgrade.back_end import Inventory, Pool
-from scorer.upgrade.cluster_api.progress import lacking, trouble
+from scorer.upgrade.cluster_api.looks import NO_LOOKS, Looks
+from scorer.upgrade.cluster_api.progress import at_work, trouble
 from scorer.upgrade.cluster_api.topology import (
     DEPLOYMENT_NAME,
     FAMILY,
@@ -23,7 +23,7 @@ from scorer.upgrade.cluster_api.topology import (
 )
 
 
-def inventory_of(parts: Parts, variable: str, now: datetime) -> Inventory:
+def inventory_of(parts: Parts, variable: str, now: datetime, looks: Looks = NO_LOOKS) -> Inventory:
     """Return what a Cluster runs.
 
     It is busy while Cluster API has not brought it to what its topology asks for. Workers that are held back at an
@@ -31,18 +31,20 @@ def inventory_of(parts: Parts, variable: str, now: datetime) -> Inventory:
 
     Args:
         parts: The Cluster and what belongs to it.
-        variable: The one that carries the node image; empty: no image is known.
+        variable: The one that carries the node image; empty: no image is known, so that pools have no family either.
+            An upgrade of images alone leaves such a Cluster out: nobody could say afterwards what its machines run.
         now: The moment.
+        looks: What earlier looks at the Cluster, and this one, have shown.
     """
-    waits = list(lacking(parts, UpgradeType.CONTROL_PLANE_ONLY))
+    waits = list(at_work(parts))
     version = text_at(parts.control_plane, "status", "version").removeprefix("v")
     return Inventory(
         version=version,
         pools=tuple(_pools(parts, variable)),
-        ready=not is_paused(parts.cluster) and trouble(parts, now) is None,
+        ready=not is_paused(parts.cluster) and trouble(parts, now, looks) is None,
         busy=f"Cluster API: {waits[0]}" if waits else "",
         observed_at=now,
-        chained=bool(parts.versions),
+        chained=parts.is_chained,
     )
 
 
@@ -55,5 +57,5 @@ def _pools(parts: Parts, variable: str) -> Iterator[Pool]:
         described = {text_at(each, "name"): each for each in dicts_at(workers, member)}
         for machines in found:
             name = label(machines, key) or name_of(machines)
-            image = image_of(parts.cluster, variable, described.get(name)) if variable else ""
+            image = image_of(parts, variable, described.get(name)) if variable else ""
             yield Pool(name, versions_of(machines), FAMILY if image else "", image, replicas_of(machines))

@@ -1,37 +1,54 @@
 """How far Cluster API is with what a topology asks for.
 
 ``TopologyReconciled`` alone says that specs have been passed on; machines may still be rolling. So everything that says
-something about machines has to agree.
+something about machines has to agree, and conditions that sum up others may be older than what they sum up: the control
+plane and every set of machines are looked at, too.
 
-Source: upgrade-runs.md 13.3.
+Of MachinePools, Cluster API says little. None of them has a condition of the newer kind, so ``RollingOut`` and
+``Available`` of a Cluster that has one stay Unknown; its machines count as up to date whatever they run. There the
+pools are looked at themselves. ``TopologyReconciled`` compares the versions of their nodes; what image those run, only
+the provider knows.
+
+Source: upgrade-runs.md 13.3; Cluster API v1.13, internal/controllers/cluster/cluster_controller_status.go and
+    internal/topology/check/upgrade.go.
 """
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from scorer.api.documents import dict_at, generation_of, list_at, spec_of, status_of, text_at
+from scorer.api.documents import dict_at, generation_of, list_at, name_of, status_of, text_at
 from scorer.api.meta import parse_time
 from scorer.api.upgrade.fields import UpgradeError, UpgradeType
 from scorer.upgrade.back_end import Observation, OperationState
+from scorer.upgrade.cluster_api.looks import NO_LOOKS, Looks, is_failing
+from scorer.upgrade.cluster_api.machines import is_complete, is_rolling, is_seen, is_unavailable
 from scorer.upgrade.cluster_api.topology import (
     Parts,
     full_name,
     is_paused,
     operation_on,
-    replicas_of,
     version_of,
     versions_of,
 )
 
 RECONCILE_FAILED_FOR: Final = timedelta(minutes=10)
 UNAVAILABLE_FOR: Final = timedelta(minutes=15)
+UNDATED_FOR: Final = timedelta(minutes=2)
+"""How long a Cluster is watched that does not say which state its conditions are about, before they are believed."""
 
 _DEFERRED: Final = frozenset({"MachineDeploymentsUpgradeDeferred", "MachinePoolsUpgradeDeferred"})
 _NO_REPLICAS: Final = "NoReplicas"
+_INTERNAL_ERROR: Final = "InternalError"
+_TOPOLOGY: Final = "TopologyReconciled"
+_ROLLING_CONTROL_PLANE: Final = "the control plane is being rolled out"
+_OF_AVAILABLE: Final = ("RemoteConnectionProbe", "InfrastructureReady", "ControlPlaneAvailable")
+"""Conditions that ``Available`` sums up, besides that of the workers."""
 
 
-def observation_of(parts: Parts, operation: str, upgrade: UpgradeType, now: datetime) -> Observation:
+def observation_of(
+    parts: Parts, operation: str, upgrade: UpgradeType, now: datetime, looks: Looks = NO_LOOKS
+) -> Observation:
     """Say how far an operation is.
 
     Args:
@@ -39,34 +56,56 @@ def observation_of(parts: Parts, operation: str, upgrade: UpgradeType, now: date
         operation: The id.
         upgrade: What it changes.
         now: The moment.
+        looks: What earlier looks at the Cluster, and this one, have shown.
     """
     if operation_on(parts.cluster) != operation:
         return Observation(OperationState.UNKNOWN)
-    if not any(lacking(parts, upgrade)):
+    if not any(lacking(parts, upgrade)) and not _is_too_early(parts, now, looks):
         return Observation(OperationState.SUCCEEDED)
     if is_paused(parts.cluster):
         message = f"Cluster {full_name(parts.cluster)} has been paused"
         return Observation(OperationState.FAILED, error=UpgradeError(code="ClusterPaused", message=message))
-    if (error := trouble(parts, now)) is not None:
+    if (error := trouble(parts, now, looks)) is not None:
         return Observation(OperationState.FAILED, error=error)
     return Observation(OperationState.IN_PROGRESS)
 
 
-def trouble(parts: Parts, now: datetime) -> UpgradeError | None:
-    """Return why Cluster API does not get on with a Cluster; None: it does, as far as can be seen."""
-    for kind, reasons, limit in (
-        ("TopologyReconciled", frozenset({"ReconcileFailed", "TopologyReconcileFailed"}), RECONCILE_FAILED_FOR),
-        ("ControlPlaneAvailable", frozenset[str](), UNAVAILABLE_FOR),
-    ):
-        found = parts.condition(kind)
-        if found.get("status") != "False" or (reasons and found.get("reason") not in reasons):
-            continue
-        since = _since(found)
-        if since is not None and now - since > limit:
-            minutes = int(limit.total_seconds() / 60)
-            message = f"{kind} has been False for more than {minutes} minutes: {text_at(found, 'message')}"
-            return UpgradeError(code=text_at(found, "reason") or kind, message=message)
+def _is_too_early(parts: Parts, now: datetime, looks: Looks) -> bool:
+    """Say whether what looks done may be the state before the change.
+
+    Conditions of the older version of the API do not say which state they are about. Until Cluster API has passed a new
+    image on, nothing else differs either.
+    """
+    if isinstance(parts.condition(_TOPOLOGY).get("observedGeneration"), int):
+        return False
+    since = looks.operation_since
+    return since is None or now - since < UNDATED_FOR
+
+
+def trouble(parts: Parts, now: datetime, looks: Looks = NO_LOOKS) -> UpgradeError | None:
+    """Return why Cluster API does not get on with a Cluster; None: it does, as far as can be seen.
+
+    Args:
+        parts: The Cluster and what belongs to it.
+        now: The moment.
+        looks: What earlier looks at the Cluster, and this one, have shown.
+    """
+    since = looks.failing_since if is_failing(parts) else None
+    if since is not None and now - since > RECONCILE_FAILED_FOR:
+        return _stuck(_TOPOLOGY, parts.condition(_TOPOLOGY), RECONCILE_FAILED_FOR)
+    kind = "ControlPlaneAvailable"
+    available, initialized = parts.condition(kind), parts.condition("ControlPlaneInitialized")
+    has_been = initialized.get("status", "True") == "True"
+    since = _since(available) if available.get("status") == "False" and has_been else None
+    if since is not None and now - since > UNAVAILABLE_FOR:
+        return _stuck(kind, available, UNAVAILABLE_FOR)
     return None
+
+
+def _stuck(kind: str, condition: Mapping[str, Any], limit: timedelta) -> UpgradeError:
+    minutes = int(limit.total_seconds() / 60)
+    message = f"{kind} has been False for more than {minutes} minutes: {text_at(condition, 'message')}"
+    return UpgradeError(code=text_at(condition, "reason") or kind, message=message)
 
 
 def _since(condition: Mapping[str, Any]) -> datetime | None:
@@ -76,6 +115,35 @@ def _since(condition: Mapping[str, Any]) -> datetime | None:
         return None
 
 
+def holds_workers(parts: Parts) -> bool:
+    """Say whether Cluster API waits with workers that are held back; it changes nothing else about them meanwhile.
+
+    Source: Cluster API v1.13, internal/controllers/topology/cluster/reconcile_state.go: workers whose upgrade is
+        pending are left as they are, so that they are rolled out once.
+    """
+    found = parts.condition(_TOPOLOGY)
+    return found.get("status") == "False" and found.get("reason") in _DEFERRED
+
+
+def at_work(parts: Parts) -> Iterator[str]:
+    """Yield what Cluster API has still to do on a Cluster, nothing when an upgrade may begin.
+
+    Whether everything is available does not matter here: an upgrade may be what mends a broken node. Workers that are
+    held back at an older version do not count either.
+    """
+    yield from _passed_on(parts, deferred=True)
+    for kind, busy in (("RollingOut", "True"), ("ControlPlaneMachinesUpToDate", "False")):
+        found = parts.condition(kind)
+        if found.get("status") == busy and found.get("reason") != _NO_REPLICAS:
+            yield _said(kind, found)
+    yield from _other_versions(parts, "controlPlane")
+    if not is_seen(parts.control_plane, unsaid=True) or is_rolling(parts.control_plane):
+        yield _ROLLING_CONTROL_PLANE
+    for machines in (*parts.deployments, *parts.pools):
+        if not is_seen(machines) or is_rolling(machines):
+            yield f"{name_of(machines)} is being rolled out"
+
+
 def lacking(parts: Parts, upgrade: UpgradeType) -> Iterator[str]:
     """Yield what a Cluster lacks to be what its topology asks for, nothing when it is.
 
@@ -83,55 +151,82 @@ def lacking(parts: Parts, upgrade: UpgradeType) -> Iterator[str]:
         parts: The Cluster and what belongs to it.
         upgrade: With ``ControlPlaneOnly``, workers may be held back.
     """
-    version, workers = version_of(parts.cluster), upgrade is not UpgradeType.CONTROL_PLANE_ONLY
-    generation = generation_of(parts.cluster)
+    workers = upgrade is not UpgradeType.CONTROL_PLANE_ONLY
+    yield from _passed_on(parts, deferred=not workers)
+    if parts.has_new_conditions:
+        yield from _conditions(parts, workers=workers)
+    else:
+        yield from _older_conditions(parts, workers=workers)
+    yield from _machines(parts, workers=workers)
+
+
+def _passed_on(parts: Parts, *, deferred: bool) -> Iterator[str]:
+    """Look at whether Cluster API has seen the topology, and has passed it on."""
+    generation, version = generation_of(parts.cluster), version_of(parts.cluster)
     seen = status_of(parts.cluster).get("observedGeneration")
     if isinstance(seen, int) and seen < generation:
         yield "the change has not been seen yet"
-    yield from _topology(parts, generation, deferred=not workers)
-    yield from _control_plane(parts, version)
-    if parts.has_new_conditions:
-        yield from _machines(parts, version, workers=workers)
-    else:
-        yield from _older(parts, version, workers=workers)
-
-
-def _topology(parts: Parts, generation: int, *, deferred: bool) -> Iterator[str]:
-    found = parts.condition("TopologyReconciled")
+    found = parts.condition(_TOPOLOGY)
     observed = found.get("observedGeneration")
     if isinstance(observed, int) and observed < generation:
         yield "TopologyReconciled is about an earlier state"
-    elif found.get("status") != "True" and not (deferred and found.get("reason") in _DEFERRED):
-        yield _said("TopologyReconciled", found)
-
-
-def _control_plane(parts: Parts, version: str) -> Iterator[str]:
+    elif found.get("status") != "True" and not (deferred and holds_workers(parts)):
+        yield _said(_TOPOLOGY, found)
     for where in ("spec", "status"):
-        found = text_at(parts.control_plane, where, "version").removeprefix("v")
-        if found != version:
-            yield f"{where}.version of the control plane is {found or 'missing'}, not {version}"
+        has = text_at(parts.control_plane, where, "version").removeprefix("v")
+        if has != version:
+            yield f"{where}.version of the control plane is {has or 'missing'}, not {version}"
 
 
-def _machines(parts: Parts, version: str, *, workers: bool) -> Iterator[str]:
+def _conditions(parts: Parts, *, workers: bool) -> Iterator[str]:
     """Look at what a Cluster says of its machines by itself."""
     rolling = parts.condition("RollingOut")
-    if rolling.get("status") != "False":
+    if rolling.get("status") != "False" and not _is_unsaid(parts, rolling):
         yield _said("RollingOut", rolling)
-    kinds = ("ControlPlaneMachinesUpToDate", *(("WorkerMachinesUpToDate",) if workers else ()))
-    for kind in kinds:
-        found = parts.condition(kind)
-        if found.get("status") != "True" and found.get("reason") != _NO_REPLICAS:
-            yield _said(kind, found)
+    up_to_date = parts.condition("ControlPlaneMachinesUpToDate")
+    if not _is_up_to_date(up_to_date):
+        yield _said("ControlPlaneMachinesUpToDate", up_to_date)
+    up_to_date = parts.condition("WorkerMachinesUpToDate")
+    if workers and not _is_up_to_date(up_to_date) and not _is_unsaid(parts, up_to_date):
+        yield _said("WorkerMachinesUpToDate", up_to_date)
     for member in ("controlPlane", *(("workers",) if workers else ())):
-        said = dict_at(status_of(parts.cluster), member)
-        others = sorted({each for each in _versions(said) if each != version})
-        if others:
-            yield f"{member} still has {', '.join(others)}"
-        if list_at(said, "upgradePlan"):
-            yield f"{member} has upgrades to come"
+        yield from _other_versions(parts, member)
     available = parts.condition("Available")
-    if available.get("status") != "True":
+    if _is_unsaid(parts, available):
+        yield from _not_available(parts)
+    elif available.get("status") != "True":
         yield _said("Available", available)
+
+
+def _is_up_to_date(condition: Mapping[str, Any]) -> bool:
+    return condition.get("status") == "True" or condition.get("reason") == _NO_REPLICAS
+
+
+def _is_unsaid(parts: Parts, condition: Mapping[str, Any]) -> bool:
+    """Say whether a condition is not known only because MachinePools do not report what it sums up."""
+    unknown = condition.get("status") == "Unknown" and condition.get("reason") != _INTERNAL_ERROR
+    return unknown and bool(parts.pools)
+
+
+def _not_available(parts: Parts) -> Iterator[str]:
+    """Look at what ``Available`` would sum up."""
+    for kind in _OF_AVAILABLE:
+        found = parts.condition(kind)
+        if found and found.get("status") != "True":
+            yield _said(kind, found)
+    for machines in (*parts.deployments, *parts.pools):
+        if is_unavailable(machines):
+            yield f"{name_of(machines)} is not available"
+
+
+def _other_versions(parts: Parts, member: str) -> Iterator[str]:
+    """Look at the versions that a Cluster still has, or is still to go through."""
+    version, said = version_of(parts.cluster), dict_at(status_of(parts.cluster), member)
+    others = sorted({each for each in _versions(said) if each != version})
+    if others:
+        yield f"{member} still has {', '.join(others)}"
+    if list_at(said, "upgradePlan"):
+        yield f"{member} has upgrades to come"
 
 
 def _versions(said: Mapping[str, Any]) -> Iterator[str]:
@@ -140,28 +235,24 @@ def _versions(said: Mapping[str, Any]) -> Iterator[str]:
         yield text.removeprefix("v")
 
 
-def _older(parts: Parts, version: str, *, workers: bool) -> Iterator[str]:
-    """Look at the conditions of the older version of the API, and at the machines themselves."""
+def _older_conditions(parts: Parts, *, workers: bool) -> Iterator[str]:
+    """Look at the conditions of the older version of the API."""
     for kind in ("ControlPlaneReady", "Ready"):
         found = parts.condition(kind)
         if found.get("status") != "True" and not (not workers and kind == "Ready" and found.get("reason") in _DEFERRED):
             yield _said(kind, found)
-    if not _all_updated(parts.control_plane):
-        yield "the control plane is being rolled out"
+
+
+def _machines(parts: Parts, *, workers: bool) -> Iterator[str]:
+    """Look at the control plane and at each set of machines themselves."""
+    if not is_seen(parts.control_plane, unsaid=True) or not is_complete(parts.control_plane):
+        yield _ROLLING_CONTROL_PLANE
+    version = version_of(parts.cluster)
     for machines in (*parts.deployments, *parts.pools) if workers else ():
         if versions_of(machines) != version:
-            yield f"{text_at(machines, 'metadata', 'name')} is at {versions_of(machines) or 'no version'}"
-        elif not _all_updated(machines):
-            yield f"{text_at(machines, 'metadata', 'name')} is being rolled out"
-
-
-def _all_updated(machines: Mapping[str, Any]) -> bool:
-    status = status_of(machines)
-    if status.get("observedGeneration", generation_of(machines)) < generation_of(machines):
-        return False
-    wanted = spec_of(machines).get("replicas", 0)
-    updated = status.get("updatedReplicas", status.get("upToDateReplicas", replicas_of(machines)))
-    return bool(updated == status.get("replicas", wanted) == wanted)
+            yield f"{name_of(machines)} is at {versions_of(machines) or 'no version'}"
+        elif not is_seen(machines) or not is_complete(machines):
+            yield f"{name_of(machines)} is being rolled out"
 
 
 def _said(kind: str, condition: Mapping[str, Any]) -> str:

@@ -19,6 +19,7 @@ from scorer.api.documents import (
     spec_of,
     status_of,
     text_at,
+    texts_at,
 )
 from scorer.api.kinds import split_api_version
 from scorer.api.meta import JsonObject
@@ -37,6 +38,7 @@ CLUSTER: Final = OURS + "capi-cluster"
 """On a MemberCluster: namespace and name of its Cluster."""
 IMAGE_VARIABLE: Final = OURS + "capi-image-variable"
 """On a MemberCluster: the variable of the ClusterClass that carries the node image."""
+_PAUSED: Final = "cluster.x-k8s.io/paused"
 FAMILY: Final = "linux"
 """The family of the node images that the variable names."""
 
@@ -86,14 +88,28 @@ class Parts:
         control_plane: The object of its control plane; empty: there is none, or it cannot be read.
         deployments: Its MachineDeployments.
         pools: Its MachinePools.
-        versions: The versions that its ClusterClass lists, from the oldest on; empty: it lists none.
+        cluster_class: Its ClusterClass; empty: it cannot be read.
     """
 
     cluster: JsonObject
     control_plane: JsonObject = field(default_factory=dict)
     deployments: Sequence[JsonObject] = ()
     pools: Sequence[JsonObject] = ()
-    versions: Sequence[str] = ()
+    cluster_class: JsonObject = field(default_factory=dict)
+
+    @property
+    def versions(self) -> Sequence[str]:
+        """The versions that its ClusterClass lists, from the oldest on; empty: it lists none."""
+        return texts_at(self.cluster_class, "spec", "kubernetesVersions")
+
+    @property
+    def is_chained(self) -> bool:
+        """Whether Cluster API goes through minor versions by itself: by a list of versions, or as an extension plans.
+
+        Source: Cluster API v1.13, internal/webhooks/cluster.go, shouldValidateVersionCeiling.
+        """
+        extension = text_at(self.cluster_class, "spec", "upgrade", "external", "generateUpgradePlanExtension")
+        return bool(self.versions or extension)
 
     @property
     def is_old(self) -> bool:
@@ -140,18 +156,30 @@ def control_plane_ref(cluster: Mapping[str, Any]) -> tuple[tuple[str, str], str]
     return (group, text_at(ref, "kind")), text_at(ref, "name")
 
 
-def image_of(cluster: Mapping[str, Any], variable: str, deployment: Mapping[str, Any] | None = None) -> str:
-    """Return the node image that a variable carries, for one set of machines where that has a value of its own."""
-    overrides = dicts_at(deployment or {}, "variables", "overrides")
-    for each in (*overrides, *dicts_at(topology_of(cluster), "variables")):
+def image_of(parts: Parts, variable: str, machines: Mapping[str, Any] | None = None) -> str:
+    """Return the node image that a variable carries; empty: none.
+
+    Args:
+        parts: The Cluster and what belongs to it.
+        variable: Name of the variable. Where the topology gives it no value, the default of the ClusterClass counts.
+        machines: One set of machines of the topology, which may have a value of its own.
+    """
+    overrides = dicts_at(machines or {}, "variables", "overrides")
+    for each in (*overrides, *dicts_at(topology_of(parts.cluster), "variables")):
         if each.get("name") == variable and isinstance(value := each.get("value"), str):
             return value
+    for each in dicts_at(parts.cluster_class, "spec", "variables"):
+        if each.get("name") == variable:
+            return text_at(each, "schema", "openAPIV3Schema", "default")
     return ""
 
 
 def is_paused(cluster: Mapping[str, Any]) -> bool:
-    """Say whether a Cluster is paused."""
-    return spec_of(cluster).get("paused") is True or bool(annotation(cluster, "cluster.x-k8s.io/paused"))
+    """Say whether a Cluster is paused; an annotation does that whatever its value.
+
+    Source: Cluster API v1.13, util/annotations, HasPaused.
+    """
+    return spec_of(cluster).get("paused") is True or _PAUSED in dict_at(cluster, "metadata", "annotations")
 
 
 def operation_on(cluster: Mapping[str, Any]) -> str:
@@ -172,6 +200,6 @@ def versions_of(machines: Mapping[str, Any]) -> str:
 def replicas_of(machines: Mapping[str, Any]) -> int:
     """Return how many machines a set asks for, or has."""
     for found in (spec_of(machines).get("replicas"), status_of(machines).get("replicas")):
-        if isinstance(found, int):
+        if type(found) is int:
             return found
     return 0

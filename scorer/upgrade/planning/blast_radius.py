@@ -3,30 +3,41 @@
 Source: upgrade-runs.md 14.5.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
+from scorer.api.int_or_percent import LARGEST
 from scorer.api.upgrade.plan import BlastRadius, ExposedPlacement, StageRadius
 from scorer.api.upgrade.run import MemberStatus, StageStatus
 from scorer.upgrade.facts import GuardedPlacement
 from scorer.upgrade.images import pools_of
 from scorer.upgrade.members import Member
-from scorer.upgrade.planning.forecast import Forecast
+from scorer.upgrade.planning.forecast import Forecast, go_on
 
 MOST_SHOWN: Final = 5
 """How many placements of a stage are shown, those that lose most of their clusters at once."""
 
 
-def blast_radius(found: Forecast, members: Mapping[str, Member], placements: Sequence[GuardedPlacement]) -> BlastRadius:
+def blast_radius(
+    found: Forecast,
+    members: Mapping[str, Member],
+    placements: Sequence[GuardedPlacement],
+    pulse: Callable[[], None] = go_on,
+) -> BlastRadius:
     """Return what a run touches.
 
     Args:
         found: How it goes.
         members: The members, by name.
         placements: What is placed on them.
+        pulse: Called for every stage; what it raises ends the search.
     """
-    return BlastRadius(stages=tuple(_stage(stage, members, placements) for stage in found.run.status.stages))
+    stages = []
+    for stage in found.run.status.stages:
+        pulse()
+        stages.append(_stage(stage, members, placements))
+    return BlastRadius(stages=tuple(stages))
 
 
 def most_at_once(entries: Iterable[MemberStatus]) -> int:
@@ -56,7 +67,7 @@ def _stage(stage: StageStatus, members: Mapping[str, Member], placements: Sequen
     return StageRadius(
         name=stage.name,
         clusters=len(touched),
-        nodes=sum(pool.nodes for member in known for pool in pools_of(member)),
+        nodes=min(LARGEST, sum(pool.nodes for member in known for pool in pools_of(member))),
         regions=tuple(sorted({member.region for member in known})),
         placements=tuple(exposed[:MOST_SHOWN]),
     )

@@ -7,14 +7,17 @@ Source: upgrade-runs.md 14.7.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import singledispatch
 from typing import Any, Final
 
 from scorer.api.duration import parse_wait_time
+from scorer.api.int_or_percent import LARGEST, percent
 from scorer.api.meta import format_time
 from scorer.api.upgrade.change import (
+    LARGEST_FACTOR,
     ApprovalChange,
     ConcurrencyChange,
     DurationChange,
@@ -27,20 +30,40 @@ from scorer.api.upgrade.change import (
 )
 from scorer.api.upgrade.plan import PlannedMember, UpgradePlan
 from scorer.api.upgrade.run import ClusterUpgradeRun, GroupStatus, StageStatus
-from scorer.api.upgrade.strategy import CONCURRENCY_PATTERN, Group, Stage, StrategySpec
+from scorer.api.upgrade.strategy import (
+    CONCURRENCY_PATTERN,
+    DEFAULT_STAGE_CONCURRENCY,
+    LARGEST_STAGE_CONCURRENCY,
+    Group,
+    Stage,
+    StrategySpec,
+)
 from scorer.upgrade.facts import Facts
-from scorer.upgrade.initialization import ONE_BY_ONE
+from scorer.upgrade.initialization import sequence_of
 from scorer.upgrade.limits import concurrency, groups_of
+from scorer.upgrade.orders import parts_of
 from scorer.upgrade.planning.forecast import Assumptions
+from scorer.upgrade.selection import SelectionError, select
+from scorer.upgrade.tiers import targets_of
 from scorer.windows.maintenance import MaintenanceWindow
 from scorer.windows.member_windows import Definition, MemberWindows
 
 _ADDED: Final = "(added)"
 """Begins the name of a window that a change adds; no window of the hub can have it."""
+_LONGEST_COUNT: Final = len(str(LARGEST))
 
 
 class ChangeError(ValueError):
-    """A change cannot be made; the message names what is wrong with it."""
+    """A change cannot be made.
+
+    Args:
+        detail: What is wrong with it.
+        at: The member of the change that is wrong, and places in it.
+    """
+
+    def __init__(self, detail: str, *at: str | int) -> None:
+        super().__init__(detail)
+        self.at = at
 
 
 class UnfitChangeError(ChangeError):
@@ -49,10 +72,11 @@ class UnfitChangeError(ChangeError):
     Args:
         position: Of the change, from 0.
         detail: What is wrong with it.
+        at: The member of the change that is wrong, and places in it.
     """
 
-    def __init__(self, position: int, detail: str) -> None:
-        super().__init__(f"changes[{position}]: {detail}")
+    def __init__(self, position: int, detail: str, *at: str | int) -> None:
+        super().__init__(f"changes[{position}]: {detail}", *at)
         self.position = position
         self.detail = detail
 
@@ -75,6 +99,8 @@ def apply_changes(planned: Planned, changes: Iterable[PlanChange]) -> Planned:
     for position, change in enumerate(changes):
         try:
             planned = _apply(change, planned)
+        except ChangeError as error:
+            raise UnfitChangeError(position, str(error), *error.at) from error
         except ValueError as error:
             raise UnfitChangeError(position, str(error)) from error
     return planned
@@ -87,6 +113,10 @@ def _apply(change: PlanChange, planned: Planned) -> Planned:
 
 @_apply.register
 def _(change: SkipChange, planned: Planned) -> Planned:
+    known = frozenset(_parts(planned))
+    for place, target in enumerate(change.targets):
+        if (target.type.value, target.name) not in known:
+            raise ChangeError(f"the run has no {target.type.value} {target.name[:64]!r}", "targets", place)
     targets = (*planned.run.spec.skip_targets, *change.targets)
     return replace(planned, run=_with_spec(planned.run, skip_targets=targets))
 
@@ -94,36 +124,46 @@ def _(change: SkipChange, planned: Planned) -> Planned:
 @_apply.register
 def _(change: StartChange, planned: Planned) -> Planned:
     if planned.run.status.start_time is not None:
-        raise ChangeError(f"the run has started at {format_time(planned.run.status.start_time)}")
+        raise ChangeError(f"the run has started at {format_time(planned.run.status.start_time)}", "time")
     return replace(planned, assumed=replace(planned.assumed, start_at=change.time))
 
 
 @_apply.register
 def _(change: ApprovalChange, planned: Planned) -> Planned:
-    return replace(planned, assumed=replace(planned.assumed, approve_after=parse_wait_time(change.value)))
+    return replace(planned, assumed=replace(planned.assumed, approve_after=_duration(change.value, "value")))
 
 
 @_apply.register
 def _(change: DurationChange, planned: Planned) -> Planned:
     factor = planned.assumed.duration_factor * change.value
+    if factor > LARGEST_FACTOR:
+        why = f"all changes together make every upgrade {factor:g} times as long, more than {LARGEST_FACTOR:g}"
+        raise ChangeError(f"{change.value:g}: {why}", "value")
     return replace(planned, assumed=replace(planned.assumed, duration_factor=factor))
 
 
 @_apply.register
 def _(change: FailureChange, planned: Planned) -> Planned:
     if change.member not in planned.facts.members:
-        raise ChangeError(f"there is no member {change.member[:64]!r}")
-    failures = {**planned.assumed.failures, change.member: parse_wait_time(change.after)}
+        raise ChangeError(f"there is no member {change.member[:64]!r}", "member")
+    failures = {**planned.assumed.failures, change.member: _duration(change.after, "after")}
     return replace(planned, assumed=replace(planned.assumed, failures=failures))
 
 
 @_apply.register
 def _(change: WindowChange, planned: Planned) -> Planned:
     facts = planned.facts
-    if unknown := [name for name in change.members if name not in facts.members]:
-        raise ChangeError(f"there is no member {unknown[0][:64]!r}")
+    for place, each in enumerate(change.members):
+        if each not in facts.members:
+            raise ChangeError(f"there is no member {each[:64]!r}", "members", place)
+    try:
+        window = MaintenanceWindow.of(change.window)
+    except ValueError as error:
+        raise ChangeError(str(error), "window") from error
+    if change.window.target not in targets_of(planned.run.spec.upgrade.type):
+        return planned  # it is a window for other upgrades than this one
     name = f"{_ADDED} {len(facts.windows)}"
-    windows = {**facts.windows, name: Definition(name, change.window.target, None, MaintenanceWindow.of(change.window))}
+    windows = {**facts.windows, name: Definition(name, change.window.target, None, window)}
     members = dict(facts.members)
     for each in change.members:
         known = members[each]
@@ -147,31 +187,90 @@ def _(change: WaitChange, planned: Planned) -> Planned:
 
 @_apply.register
 def _(change: ConcurrencyChange, planned: Planned) -> Planned:
-    if not re.fullmatch(CONCURRENCY_PATTERN, str(change.value), re.ASCII):
-        raise ChangeError(f"{str(change.value)[:64]!r} is neither a count nor a percentage")
+    if not _is_concurrency(change.value):
+        raise ChangeError(f"{str(change.value)[:64]!r} is neither a count nor a percentage", "value")
 
     def group(known: Group) -> Group:
         return known.model_copy(update={"max_concurrency": change.value}) if known.name == change.group else known
 
     def stage(known: Stage) -> Stage:
         if change.group is None:
-            return known.model_copy(update={"max_concurrency": change.value})
+            return _fitting(known.model_copy(update={"max_concurrency": change.value}), change)
         if change.group not in {each.name for each in groups_of(known)}:
-            raise ChangeError(f"there is no group {change.group!r} in stage {known.name}")
-        return known.model_copy(update={"groups": tuple(map(group, groups_of(known)))})
+            raise ChangeError(f"there is no group {change.group!r} in stage {known.name}", "group")
+        return _fitting(known.model_copy(update={"groups": tuple(map(group, groups_of(known)))}), change)
 
     def status(known: StageStatus) -> StageStatus:
         sizes = sum(len(each.members) for each in known.groups)
         if change.group is None:
             return known.model_copy(update={"max_concurrency": concurrency(change.value, sizes)})
-        groups = (_widened(each, change) if each.name == change.group else each for each in known.groups)
+        ceiling = known.max_concurrency
+        groups = (_widened(each, change, ceiling) if each.name == change.group else each for each in known.groups)
         return known.model_copy(update={"groups": tuple(groups)})
 
     return _with_stage(planned, change.stage, stage, status)
 
 
-def _widened(known: GroupStatus, change: ConcurrencyChange) -> GroupStatus:
-    return known.model_copy(update={"max_concurrency": concurrency(change.value, len(known.members))})
+def _widened(known: GroupStatus, change: ConcurrencyChange, ceiling: int) -> GroupStatus:
+    size = len(known.members)
+    at_once = min(concurrency(change.value, size), ceiling, max(1, size))
+    return known.model_copy(update={"max_concurrency": at_once})
+
+
+def _is_concurrency(value: int | str) -> bool:
+    """Say whether something is a count that admission takes, or a percentage (4.1)."""
+    text = str(value)
+    if len(text) > _LONGEST_COUNT or not re.fullmatch(CONCURRENCY_PATTERN, text, re.ASCII):
+        return False
+    return percent(text) is not None or int(text) <= LARGEST
+
+
+def _fitting(stage: Stage, change: ConcurrencyChange) -> Stage:
+    """Return a changed stage, unless admission refuses one like it (4.1).
+
+    Raises:
+        ChangeError: It would be refused.
+    """
+    ceiling = _count(DEFAULT_STAGE_CONCURRENCY if stage.max_concurrency is None else stage.max_concurrency)
+    if ceiling is None:
+        return stage
+    if ceiling > LARGEST_STAGE_CONCURRENCY:
+        raise ChangeError(f"{ceiling}: a stage takes at most {LARGEST_STAGE_CONCURRENCY}, or 1% to 100%", "value")
+    for group in stage.groups:
+        if (count := _count(group.max_concurrency)) is not None and count > ceiling:
+            what = f"group {group.name} would upgrade {count} members at once, and its stage {ceiling}"
+            raise ChangeError(f"{str(change.value)[:64]}: {what}", "value")
+    return stage
+
+
+def _count(value: int | str) -> int | None:
+    """Return a count; None: it is a percentage, or nothing that admission takes."""
+    return int(value) if _is_concurrency(value) and percent(value) is None else None
+
+
+def _duration(text: str, member: str) -> timedelta:
+    try:
+        return parse_wait_time(text)
+    except ValueError as error:
+        raise ChangeError(str(error), member) from error
+
+
+def _parts(planned: Planned) -> Iterator[tuple[str, str]]:
+    """Yield what can be skipped of a run, by type and name: of one that has not started, what it would be now."""
+    run, facts = planned.run, planned.facts
+    strategy = sequence_of(run.spec, run.status, facts.strategy)
+    if run.status.start_time is not None or strategy is None:
+        yield from parts_of(run)
+        return
+    for stage in strategy.stages:
+        yield from (("Stage", stage.name), ("AfterStageWait", stage.name))
+        yield from (("Group", group.name) for group in groups_of(stage))
+    try:
+        selected = select(strategy, run.spec.member_selector, facts.members.values())
+    except SelectionError:  # the plan says what is wrong
+        yield from (("Member", name) for name in facts.members)
+    else:
+        yield from (("Member", name) for names in selected.values() for name in names)
 
 
 def _with_stage(
@@ -182,11 +281,9 @@ def _with_stage(
 ) -> Planned:
     """Change a stage: in the sequence of the run, and in its record where it has started."""
     run = planned.run
-    strategy = run.spec.strategy or run.status.strategy_snapshot or planned.facts.strategy
-    if strategy is None and run.spec.strategy_ref is None:
-        strategy = ONE_BY_ONE
+    strategy = sequence_of(run.spec, run.status, planned.facts.strategy)
     if strategy is None or name not in {each.name for each in strategy.stages}:
-        raise ChangeError(f"there is no stage {name[:64]!r} in the run")
+        raise ChangeError(f"there is no stage {name[:64]!r} in the run", "stage")
     stages = tuple(change(each) if each.name == name else each for each in strategy.stages)
     changed = StrategySpec(stages=stages)
     if run.status.start_time is None:

@@ -31,8 +31,12 @@ SPREAD: Final = 1.5
 """P90 as a multiple of P50, as long as little is known."""
 ENOUGH: Final = 10
 """Upgrades from which on their own 90th percentile counts."""
+MOST_NODES: Final = 100_000
+"""Of one pool; more cannot be true."""
 MOST_KEPT: Final = 50
 """Upgrades of one member that are remembered, the latest."""
+LONGEST: Final = timedelta(days=365)
+"""Nothing is expected to take longer, whatever numbers are reported or assumed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +134,7 @@ class Durations:
     def _by_rule(self, member: Member) -> timedelta:
         if self._type is UpgradeType.CONTROL_PLANE_ONLY:
             return CONTROL_PLANE
-        return BEFORE_NODES + PER_NODE * _nodes(member)
+        return BEFORE_NODES + PER_NODE * min(_nodes(member), LONGEST // PER_NODE)
 
 
 def _weighed(seconds: Sequence[float]) -> Estimate:
@@ -144,9 +148,15 @@ def _estimate(mean: float, seconds: Sequence[float]) -> Estimate:
     """Return an estimate in whole seconds; P90 is never below P50."""
     many = len(seconds) >= ENOUGH
     long = sorted(seconds)[-(-len(seconds) * 9 // 10) - 1] if many else mean * SPREAD
-    middle = max(1, int(mean + 0.5))
-    return Estimate(timedelta(seconds=middle), timedelta(seconds=max(middle, int(long + 0.5))))
+    middle = in_whole_seconds(mean)
+    return Estimate(middle, max(middle, in_whole_seconds(long)))
+
+
+def in_whole_seconds(seconds: float) -> timedelta:
+    """Return how long an upgrade is expected to take: at least a second, at most `LONGEST`."""
+    return timedelta(seconds=max(1, int(min(seconds, LONGEST.total_seconds()) + 0.5)))
 
 
 def _nodes(member: Member) -> int:
-    return sum(pool.nodes for pool in pools_of(member))
+    """Return how many nodes a member has; what cannot be true counts as the closest that can."""
+    return sum(min(max(pool.nodes, 0), MOST_NODES) for pool in pools_of(member))

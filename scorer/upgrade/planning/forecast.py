@@ -1,13 +1,14 @@
 """A run on a moved clock, from now to its end.
 
 The engine is the real one, and so is the copy of the run. What is assumed: upgrades take as long as expected and none
-fails, approvals are given, nothing new is published, and nobody stops or skips. What another run upgrades now is free
-again after the time that an upgrade takes. A run that does not go on by itself is started, or started again.
+fails, approvals are given, nothing new is published, and nobody stops or skips. What another run upgrades now, or what
+was given up and may still be at work, is free again after the time that an upgrade takes. A run that does not go on by
+itself is started, or started again.
 
 Source: upgrade-runs.md 14 and 14.3.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -20,10 +21,13 @@ from scorer.upgrade.facts import Estimate, Facts
 from scorer.upgrade.images import ImageTargets
 from scorer.upgrade.members import Member
 from scorer.upgrade.operations import operation_of
+from scorer.upgrade.planning.durations import in_whole_seconds
 from scorer.upgrade.record import OVER
 from scorer.upgrade.simulated_back_end import Outcome, SimulatedBackEnd
 from scorer.upgrade.simulation import Approve, Moment, Order, SimulatedHub, Start, gates_of, simulate
 from scorer.upgrade.step import StartUpgrade
+from scorer.upgrade.tiers import Standings
+from scorer.windows.maintenance import MaintenanceWindow, Standing
 
 HORIZON: Final = timedelta(days=90)
 """How far ahead a run is followed."""
@@ -120,8 +124,7 @@ class _Times:
     def of(self, member: str) -> timedelta:
         estimate = self._durations[member]
         expected = estimate.p90 if self._long else estimate.p50
-        seconds = expected.total_seconds() * self._assumed.duration_factor
-        return timedelta(seconds=max(1, int(seconds + 0.5)))
+        return in_whole_seconds(expected.total_seconds() * self._assumed.duration_factor)
 
     def outcome(self, member: str, _attempt: int) -> Outcome:
         if (after := self._assumed.failures.get(member)) is not None:
@@ -142,6 +145,22 @@ def go_on() -> None:
     """Let a forecast take as long as it takes."""
 
 
+class _Pulsed(Standings):
+    """Calls a function whenever it is asked."""
+
+    __slots__ = ("_pulse", "_standings")
+
+    def __init__(self, standings: Standings, pulse: Callable[[], None]) -> None:
+        super().__init__()
+        self._standings = standings
+        self._pulse = pulse
+
+    def of(self, windows: Sequence[MaintenanceWindow], now: datetime) -> Standing:
+        """Return whether one of the windows is open, and until when."""
+        self._pulse()
+        return self._standings.of(windows, now)
+
+
 def forecast(
     run: ClusterUpgradeRun,
     facts: Facts,
@@ -157,11 +176,12 @@ def forecast(
         facts: The hub around it; `Facts.durations` has all of its members.
         assumed: What is taken for granted.
         long: Whether every upgrade takes as long as nine of ten do, not as half of them do.
-        pulse: Called at every instant of the forecast; what it raises ends the forecast.
+        pulse: Called at every instant of the forecast, and for every set of windows that is looked at then, as there
+            may be thousands; what it raises ends the forecast.
     """
     now = facts.now.replace(microsecond=0)
     times = _Times(facts.durations, assumed, long=long)
-    hub = _hub(run, facts, times, now)
+    hub = _hub(run, replace(facts, standings=_Pulsed(facts.standings, pulse)), times, now)
     recorder = _Recorder(run)
     reactions = _Approvals(assumed.approve_after)
     for moment in simulate(hub, now, _orders(run, assumed, now), now + HORIZON, reactions):
@@ -181,15 +201,17 @@ def _orders(run: ClusterUpgradeRun, assumed: Assumptions, now: datetime) -> list
 def _hub(run: ClusterUpgradeRun, facts: Facts, times: _Times, now: datetime) -> SimulatedHub:
     """Return the hub as it is now, with everything in it that is under way."""
     back_end = SimulatedBackEnd(times.outcome)
+    at_work = {name for name, member in facts.members.items() if member.inventory and member.inventory.busy}
     images = ImageTargets(run.spec.upgrade, run.status.resolved.node_images, facts.catalog)
     for stage in run.status.stages:
         for group in stage.groups:
             for entry in group.members:
                 member = facts.members.get(entry.name)
+                if entry.operation_open:
+                    at_work.add(entry.name)
                 if entry.state is UpgradeState.RUNNING and member is not None and entry.start_time is not None:
                     operation = operation_of(run, entry, member, images, None)
                     back_end.resume(operation, entry.start_time, times.remaining(entry.name, entry.start_time, now))
-    at_work = {name for name, member in facts.members.items() if member.inventory and member.inventory.busy}
     busy = (at_work | set(facts.busy)) & facts.members.keys()
     return SimulatedHub(
         run=run,

@@ -36,7 +36,7 @@ def plan_of(
         facts: The hub around it; `Facts.durations` has all of its members.
         placements: What is placed on the members.
         assumed: What is taken for granted.
-        pulse: Called at every instant of the forecast; what it raises ends the forecast.
+        pulse: Called again and again, about once for every member that is looked at; what it raises ends the plan.
     """
     found = forecast(run, facts, assumed, pulse=pulse)
     late = forecast(run, facts, assumed, long=True, pulse=pulse) if found.eta is not None else found
@@ -49,8 +49,8 @@ def plan_of(
         max_concurrent=most_at_once(found.upgrades),
         exposure=exposure(found),
         critical_path=critical_path(found, members),
-        windows_missed=tuple(windows_missed(found, facts)),
-        blast_radius=blast_radius(found, facts.members, placements),
+        windows_missed=tuple(windows_missed(found, facts, pulse)),
+        blast_radius=blast_radius(found, facts.members, placements, pulse),
         warnings=warnings_of(run, found, facts, placements),
     )
 

@@ -3,7 +3,7 @@
 Source: upgrade-runs.md 14.4.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 
 from scorer.api.upgrade.fields import UpgradeState
@@ -11,14 +11,21 @@ from scorer.api.upgrade.plan import MissedWindow
 from scorer.api.upgrade.run import ClusterUpgradeRun, WindowMode
 from scorer.upgrade.facts import Facts
 from scorer.upgrade.members import Member
-from scorer.upgrade.planning.forecast import Forecast
+from scorer.upgrade.planning.forecast import Forecast, go_on
 from scorer.upgrade.tiers import SOON
 from scorer.windows.maintenance import MaintenanceWindow, standing
 
 
-def windows_missed(found: Forecast, facts: Facts) -> Iterator[MissedWindow]:
-    """Yield the members that come less than four hours too late, as a member goes early within four hours (7.1)."""
+def windows_missed(found: Forecast, facts: Facts, pulse: Callable[[], None] = go_on) -> Iterator[MissedWindow]:
+    """Yield the members that come less than four hours too late, as a member goes early within four hours (7.1).
+
+    Args:
+        found: How the run goes.
+        facts: The hub around it.
+        pulse: Called for every member; what it raises ends the search.
+    """
     for name, begun in sorted(found.beginnings.items()):
+        pulse()
         turn, member = begun.entry.pending_since, facts.members.get(name)
         waited = begun.entry.state is UpgradeState.PENDING and begun.entry.reason == "MaintenanceWindowClosed"
         if waited and turn is not None and member is not None and _has_just_closed(member, facts, turn):

@@ -12,7 +12,15 @@ from itertools import combinations
 from scorer.api.conditions import TRUE
 from scorer.api.upgrade.fields import UpgradeState
 from scorer.api.upgrade.gate import GateState
-from scorer.api.upgrade.run import GateReport, GroupStatus, MemberStatus, RunState, SkipTarget, StageStatus
+from scorer.api.upgrade.run import (
+    GateReport,
+    GroupStatus,
+    MemberStatus,
+    RunState,
+    SkipTarget,
+    StageStatus,
+    UpgradeRunStatus,
+)
 from scorer.upgrade.back_end import OperationState, Rejected
 from scorer.upgrade.engine import advance
 from scorer.upgrade.record import HALTED, OVER
@@ -45,6 +53,7 @@ class Shape:
         repairs: A member may be upgraded by hand.
         deletion: The run may be deleted.
         crashes: The process may end between two writes.
+        silence: The back end may stop saying how its operations go.
     """
 
     first: World
@@ -57,6 +66,7 @@ class Shape:
     repairs: bool = False
     deletion: bool = False
     crashes: bool = True
+    silence: bool = False
 
 
 def walk(shape: Shape) -> Walk:
@@ -187,6 +197,10 @@ def _accidents(shape: Shape, world: World) -> Iterator[Event]:
             yield f"! {name} held", replace(world, held=world.held | {name})
     for name in world.held:
         yield f"{name} free", replace(world, held=world.held - {name})
+    if world.silent:
+        yield "speaks", replace(world, silent=False)
+    elif shape.silence:
+        yield "! silent", replace(world, silent=True)
 
 
 # What has to hold.
@@ -197,7 +211,7 @@ def check(world: World, step: Step) -> None:
     if world.is_over and not world.deleting:
         assert all(isinstance(each, WriteGate) for each in step.actions), "a run that is over acts"
         assert step.status.model_copy(update={"observed_generation": world.status.observed_generation}) == (
-            world.status
+            let_go(world)
         ), "a run that is over writes"
         return
     before = {entry.name: entry for entry in entries(world.status)}
@@ -208,6 +222,22 @@ def check(world: World, step: Step) -> None:
     check_attempts(step, before, begun)
     check_stages(world, step, begun)
     check_told(world, step)
+
+
+def let_go(world: World) -> UpgradeRunStatus:
+    """Return the status of a run that is over: only what was given up may still come to its end."""
+
+    def member(entry: MemberStatus) -> MemberStatus:
+        ended = not world.silent and world.operations.get(entry.name) not in IN_FLIGHT
+        return entry.model_copy(update={"operation_open": False}) if ended else entry
+
+    def group(known: GroupStatus) -> GroupStatus:
+        return known.model_copy(update={"members": tuple(map(member, known.members))})
+
+    def stage(known: StageStatus) -> StageStatus:
+        return known.model_copy(update={"groups": tuple(map(group, known.groups))})
+
+    return world.status.model_copy(update={"stages": tuple(map(stage, world.status.stages))})
 
 
 def check_ways(world: World, step: Step, before: dict[str, MemberStatus]) -> None:
@@ -323,7 +353,8 @@ def check_again(before: World, whole: World) -> None:
     """Check that a second pass at the same instant does nothing, unless a call was answered meanwhile."""
     for entry in entries(whole.status):
         known = whole.operations.get(entry.name)
-        assert entry.state is not UpgradeState.RUNNING or known in IN_FLIGHT, f"{entry.name} is in upgrade, and {known}"
+        begun = entry.state is not UpgradeState.RUNNING or known in IN_FLIGHT or whole.silent
+        assert begun, f"{entry.name} is in upgrade, and {known}"
     again = advance(whole.run, whole.facts())
     assert not again.changed, f"a second pass writes {again.status} after {before.status}"
     assert not again.actions, f"a second pass calls {again.actions}"

@@ -6,13 +6,16 @@ from datetime import timedelta
 import pytest
 
 from scorer.api.upgrade.fields import UpgradeError, UpgradeType
+from scorer.api.upgrade.run import SkipTarget, SkipTargetType
 from scorer.upgrade.back_end import Capabilities, Inventory, Observation, OperationState, Pool, Rejected
 from scorer.upgrade.engine import advance
 from scorer.upgrade.operations import occupied, to_observe
+from scorer.upgrade.planning.forecast import Assumptions, forecast
 from scorer.upgrade.simulated_back_end import UPGRADER, Outcome, SimulatedBackEnd
-from scorer.upgrade.simulation import Start, Stop, simulate
+from scorer.upgrade.simulation import Skip, Start, Stop, simulate
 from scorer.upgrade.step import CancelUpgrade, StartUpgrade
-from tests.scorer.upgrade.scenarios import BEGIN, after, at, entry, event, member, prepared, seen, started
+from tests.scorer.upgrade.planning.planned import half_hour
+from tests.scorer.upgrade.scenarios import BEGIN, after, at, daily, entry, event, member, prepared, seen, stage, started
 from tests.vector_families.upgrade_runs import written
 
 HALF_HOUR = timedelta(minutes=30)
@@ -78,11 +81,12 @@ def test_a_call_that_is_lost_is_not_made_again_for_an_attempt_that_is_given_up()
 
 
 def test_what_is_refused_for_now_while_the_run_stops_is_stopped_and_goes_on_as_the_same_attempt():
-    hub = answering(Outcome(HALF_HOUR, lost_calls=1, rejections=(Rejected("Busy", retryable=True),)))
+    hub = answering(Outcome(HALF_HOUR))
     hub.evaluate(BEGIN, [Start()])
     assert hub.evaluate(BEGIN, [Stop()]).run.status.state == "Stopping"
-    stopped = hub.evaluate(BEGIN).run
-    assert (stopped.status.state, entry(stopped, "a").state) == ("Stopped", "Stopped")
+    facts = replace(hub.facts(BEGIN), rejections={"uid/a/1": Rejected("Busy", retryable=True)})
+    hub.run = hub.run.model_copy(update={"status": advance(hub.run, facts).status})
+    assert (hub.run.status.state, entry(hub.run, "a").state) == ("Stopped", "Stopped")
     assert operations(hub.evaluate(at("10m"), [Start()])) == ["uid/a/1"]
 
 
@@ -196,13 +200,132 @@ def test_until_an_attempt_that_was_given_up_ends_the_cluster_is_busy():
     assert found["attempts"] == {"a": 1}
 
 
-def test_other_runs_leave_a_member_alone_until_its_attempt_has_ended():
-    hub, moment = started(member("a", outcomes=["hang"]), member("b"), memberTimeout="1h")
-    assert list(occupied(moment.run.status, {})) == ["a"]
-    given_up = hub.evaluate(at("1h")).run.status
-    assert (given_up.state, list(occupied(given_up, hub.facts(at("1h")).observations))) == ("Failed", ["a"])
-    ended = {"uid/a/1": Observation(OperationState.CANCELLED)}
-    assert list(occupied(given_up, ended)) == []
+GIVEN_UP = "run run has given up upgrade uid/a/1, and upgrader simulated has not reported its end"
+
+
+def without_answers(hub, now):
+    """Evaluate while the back end does not say how operations go."""
+    return advance(hub.run, replace(hub.facts(now), observations={}))
+
+
+@pytest.mark.parametrize("tolerated", [False, True], ids=["failed", "over"])
+def test_other_runs_leave_a_member_alone_until_its_attempt_has_ended(tolerated):
+    allowed = {"maxAllowedFailures": "1"} if tolerated else {}
+    hub, moment = started(
+        *(member("a", duration="3h"), member("b", "h")),
+        stages=[stage("s", {"name": "g", **allowed}, **allowed)],
+        memberTimeout="1h",
+    )
+    assert list(occupied(moment.run)) == [("a", "run run is upgrading it")]
+    given_up = hub.evaluate(at("1h")).run
+    assert given_up.status.state == ("Completed" if tolerated else "Failed")
+    ((name, said),) = occupied(given_up)
+    assert (name, said.partition(":")[0]) == ("a", GIVEN_UP)
+    moment = hub.evaluate(at("2h"))
+    assert (moment.step.changed, moment.step.in_flight, list(to_observe(moment.run.status))) == (
+        *(False, True, ["uid/a/1"]),
+    )
+    ended = hub.evaluate(at("3h"))
+    assert (ended.run.status.state, list(occupied(ended.run)), list(to_observe(ended.run.status))) == (
+        *(given_up.status.state, [], []),
+    )
+    assert not ended.step.in_flight
+
+
+def test_a_back_end_that_does_not_answer_has_not_reported_an_end():
+    hub, _ = started(member("a", outcomes=["hang"]), memberTimeout="1h")
+    hub.evaluate(at("1h"))
+    hub.run = hub.run.model_copy(update={"spec": hub.run.spec.model_copy(update={"restart_token": "again"})})
+    step = without_answers(hub, at("61m"))
+    waiting = step.status.stages[0].groups[0].members[0]
+    assert (waiting.state, waiting.reason, waiting.attempt) == ("Pending", "ClusterBusy", 1)
+    assert waiting.message.startswith(GIVEN_UP)
+    assert not step.actions
+
+
+def test_what_a_back_end_does_not_know_has_come_to_its_end():
+    hub, _ = started(member("a", outcomes=["hang"]), memberTimeout="1h")
+    hub.evaluate(at("1h"))
+    hub.back_end = SimulatedBackEnd(lambda name, attempt: Outcome(HALF_HOUR))
+    assert list(occupied(hub.evaluate(at("61m")).run)) == []
+
+
+def test_an_attempt_that_never_reached_its_back_end_is_not_waited_for_when_it_is_given_up():
+    hub = answering(Outcome(HALF_HOUR, lost_calls=9), memberTimeout="1h")
+    hub.evaluate(BEGIN, [Start()])
+    assert list(occupied(hub.evaluate(at("1h")).run)) == []
+
+
+def test_a_member_that_is_skipped_after_it_was_given_up_is_still_left_alone_by_others():
+    hub, _ = started(member("a", outcomes=["hang"]), memberTimeout="1h")
+    hub.evaluate(at("1h"))
+    hub.evaluate(at("2h"), [Skip((SkipTarget(type=SkipTargetType.MEMBER, name="a"),))])
+    run = hub.evaluate(at("2h"), [Start()]).run
+    assert (run.status.state, entry(run, "a").state) == ("Skipped", "Skipped")
+    assert [name for name, _ in occupied(run)] == ["a"]
+
+
+def test_a_plan_takes_what_was_given_up_for_busy_as_long_as_an_upgrade_takes():
+    hub, _ = started(member("a", outcomes=["hang"]), memberTimeout="1h")
+    hub.evaluate(at("1h"))
+    found = forecast(hub.run, half_hour(hub).facts(at("1h")), Assumptions())
+    assert found.beginnings["a"].at == at("90m")
+
+
+# Calls that are lost.
+
+
+LATER = at("20m")
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        pytest.param(lambda a: replace(a, on_hold=True), "MemberOnHold", id="on-hold"),
+        pytest.param(lambda a: a, "MaintenanceWindowClosed", id="window-closed"),
+    ],
+)
+def test_a_call_that_is_lost_is_not_made_again_when_its_upgrade_would_not_begin_now(change, reason):
+    hub = attempted(prepared(member("a", windows=[daily("00:00", hours=1)])).hub, [Outcome(HALF_HOUR, lost_calls=1)])
+    hub.evaluate(BEGIN, [Start()])
+    hub.members["a"] = change(hub.members["a"])
+    now = LATER if reason == "MemberOnHold" else at("2h")
+    moment = hub.evaluate(now)
+    waiting = entry(moment.run, "a")
+    assert operations(moment) == []
+    assert (waiting.state, waiting.reason, waiting.attempt, waiting.operation_id) == ("Pending", reason, 1, "")
+    assert (waiting.start_time, waiting.completion_time, waiting.pending_since) == (None, None, now)
+    assert not hub.evaluate(now).step.changed
+    hub.members["a"] = replace(hub.members["a"], on_hold=False)
+    again = LATER if reason == "MemberOnHold" else at("1d")
+    assert operations(hub.evaluate(again)) == ["uid/a/1"]
+    done = entry(hub.evaluate(again + HALF_HOUR).run, "a")
+    assert (done.state, done.attempt, done.start_time) == ("Completed", 1, again)
+
+
+def test_a_call_that_is_lost_is_not_made_again_in_a_run_that_is_stopped():
+    hub = answering(Outcome(HALF_HOUR, lost_calls=1))
+    hub.evaluate(BEGIN, [Start()])
+    moment = hub.evaluate(LATER, [Stop()])
+    stopped = entry(moment.run, "a")
+    assert (moment.run.status.state, stopped.state, stopped.operation_id) == ("Stopped", "Stopped", "")
+    assert operations(moment) == []
+    assert operations(hub.evaluate(at("1h"), [Start()])) == ["uid/a/1"]
+
+
+def test_a_call_that_is_lost_is_not_made_again_in_the_pass_in_which_the_run_halts():
+    hub = attempted(
+        prepared(
+            *(member("a", "g"), member("b", "h", busyUntil="1h")),
+            stages=[stage("s", "g", "h")],
+        ).hub,
+        [Outcome(HALF_HOUR, lost_calls=1)],
+    )
+    hub.evaluate(BEGIN, [Start()])
+    hub.members["b"] = replace(hub.members["b"], inventory=Inventory("1.29.9"))
+    moment = hub.evaluate(LATER)
+    assert (moment.run.status.state, entry(moment.run, "a").state, operations(moment)) == ("Failed", "Stopped", [])
+    assert not hub.evaluate(LATER).step.changed
 
 
 def test_the_times_of_a_member_are_those_of_its_latest_attempt():

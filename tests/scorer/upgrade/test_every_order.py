@@ -35,6 +35,10 @@ def group(name: str, **more) -> dict:
 
 
 ALONE = world(member("a"), stages=(stage("one", group("g")),))
+TOLERANT = world(
+    member("a"),
+    stages=(stage("one", group("g", maxAllowedFailures="1"), maxAllowedFailures="1", afterStageWaitSeconds=600),),
+)
 AT_NIGHT = world(member("a", windows=NIGHT), stages=(stage("one", group("g")),))
 GATED = world(
     member("a"),
@@ -81,6 +85,8 @@ SMALL = {
     "ordered": Shape(ALONE, skips=skips(member="a", group="g", stage="one", wait="one"), deletion=True),
     "accidents": Shape(ALONE, refusing=True, others=True, leaves=True, repairs=True, stops=False),
     "at-night": Shape(AT_NIGHT, refusing=True, skips=skips(member="a")),
+    "silent": Shape(ALONE, others=True, silence=True),
+    "silent-and-tolerated": Shape(TOLERANT, silence=True),
     "gated": Shape(GATED, failing=False, skips=skips(stage="one")),
     "gated-group": Shape(GATED_GROUP, failing=False),
     "pair": Shape(PAIR, failing=False),

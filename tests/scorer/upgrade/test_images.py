@@ -2,6 +2,7 @@
 
 import pytest
 
+from scorer.api.meta import parse_time
 from scorer.api.upgrade.fields import NodeImageVersion
 from scorer.api.upgrade.run import Upgrade
 from scorer.api.upgrade.version_catalog import VersionCatalogSpec
@@ -92,6 +93,28 @@ def test_custom_leaves_the_pools_of_other_families_alone():
     assert targets == {"linux": "105"}
     assert [pool.name for pool in behind(cluster.inventory, targets)] == ["linux"]
     assert list(behind(member("eu", linux="105").inventory, targets)) == []
+
+
+def test_a_back_end_is_asked_for_the_images_of_families_that_are_behind():
+    published = catalog(eu={"linux": ["200"], "gpu": ["7"], "windows": ["9"], "arm": ["3"]})
+    pools = [Pool("new", "", "linux", "300"), Pool("gpu", "", "gpu", "7"), Pool("w1", "", "windows", "8")]
+    pools += [Pool("w2", "", "windows", "10"), Pool("arm", "", "arm")]
+    targets = ImageTargets(goal("Latest"), (), published)
+    cluster = Member("eu", region="eu", inventory=Inventory("1.30.4", tuple(pools)))
+    assert targets.of(cluster) == {"linux": "200", "gpu": "7", "windows": "9", "arm": "3"}
+    assert targets.behind(cluster) == {"windows": "9", "arm": "3"}
+    assert targets.behind(Member("eu", region="eu")) == {}
+
+
+def test_the_newest_image_of_an_instant_was_published_by_then_as_far_as_that_is_known():
+    versions = [{"version": "1"}, {"version": "2", "publishedAt": "2026-01-05T00:00:00Z"}]
+    versions.append({"version": "3", "publishedAt": "2026-01-05T00:00:01Z"})
+    region = {"name": "eu", "nodeImages": [{"family": "linux", "versions": versions}]}
+    published = Catalog.of([VersionCatalogSpec.read({"regions": [region]})])
+    targets = ImageTargets(goal("Latest"), (), published)
+    assert targets.of(member("eu", linux="1")) == {"linux": "3"}
+    assert targets.of(member("eu", linux="1"), parse_time("2026-01-05T00:00:00Z")) == {"linux": "2"}
+    assert targets.of(member("eu", linux="1"), parse_time("2026-01-04T00:00:00Z")) == {"linux": "1"}
 
 
 @pytest.mark.parametrize(

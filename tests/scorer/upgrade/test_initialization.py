@@ -2,6 +2,9 @@
 
 import pytest
 
+from scorer.api.upgrade.fields import StrategyReference
+from scorer.api.upgrade.run import UpgradeRunStatus
+from scorer.upgrade.documents import status_document
 from scorer.upgrade.simulation import EditStrategy, Start
 from tests.scorer.upgrade.scenarios import BEGIN, at, entry, event, member, play, prepared, said, seen, skip, stage
 from tests.vector_families.upgrade_runs import read_strategy
@@ -85,6 +88,55 @@ def test_a_strategy_that_does_not_exist_may_come_later():
     assert said(hub.evaluate(BEGIN).run, "Initialized") == "False StrategyNotFound"
     hub.strategy = strategy
     assert said(hub.evaluate(BEGIN).run, "Initialized") == "True InitializedSuccessfully"
+
+
+def following(hub, name):
+    """Let a run refer to a strategy, or to none; it is stored and read again, as everything is recorded."""
+    reference = None if name is None else StrategyReference(name=name)
+    hub.run = hub.run.model_copy(
+        update={
+            "spec": hub.run.spec.model_copy(update={"strategy_ref": reference, "strategy": None}),
+            "status": UpgradeRunStatus.read(status_document(hub.run.status)),
+        }
+    )
+
+
+def test_a_run_that_comes_to_refer_to_another_strategy_never_follows_the_first():
+    hub = prepared(member("a"), start="", spec={"state": "Run"}).hub
+    hub.run = hub.run.model_copy(update={"spec": hub.run.spec.model_copy(update={"state": "Initialize"})})
+    assert layout(hub.evaluate(BEGIN).run) == {"default/default": ["a"]}
+    following(hub, "careful")
+    for now in (BEGIN, at("1h"), at("2h")):
+        run = hub.evaluate(now, [Start()]).run
+        assert said(run, "Initialized") == "False StrategyNotFound"
+        assert (run.status.state, run.status.stages, run.status.strategy_snapshot) == ("NotStarted", (), None)
+    hub.strategy = read_strategy({"stages": [stage("canary", "g", beforeGates=[{"type": "Approval"}])]})
+    run = hub.evaluate(at("3h"), [Start()]).run
+    assert (layout(run), run.status.strategy_snapshot_of, run.status.state) == (
+        {"canary/g": ["a"]},
+        "careful",
+        "Pending",
+    )
+
+
+@pytest.mark.parametrize("between", ["other", None], ids=["another-strategy", "none"])
+def test_a_strategy_that_a_run_comes_back_to_is_copied_anew(between):
+    hub = prepared(member("a"), start="").hub
+    for name, group, expected in (("rings", "g", "g"), ("rings", "h", "g"), (between, "h", "h"), ("rings", "k", "k")):
+        hub.strategy = read_strategy({"stages": [stage("s", group)]})
+        following(hub, name)
+        expected = "default" if name is None else expected
+        assert [each.groups[0].name for each in hub.evaluate(BEGIN).run.status.stages] == [expected]
+
+
+def test_a_copy_outlives_its_strategy():
+    hub = prepared(member("a"), start="").hub
+    hub.strategy = read_strategy({"stages": [stage("s", "g")]})
+    following(hub, "rings")
+    hub.evaluate(BEGIN)
+    hub.strategy = None
+    following(hub, "rings")
+    assert said(hub.evaluate(at("1h")).run, "Initialized") == "True InitializedSuccessfully"
 
 
 def test_later_edits_of_a_strategy_do_not_reach_the_run():
@@ -203,6 +255,16 @@ def test_a_version_that_cannot_be_read_is_named():
     assert said(run, "Initialized") == "False VersionNotResolvable"
     message = next(each.message for each in run.status.conditions if each.type == "Initialized")
     assert "spec.upgrade.kubernetesVersion: 'latest'" in message
+
+
+def test_a_minor_version_without_a_catalog_says_what_to_do():
+    hub = prepared(
+        *(member("a", region="eu"), member("b", region="us")), upgrade={"type": "Full", "kubernetesVersion": "1.31"}
+    ).hub
+    run = hub.evaluate(BEGIN).run
+    message = next(each.message for each in run.status.conditions if each.type == "Initialized")
+    assert "no ClusterVersionCatalog says which patches of 1.31 there are: name one, such as 1.31.0" in message
+    assert "regions eu, us" in message
 
 
 def test_members_that_are_skipped_before_the_start_do_not_limit_the_common_image():

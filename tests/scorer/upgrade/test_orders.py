@@ -1,13 +1,10 @@
 """What users order of runs, and where those stand."""
 
-from dataclasses import replace
-
 import pytest
 
 from scorer.api.upgrade.run import RunState, SkipTarget, SkipTargetType
 from scorer.upgrade.orders import OrderRefusedError, order_skip, order_start, order_stop, retry_run
 from scorer.upgrade.simulation import Start, Stop
-from scorer.upgrade.situation import overview, situation_of
 from tests.scorer.upgrade.scenarios import BEGIN, at, daily, member, play, prepared, stage
 
 APPROVAL = {"type": "Approval", "displayName": "healthy?"}
@@ -39,6 +36,19 @@ def test_a_run_that_is_halted_is_started_again_by_a_token(fails):
         run = hub.run
     assert order_start(run, "t") == {"spec": {"state": "Run", "restartToken": "t"}}
     assert order_stop(run) is None
+
+
+def test_a_stop_that_a_run_has_not_noticed_is_not_taken_back():
+    """Admission refuses it, too (C-39); a run that has not started has nothing to stop."""
+    run = started(member("a")).run
+    told = run.model_copy(update={"spec": run.spec.model_copy(update={"state": RunState.STOP})})
+    with pytest.raises(
+        OrderRefusedError, match=r"is told to stop, and is still Running: .* once it is Stopped or Failed"
+    ):
+        order_start(told, "t")
+    early = prepared(member("a")).hub.run
+    told = early.model_copy(update={"spec": early.spec.model_copy(update={"state": RunState.STOP})})
+    assert order_start(told, "t") == {"spec": {"state": "Run"}}
 
 
 def test_what_cannot_be_started_or_stopped_says_why():
@@ -132,68 +142,3 @@ def test_the_name_of_a_retry_is_short_enough():
     run = play(member("a")).hub.run
     long = run.model_copy(update={"metadata": run.metadata.model_copy(update={"name": "x" * 50})})
     assert len(retry_run(long)["metadata"]["name"]) == 50
-
-
-# Where runs stand.
-
-
-def waits(run):
-    return [(each.kind.value, each.message, each.needs_person) for each in situation_of(run).waits]
-
-
-def test_a_run_that_nobody_has_started_waits_for_that():
-    assert waits(prepared(member("a")).hub.run) == [("Start", "its start", True)]
-
-
-def test_a_run_that_cannot_be_initialised_waits_for_that():
-    hub = prepared(member("a"), upgrade={"type": "Full", "kubernetesVersion": "1.31"}).hub
-    hub.evaluate(BEGIN)
-    ((kind, message, person),) = waits(hub.run)
-    assert (kind, person) == ("Initialization", True)
-    assert "VersionNotResolvable" in message
-    assert situation_of(hub.run).message.startswith("VersionNotResolvable: ")
-
-
-def test_a_run_waits_for_an_approval_and_the_end_of_a_wait():
-    hub = started(member("a"), stages=[stage("s", "g", afterGates=[APPROVAL], afterStageWaitSeconds=600)])
-    hub.evaluate(at("30m"))
-    found = situation_of(hub.run)
-    gate, wait = found.waits
-    assert (gate.kind, gate.needs_person, '"healthy?" after stage s' in gate.message) == ("Gate", True, True)
-    assert (wait.kind, wait.until) == ("TimedWait", at("40m"))
-    assert (found.phase, found.stage, found.needs_person, found.is_over) == ("Pending", "s", True, False)
-
-
-def test_members_that_wait_for_the_same_are_named_together():
-    hub = started(*(member(f"m{each}", windows=[daily("12:00")]) for each in range(3)), stages=[stage("s", "g")])
-    ((kind, message, person),) = waits(hub.run)
-    assert (kind, person) == ("Members", False)
-    assert message.startswith("m0, m1, m2: MaintenanceWindowClosed: 3 members, the first: ")
-    assert situation_of(hub.run).waits[0].until == at("12h")
-
-
-def test_a_member_on_hold_needs_a_person():
-    hub = prepared(member("a")).hub
-    hub.members["a"] = replace(hub.members["a"], on_hold=True)
-    hub.evaluate(BEGIN, [Start()])
-    assert [person for _, _, person in waits(hub.run)] == [True]
-
-
-def test_a_run_that_has_failed_says_who_has_and_waits_for_a_start():
-    run = play(member("a", outcomes=["fail"])).hub.run
-    found = situation_of(run)
-    assert (found.is_halted, found.message) == (True, "a: UpgradeFailed: its upgrade has failed")
-    assert waits(run) == [("Start", "a start: the run is Failed", True)]
-
-
-def test_a_run_that_is_over_waits_for_nothing():
-    run = play(member("a")).hub.run
-    assert (waits(run), situation_of(run).is_over) == ([], True)
-
-
-def test_the_overview_has_all_that_scripts_need():
-    run = play(member("a")).hub.run
-    found = overview(run, situation_of(run))
-    assert found["run"]["phase"] == "Completed"
-    assert found["run"]["counts"]["completed"] == 1
-    assert found["stages"][0]["groups"][0]["members"][0]["name"] == "a"

@@ -113,6 +113,21 @@ def test_the_name_of_a_run_is_cut_before_its_hash():
     assert name[-9] == "-"
 
 
+def test_profiles_whose_names_begin_in_the_same_way_have_runs_of_their_own():
+    known = profile("Rapid")
+    names = [f"team-payments-production-europe-west-{each}" for each in "ab"]
+    first, second = (run_name(each, known.spec.channel, target_of(known.spec, catalog(*RELEASED))) for each in names)
+    assert first[:41] == second[:41]
+    assert first != second
+
+
+def test_a_name_that_is_not_cut_has_the_target_and_the_choice_of_images_alone_in_its_hash():
+    known = profile("Rapid")
+    chosen = target_of(known.spec, catalog(*RELEASED))
+    hashes = {run_name(each, known.spec.channel, chosen).rpartition("-")[2] for each in ("a", "another")}
+    assert len(hashes) == 1
+
+
 @pytest.mark.parametrize(("start", "state"), [(True, "Run"), (False, "Initialize")])
 def test_a_run_of_a_profile_skips_clusters_that_are_too_far_behind(start, state):
     known = profile("Rapid", strategyRef={"name": "rings"}, memberSelector={"matchLabels": {"env": "prod"}})

@@ -1,10 +1,12 @@
 """What holds for every run, whatever its members, its sequence, and what happens meanwhile."""
 
+from collections import Counter
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scorer.upgrade.engine import advance
-from scorer.upgrade.operations import occupied, to_observe
+from scorer.upgrade.operations import occupied
 from scorer.upgrade.record import OVER
 from scorer.upgrade.simulation import Start
 from scorer.upgrade.step import StartUpgrade
@@ -124,12 +126,6 @@ def test_crashes_change_nothing(given, instants):
     assert shaken.seen() == calm.seen()
 
 
-def told_of(hub, other, now):
-    """Let a run know which members another one holds."""
-    observed = {id_: other.back_end.observe(id_, now) for id_ in to_observe(other.run.status)}
-    hub.busy = dict.fromkeys(occupied(other.run.status, observed), "the other one")
-
-
 @settings(max_examples=examples(200))
 @given(scenarios(), scenarios())
 def test_a_member_is_in_upgrade_by_one_run_at_a_time(given, other):
@@ -140,10 +136,11 @@ def test_a_member_is_in_upgrade_by_one_run_at_a_time(given, other):
         update={"metadata": hubs[1].run.metadata.model_copy(update={"uid": "other", "name": "other"})}
     )
     hubs[1].windows = hubs[0].windows
+    asked = []
     for step in range(60):
         now = first.begin + step * duration("10m")
         for hub, peer in (hubs, hubs[::-1]):
-            told_of(hub, peer, now)
-            hub.evaluate(now, [Start()] if step in (0, 30) else [])
-        begun = [{entry.name for entry in members_of(hub.run) if entry.state == "Running"} for hub in hubs]
-        assert not begun[0] & begun[1]
+            hub.busy = dict(occupied(peer.run))
+            asked += begun(hub.evaluate(now, [Start()] if step in (0, 30) else []))
+        at_work = Counter(each.member for each in asked if hubs[0].back_end.observe(each.id, now).in_flight)
+        assert set(at_work.values()) <= {1}

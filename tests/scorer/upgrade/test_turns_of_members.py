@@ -4,9 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from scorer.upgrade.back_end import Inventory, Pool
 from scorer.upgrade.facts import GuardedPlacement
 from scorer.upgrade.guard import endangered
 from scorer.upgrade.members import parse_order
+from scorer.upgrade.operations import occupied
 from scorer.upgrade.simulation import ChangeMember, Start
 from scorer.upgrade.tiers import tier_of
 from scorer.windows.maintenance import Standing
@@ -63,6 +65,14 @@ def test_parts_ahead_of_the_target_are_left_alone():
         "version": "1.31.2",
         "pools": {"new": {"version": "1.31.9", "image": "200"}, "old": {"version": "1.31.2", "image": "110"}},
     }
+
+
+def test_a_pool_of_which_nobody_knows_the_version_is_not_known_to_be_at_the_target():
+    hub = prepared(member("a")).hub
+    hub.members["a"] = replace(hub.members["a"], inventory=Inventory("1.31.2", (Pool("np1"), Pool("np2", "1.31.2"))))
+    assert entry(hub.evaluate(BEGIN, [Start()]).run, "a").state == "Running"
+    done = hub.evaluate(at("30m")).run
+    assert (entry(done, "a").state, done.status.state) == ("Completed", "Completed")
 
 
 @pytest.mark.parametrize(
@@ -219,9 +229,9 @@ def test_only_the_windows_for_this_kind_of_upgrade_count(target, start):
 def test_a_member_that_another_run_upgrades_is_busy():
     first, second = prepared(member("a")).hub, prepared(member("a")).hub
     first.evaluate(BEGIN, [Start()])
-    second.busy["a"] = "first"
+    second.busy.update(occupied(first.run))
     waiting = entry(second.evaluate(at("10m"), [Start()]).run, "a")
-    assert (waiting.state, waiting.reason, waiting.message) == ("Pending", "ClusterBusy", "run first is upgrading it")
+    assert (waiting.state, waiting.reason, waiting.message) == ("Pending", "ClusterBusy", "run run is upgrading it")
     first.evaluate(at("30m"))
     second.members, second.busy = first.members, {}
     assert entry(second.evaluate(at("30m")).run, "a").reason == "AlreadyAtTarget"

@@ -66,6 +66,7 @@ class World:
         hour: Which of the two instants it is.
         held: The members that another run upgrades.
         deleting: Whether the run is being deleted.
+        silent: Whether the back end does not say how its operations go.
     """
 
     hub: SimulatedHub
@@ -80,6 +81,7 @@ class World:
     hour: int = 0
     held: frozenset[str] = frozenset()
     deleting: bool = False
+    silent: bool = False
 
     @classmethod
     def of(cls, hub: SimulatedHub, **given: Any) -> "World":
@@ -108,7 +110,7 @@ class World:
     def facts(self, standings: Standings | None = None) -> Facts:
         """Return the hub as the engine sees it."""
         asked = {member_of(id_): id_ for id_ in to_observe(self.status)}
-        known = {name: self.operations.get(name, OperationState.UNKNOWN) for name in asked}
+        known = {name: self.operations.get(name, OperationState.UNKNOWN) for name in asked if not self.silent}
         return Facts(
             now=self.now,
             members={
@@ -240,7 +242,7 @@ def settled(world: World) -> World:
     operations = {
         entry.name: world.operations[entry.name]
         for entry in entries(status)
-        if entry.name in world.operations and entry.state not in OVER and entry.operation_id
+        if entry.name in world.operations and ((entry.state not in OVER and entry.operation_id) or entry.operation_open)
     }
     return replace(
         world, status=aged(status, world.now, world.now), restart=restart, skips=skips, operations=operations
@@ -325,6 +327,7 @@ def key_of(world: World) -> Key:
         world.hour,
         world.held,
         world.deleting,
+        world.silent,
         tuple(sorted((name, each.version) for name, each in world.inventories.items())),
         tuple(sorted(world.operations.items())),
         tuple(sorted((name, each.code, each.retryable) for name, each in world.answers.items())),
@@ -375,4 +378,4 @@ def _owner_key(owner: StageStatus | GroupStatus) -> Key:
 
 def _member_key(entry: MemberStatus) -> Key:
     times = (entry.start_time, entry.pending_since, entry.completion_time, entry.next_window_open)
-    return entry.name, entry.state, entry.reason, entry.attempt, entry.operation_id, times
+    return entry.name, entry.state, entry.reason, entry.attempt, entry.operation_id, entry.operation_open, times

@@ -1,6 +1,8 @@
 """Maintenance windows: open now, until when, and when next."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 
 import pytest
 from hypothesis import given
@@ -8,7 +10,8 @@ from hypothesis import strategies as st
 
 from scorer.api.meta import parse_time
 from scorer.api.upgrade.maintenance_window import MaintenanceWindowSpec
-from scorer.windows.maintenance import HORIZON_DAYS, MaintenanceWindow, Standing, standing
+from scorer.windows import maintenance
+from scorer.windows.maintenance import HORIZON_DAYS, MaintenanceWindow, NextStretches, Standing, standing
 
 DAILY = {"daily": {"intervalDays": 1}}
 MONDAY = datetime(2025, 1, 6, tzinfo=UTC)
@@ -204,3 +207,60 @@ def test_what_is_said_stays_true_until_the_instant_that_is_named(windows, half_h
         assert standing(windows, last) == found
         middle = now + (last - now) / 2
         assert standing(windows, middle) == found
+
+
+@given(found=WINDOWS, day=st.integers(-10, 40))
+def test_what_is_blocked_is_cut_out_of_what_the_schedule_opens(found, day):
+    since = (MONDAY - maintenance._FIRST_INSTANT) // timedelta(minutes=1) + day * 1440
+    free = {minute for begin, end in islice(replace(found, blocked=()).stretches(since), 40) for minute in (begin, end)}
+    last = max(free)
+    wanted = []
+    for begin, end in replace(found, blocked=()).stretches(since):
+        parts = [(begin, end)]
+        for closes, opens in found.blocked:
+            parts = [
+                part
+                for first, final in parts
+                for part in ((first, min(final, closes)), (max(first, opens), final))
+                if part[0] < part[1]
+            ]
+        wanted += [part for part in parts if part[1] > since]
+        if begin > last:
+            break
+    assert list(islice(found.stretches(since), len(wanted))) == wanted
+
+
+def test_a_window_that_is_closed_for_years_is_not_looked_at_day_by_day(monkeypatch):
+    days = [{"start": f"2025-01-{day:02}", "end": f"2025-01-{day:02}"} for day in range(1, 29)]
+    found = window(notAllowedDates=[*days, *days[:21], {"start": "2025-01-20", "end": "2027-02-28"}])
+    assert len(found.blocked) == 1, "ranges that touch are one"
+    looked_at, every = [], MaintenanceWindow._days
+
+    def counted(self, begin, last):
+        for day in every(self, begin, last):
+            looked_at.append(day)
+            yield day
+
+    monkeypatch.setattr(MaintenanceWindow, "_days", counted)
+    assert standing([found], MONDAY).until == datetime(2027, 3, 1, tzinfo=UTC)
+    assert len(looked_at) < 10
+
+
+def test_windows_that_several_sets_share_are_searched_once(monkeypatch):
+    windows, searched, search = (
+        [window(startTime=f"{hour:02}:00") for hour in range(10, 16)],
+        [],
+        MaintenanceWindow.stretches,
+    )
+
+    def counted(self, since):
+        searched.append(self)
+        return search(self, since)
+
+    monkeypatch.setattr(MaintenanceWindow, "stretches", counted)
+    known = NextStretches()
+    for first in range(3):
+        for minutes in range(3):
+            now = MONDAY + timedelta(minutes=minutes)
+            assert standing(windows[first : first + 4], now, known).until == MONDAY + timedelta(hours=10 + first)
+    assert len(searched) == len(windows)

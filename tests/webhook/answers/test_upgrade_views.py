@@ -1,5 +1,6 @@
 """Upgrade runs and the upkeep of clusters, as the page and ``/v1`` show them, in a whole hub in memory."""
 
+import asyncio
 from datetime import timedelta
 
 from scorer.api.documents import dict_at, status_of
@@ -15,7 +16,9 @@ from tests.webhook.controllers.upgrade_world import (
     states,
     upgrading,
 )
+from webhook.answers import upgrade_views
 from webhook.answers.update_runs import HubRuns
+from webhook.kube.ports import Key
 from webhook.settings.clock import utc_now
 
 APPROVAL = {"type": "Approval", "displayName": "fine?"}
@@ -42,7 +45,7 @@ async def test_a_run_from_its_start_to_its_end():
         assert runs.runs(())["items"] == []
         await world.change(UPGRADE_RUN, "r", state="Run")
         await world.until(lambda: list(gates(world)))
-        detail = runs.upgrade("r")
+        detail = await runs.upgrade("r")
         assert (detail["state"], detail["stage"], detail["updated"]) == ("waiting", "test", 1)
         (wait,) = detail["waits"]
         assert (wait["kind"], wait["command"]) == ("Approval", f"harbormaster approve {next(iter(gates(world)))}")
@@ -51,7 +54,7 @@ async def test_a_run_from_its_start_to_its_end():
         assert [mark["kind"] for mark in bands["test"]["marks"]] == ["approval after"]
         first, second = bands["live / u"]["bars"]
         assert parse_time(second["forecast"]["from"]) == parse_time(first["forecast"]["to"])
-        assert runs.upgrade("nowhere") is None
+        assert await runs.upgrade("nowhere") is None
 
 
 async def test_windows_are_shown_of_members_that_are_still_to_come():
@@ -62,7 +65,7 @@ async def test_windows_are_shown_of_members_that_are_still_to_come():
         await world.add(make_upgrade_run())
         await world.until(lambda: states(world).get("t1") == "Pending")
         runs = shown(world)
-        (bar,) = runs.upgrade("r")["timeline"]["bands"][0]["bars"]
+        (bar,) = (await runs.upgrade("r"))["timeline"]["bands"][0]["bars"]
         assert bar["windows"][0] == {"from": format_time(opens), "to": format_time(opens + timedelta(hours=1))}
         assert bar["state"] == "waiting"
         kept = runs.upkeep.every()
@@ -70,6 +73,67 @@ async def test_windows_are_shown_of_members_that_are_still_to_come():
         assert kept["t1"]["windowUntil"] == format_time(opens)
         assert (kept["t1"]["upgrade"]["run"], kept["t1"]["upgrade"]["state"]) == ("r", "Pending")
         assert kept["u1"] == {"version": "1.30.4"}
+
+
+async def test_a_run_is_read_again_only_when_it_has_changed(monkeypatch):
+    """Runs stay after their end, and the list is asked for whenever anything on the hub changes."""
+    read, readable = [], upgrade_views.readable_runs
+
+    def counted(documents):
+        for run in readable(documents):
+            read.append(run.metadata.name)
+            yield run
+
+    async with upgrading(members={"t1": "t"}) as world:
+        for name in ("first", "second"):
+            await world.add(make_upgrade_run(name, state="Initialize"))
+            await world.until(lambda name=name: dict_at(status_of(run_of(world, name)), "plan"))
+        monkeypatch.setattr(upgrade_views, "readable_runs", counted)
+        runs = shown(world)
+        await runs.catch_up({UPGRADE_RUN})
+        assert sorted(read) == ["first", "second"]
+        before = runs.runs({UPGRADE_RUN})
+        assert runs.runs({UPGRADE_RUN}) == before
+        assert len(read) == 2
+        await world.change(UPGRADE_RUN, "first", state="Run")
+        await world.until(lambda: state(world, "first") == "Completed")
+        read.clear()
+        after = {each["name"]: each["state"] for each in runs.runs({UPGRADE_RUN})["items"]}
+        assert after == {"first": "succeeded", "second": "not started"}
+        assert "first" in read
+        await world.store.delete(UPGRADE_RUN, Key("second"))
+        await world.until(lambda: not run_of(world, "second"))
+        assert [each["name"] for each in runs.runs({UPGRADE_RUN})["items"]] == ["first"]
+        read.clear()
+        for _ in range(3):
+            assert await runs.upgrade("first")
+        assert read == ["first"]
+
+
+async def test_openings_are_searched_once_a_minute_for_every_set_of_windows(monkeypatch):
+    searched, search = [], upgrade_views.openings
+
+    def counted(windows, *more):
+        searched.append(len(windows))
+        return search(windows, *more)
+
+    monkeypatch.setattr(upgrade_views, "openings", counted)
+    moment = utc_now().replace(second=0)
+    opens = (moment + timedelta(hours=3)).strftime("%H:%M")
+    async with upgrading() as world:
+        for name in ("one", "two"):
+            await world.add(make_window(name, opens))
+        for member, windows in (("t1", "one"), ("u1", "one"), ("u2", "one,two")):
+            await annotate(world, member, upgrade_windows=windows)
+        await world.add(make_upgrade_run())
+        await world.until(lambda: states(world).get("t1") == "Pending")
+        runs = HubRuns(world.cache, lambda: moment)
+        first, second = await asyncio.gather(runs.upgrade("r"), runs.upgrade("r"))
+        assert first["timeline"] == second["timeline"]
+        assert sorted(searched) == [1, 2]
+        moment += timedelta(minutes=1)
+        await runs.upgrade("r")
+        assert sorted(searched) == [1, 1, 2, 2]
 
 
 async def test_upkeep_says_what_holds_a_member_and_what_cannot_be_read():

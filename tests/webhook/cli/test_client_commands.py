@@ -202,6 +202,23 @@ class TestGet:
         many = yaml.safe_load(cli("get", "crp", "-o", "yaml").stdout)
         assert (many["kind"], [item["kind"] for item in many["items"]]) == ("List", ["ClusterResourcePlacement"] * 2)
 
+    def test_events_are_those_that_the_loop_writes_the_latest_last(self, cli, tmp_path):
+        def event(name, **more):
+            about = {"apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"name": name}}
+            regarding = {"apiVersion": "placement.kubernetes-fleet.io/v1", "kind": "ClusterResourcePlacement"}
+            told = {"type": "Normal", "action": "Looked", "reportingInstance": "t", "reportingController": "t/t"}
+            seen = {"eventTime": "2026-01-05T10:00:00.000000Z"}
+            return {**about, **told, **seen, "reason": name.title(), "regarding": {**regarding, "name": "web"}, **more}
+
+        series = {"count": 3, "lastObservedTime": "2026-01-05T12:00:00.000000Z"}
+        documents = event("again", note="seen thrice", series=series), event("once", note="seen once")
+        assert cli("apply", "-f", write(tmp_path / "events.yaml", *documents)).exit_code == 0
+        header, *rows = cli("get", "events").stdout.splitlines()
+        assert header.split() == ["LAST", "SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"]
+        about = "clusterresourceplacement/web"
+        assert [row.split()[1:4] for row in rows] == [["Normal", reason, about] for reason in ("Once", "Again")]
+        assert "once" in cli("get", "ev", "-o", "wide").stdout
+
     def test_nothing_is_said_to_be_nothing(self, cli):
         result = cli("get", "cm")
         assert (result.exit_code, result.stdout, result.stderr) == (0, "", "No resources found in default namespace\n")

@@ -11,6 +11,7 @@ from tests.webhook.controllers.world import make_member, running
 from webhook.kube.ports import Key
 
 OTHER = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
+PICK_ALL = {"placementType": "PickAll", "tolerations": [{"key": "gpu", "operator": "Exists"}]}
 
 
 class Hub:
@@ -56,9 +57,7 @@ def opened(tmp_path, monkeypatch):
 
 
 def place(opened, name="web", policy=None, **more):
-    tolerations = [{"key": "gpu", "operator": "Exists"}]
-    wanted = policy or {"placementType": "PickAll", "tolerations": tolerations}
-    opened.add(make_placement(name, wanted, **more))
+    opened.add(make_placement(name, policy or PICK_ALL, **more))
     opened.until(lambda: "a" in opened.world.bound(name))
 
 
@@ -90,6 +89,34 @@ def test_a_member_is_emptied(cli, opened):
     assert out.splitlines()[-1] == "a is empty"
     assert "web: gone" in out
     opened.until(lambda: opened.world.bound("web") == ["b", "c"])
+
+
+def test_a_dry_run_judges_as_a_drain_does(cli, opened):
+    place(opened, "held")
+    opened.until(lambda: opened.world.view("held")["available"] == 3)
+    opened.add(budget("held", minAvailable=3))
+    place(opened)
+    place(opened, "fixed", policy={"placementType": "PickFixed", "clusterNames": ["a"]})
+    place(opened, "stubborn", policy={"placementType": "PickAll", "tolerations": [{"operator": "Exists"}]})
+    opened.add(make_placement("waits", {**PICK_ALL}, strategy={"type": "External"}))
+    opened.until(lambda: "a" in opened.world.bound("waits"))
+    assert ok(cli("drain", "a", "--dry-run")).splitlines() == [
+        "fixed: stays: a PickFixed placement cannot be evicted; take the cluster off spec.policy.clusterNames",
+        "held: would wait: budget held has minAvailable 3; 3 of 3 clusters are available",
+        "stubborn: stays: it tolerates the taint cordon-key, so it would come back",
+        "waits: not there: nothing has been placed there yet",
+        "web: would go",
+    ]
+
+
+def test_what_would_come_back_stays_and_what_is_not_there_keeps_nobody_waiting(cli, opened):
+    place(opened, "stubborn", policy={"placementType": "PickAll", "tolerations": [{"operator": "Exists"}]})
+    opened.add(make_placement("waits", {**PICK_ALL}, strategy={"type": "External"}))
+    opened.until(lambda: "a" in opened.world.bound("waits"))
+    result = cli("drain", "a", "--timeout", "20s")
+    assert result.exit_code == 2
+    assert result.stderr == "stubborn stays: it tolerates the taint cordon-key, so it would come back\n"
+    assert not list(opened.world.store.objects(EVICTION))
 
 
 def test_what_a_budget_holds_is_said_and_asked_for_again(cli, opened):

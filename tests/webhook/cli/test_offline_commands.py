@@ -314,6 +314,16 @@ class TestExplain:
             (["web"], "'web' names no placement: expected crp/NAME or rp/NAMESPACE/NAME"),
             (["rp/web"], "'rp/web' names no placement"),
             (["pod/web"], "'pod/web' names no placement"),
+            (
+                ["cuprun/spring"],
+                "'cuprun/spring' names no placement: expected crp/NAME or rp/NAMESPACE/NAME; about an upgrade run: "
+                "harbormaster upgrade status spring, harbormaster upgrade plan spring",
+            ),
+            (
+                ["sur/shop/web-7"],
+                "'sur/shop/web-7' names no placement: expected crp/NAME or rp/NAMESPACE/NAME; about a staged update: "
+                "harbormaster run status web-7 -n shop",
+            ),
             (["crp/nope"], "there is no ClusterResourcePlacement 'nope' in the files; the placements there: crp/web"),
             (["crp/web", "atlantis"], "there is no member cluster 'atlantis'; the fleet: dover, faro, genoa, oslo"),
         ],

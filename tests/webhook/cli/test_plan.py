@@ -26,6 +26,7 @@ from scorer.api.names import IS_LATEST_SNAPSHOT, PARENT_PLACEMENT
 from tests.builders.placement import make_placement
 from tests.docs.pages import ROOT
 from tests.webhook.cli.fleets import binding, by_nodes, member, placement, write
+from tests.webhook.controllers.upgrade_world import make_upgrade_run
 from tests.webhook.controllers.world import make_config_map, make_member, pick_n
 from webhook.embedded.simulation import keep_status
 from webhook.processes.up import Up
@@ -103,6 +104,13 @@ class TestOnFiles:
         ]
         assert plan["fleet"]["gained"] == ["oslo"]
         assert "it counts as joined, healthy and having just reported" in result.stderr
+
+    def test_files_about_an_upgrade_are_for_another_command(self, cli, base, tmp_path):
+        upgrade = write(tmp_path / "upgrade.yaml", make_upgrade_run())
+        note = "note: what an upgrade run would do: harbormaster upgrade plan -f FILE\n"
+        assert cli("plan", "-f", upgrade).stderr == f"{note}No placements in these files\n"
+        assert cli("plan", "--on", base, "-f", upgrade).stderr.startswith(note)
+        assert note not in cli("plan", "-f", base, "-f", upgrade).stderr
 
     def test_what_changes_nothing_ends_with_0(self, cli, base, tmp_path):
         result = cli("plan", "--on", base, "-f", write(tmp_path / "same.yaml", more(2)))

@@ -2,14 +2,25 @@
 
 import json
 from contextlib import asynccontextmanager
+from datetime import timedelta
 
 import pytest
 import yaml
 
 from scorer.api.kinds import UPGRADE_GATE, UPGRADE_RUN
 from tests.webhook.cli.conftest import running_hub
-from tests.webhook.controllers.upgrade_world import annotate, gates, make_upgrade_run, state, states, upgrading
+from tests.webhook.controllers.upgrade_world import (
+    annotate,
+    condition,
+    gates,
+    make_upgrade_run,
+    make_upgrade_strategy,
+    state,
+    states,
+    upgrading,
+)
 from webhook.kube.ports import Key
+from webhook.settings.clock import utc_now
 
 APPROVAL = {"type": "Approval", "displayName": "fine?"}
 STAGES = (
@@ -41,7 +52,8 @@ class Hub:
 @pytest.fixture
 def opened(tmp_path, monkeypatch):
     """A hub; clients find it by the environment."""
-    monkeypatch.setattr("webhook.cli.run_following.POLL_SECONDS", 0.02)
+    for module in ("run_following", "upgrade_starting", "upgrade_plan"):
+        monkeypatch.setattr(f"webhook.cli.{module}.POLL_SECONDS", 0.02)
     worlds = []
 
     @asynccontextmanager
@@ -97,9 +109,13 @@ def test_a_gate_that_is_rejected_stops_the_run_and_can_be_answered_again(cli, op
     shown = ok(cli("upgrade", "status", "r"))
     assert "too slow" in shown
     assert "  harbormaster upgrade start r" in shown.splitlines()
+    waits = [line for line in shown.splitlines() if line.startswith("waits for ")]
+    assert waits[0] == "waits for a start: the run is Stopped"
+    assert "(rejected before: too slow), once the run is started again, since " in waits[1]
     ok(cli("upgrade", "start", "r"))
     ok(cli("approve", gate))
     opened.until(lambda: state(opened.world) == "Completed")
+    assert "1.30.4 -> 1.31.2" in ok(cli("upgrade", "status", "r"))
 
 
 def test_a_run_is_stopped_and_skipped_through(cli, opened):
@@ -109,8 +125,11 @@ def test_a_run_is_stopped_and_skipped_through(cli, opened):
     out = ok(cli("upgrade", "stop", "r", "--wait", "--timeout", "30s"))
     assert out.splitlines()[-1] == "run r: Stopped"
     assert ok(cli("upgrade", "stop", "r")) == "clusterupgraderun.upgrade.harbormaster.dev/r stopped already\n"
-    said = ok(cli("upgrade", "skip", "r", "--member", "u1", "--group", "v", "--wait-after", "test"))
-    assert said.endswith("/r is to leave out Member u1, Group v, AfterStageWait test\n")
+    result = cli("upgrade", "skip", "r", "--member", "u1", "--group", "v", "--wait-after", "test", "--member", "t1")
+    assert ok(result).endswith("/r is to leave out Member u1, Group v (v1)\n")
+    assert result.stderr == "note: t1 is upgraded already\nnote: there is no wait after stage test\n"
+    nothing = refused(cli("upgrade", "skip", "r", "--member", "t1"))
+    assert nothing == "error: t1 is upgraded already: nothing to skip\n"
     ok(cli("upgrade", "start", "r"))
     ok(cli("approve", the_gate(opened)))
     opened.until(lambda: state(opened.world) == "Completed")
@@ -129,6 +148,87 @@ def test_a_run_that_fails_ends_the_wait_with_1_and_can_be_tried_again(cli, opene
         "/r-retry created, not started: harbormaster upgrade start r-retry\n"
     )
     assert opened.get(UPGRADE_RUN, "r-retry")["spec"]["state"] == "Initialize"
+
+
+def test_a_run_that_has_left_nothing_to_do_is_not_made_again(cli, opened):
+    opened.add(make_upgrade_run(strategyRef=None))
+    opened.until(lambda: state(opened.world) == "Completed")
+    assert "run r has left nothing to do again" in refused(cli("upgrade", "retry", "r", "--dry-run"))
+
+
+def test_a_run_that_cannot_start_says_why_however_often_it_is_told_to(cli, opened):
+    opened.add(make_upgrade_run(state="Initialize", strategyRef={"name": "nobody"}))
+    opened.until(lambda: condition(opened.world, "Initialized").get("reason") == "StrategyNotFound")
+    for _ in range(2):
+        assert "/r is told to start, but cannot: StrategyNotFound: " in refused(cli("upgrade", "start", "r"))
+    result = cli("upgrade", "start", "r", "--wait")
+    assert (result.exit_code, "is told to start, but cannot" in result.stderr) == (2, True)
+    opened.add(make_upgrade_strategy(*STAGES, name="nobody"))
+    opened.until(lambda: state(opened.world) not in ("", "NotStarted"))
+    assert ok(cli("upgrade", "start", "r")).endswith("/r running already\n")
+
+
+def test_a_version_that_cannot_be_resolved_is_found_out_by_the_start(cli, opened):
+    opened.add(make_upgrade_run(state="Initialize", upgrade={"type": "Full", "kubernetesVersion": "1.39"}))
+    opened.until(lambda: bool(states(opened.world)))
+    assert "is told to start, but cannot: VersionNotResolvable: " in refused(cli("upgrade", "start", "r"))
+
+
+def test_a_run_may_be_named_in_place_of_its_only_gate(cli, opened):
+    opened.add(make_upgrade_run())
+    gate = the_gate(opened)
+    assert "has no stage 'sea'; its stages: test, live" in refused(cli("approve", "r", "--stage", "sea"))
+    assert "waits for no approval at stage live" in refused(cli("approve", "r", "--stage", "live"))
+    assert f"gate {gate} is one of stage test, not of live" in refused(cli("approve", gate, "--stage", "live"))
+    assert ok(cli("reject", "r", "--reason", "too slow")) == f"{gate} rejected: run r stops\n"
+    opened.until(lambda: state(opened.world) == "Stopped")
+    ok(cli("upgrade", "start", "r"))
+    assert ok(cli("approve", "r", "--stage", "test")) == f"{gate} approved: run r goes on\n"
+    opened.until(lambda: state(opened.world) == "Completed")
+    assert ok(cli("approve", "r", "--stage", "test")) == f"{gate} was approved already\n"
+    assert "run r waits for no approval: it is Completed" in refused(cli("approve", "r"))
+
+
+def test_of_several_open_gates_one_has_to_be_named(cli, opened):
+    twice = {"name": "test", "groups": [{"name": "t"}], "beforeGates": [APPROVAL, {"type": "Approval"}]}
+    opened.add(make_upgrade_run(strategyRef=None, strategy={"stages": [twice]}))
+    opened.until(lambda: len(list(gates(opened.world))) == 2)
+    told = refused(cli("approve", "r")).splitlines()
+    assert told[0] == "error: run r waits for 2 approvals; name the one that is meant:"
+    assert [line.split()[1] for line in told[1:]] == sorted(gates(opened.world))
+    assert told[1].endswith('"fine?" before stage test')
+
+
+def test_a_gate_that_opens_by_itself_is_opened_early_only_by_its_name(cli, opened):
+    day = (utc_now() + timedelta(days=2)).strftime("%A")
+    scheduled = {"type": "ScheduledStart", "scheduledStart": {"startDay": day, "startTime": "01:00"}}
+    stages = [{"name": "test", "groups": [{"name": "t"}], "beforeGates": [scheduled]}]
+    opened.add(make_upgrade_run(strategyRef=None, strategy={"stages": stages}))
+    gate = the_gate(opened)
+    assert "run r waits for no approval, but for a time" in refused(cli("approve", "r"))
+    assert ok(cli("approve", gate)) == f"{gate} approved: run r goes on\n"
+
+
+def test_without_a_name_all_runs_are_listed(cli, opened):
+    assert cli("upgrade", "status").stderr == "there are no upgrade runs\n"
+    opened.add(make_upgrade_run("done", strategyRef=None, memberSelector={"matchLabels": {"is": "nobody"}}))
+    opened.add(make_upgrade_run("later", state="Initialize"))
+    opened.until(lambda: state(opened.world, "done") == "Skipped" and bool(states(opened.world, "later")))
+    header, later, done = ok(cli("upgrade", "status")).splitlines()
+    assert header.split()[:5] == ["RUN", "STATE", "STAGE", "UPGRADE", "DONE"]
+    assert later.split() == ["later", "NotStarted", "-", "Full", "to", "1.31.2", "0", "of", "4", "-", "its", "start"]
+    assert done.split()[:2] == ["done", "Skipped"]
+    items = json.loads(ok(cli("upgrade", "status", "-o", "json")))["items"]
+    assert [each["run"]["name"] for each in items] == ["later", "done"]
+    assert "name the run that is to be followed" in refused(cli("upgrade", "status", "-w"))
+
+
+def test_a_plan_that_the_loop_is_about_to_make_is_waited_for(cli, opened):
+    opened.add(make_upgrade_run(state="Initialize"))
+    lines = ok(cli("upgrade", "plan", "r")).splitlines()
+    assert lines[0].startswith("r: over ")
+    assert 'gate "fine?" after stage test' in next(line for line in lines if line.startswith("the end depends on: "))
+    assert not [line for line in ok(cli("upgrade", "status", "r")).splitlines() if line.startswith("expected")]
 
 
 def test_the_time_is_up(cli, opened):
@@ -150,7 +250,7 @@ def test_status_shows_members_and_what_they_wait_for(cli, opened):
     row = next(line for line in lines if line.split()[:2] == ["t1", "Pending"])
     assert "MemberOnHold: member t1 is on hold" in row
     assert any(line.startswith("waits for t1: MemberOnHold: member t1 is on hold, since ") for line in lines)
-    assert lines[-1] == "no end is in sight: harbormaster upgrade plan says why"
+    assert lines[-1] == "no end is in sight; why: harbormaster upgrade plan r"
     document = json.loads(ok(cli("upgrade", "status", "r", "-o", "json")))
     assert document["run"]["counts"]["pending"] == 1
     assert document["waits"][0]["members"] == ["t1"]

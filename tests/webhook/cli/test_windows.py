@@ -40,34 +40,59 @@ def hub(tmp_path, monkeypatch):
 
 
 def rows(result):
+    """Return what is shown by member and purpose."""
     assert result.exit_code == 0, result.stderr
-    return {line.split()[0]: line.split()[1:] for line in result.stdout.splitlines()[1:]}
+    header, *lines = result.stdout.splitlines()
+    at = [header.index(word) for word in ("MEMBER", "FOR", "NOW")]
+    return {(line.split()[0], line[at[1] : at[2]].strip()): line[at[2] :].split() for line in lines}
 
 
 def test_members_are_open_or_closed_until_some_time(cli, hub):
-    found = rows(cli("windows", "next"))
-    assert {name: row[0] for name, row in found.items()} == {
+    found = rows(cli("windows", "next", "--for", "updates"))
+    assert {member: row[0] for (member, _), row in found.items()} == {
         "free": "open",
         "inside": "open",
         "lost": "closed",
         "outside": "closed",
     }
-    assert found["free"][1:] == ["-", "-", "-"]
-    assert parse_time(found["outside"][1]) - utc_now() > timedelta(hours=3)
-    assert found["lost"][-4:] == ["nowhere", "(does", "not", "exist)"]
+    assert found["free", "Updates"][1:] == ["-", "-", "-"]
+    assert parse_time(found["outside", "Updates"][1]) - utc_now() > timedelta(hours=3)
+    assert found["lost", "Updates"][-4:] == ["nowhere", "(does", "not", "exist)"]
+
+
+def test_windows_for_upgrades_alone_are_shown_without_a_question(cli, hub):
+    """Otherwise a member whose upgrades wait for a window would stand there as open, with no window."""
+    assert {place: row[0] for place, row in rows(cli("windows", "next", "outside", "lost")).items()} == {
+        ("outside", "Updates, Full, ControlPlaneOnly"): "closed",
+        ("outside", "NodeImageOnly"): "open",
+        ("lost", "Updates"): "closed",
+        ("lost", "Full, ControlPlaneOnly"): "open",
+        ("lost", "NodeImageOnly"): "open",
+    }
 
 
 def test_windows_for_a_type_of_upgrade_count_for_it(cli, hub):
-    assert rows(cli("windows", "next", "outside", "--for", "NodeImageOnly"))["outside"][0] == "open"
-    assert rows(cli("windows", "next", "outside", "--for", "Full"))["outside"][0] == "closed"
-    assert rows(cli("windows", "next", "lost", "--for", "Full"))["lost"][0] == "open", "what is not there is ignored"
+    def now(member, purpose):
+        return rows(cli("windows", "next", member, "--for", purpose))[member, purpose][0]
+
+    assert now("outside", "NodeImageOnly") == "open"
+    assert now("outside", "Full") == "closed"
+    assert now("lost", "Full") == "open", "what is not there is ignored"
 
 
 def test_the_same_for_programs(cli, hub):
     result = cli("windows", "next", "inside", "-o", "json")
-    (found,) = json.loads(result.stdout)["items"]
+    found, images = json.loads(result.stdout)["items"]
     until = found.pop("until")
-    assert found == {"member": "inside", "windows": ["now"], "missing": [], "unreadable": [], "isOpen": True}
+    assert found == {
+        "member": "inside",
+        "for": ["Updates", "Full", "ControlPlaneOnly"],
+        "windows": ["now"],
+        "missing": [],
+        "unreadable": [],
+        "isOpen": True,
+    }
+    assert (images["for"], images["windows"]) == (["NodeImageOnly"], ["images", "now"])
     assert parse_time(until) > utc_now()
 
 

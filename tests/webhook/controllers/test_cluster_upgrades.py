@@ -1,5 +1,7 @@
 """Upgrade runs in a whole hub in memory, with the simulated back end and the one that hands off."""
 
+import asyncio
+from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 
@@ -39,9 +41,12 @@ from tests.webhook.controllers.upgrade_world import (
     tell,
     upgrading,
 )
+from tests.webhook.controllers.world import controller
 from webhook.kube.ports import Key
 from webhook.settings.clock import utc_now
+from webhook.settings.hand_off import HandOffOptions
 
+HANDED_OFF = replace(QUICK, default="handoff")
 DONE = {"t1": "Completed", "u1": "Completed", "u2": "Completed", "v1": "Completed"}
 
 
@@ -180,7 +185,81 @@ async def test_an_upgrade_that_hangs_is_given_up_in_time_and_holds_the_member_un
         assert entries(world)["t1"]["reason"] == "UpgradeTimeout"
         await world.change(UPGRADE_RUN, "r", restartToken="again")
         await world.until(lambda: states(world)["t1"] == "Pending")
-        assert "has not come to an end" in entries(world)["t1"]["message"]
+        assert f"given up upgrade {entries(world)['t1']['operationID']}" in entries(world)["t1"]["message"]
+
+
+GIVES_UP = {"memberUpgradeSeconds": 300}
+
+
+async def given_up(world, reached, **spec):
+    """Let a run begin whose upgrader takes it up and says nothing more; wait until the run has given it up."""
+    await world.add(make_upgrade_run(timeouts=GIVES_UP, **spec))
+    await world.until(lambda: bool(requests(world)))
+    await tell(world, requests(world)[0], phase="InProgress")
+    world.ahead = timedelta(minutes=6)
+    world.again()
+    await world.until(lambda: state(world) == reached)
+    assert entries(world)["t1"]["operationOpen"] is True
+    return requests(world)[0]
+
+
+@pytest.mark.parametrize("tolerated", [False, True], ids=["failed", "over"])
+async def test_another_run_waits_for_what_a_run_has_given_up_and_says_so(tolerated):
+    allowed = {"maxAllowedFailures": "1"} if tolerated else {}
+    stage = {"name": "test", "groups": [{"name": "t", **allowed}], **allowed}
+    async with upgrading(stage, members={"t1": "t"}, upgraders=HANDED_OFF) as world:
+        request = await given_up(world, "Completed" if tolerated else "Failed")
+        await world.add(make_upgrade_run("s"))
+        await world.until(lambda: states(world, "s").get("t1") == "Pending")
+        waiting = entries(world, "s")["t1"]
+        assert waiting["reason"] == "ClusterBusy"
+        assert f"run r has given up upgrade {request['spec']['operationID']}" in waiting["message"]
+        await world.store.delete(UPGRADE_RUN, Key("r"))  # the way out, whatever the upgrader does
+        await world.until(lambda: states(world, "s")["t1"] == "Running")
+
+
+@pytest.mark.parametrize("tolerated", [False, True], ids=["failed", "over"])
+async def test_another_run_goes_on_when_the_end_of_what_was_given_up_is_reported(tolerated):
+    allowed = {"maxAllowedFailures": "1"} if tolerated else {}
+    stage = {"name": "test", "groups": [{"name": "t", **allowed}], **allowed}
+    async with upgrading(stage, members={"t1": "t"}, upgraders=HANDED_OFF) as world:
+        request = await given_up(world, "Completed" if tolerated else "Failed")
+        await world.add(make_upgrade_run("s"))
+        await world.until(lambda: states(world, "s").get("t1") == "Pending")
+        await tell(world, request, phase="Failed")
+        await world.until(lambda: states(world, "s")["t1"] == "Running")
+        assert "operationOpen" not in entries(world)["t1"]
+        stored = entries(world)
+        world.again()
+        await world.until(lambda: True)
+        assert entries(world) == stored
+
+
+async def test_a_run_is_not_cleaned_up_before_the_end_of_what_it_has_given_up():
+    stage = {"name": "test", "maxAllowedFailures": "1", "groups": [{"name": "t", "maxAllowedFailures": "1"}]}
+    async with upgrading(stage, members={"t1": "t"}, upgraders=HANDED_OFF) as world:
+        request = await given_up(world, "Completed", ttlSecondsAfterFinished=0)
+        await tell(world, request, phase="Cancelled")
+        await world.until(lambda: not run_of(world))
+
+
+async def test_a_new_leader_knows_what_was_given_up_before_it_has_asked():
+    async with upgrading(
+        {"name": "test", "groups": [{"name": "t"}]}, members={"t1": "t"}, upgraders=HANDED_OFF
+    ) as world:
+        await given_up(world, "Failed")
+        upgrades = controller(world.loop, "cluster_upgrade")
+        known, upgrades._desk._seen = upgrades._facts.of, {}
+
+        async def only_the_other(document, **how):
+            if name_of(document) == "r":
+                await asyncio.Event().wait()
+            return await known(document, **how)
+
+        upgrades._facts.of = only_the_other
+        await world.add(make_upgrade_run("s"))
+        await until(lambda: states(world, "s").get("t1") == "Pending")
+        assert entries(world, "s")["t1"]["reason"] == "ClusterBusy"
 
 
 async def test_a_member_that_leaves_is_skipped_and_its_upgrade_called_off():
@@ -263,6 +342,44 @@ async def test_a_request_that_nobody_takes_up_is_told_of():
         world.ahead = timedelta(minutes=16)
         world.again()
         await world.until(lambda: "HandoffNotAccepted" in reasons(world))
+
+
+async def test_an_upgrader_that_cannot_be_reached_is_told_of_and_named_in_the_end(tmp_path):
+    secrets = tmp_path / "secrets"
+    secrets.write_text("x" * 40 + "\n")
+    outside = replace(HANDED_OFF, hand_off=HandOffOptions("http://127.0.0.1:9/", secrets))
+    async with upgrading({"name": "test", "groups": [{"name": "t"}]}, members={"t1": "t"}, upgraders=outside) as world:
+        await world.add(make_upgrade_run(timeouts={"memberUpgradeSeconds": 1800}))
+        await world.until(lambda: bool(requests(world)))
+        for minutes, told in ((16, "HandoffNotAccepted"), (31, "RunFailed")):
+            world.ahead = timedelta(minutes=minutes)
+            world.again()
+            await world.until(lambda: told in reasons(world))  # noqa: B023 - waited for here
+        assert entries(world)["t1"]["reason"] == "UpgraderNotResponding"
+
+
+async def test_a_request_that_nobody_has_taken_up_in_time_holds_the_member_no_longer():
+    async with upgrading(
+        {"name": "test", "groups": [{"name": "t"}]}, members={"t1": "t"}, upgraders=HANDED_OFF
+    ) as world:
+        await world.add(make_upgrade_run(timeouts=GIVES_UP))
+        await world.until(lambda: bool(requests(world)))
+        world.ahead = timedelta(minutes=6)
+        world.again()
+        await world.until(lambda: status_of(requests(world)[0]).get("phase") == "Cancelled")
+        assert entries(world)["t1"]["reason"] == "UpgraderNotResponding"
+        await world.change(UPGRADE_RUN, "r", restartToken="again")
+        await world.until(lambda: len(requests(world)) == 2)
+
+
+@pytest.mark.parametrize("when", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"])
+async def test_an_end_that_cannot_be_true_is_none(when):
+    async with upgrading() as world:
+        request = await handed_off(world)
+        await tell(world, request, phase="Failed", finishedTime=when, heartbeatTime=when)
+        await world.until(lambda: state(world) == "Failed")
+        found = entries(world)["t1"]
+        assert found["startTime"] <= found["completionTime"] <= format_time(utc_now())
 
 
 def reasons(world):

@@ -84,7 +84,11 @@ EXAMPLES: dict[str, tuple[str, str, Any]] = {
             "changes": [{"op": "skip", "targets": [{"type": "Group", "name": "europe"}]}],
         },
     ),
-    "startUpgradeRun": ("POST", "/v1/upgrade/runs/kubernetes-1-31:start", None),
+    "skipUpgradeRun": (
+        "POST",
+        "/v1/upgrade/runs/kubernetes-1-31:skip",
+        {"targets": [{"type": "AfterStageWait", "name": "development"}]},
+    ),
     "validate": ("POST", "/v1/validate", {"object": PLACEMENT}),
     "default": ("POST", "/v1/default", {"object": PLACEMENT}),
     "listClusters": ("GET", "/v1/clusters", None),

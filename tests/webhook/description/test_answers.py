@@ -82,7 +82,7 @@ async def test_answers_are_as_described_and_what_is_described_is_answered(caller
     tainted = await caller.ask(
         "PATCH",
         "/apis/cluster.kubernetes-fleet.io/v1/memberclusters/bravelion",
-        {"metadata": {"annotations": SCORES | {"harbormaster.dev/upgrade-hold": "true"}}, "spec": {"taints": [TAINT]}},
+        {"metadata": {"annotations": SCORES | UPKEEP}, "spec": {"taints": [TAINT]}},
         Content_Type="application/merge-patch+json",
     )
     assert tainted.status == 200, tainted.body
@@ -92,7 +92,12 @@ async def test_answers_are_as_described_and_what_is_described_is_answered(caller
     assert not (unseen - UNSEEN), ", ".join(f"{name}.{member}" for name, member in sorted(unseen - UNSEEN))
 
 
+UPKEEP = {"harbormaster.dev/upgrade-hold": "true", "harbormaster.dev/upgrade-windows": "nowhere"}
 UNSEEN = {
+    ("Cluster", "holds"),  # nothing disrupts a member any more
+    *(("MemberHold", member) for member in ("kind", "by", "message", "until")),
+    *(("MemberUpgrade", member) for member in ("fromVersion", "toVersion")),  # none is being upgraded
+    ("MemberWindow", "unreadable"),  # admission refuses such a window
     ("HeldBinding", "dropped"),  # for the moment between a decision and its bindings
     *(("EnvelopeIdentifier", member) for member in ("name", "namespace", "type")),
     ("ResourceIdentifier", "envelope"),

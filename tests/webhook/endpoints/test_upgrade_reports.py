@@ -9,8 +9,10 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 
-from scorer.api.documents import status_of
+from scorer.api.documents import annotation, status_of
 from scorer.api.kinds import MEMBER_CLUSTER, UPGRADE_REQUEST
+from scorer.api.meta import parse_time
+from scorer.upgrade.inventories import OBSERVED
 from tests.webhook.controllers.upgrade_world import (
     entries,
     make_upgrade_run,
@@ -22,7 +24,8 @@ from tests.webhook.controllers.upgrade_world import (
 from tests.webhook.endpoints.asking import assert_problem
 from tests.webhook.endpoints.world_server import serving
 from webhook.access.signature import OPERATION, SIGNATURE, is_signed, sign
-from webhook.kube.ports import ConflictError, Key
+from webhook.kube.ports import ConflictError, InvalidObjectError, Key
+from webhook.settings.clock import utc_now
 from webhook.settings.hand_off import HandOffOptions
 from webhook.settings.upgraders import UpgraderOptions
 
@@ -166,6 +169,13 @@ async def test_mistakes_in_a_report(world, port):
     assert f"{uid}/t1/7" in missing["detail"]
     assert_problem(await report(port, operation, {"phase": "Done"}), "validation-failed", 422)
     assert_problem(await report(port, operation, {"colour": "red"}), "validation-failed", 422)
+    twice = assert_problem(
+        await report(port, operation, {"pools": [{"name": "a"}, {"name": "a"}]}), "validation-failed", 422
+    )
+    assert [each["pointer"] for each in twice["errors"]] == ["/pools/1/name"]
+    pools = [{"name": f"p{number}"} for number in range(501)]
+    many = assert_problem(await report(port, operation, {"pools": pools}), "validation-failed", 422)
+    assert "at most 500" in many["detail"]
     assert_problem(await report(port, operation, b"{"), "malformed-request", 400)
     assert_problem(await report(port, operation, b" " * 300_000), "payload-too-large", 413)
     other = await report(port, operation, DONE, **{OPERATION: f"{uid}/t1/7"})
@@ -228,3 +238,109 @@ async def test_an_upgrader_is_told_when_an_operation_is_called_off(upgrader, wor
         while len(upgrader.told) < 2:
             await asyncio.sleep(0.05)
     assert upgrader.told[-1]["spec"]["cancelRequested"] is True
+
+
+async def test_a_report_that_names_its_operation_fits_no_other(world, port):
+    """A signature is that of a body: whoever has seen one can send it again, anywhere."""
+    operation = await running(world)
+    other = operation.replace("/t1/", "/t2/")
+    found = assert_problem(await report(port, operation, {**DONE, "operationID": other}), "validation-failed", 422)
+    assert [each["pointer"] for each in found["errors"]] == ["/operationID"]
+    assert (await report(port, operation, {**DONE, "operationID": operation})).status == 204
+    assert "operationID" not in status_of(await stored(world))
+    await world.until(lambda: state(world) == "Completed")
+
+
+async def stored(world):
+    return await world.store.get(UPGRADE_REQUEST, Key(requests(world)[0]["metadata"]["name"]))
+
+
+async def test_nothing_is_taken_back_within_a_phase_or_reported_of_the_future(world, port):
+    operation = await running(world)
+    for percent in (10, 80, 20):
+        sent = {"phase": "InProgress", "progressPercent": percent, "heartbeatTime": "9999-12-31T23:59:59Z"}
+        assert (await report(port, operation, sent)).status == 204
+    assert (await report(port, operation, {"progressPercent": 30})).status == 204
+    status = status_of(await stored(world))
+    assert status["progressPercent"] == 80
+    assert parse_time(status["heartbeatTime"]) <= utc_now()
+    end = {
+        **DONE,
+        "progressPercent": 7,
+        "finishedTime": "2999-01-01T00:00:00Z",
+        "heartbeatTime": "2025-01-01T00:00:00Z",
+    }
+    assert (await report(port, operation, end)).status == 204
+    status = status_of(await stored(world))
+    assert (status["progressPercent"], status["heartbeatTime"]) == (7, "2025-01-01T00:00:00Z")
+    assert parse_time(status["finishedTime"]) <= utc_now()
+
+
+async def test_a_report_that_the_hub_refuses_is_not_sent_again(world, port, monkeypatch):
+    operation = await running(world)
+
+    async def refusing(kind, document):
+        raise InvalidObjectError("status.message: Too long")
+
+    monkeypatch.setattr(world.store, "replace_status", refusing)
+    answer = await report(port, operation, {"phase": "InProgress"})
+    assert "Too long" in assert_problem(answer, "validation-failed", 422)["detail"]
+    assert "Retry-After" not in answer.headers
+
+
+async def test_a_secret_that_is_taken_out_of_the_file_counts_no_more(world, port, secret_file):
+    operation = await running(world)
+    assert (await report(port, operation, {"phase": "InProgress"}, secret=OLD_SECRET)).status == 204
+    newest = "n" * 40
+    secret_file.write_text(f"{newest}\n{SECRET}\n")
+    assert (await report(port, operation, {"progressPercent": 5}, secret=newest)).status == 204
+    assert (await report(port, operation, {"progressPercent": 6})).status == 204
+    gone = await report(port, operation, {"progressPercent": 7}, secret=OLD_SECRET)
+    assert_problem(gone, "unauthenticated", 401)
+    secret_file.write_text("short\n")
+    unreadable = await report(port, operation, {"progressPercent": 8})
+    assert str(secret_file) not in assert_problem(unreadable, "not-ready", 503)["detail"]
+    secret_file.unlink()
+    assert_problem(await report(port, operation, {"progressPercent": 9}), "not-ready", 503)
+    secret_file.write_text(f"{SECRET}\n")
+    assert (await report(port, operation, {"progressPercent": 10})).status == 204
+
+
+async def test_forged_reports_are_limited_and_signed_ones_are_not(world, secret_file):
+    async with serving(world, handoff_secret_file=secret_file, failed_logins_per_second=2) as port:
+        operation = await running(world)
+        first = await report(port, operation, {}, secret="x" * 32)
+        assert_problem(first, "unauthenticated", 401)
+        for headers in ({}, {SIGNATURE: "sha256=00"}):
+            answers = [await report(port, operation, {}, secret="x" * 32, **headers) for _ in range(20)]
+            assert {each.status for each in answers} <= {401, 429}
+            assert [each.status for each in answers].count(429) > 10
+        assert int(next(each for each in answers if each.status == 429).headers["Retry-After"]) >= 1
+        assert (await report(port, operation, {"phase": "InProgress"})).status == 204
+
+
+async def test_a_report_that_is_too_long_to_be_kept_ends_its_upgrade_all_the_same(world, port):
+    """The characters of names may be long, too: what is kept on the member would be more than an object may have."""
+    operation = await running(world)
+    pools = [{"name": f"{number}{'界' * 200}", "kubernetesVersion": "1.31.2", "nodes": 2} for number in range(200)]
+    before = annotation(world.cache.get(MEMBER_CLUSTER, "t1"), OBSERVED)
+    assert (await report(port, operation, {**DONE, "pools": pools})).status == 204
+    await world.until(lambda: state(world) == "Completed")
+    assert annotation(world.cache.get(MEMBER_CLUSTER, "t1"), OBSERVED) == before
+
+
+async def test_annotations_that_others_have_filled_do_not_keep_an_upgrade_from_its_end(world, port, monkeypatch):
+    operation = await running(world)
+    replace_metadata = world.store.replace_metadata
+
+    async def full(kind, document):
+        if kind == MEMBER_CLUSTER and "1.31.2" in annotation(document, OBSERVED):
+            refused.append(document)
+            raise InvalidObjectError("metadata.annotations: Too long: must have at most 262144 bytes")
+        return await replace_metadata(kind, document)
+
+    refused = []
+    monkeypatch.setattr(world.store, "replace_metadata", full)
+    assert (await report(port, operation, DONE)).status == 204
+    await world.until(lambda: state(world) == "Completed")
+    assert refused

@@ -1,13 +1,15 @@
 """``/v1/upgrade`` over real HTTPS, on a hub whose members are upgraded."""
 
+import asyncio
 import json
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 import pytest_asyncio
 
 from scorer.api.documents import annotation, dict_at, name_of, status_of
-from scorer.api.kinds import PLACEMENT, UPGRADE_GATE, UPGRADE_RUN, VERSION_CATALOG
+from scorer.api.kinds import DISRUPTION_BUDGET, PLACEMENT, UPGRADE_GATE, UPGRADE_RUN, VERSION_CATALOG
 from scorer.api.meta import format_time, parse_time
 from tests.builders.placement import make_placement
 from tests.webhook.controllers.upgrade_world import (
@@ -29,9 +31,12 @@ from tests.webhook.endpoints.asking import assert_problem
 from tests.webhook.endpoints.world_server import serving
 from webhook.access.ports import NotReviewedError
 from webhook.access.rights import Access
-from webhook.answers import upgrade_plans
+from webhook.admission.judge import judge
+from webhook.answers import upgrade_orders, upgrade_plans
+from webhook.kube.paths import path_of_object
 from webhook.kube.ports import ConflictError, Key
 from webhook.settings.clock import utc_now
+from webhook.validation.context import Context
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -178,11 +183,18 @@ async def test_what_would_come_of_a_change(port):
 @pytest.mark.parametrize(
     ("change", "pointer", "says"),
     [
-        ({"op": "fail", "member": "nobody", "after": "1m"}, "/changes/0", "nobody"),
-        ({"op": "setWait", "stage": "nowhere", "seconds": 5}, "/changes/0", "nowhere"),
-        ({"op": "approveAfter", "value": "soon"}, "", "soon"),
+        ({"op": "fail", "member": "nobody", "after": "1m"}, "/changes/0/member", "nobody"),
+        ({"op": "setWait", "stage": "nowhere", "seconds": 5}, "/changes/0/stage", "nowhere"),
+        ({"op": "approveAfter", "value": "soon"}, "/changes/0/value", "soon"),
         ({"op": "explode"}, "/changes/0", "explode"),
-        ({"op": "durationFactor", "value": -1}, "/changes/0/durationFactor/value", "greater than 0"),
+        ({"op": "durationFactor", "value": -1}, "/changes/0/value", "greater than 0"),
+        ({"op": "durationFactor"}, "/changes/0/value", "must be given"),
+        ({"op": "durationFactor", "value": 1, "x": 2}, "/changes/0/x", "no such member"),
+        ({"op": "skip", "targets": [{"type": "Ship", "name": "t1"}]}, "/changes/0/targets/0/type", "Ship"),
+        ({"op": "skip", "targets": [{"type": "Member", "name": "zz"}]}, "/changes/0/targets/0", "no Member 'zz'"),
+        ({"op": "setConcurrency", "stage": "live", "value": 51}, "/changes/0/value", "at most 50"),
+        ({"op": "setConcurrency", "stage": "live", "value": {}}, "/changes/0/value", "must be an integer"),
+        ({"op": "setConcurrency", "stage": "live", "group": "u", "value": 2**31}, "/changes/0/value", "neither"),
     ],
 )
 async def test_a_change_that_cannot_be_made_is_named(port, change, pointer, says):
@@ -199,6 +211,8 @@ async def test_there_is_no_what_if_without_a_change(port):
     ("body", "pointer"),
     [
         ({}, "/run"),
+        ({"run": 3}, "/run"),
+        ({"run": "planned", "windows": {"a": 1}}, "/windows"),
         ({"run": "planned", "colour": "red"}, "/colour"),
         ({"run": "planned", "assume": {"approveAfter": "soon"}}, "/assume/approveAfter"),
         ({"run": make_window("w", "10:00")}, "/run/kind"),
@@ -216,11 +230,117 @@ async def test_a_mistake_is_named_with_its_place(port, body, pointer):
 
 
 async def test_runs_that_are_not_there_or_not_for_the_caller(world, port):
-    missing = assert_problem(await ask(port, "/v1/upgrade/plan", {"run": "nowhere"}), "conflict", 409)
-    assert "nowhere" in missing["detail"]
-    async with serving(world, authorizer=Rights("get clusterupgraderuns")) as other:
-        found = assert_problem(await ask(other, "/v1/upgrade/plan", {"run": "planned"}), "not-found", 404)
-    assert "planned" in found["detail"]
+    change = {"op": "durationFactor", "value": 2}
+    for path, more in (("plan", {}), ("whatif", {"changes": [change]})):
+        body = {"run": "nowhere", **more}
+        missing = assert_problem(await ask(port, f"/v1/upgrade/{path}", body), "not-found", 404)
+        async with serving(world, authorizer=Rights("get clusterupgraderuns")) as other:
+            body = {"run": "planned", **more}
+            hidden = assert_problem(await ask(other, f"/v1/upgrade/{path}", body), "not-found", 404)
+        assert hidden["detail"] == missing["detail"].replace("nowhere", "planned"), "nobody can tell them apart"
+
+
+async def test_a_strategy_that_the_caller_may_not_read_is_as_if_not_there(world):
+    async with serving(world, authorizer=Rights("get clusterupgradestrategies")) as other:
+        body = {"run": make_upgrade_run("imagined")}
+        found = assert_problem(await ask(other, "/v1/upgrade/plan", body), "not-found", 404)
+        assert "rings" in found["detail"]
+        assert (await ask(other, "/v1/upgrade/plan", {**body, "strategy": make_upgrade_strategy()})).status == 200
+        one_by_one = {"run": make_upgrade_run("imagined", strategyRef=None)}
+        assert (await ask(other, "/v1/upgrade/plan", one_by_one)).status == 200
+
+
+@pytest.mark.parametrize(
+    ("run", "says"),
+    [
+        pytest.param(make_upgrade_run("x", strategyRef={"name": "other"}), 'refers to strategy "other"', id="another"),
+        pytest.param(make_upgrade_run("x", strategyRef=None), "refers to no strategy", id="none"),
+        pytest.param(
+            make_upgrade_run("x", strategyRef=None, strategy={"stages": [{"name": "s", "memberSelector": {}}]}),
+            "has a strategy in its spec",
+            id="its-own",
+        ),
+        pytest.param("planned", "", id="the-one-that-it-refers-to"),
+    ],
+)
+async def test_a_strategy_that_the_run_does_not_follow_is_refused(port, run, says):
+    answer = await ask(port, "/v1/upgrade/plan", {"run": run, "strategy": make_upgrade_strategy()})
+    if not says:
+        assert answer.status == 200
+        return
+    found = assert_problem(answer, "validation-failed", 422)
+    assert [each["pointer"] for each in found["errors"]] == ["/strategy"]
+    assert says in found["detail"]
+
+
+async def test_a_run_that_has_started_takes_no_other_strategy(world, port):
+    stage = {"name": "only", "groups": [{"name": "t"}], "beforeGates": [{"type": "Approval", "displayName": "go"}]}
+    await world.add(make_upgrade_strategy(stage, name="gated"))
+    await world.add(make_upgrade_run("begun", strategyRef={"name": "gated"}))
+    await world.until(lambda: state(world, "begun") == "Pending")
+    body = {"run": "begun", "strategy": make_upgrade_strategy(name="gated")}
+    found = assert_problem(await ask(port, "/v1/upgrade/plan", body), "validation-failed", 422)
+    assert "has started" in found["detail"]
+    await world.store.delete(UPGRADE_RUN, Key("begun"))
+
+
+async def test_absurd_numbers_do_not_break_a_plan(port):
+    """A member may say of itself whatever it likes; dates have an end."""
+    observed = {"controlPlaneVersion": "1.30.4", "pools": [{"name": "p", "nodes": 2**31 - 1}]}
+    huge = make_upgraded("huge", "t", upgrade_observed=json.dumps(observed))
+    del huge["metadata"]["annotations"]["harbormaster.dev/upgrade-duration"]
+    run = make_upgrade_run("imagined", timeouts={"memberUpgradeSeconds": 0})
+    found = await plan(port, run=run, members=[huge, make_upgraded("t1", "t")])
+    assert found["blastRadius"]["stages"][0]["nodes"] == 2**31 - 1
+    assert (turns(found)["huge"]["action"], found.get("eta")) == ("Upgrade", None)
+
+
+async def test_budgets_are_asked_for_once_in_a_plan(world, monkeypatch):
+    asked, list_ = [], world.store.list
+
+    async def counted(kind, *more, **options):
+        asked.append(kind)
+        return await list_(kind, *more, **options)
+
+    async def nobody(kind, key):
+        raise AssertionError(f"asked for {kind.kind} {key}")
+
+    async with serving(world) as port:
+        monkeypatch.setattr(world.store, "list", counted)
+        monkeypatch.setattr(world.store, "get", nobody)
+        assert (await plan(port, run=make_upgrade_run("imagined", placementGuard={"mode": "Warn"})))["members"]
+        assert asked.count(DISRUPTION_BUDGET) == 1
+        assert (await plan(port, run=make_upgrade_run("imagined")))["members"]
+        assert asked.count(DISRUPTION_BUDGET) == 1
+
+
+async def test_a_hub_that_does_not_answer_keeps_no_other_plan_waiting(world, monkeypatch):
+    async def never(*_, **__):
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(upgrade_plans, "HUB_SECONDS", 0.05)
+    async with serving(world) as port:
+        monkeypatch.setattr(world.store, "list", never)
+        guarded = {"run": make_upgrade_run("imagined", placementGuard={"mode": "Warn"})}
+        late = assert_problem(await ask(port, "/v1/upgrade/plan", guarded), "deadline-exceeded", 503)
+        assert "the hub does not answer" in late["detail"]
+        assert (await plan(port, run=make_upgrade_run("imagined")))["members"]
+
+
+async def test_plans_take_the_back_end_that_the_loop_takes():
+    """How long upgrades took by it counts for members that name none."""
+    lone = make_upgraded("lone", "t", upgrade_duration="3h")
+    run = make_upgrade_run("imagined")
+    async with upgrading(members={"t1": "t"}) as world:
+        await world.add(make_upgrade_run("before"))
+        await world.until(lambda: state(world, "before") == "Completed")
+        ends = {}
+        for upgrader in ("simulated", "handoff"):
+            async with serving(world, default_upgrader=upgrader) as port:
+                found = turns(await plan(port, run=run, members=[lone, make_upgraded("t1", "t")]))["lone"]
+                ends[upgrader] = parse_time(found["end"]) - parse_time(found["start"])
+    assert ends["handoff"] == timedelta(hours=3)
+    assert ends["simulated"] < timedelta(minutes=5)
 
 
 async def test_placements_that_the_caller_may_not_list_are_not_told(world):
@@ -245,8 +365,6 @@ async def test_a_run_is_started_stopped_and_skipped_through(world, port):
     assert (skipped.status, skipped.json["changed"]) == (200, True), skipped.body
     started = await ask(port, "/v1/upgrade/runs/ordered:start")
     assert started.json == {"name": "ordered", "changed": True, "generation": 3, "state": "NotStarted"}
-    again = await ask(port, "/v1/upgrade/runs/ordered:start")
-    assert (again.status, again.json["changed"]) == (200, False)
     assert annotation(run_of(world, "ordered"), REQUESTED_BY) == OWNER_NAME
     await world.until(lambda: state(world, "ordered") == "Completed")
     assert states(world, "ordered") == {"t1": "Completed", "u1": "Skipped", "u2": "Completed", "v1": "Skipped"}
@@ -260,6 +378,29 @@ async def test_a_run_is_started_stopped_and_skipped_through(world, port):
     assert name_of((await ask(port, "/v1/upgrade/runs/ordered:retry")).json["object"]) == "ordered-retry"
     bad = await ask(port, "/v1/upgrade/runs/ordered:retry", {"name": "Not A Name"})
     assert_problem(bad, "validation-failed", 422)
+
+
+async def test_a_run_that_is_going_on_is_not_started_again(world, port, monkeypatch):
+    """Nor is one that has not noticed its stop: that would take the stop back unseen."""
+    stage = {"name": "only", "groups": [{"name": "t"}], "beforeGates": [{"type": "Approval", "displayName": "go"}]}
+    await world.add(make_upgrade_run("going", strategyRef=None, strategy={"stages": [stage]}))
+    await world.until(lambda: state(world, "going") == "Pending")
+    again = assert_problem(await ask(port, "/v1/upgrade/runs/going:start"), "conflict", 409)
+    assert f"is Pending, and has been started {status_of(run_of(world, 'going'))['startTime']}" in again["detail"]
+    slow, replace_status = asyncio.Event(), world.store.replace_status
+
+    async def held(kind, document):
+        if kind == UPGRADE_RUN:
+            await slow.wait()
+        return await replace_status(kind, document)
+
+    monkeypatch.setattr(world.store, "replace_status", held)
+    assert (await ask(port, "/v1/upgrade/runs/going:stop")).json["changed"] is True
+    early = assert_problem(await ask(port, "/v1/upgrade/runs/going:start"), "conflict", 409)
+    assert "told to stop" in early["detail"]
+    slow.set()
+    await world.until(lambda: state(world, "going") == "Stopped")
+    await world.store.delete(UPGRADE_RUN, Key("going"))
 
 
 async def test_a_run_is_stopped_and_started_again(world, port):
@@ -303,6 +444,19 @@ async def test_a_gate_is_answered(world, port):
     assert "only one that is Pending" in rejected["detail"]
 
 
+async def test_an_answer_that_admission_refuses_leaves_no_note(world, port, monkeypatch):
+    await world.add(of_upgrades("ClusterUpgradeGate", "refused", **GATE))
+    stored = await world.store.get(UPGRADE_GATE, Key("refused"))
+    await world.store.replace_status(UPGRADE_GATE, {**stored, "status": {"state": "Pending"}})
+    refused = replace(judge("CREATE", stored, None, Context()), allowed=False, message="not like that")
+    monkeypatch.setattr(upgrade_orders, "judge", lambda *_, **__: refused)
+    answer = assert_problem(await ask(port, "/v1/upgrade/gates/refused:approve"), "conflict", 409)
+    assert "not like that" in answer["detail"]
+    stored = await world.store.get(UPGRADE_GATE, Key("refused"))
+    assert annotation(stored, REQUESTED_BY) == ""
+    await world.store.delete(UPGRADE_GATE, Key("refused"))
+
+
 async def test_a_profile_generates_a_run_for_what_is_published(world, port):
     channel = {"channel": "TargetKubernetesVersion", "targetKubernetesVersion": "1.31", "disabled": True}
     await world.add(of_upgrades("ClusterUpgradeProfile", "p", **channel))
@@ -326,10 +480,21 @@ async def test_a_profile_generates_a_run_for_what_is_published(world, port):
         ("runs/nowhere:retry", None),
         ("gates/nowhere:approve", None),
         ("profiles/nowhere:generate", None),
+        ("runs/NOWHERE:start", None),
+        ("gates/nowhere%00:reject", None),
+        ("profiles/nowhere%22%3E:generate", None),
     ],
 )
-async def test_what_is_not_there_is_not_found(world, port, path, body):
-    assert "nowhere" in assert_problem(await ask(port, f"/v1/upgrade/{path}", body), "not-found", 404)["detail"]
+async def test_what_is_not_there_is_not_found(world, port, monkeypatch, path, body):
+    """No more than what can have no such name: an API server is not even asked for that."""
+    get = world.store.get
+
+    async def strict(kind, key):
+        path_of_object(kind, key)
+        return await get(kind, key)
+
+    monkeypatch.setattr(world.store, "get", strict)
+    assert "nowhere" in assert_problem(await ask(port, f"/v1/upgrade/{path}", body), "not-found", 404)["detail"].lower()
 
 
 @pytest.mark.parametrize("path", ["runs/planned:explode", "runs/planned", "runs/a%2Fb:start", "runs/:start"])

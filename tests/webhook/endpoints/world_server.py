@@ -26,7 +26,11 @@ async def serving(
     chosen = ServerSettings(**(QUICK | settings))
     admission = CachedContext(world.cache, chosen.admission(), utc_now)
     services = make_services(
-        cache=world.cache, store=world.store, admission=admission, admittance=admit(caller, authorizer, access)
+        cache=world.cache,
+        store=world.store,
+        settings=chosen,
+        admission=admission,
+        admittance=admit(caller, authorizer, access),
     )
     server = make_server(services, chosen)
     await server.start()

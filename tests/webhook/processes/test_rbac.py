@@ -90,10 +90,9 @@ ORDERS = {
         ("update", "clusterupgraderuns"),
         ("patch", "clusterupgradegates"),
         ("update", "clusterupgradegates/status"),
-        ("update", "clusterupgraderequests/status"),
     )
 }
-"""What callers order of upgrade runs, with rights of their own, and what upgraders report."""
+"""What callers order of upgrade runs, with rights of their own."""
 
 
 def test_the_server_writes_nothing_but_orders_and_reservations():
@@ -103,6 +102,16 @@ def test_the_server_writes_nothing_but_orders_and_reservations():
     assert found == {("create", *review) for review in REVIEWS} | ORDERS
     assert (wide.namespace, own.namespace, reader.namespace) == ("", "quay", "kube-system")
     assert rights([own]) == {(verb, *LEASES) for verb in OWN}
+
+
+def test_a_server_writes_reports_only_where_upgraders_report_to_it():
+    usual, reported = (rights(serve_roles("quay", hand_off=hand_off)) for hand_off in (False, True))
+    assert reported - usual == {("update", "upgrade.harbormaster.dev", "clusterupgraderequests/status")}
+
+
+def test_the_budgets_of_placements_are_listed_at_once():
+    for roles in (serve_roles(), reconcile_roles(parse_selection(["ns"]), "quay")):
+        assert ("list", "placement.kubernetes-fleet.io", "clusterresourceplacementdisruptionbudgets") in rights(roles)
 
 
 def test_a_server_that_keeps_an_authority_writes_its_secret_and_its_configurations_and_no_others():

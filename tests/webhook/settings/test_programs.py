@@ -207,6 +207,7 @@ def test_every_program_reads_what_it_has_use_for():
             "NETWORKING_AGENTS",
             "ANALYSIS_KINDS",
             "UPGRADERS",
+            "HANDOFF_SECRET_FILE",
             "CERTIFICATE_SECRET",
             "WEBHOOK_CONFIGURATION",
         )

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from scorer.api.documents import name_of, namespace_of, spec_of, texts_at
+from scorer.api.documents import metadata_of, name_of, namespace_of
 from scorer.api.kinds import MEMBER_CLUSTER, Kind
 from scorer.api.meta import JsonObject
-from scorer.api.upgrade.fields import UpgradeType
+from scorer.api.upgrade.fields import NodeImageVersion, UpgradeType
 from scorer.upgrade.back_end import (
     CancelResult,
     Capabilities,
@@ -28,11 +28,13 @@ from scorer.upgrade.back_end import (
     StartResult,
     Target,
 )
-from scorer.upgrade.cluster_api.change import changed_cluster, refusal_of
+from scorer.upgrade.cluster_api.change import changed_cluster, held_message, refusal_of
 from scorer.upgrade.cluster_api.inventory import inventory_of
-from scorer.upgrade.cluster_api.progress import observation_of
+from scorer.upgrade.cluster_api.looks import Looks
+from scorer.upgrade.cluster_api.progress import holds_workers, observation_of
 from scorer.upgrade.cluster_api.topology import (
     CLUSTER_NAME,
+    FAMILY,
     GROUP,
     NEW_VERSION,
     OLD_VERSION,
@@ -41,6 +43,7 @@ from scorer.upgrade.cluster_api.topology import (
     Place,
     class_of,
     control_plane_ref,
+    image_of,
     is_paused,
     operation_on,
     topology_of,
@@ -75,6 +78,7 @@ class ClusterApi:
         self._discovered: datetime | None = None
         self._discovering = asyncio.Lock()
         self._looked: dict[str, _Looked] = {}
+        self._looks: dict[str, Looks] = {}
 
     async def inspect(self, member: MemberRef) -> Inventory | None:
         """Return what a cluster runs, by its control plane and its sets of machines; None: it is not there."""
@@ -83,7 +87,7 @@ class ClusterApi:
             parts = await self._parts(where, member.name)
         except NoClusterError:
             return None
-        return inventory_of(parts, where.variable, self._now())
+        return inventory_of(parts, where.variable, self._now(), self._seen(member.name, parts))
 
     async def preflight(self, member: MemberRef, target: Target) -> Sequence[Issue]:
         """Return what Cluster API would refuse, and what has to follow an upgrade of the control plane alone."""
@@ -101,7 +105,10 @@ class ClusterApi:
             message = "the next change of the version is possible when the workers have followed, by a run of type Full"
             found.append(Issue("WorkersFollow", message))
         if target.type is UpgradeType.NODE_IMAGE_ONLY and not where.variable:
-            found.append(Issue("NoImageVariable", f"no variable of Cluster {where} is said to carry the node image"))
+            message = f"no variable of Cluster {where} is said to carry the node image, so that the member is skipped"
+            found.append(Issue("NoImageVariable", message))
+        if target.type is UpgradeType.NODE_IMAGE_ONLY and holds_workers(parts):
+            found.append(Issue("WorkersHeld", held_message(str(where))))
         wanted = f"v{target.kubernetes_version}"
         if target.kubernetes_version and parts.versions and wanted not in parts.versions:
             found.append(Issue("VersionNotListed", f"the ClusterClass of Cluster {where} does not list {wanted}"))
@@ -118,6 +125,7 @@ class ClusterApi:
         if operation_on(cluster) == operation.id:
             return Started.ALREADY_RUNNING
         parts = await self._all_of(cluster)
+        self._seen(operation.member, parts)
         changed = changed_cluster(parts, where, operation, self._now())
         if isinstance(changed, Rejected):
             return changed
@@ -133,15 +141,25 @@ class ClusterApi:
         """Say how far Cluster API is."""
         member, kind = self._member(operation.member), await self._kind(GROUP, "Cluster")
         try:
-            cluster = await self._cluster(kind, Place.of(member.name, member.annotations))
+            where = Place.of(member.name, member.annotations)
+            cluster = await self._cluster(kind, where)
         except NoClusterError:
             return Observation(OperationState.UNKNOWN)
         self._looked.pop(operation.member, None)
-        return observation_of(await self._all_of(cluster), operation.id, operation.target.type, self._now())
+        parts = await self._all_of(cluster)
+        looks = self._seen(operation.member, parts)
+        found = observation_of(parts, operation.id, operation.target.type, self._now(), looks)
+        image = image_of(parts, where.variable) if where.variable else ""
+        return replace(found, asked=(NodeImageVersion(family=FAMILY, version=image),)) if image else found
 
     async def cancel(self, operation: Operation) -> CancelResult:  # noqa: ARG002 - as the others
         """Say that it goes on: a version cannot go down again."""
         return CancelResult.NOT_SUPPORTED
+
+    def _seen(self, member: str, parts: Parts) -> Looks:
+        """Remember one more look at the Cluster of a member."""
+        looks = self._looks[member] = self._looks.get(member, Looks()).then(parts, self._now())
+        return looks
 
     def _member(self, name: str) -> MemberRef:
         found = self._hub.cache.get(MEMBER_CLUSTER, name)
@@ -176,11 +194,10 @@ class ClusterApi:
         deployments = await self._listed("MachineDeployment", namespace, labels)
         pools = await self._listed("MachinePool", namespace, labels)
         place, klass = class_of(cluster)
-        versions = []
+        cluster_class: JsonObject = {}
         if klass:
-            document = await self._found(await self._kind(GROUP, "ClusterClass"), klass, place)
-            versions = texts_at(spec_of(document), "kubernetesVersions")
-        return Parts(cluster, control_plane, deployments, pools, versions)
+            cluster_class = await self._found(await self._kind(GROUP, "ClusterClass"), klass, place)
+        return Parts(cluster, control_plane, deployments, pools, cluster_class)
 
     async def _listed(self, kind: str, namespace: str, labels: Mapping[str, str]) -> Sequence[JsonObject]:
         try:
@@ -215,4 +232,4 @@ class ClusterApi:
 
 
 def _same(one: JsonObject, other: JsonObject) -> bool:
-    return bool(one["metadata"].get("resourceVersion") == other["metadata"].get("resourceVersion"))
+    return bool(metadata_of(one).get("resourceVersion") == metadata_of(other).get("resourceVersion"))

@@ -20,6 +20,7 @@ from scorer.upgrade.back_end import Rejected, Started, StartResult
 from webhook.access.signature import OPERATION, SIGNATURE, sign
 from webhook.kube.connector import LoopConnector
 from webhook.settings.bounded_file import read_bounded
+from webhook.settings.environment import SettingsError
 from webhook.settings.hand_off import HandOffOptions
 from webhook.settings.hook_secrets import read_secrets
 
@@ -31,7 +32,7 @@ _LATER: Final = frozenset({408, 425, 429})
 
 
 class NotDeliveredError(Exception):
-    """The upgrader has not understood; it is told again."""
+    """The upgrader has not understood, or nobody knows whether it has; it is told again."""
 
 
 class Delivery:
@@ -51,11 +52,15 @@ class Delivery:
             request: The ClusterUpgradeRequest.
 
         Raises:
-            NotDeliveredError: It answers that it cannot take it now.
-            SettingsError: There is no secret to sign with.
-            OSError: It cannot be reached.
-            aiohttp.ClientError: It cannot be reached, or what it says is no HTTP.
+            NotDeliveredError: It cannot be reached, answers that it cannot take it now or no HTTP at all, or there is
+                nothing to sign with.
         """
+        try:
+            return await self._post(request)
+        except (SettingsError, OSError, aiohttp.ClientError, ValueError) as error:  # ValueError: a file without sense
+            raise NotDeliveredError(f"{type(error).__name__}: {error}") from error
+
+    async def _post(self, request: JsonObject) -> StartResult:
         metadata = {key: metadata_of(request)[key] for key in ("name", "labels", "uid") if key in metadata_of(request)}
         told = {
             "apiVersion": request["apiVersion"],

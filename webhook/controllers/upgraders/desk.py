@@ -221,6 +221,8 @@ class UpgraderDesk:
             _, seen = await self._ask(
                 operation.upgrader, "observe", operation.id, lambda each: each.observe(operation), Observation
             )
+            if seen is not None and seen.trouble:
+                self._failed(operation.upgrader, "observe")
             document = documents.get(operation.member)
             if seen is not None and seen.state is OperationState.SUCCEEDED and document is not None:
                 seen = await self._verified(operation, seen, document)

@@ -3,10 +3,20 @@
 It watches ClusterUpgradeRequests and reports in their status; or it is told of them by HTTP, and reports the same way.
 Either way the request is what counts: one whose upgrader has been told has a phase.
 
-Source: upgrade-runs.md 13.4.
+An upgrader that could not be told is told again, unless its time is over: it must not begin what the run has given up.
+For the same reason a request that nobody has taken up until then is closed, so that nobody takes it up later, and the
+member is free. That is not done where requests are posted: a call that has failed may have arrived all the same, so an
+upgrade may be under way, and its end has to be reported (10.4).
+
+Source: upgrade-runs.md 10.4 and 13.4.
 """
 
+import asyncio
+import logging
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final
 
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.upgrade.fields import UpgradeError
@@ -23,11 +33,31 @@ from scorer.upgrade.back_end import (
     StartResult,
     Target,
 )
-from scorer.upgrade.requests import observation_of, remark_of
-from webhook.controllers.upgraders.delivery import Delivery
+from scorer.upgrade.requests import may_begin, observation_of, remark_of
+from webhook.controllers.upgraders.delivery import Delivery, NotDeliveredError
 from webhook.controllers.upgraders.request_book import RequestBook
 from webhook.controllers.upgraders.upgrader import MemberRef, Workplace
 from webhook.settings.upgraders import HAND_OFF
+
+FIRST_PAUSE: Final = timedelta(seconds=5)
+LONGEST_PAUSE: Final = timedelta(minutes=5)
+"""Between two attempts to tell an upgrader of an operation, as for all calls (13.1)."""
+_LONGEST_SAID: Final = 300
+_CLOSED: Final = "nobody has taken it up in time"
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Untold:
+    """When an upgrader could not be told of an operation, and how long it is left alone then."""
+
+    since: datetime
+    pause: timedelta = FIRST_PAUSE
+
+    def lasts(self, now: datetime) -> bool:
+        """Say whether it is too early to tell the upgrader again; a clock that has been put back ends a pause."""
+        return timedelta() <= now - self.since < self.pause
 
 
 class HandOff:
@@ -40,6 +70,10 @@ class HandOff:
         self._now = place.now
         self._book = RequestBook(place.hub, place.now)
         self._delivery = Delivery(place.options.hand_off) if place.options.hand_off.url else None
+        self._patience = place.options.call.total_seconds() / 2
+        """In seconds: what the request itself says must be known although its upgrader does not answer in time."""
+        self._untold: dict[str, _Untold] = {}
+        """By operation."""
 
     async def inspect(self, member: MemberRef) -> Inventory | None:
         """Return what a cluster runs, as its upgrader or its annotation says."""
@@ -59,18 +93,56 @@ class HandOff:
         return told if isinstance(told, Rejected) else made
 
     async def observe(self, operation: Operation) -> Observation:
-        """Return what the upgrader says in the request."""
+        """Return what the upgrader says in the request, also when it cannot be told of it."""
         request = self._book.find(operation)
         if request is None:
             return Observation(OperationState.UNKNOWN)
         found = observation_of(request)
-        if found.unclaimed and isinstance(rejected := await self._tell(request), Rejected):
-            error = UpgradeError(code=rejected.code, message=rejected.message)
-            return Observation(OperationState.FAILED, error=error)
+        if found.unclaimed:
+            found = await self._unclaimed(operation, request, found)
+            request = self._book.find(operation) or request
+        else:
+            self._untold.pop(operation.id, None)
         if not found.in_flight:
             await self._book.note(request)
         remark = remark_of(request, self._now())
-        return found if remark is None else found.with_remark(*remark)
+        if remark is None:
+            return found
+        reason, message = remark
+        return found.with_remark(reason, f"{message}: {found.trouble}" if found.trouble else message)
+
+    async def _unclaimed(self, operation: Operation, request: JsonObject, found: Observation) -> Observation:
+        """Tell the upgrader of a request that nobody has taken, or close it; return what the request says then."""
+        if self._delivery is None:
+            if not operation.given_up:
+                return found
+            finished = format_time(self._now())
+            closed = await self._book.report(request, phase="Cancelled", message=_CLOSED, finishedTime=finished)
+            return observation_of(closed)
+        if operation.given_up or not may_begin(request, self._now()):
+            return found
+        known = self._untold.get(operation.id)
+        if known is not None and known.lasts(self._now()):
+            return found
+        try:
+            async with asyncio.timeout(self._patience):
+                told = await self._tell(request)
+        except (NotDeliveredError, TimeoutError) as error:
+            return replace(found, trouble=self._note_untold(operation, known, error))
+        self._untold.pop(operation.id, None)
+        if isinstance(told, Rejected):
+            return Observation(OperationState.FAILED, error=UpgradeError(code=told.code, message=told.message))
+        return replace(found, unclaimed=False)
+
+    def _note_untold(self, operation: Operation, known: _Untold | None, error: Exception) -> str:
+        """Remember that an upgrader could not be told; return why."""
+        now = self._now()
+        trouble = str(error)[:_LONGEST_SAID] or f"it does not answer within {self._patience:g} seconds"
+        pause = FIRST_PAUSE if known is None else min(known.pause * 2, LONGEST_PAUSE)
+        self._untold = {id_: each for id_, each in self._untold.items() if now - each.since <= 2 * LONGEST_PAUSE}
+        self._untold[operation.id] = _Untold(now, pause)
+        log.warning("an upgrader cannot be told", extra={"operation": operation.id, "error": trouble})
+        return trouble
 
     async def cancel(self, operation: Operation) -> CancelResult:
         """Ask the upgrader to stop; whether it does, its status will say."""
@@ -85,7 +157,8 @@ class HandOff:
         """Tell the upgrader of a request that nobody has taken, and note on it what comes of that.
 
         Raises:
-            Exception: The upgrader cannot be told now; it is told again when its operation is looked at.
+            NotDeliveredError: The upgrader cannot be told now; it is told again when its operation is looked at.
+            StoreError: The hub does not take the note.
         """
         if self._delivery is None:
             return Started.ACCEPTED

@@ -26,7 +26,7 @@ from scorer.upgrade.requests import (
 )
 from webhook.controllers.upgraders.upgrader import MemberRef
 from webhook.kube.hub import Hub
-from webhook.kube.ports import AlreadyExistsError, ConflictError
+from webhook.kube.ports import AlreadyExistsError, ConflictError, InvalidObjectError
 
 _ATTEMPTS: Final = 3
 _CONFLICT: Final = Rejected("NameTaken", "another operation has a request of the same name")
@@ -126,6 +126,8 @@ class RequestBook:
         if known is not None and (known.version, known.pools) == (found.version, found.pools):
             return
         told = {key: status[key] for key in ("heartbeatTime", "finishedTime") if key in status}
-        text = orjson.dumps({**report_of(found), **told}).decode()
-        if annotation(member, OBSERVED) != text:
-            await self._hub.amend(MEMBER_CLUSTER, with_metadata(member, annotations={OBSERVED: text}))
+        text = orjson.dumps({**report_of(found), **told})
+        if len(text) > LONGEST_OBSERVED or annotation(member, OBSERVED) == text.decode():  # longer: it is not read
+            return
+        with suppress(InvalidObjectError):  # others have filled the annotations; the upgrade has come to its end
+            await self._hub.amend(MEMBER_CLUSTER, with_metadata(member, annotations={OBSERVED: text.decode()}))

@@ -7,6 +7,7 @@ Source: upgrade-runs.md 13.2.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -38,6 +39,8 @@ BEHAVIOUR: Final = OURS + "simulate-upgrade"
 DEFAULT_DURATION: Final = timedelta(seconds=30)
 FIRST_VERSION: Final = "1.30.4"
 """What a member runs of which nothing is known."""
+ONLY_POOL: Final = "default"
+"""The pool of all its nodes."""
 
 
 class Simulated:
@@ -52,7 +55,8 @@ class Simulated:
 
     async def inspect(self, member: MemberRef) -> Inventory | None:
         """Return what a cluster runs since its last upgrade."""
-        return self._book.inventory(member) or Inventory(FIRST_VERSION, (Pool("default", FIRST_VERSION, nodes=1),))
+        known = self._book.inventory(member) or Inventory(FIRST_VERSION, (Pool(ONLY_POOL, FIRST_VERSION),))
+        return _counted(known, max(1, member.nodes))
 
     async def preflight(self, member: MemberRef, target: Target) -> Sequence[Issue]:  # noqa: ARG002 - as the others
         """Say of a member that will not be upgraded why not."""
@@ -119,3 +123,10 @@ class Simulated:
 
     def _behaviour(self, member: str) -> str:
         return self._member(member).annotations.get(BEHAVIOUR, "")
+
+
+def _counted(known: Inventory, nodes: int) -> Inventory:
+    """Return an inventory whose only pool, where it is one that was made up here, has all nodes of the cluster."""
+    if len(known.pools) != 1 or known.pools[0].name != ONLY_POOL:
+        return known
+    return replace(known, pools=(replace(known.pools[0], nodes=nodes),))

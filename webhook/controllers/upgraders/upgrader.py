@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
-from scorer.api.documents import annotations_of, labels_of, name_of
+from scorer.api.documents import annotations_of, dict_at, labels_of, name_of, status_of
 from scorer.api.meta import JsonObject
+from scorer.api.quantity import NANO, read_quantity
+from scorer.fleet import NODE_COUNT
 from scorer.upgrade.back_end import (
     CancelResult,
     Capabilities,
@@ -36,16 +38,23 @@ class MemberRef:
         name: Of the MemberCluster.
         labels: Its labels.
         annotations: Its annotations, which say where the back end finds the cluster.
+        nodes: How many nodes it has, as its agent reports; 0: nobody knows.
     """
 
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
+    nodes: int = 0
 
     @classmethod
     def of(cls, document: JsonObject) -> "MemberRef":
         """Return what back ends see of a MemberCluster."""
-        return cls(name_of(document), labels_of(document), annotations_of(document))
+        return cls(name_of(document), labels_of(document), annotations_of(document), _nodes(document))
+
+
+def _nodes(document: JsonObject) -> int:
+    reported = read_quantity(dict_at(status_of(document), "properties", NODE_COUNT).get("value"))
+    return 0 if reported is None else max(0, reported.nano // NANO)
 
 
 @dataclass(frozen=True, slots=True)

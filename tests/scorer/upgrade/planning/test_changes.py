@@ -6,7 +6,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from scorer.api.upgrade.change import PlanChange
-from scorer.upgrade.planning.changes import ChangeError, Planned, apply_changes, difference
+from scorer.upgrade.planning.changes import ChangeError, Planned, UnfitChangeError, apply_changes, difference
 from scorer.upgrade.planning.forecast import Assumptions
 from scorer.upgrade.planning.plan import plan_of
 from scorer.upgrade.simulation import Start
@@ -85,6 +85,27 @@ def test_what_a_change_starts_from_stays_as_it_is():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        pytest.param(
+            {"op": "skip", "targets": [{"type": "Member", "name": "a1"}, {"type": "Stage", "name": "a"}]},
+            "the run has no Stage 'a'",
+            id="skip-of-a-stage",
+        ),
+        pytest.param(
+            {"op": "skip", "targets": [{"type": "Member", "name": "z1"}]}, "the run has no Member 'z1'", id="skip"
+        ),
+        pytest.param(
+            {"op": "setConcurrency", "stage": "one", "value": 51}, "51: a stage takes at most 50", id="stage-too-wide"
+        ),
+        pytest.param(
+            {"op": "setConcurrency", "stage": "one", "group": "a", "value": "51"},
+            "51: group a would upgrade 51 members at once, and its stage 50",
+            id="group-wider-than-its-stage",
+        ),
+        pytest.param(
+            {"op": "setConcurrency", "stage": "one", "group": "a", "value": "2147483648"},
+            "'2147483648' is neither a count nor a percentage",
+            id="no-count",
+        ),
         pytest.param({"op": "setWait", "stage": "x", "seconds": 1}, "there is no stage 'x' in the run", id="stage"),
         pytest.param(
             {"op": "setConcurrency", "stage": "one", "group": "b", "value": 1},
@@ -107,6 +128,49 @@ def test_a_change_that_cannot_be_made_is_named_with_its_position(change, message
     with pytest.raises(ChangeError, match=r"^changes\[1\]: ") as error:
         changed(planned(), {"op": "durationFactor", "value": 1.0}, change)
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize("started", [False, True])
+def test_what_is_skipped_is_a_part_of_the_run(started):
+    """Members of the hub that the run does not take are none of its parts; its stages, waits and groups are."""
+    hub = half_hour(prepared(*MEMBERS, member("c1", "c"), stages=STAGES).hub)
+    if started:
+        hub.evaluate(BEGIN, [Start()])
+    of = Planned(hub.run, hub.facts(BEGIN), Assumptions())
+    parts = [("Stage", "one"), ("AfterStageWait", "two"), ("Group", "b"), ("Member", "a2")]
+    targets = [{"type": kind, "name": name} for kind, name in parts]
+    assert changed(of, {"op": "skip", "targets": targets}).run.spec.skip_targets
+    with pytest.raises(UnfitChangeError, match="the run has no Member 'c1'") as found:
+        changed(of, {"op": "skip", "targets": [*targets, {"type": "Member", "name": "c1"}]})
+    assert (found.value.position, found.value.at) == (0, ("targets", 4))
+
+
+def test_factors_together_have_a_bound():
+    hundred = {"op": "durationFactor", "value": 100.0}
+    with pytest.raises(ChangeError, match=r"^changes\[1\]: 100: .* 10000 times as long, more than 100"):
+        changed(planned(), hundred, hundred)
+    assert changed(planned(), hundred, {"op": "durationFactor", "value": 0.5}, {"op": "durationFactor", "value": 2.0})
+
+
+def test_a_window_for_other_upgrades_changes_nothing():
+    window = {**daily("12:00"), "target": "NodeImage"}
+    of = planned()
+    assert changed(of, {"op": "addWindow", "members": ["b1"], "window": window}) == of
+    full = {**window, "target": "KubernetesVersion"}
+    assert plan(changed(planned(), {"op": "addWindow", "members": ["b1"], "window": full})).eta == at("12h30m")
+
+
+def test_a_group_under_way_goes_no_wider_than_it_is():
+    of = changed(planned(started=True), {"op": "setConcurrency", "stage": "one", "group": "a", "value": 40})
+    assert of.run.status.stages[0].groups[0].max_concurrency == 2
+
+
+def test_a_stage_does_not_become_narrower_than_its_groups():
+    narrow = {"op": "setConcurrency", "stage": "one", "value": 1}
+    wide = {"op": "setConcurrency", "stage": "one", "group": "a", "value": 2}
+    with pytest.raises(ChangeError, match="group a would upgrade 2 members at once, and its stage 1"):
+        changed(planned(), wide, narrow)
+    assert changed(planned(), {**wide, "value": "100%"}, narrow)
 
 
 def test_a_run_that_has_started_is_not_started_at_another_time():

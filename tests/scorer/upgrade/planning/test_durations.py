@@ -8,7 +8,7 @@ import pytest
 from scorer.api.upgrade.fields import UpgradeType
 from scorer.upgrade.back_end import Inventory, Pool
 from scorer.upgrade.members import Member
-from scorer.upgrade.planning.durations import Durations, Sample, samples_of
+from scorer.upgrade.planning.durations import LONGEST, Durations, Sample, samples_of
 from tests.scorer.upgrade.scenarios import after, member, play
 
 FULL, CONTROL_PLANE = UpgradeType.FULL, UpgradeType.CONTROL_PLANE_ONLY
@@ -42,6 +42,17 @@ def expected(samples, *members, kind=FULL):
 )
 def test_by_rule_of_thumb(kind, nodes, minutes):
     assert expected([], cluster("a", nodes), kind=kind) == (minutes, minutes * 1.5)
+
+
+@pytest.mark.parametrize("kind", UpgradeType)
+def test_nothing_is_expected_to_take_longer_than_a_year(kind):
+    """However many nodes a cluster says that it has, and whatever else is said: dates have an end."""
+    pools = tuple(Pool(f"p{number}", "1.30.4", nodes=2**31 - 1) for number in range(1000))
+    huge = Member("a", inventory=Inventory("1.30.4", pools))
+    known = {"a": huge}
+    assert Durations([], known, kind).of(huge).p90 <= LONGEST
+    assert Durations([], known, kind).of(replace(huge, expected=timedelta.max)).p90 == LONGEST
+    assert Durations([sample("a", 60 * 24 * 10**6, kind=kind)], known, kind).of(huge).p50 == LONGEST
 
 
 def test_the_annotation_counts_before_the_rule_of_thumb():

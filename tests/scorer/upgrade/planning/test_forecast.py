@@ -127,3 +127,21 @@ def test_windows_open_when_the_forecast_says():
     hub = half_hour(prepared(member("a", windows=[daily("12:00")]), stages=[stage("s", "g")]).hub)
     found = forecast(hub.run, hub.facts(BEGIN), PROMPT)
     assert entry(found.run, "a").start_time == at("12h")
+
+
+def test_a_forecast_can_be_ended_at_every_set_of_windows_that_it_looks_at():
+    """One instant may have thousands of them to look at."""
+    members = [member(f"m{number}", "a", windows=[daily(f"12:{number:02}")]) for number in range(40)]
+    hub = half_hour(prepared(*members, stages=[stage("one", "a")]).hub)
+    calls = []
+
+    def give_up():
+        calls.append(None)
+        if len(calls) > 20:
+            raise TimeoutError
+
+    with pytest.raises(TimeoutError):
+        forecast(hub.run, hub.facts(BEGIN), PROMPT, pulse=give_up)
+    instants = []
+    assert forecast(hub.run, hub.facts(BEGIN), PROMPT, pulse=lambda: instants.append(None)).eta is not None
+    assert len(instants) > 40 * 2

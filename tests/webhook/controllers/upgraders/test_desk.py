@@ -289,3 +289,12 @@ async def test_what_is_expected_to_be_in_the_way_is_asked_about_once_a_minute(de
 async def test_a_back_end_that_does_not_say_what_is_in_the_way_prevents_nothing(desk, back):
     back.answers["preflight"] = RuntimeError("down")
     assert await desk.preflight(members(), Target(UpgradeType.FULL, "1.31.2")) == {}
+
+
+async def test_what_goes_wrong_though_a_back_end_answers_counts_as_a_call_that_failed(clock):
+    back_end, counted = BackEnd(), []
+    back_end.answers["observe"] = Observation(OperationState.ACCEPTED, unclaimed=True, trouble="connection refused")
+    desk = UpgraderDesk({"back": back_end}, OPTIONS, clock, lambda upgrader, call: counted.append((upgrader, call)))
+    for _ in range(2):
+        assert (await desk.observe([OPERATION], {}))["uid/c1/1"].unclaimed
+    assert counted == [("back", "observe")] * 2
