@@ -37,7 +37,7 @@ export function mostUrgent(runs) {
 
 /** One thing that a run waits for, in the words of `harbormaster run status`. */
 function inWords(wait) {
-  const until = wait.until ? `, until ${moment(Date.parse(wait.until))}` : "";
+  const until = wait.until && !wait.message.includes(" until ") ? `, until ${moment(Date.parse(wait.until))}` : "";
   return `waits for ${localTimes(wait.message)}${until}`;
 }
 
