@@ -139,6 +139,7 @@ class PodGuard:
         expressions: The expressions that such a pod must match as well.
         disruptions_allowed: How many guarded pods may be evicted now.
         frees_unready: It does not guard pods that are not ready.
+        blocks_always: By its spec, no guarded pod may ever be evicted.
     """
 
     namespace: str
@@ -147,6 +148,7 @@ class PodGuard:
     expressions: LabelSelector | None = None
     disruptions_allowed: int = 0
     frees_unready: bool = False
+    blocks_always: bool = False
 
     def guards(self, labels: Mapping[str, str]) -> bool:
         """Say whether it guards a pod of its namespace with *labels*; an invalid selector guards every pod."""
@@ -194,7 +196,14 @@ def read_pod_guard(document: JsonObject) -> PodGuard:
         expressions=expressions,
         disruptions_allowed=allowed if isinstance(allowed, int) else 0,
         frees_unready=spec.get("unhealthyPodEvictionPolicy") == "AlwaysAllow",
+        blocks_always=_blocks_always(spec),
     )
+
+
+def _blocks_always(spec: JsonObject) -> bool:
+    """Say whether a PodDisruptionBudget is fully blocking (nodepool-disruption.md 5.4)."""
+    most = spec.get("maxUnavailable")
+    return (type(most) is int and most == 0) or most == "0%" or spec.get("minAvailable") == "100%"
 
 
 def essential_pod(pod: JsonObject) -> JsonObject:

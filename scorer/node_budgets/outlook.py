@@ -14,6 +14,7 @@ from typing import Final
 from scorer.api.node_pool import Budget, DisruptionReason
 from scorer.node_budgets.budgets import FOREVER, Allowance, NodeCounts, PoolBudgets, Standing, understood
 from scorer.node_budgets.opening import Opening, opening_of
+from scorer.windows.fires import next_fire
 from scorer.windows.windows import MINUTE, epoch_seconds
 
 LONGEST_MINUTES: Final = 240
@@ -105,6 +106,6 @@ def _steady_minutes(standing: Standing) -> int:
             return 1
         if left:
             steady = min(steady, left)
-        elif (fire := reading.schedule.next_after(start)) is not None:
+        elif (fire := next_fire(reading.schedule, start)) is not None:
             steady = min(steady, (fire - start) // MINUTE)
     return steady

@@ -18,7 +18,8 @@ from typing import Final
 import numpy as np
 
 from scorer.columns import BoolColumn, IntColumn
-from scorer.windows.cron import DAY_MINUTES, HORIZON_YEARS, Schedule
+from scorer.windows.cron import DAY_MINUTES, Schedule
+from scorer.windows.fires import HORIZON_YEARS, next_fire
 
 MINUTE: Final = timedelta(minutes=1)
 WEEK_MINUTES: Final = 7 * DAY_MINUTES
@@ -27,6 +28,8 @@ WHOLE_WEEK: Final = (1 << WEEK_MINUTES) - 1
 _WHOLE_DAY: Final = (1 << DAY_MINUTES) - 1
 _SECOND: Final = timedelta(seconds=1)
 _FEW_DAYS: Final = 7
+_YEAR_SECONDS: Final = 31_556_952
+"""In the mean of 400 years."""
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 _EPOCH_DAY: Final = _EPOCH.date().toordinal()
 _EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
@@ -66,6 +69,9 @@ class Window:
     def is_open(self, now: datetime) -> bool:
         """Say whether the budget is in force at *now*, which has a time zone.
 
+        This is the question about one instant, answered word for word; `minutes` and `silences` answer it for all
+        instants of a stretch of time.
+
         The reference searches for the next fire from *duration* ago on, and takes a schedule for always in force when
         that search gives up; this happens only to schedules of leap days, and near the end of the calendar. An
         ``@every`` schedule fires its delay after any instant from which the search starts, so it is in force always or
@@ -75,12 +81,10 @@ class Window:
             return True
         if self.schedule.every is not None:
             return self.schedule.every <= self.duration
-        fire = self.schedule.last_at(now)
-        if fire is not None and now - fire < self.duration:
-            return True
-        if now - _EARLIEST < self.duration or not (self.schedule.leap_days_only or now > LAST_YEARS):
-            return False
-        return self.schedule.next_after(now - self.duration) is None
+        if now - _EARLIEST < self.duration:  # the calendar begins later than the search
+            return self.schedule.last_at(now) is not None
+        fire = next_fire(self.schedule, now - self.duration)
+        return fire is None or fire <= now
 
     @property
     def is_constant(self) -> bool | None:
@@ -170,15 +174,14 @@ class Window:
             if fire is not None and (begin := max(start, epoch_seconds(fire) + seconds)) < end:
                 yield begin, end
         if self.schedule.leap_days_only:
-            for year in range(100, MAXYEAR, 100):
-                if year % 400:
-                    fire = self.schedule.last_at(datetime(year, 1, 1, tzinfo=UTC))
-                    gives_up_no_more = datetime(year + 4 - HORIZON_YEARS, 1, 1, tzinfo=UTC) - _SECOND
-                    assert fire is not None
-                    begin = max(start, epoch_seconds(fire) + seconds)
-                    finish = min(end, epoch_seconds(gives_up_no_more) + seconds)
-                    if begin < finish:
-                        yield begin, finish
+            for year in _centuries(start - seconds, end - seconds):
+                fire = self.schedule.last_at(datetime(year, 1, 1, tzinfo=UTC))
+                gives_up_no_more = datetime(year + 4 - HORIZON_YEARS, 1, 1, tzinfo=UTC) - _SECOND
+                assert fire is not None
+                begin = max(start, epoch_seconds(fire) + seconds)
+                finish = min(end, epoch_seconds(gives_up_no_more) + seconds)
+                if begin < finish:
+                    yield begin, finish
 
     def spans(self, start: datetime, end: datetime) -> Spans:
         """Return when the budget is in force between two instants that have a time zone.
@@ -234,6 +237,17 @@ def _drawn_out(bits: int, length: int) -> int:
         bits |= bits << more
         drawn += more
     return bits if length else 0
+
+
+def _centuries(first: int, last: int) -> Iterator[int]:
+    """Yield the century years without a leap day that a search for one may meet, if it begins from *first* to *last*.
+
+    Both in seconds since the epoch, and possibly outside the calendar.
+    """
+    begin, end = (_EPOCH.year + second // _YEAR_SECONDS for second in (first, last))
+    for year in range(max(100, begin // 100 * 100), min(MAXYEAR, end + 2 * HORIZON_YEARS), 100):
+        if year % 400:
+            yield year
 
 
 def epoch_seconds(instant: datetime) -> int:

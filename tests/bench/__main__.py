@@ -10,6 +10,7 @@ for part in (
     "tests.bench.scoring",
     "tests.bench.extender",
     "tests.bench.disruption",
+    "tests.bench.node_disruption",
     "tests.bench.loop",
     "tests.bench.staged",
     "tests.bench.upgrade",

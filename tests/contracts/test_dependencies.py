@@ -10,6 +10,7 @@ from tests.contracts.sources import ROOT
 RUNTIME = {
     "aiohttp",
     "click",
+    "croniter",
     "cryptography",
     "kubernetes-asyncio",
     "numpy",

@@ -9,6 +9,7 @@ from scorer.node_budgets.pool_view import PoolView
 from scorer.node_budgets.question import Question
 from scorer.node_disruption.drift import requirements_drift
 from scorer.windows.cron import matches_crd_pattern, parse_schedule
+from scorer.windows.fires import next_fire
 from tests.vector_families.line import Line, compare
 from webhook.defaulting.node_pool import default
 
@@ -27,7 +28,7 @@ def check_cron(line: Line) -> None:
         compare({"valid": False, "pattern": pattern, "admit": False, "never": False, "next": []}, want)
         return
     fires, instant = [], parse_time(line["from"])
-    while len(fires) < SHOWN_FIRES and (following := schedule.next_after(instant)) is not None:
+    while len(fires) < SHOWN_FIRES and (following := next_fire(schedule, instant)) is not None:
         fires.append(following)
         instant = following
     seen = {

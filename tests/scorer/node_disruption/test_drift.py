@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scorer.api.node_pool import Requirement
-from scorer.node_disruption.drift import ALIASES, Drift, requirements_drift
+from scorer.node_disruption.drift import Drift, requirements_drift
+from scorer.node_disruption.requirements import ALIASES
 
 ARCH, TYPE, ZONE = "kubernetes.io/arch", "node.kubernetes.io/instance-type", "topology.kubernetes.io/zone"
 

@@ -1,0 +1,308 @@
+"""Reading a cluster from the documents of a dump.
+
+Live objects are read as they are: a field of the wrong type counts as absent, and what is odd becomes a note.
+
+Source: nodepool-disruption.md 3.1, 4.1, 5.3, 5.6, 9, 10 and 15.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from scorer.api.documents import (
+    annotation,
+    annotations_of,
+    conditions_of,
+    dict_at,
+    dicts_at,
+    is_deleting,
+    labels_of,
+    metadata_of,
+    name_of,
+    namespace_of,
+    spec_of,
+    status_of,
+    text_at,
+    uid_of,
+)
+from scorer.api.meta import JsonObject
+from scorer.api.node_pool import CAPACITY_TYPE, NODE_POOL_LABEL, NodePool, parse_duration_or_never
+from scorer.node_budgets.blockers import PodGuard, read_pod_guard
+from scorer.node_budgets.nodes import DO_NOT_DISRUPT, read_pool_node
+from scorer.node_disruption.cluster import Claim, Cluster, ClusterNode, Pool
+from scorer.node_disruption.pod import Owner, Pod, read_instant, read_pod
+from scorer.node_disruption.requirements import INSTANCE_TYPE, ZONE, present_labels
+from scorer.node_disruption.resources import amounts
+from scorer.node_disruption.shape import NodeTerm, Shape
+from scorer.node_disruption.shape_reading import read_node_terms, read_taints
+
+HASH: Final = "karpenter.sh/nodepool-hash"
+HASH_VERSION: Final = "karpenter.sh/nodepool-hash-version"
+TERMINATION_TIMESTAMP: Final = "karpenter.sh/nodeclaim-termination-timestamp"
+
+_NAMED: Final = 5
+"""How many objects a note names."""
+
+_Volumes = Mapping[tuple[str, str], tuple[NodeTerm, ...]]
+
+
+def read_cluster(documents: Iterable[JsonObject], now: datetime) -> Cluster:
+    """Read a dump: nodes, claims, pools, pods, budgets, DaemonSets, namespaces and volumes, in any order.
+
+    Args:
+        documents: Of the dump; lists of objects are taken apart, and kinds that play no part are ignored.
+        now: When the dump was made; a time that is later is noted.
+    """
+    found = _by_kind(documents)
+    volumes, notes = _bound_volumes(found)
+    claims = {claim.name: claim for claim in map(read_claim, found.get("NodeClaim", ()))}
+    nodes = _nodes(found, claims)
+    pools = {pool.name: pool for pool in _pools(found.get("NodePool", ()), notes)}
+    read = _pods(found.get("Pod", ()), volumes)
+    pods, daemons = _interned(read, _daemons(read, found.get("DaemonSet", ())))
+    on_nodes: dict[str, list[Pod]] = {}
+    for pod in pods:
+        if pod.node:
+            on_nodes.setdefault(pod.node, []).append(pod)
+    cluster = Cluster(
+        pools=pools,
+        nodes=nodes,
+        pods={name: tuple(several) for name, several in sorted(on_nodes.items())},
+        pending=tuple(pod for pod in pods if not pod.node and not pod.finished),
+        guards=_guards(found.get("PodDisruptionBudget", ())),
+        daemons=daemons,
+        namespaces={name_of(each): labels_of(each) for each in found.get("Namespace", ())},
+    )
+    notes += _unmatched(cluster)
+    notes += _future(cluster, now)
+    return replace(cluster, notes=tuple(notes))
+
+
+def read_claim(document: JsonObject) -> Claim:
+    """Read a NodeClaim; a field of the wrong type counts as absent."""
+    spec, metadata, conditions = spec_of(document), metadata_of(document), _conditions(document)
+    since = {kind: read_instant(each.get("lastTransitionTime")) for kind, each in conditions.items()}
+    status = {kind: text_at(each, "status") for kind, each in conditions.items()}
+    return Claim(
+        name=name_of(document),
+        labels=labels_of(document),
+        annotations=annotations_of(document),
+        created=read_instant(metadata.get("creationTimestamp")),
+        expire_after=_duration(spec.get("expireAfter")),
+        termination_grace=_duration(spec.get("terminationGracePeriod")),
+        initialized_since=since["Initialized"] if status.get("Initialized") == "True" else None,
+        last_pod_event=read_instant(status_of(document).get("lastPodEventTime")),
+        drifted_since=since["Drifted"] if status.get("Drifted") == "True" else None,
+        drift_reason=text_at(conditions.get("Drifted", {}), "reason"),
+        consolidatable=status.get("Consolidatable") == "True",
+        deletion=read_instant(metadata.get("deletionTimestamp")),
+        terminates_at=read_instant(annotation(document, TERMINATION_TIMESTAMP)),
+        conditions=status,
+    )
+
+
+def read_node(document: JsonObject, claim: JsonObject | None = None) -> ClusterNode:
+    """Read a Node with its NodeClaim; a field of the wrong type counts as absent."""
+    labels = labels_of(document)
+    present = present_labels(labels)
+    return ClusterNode(
+        name=name_of(document),
+        node=read_pool_node(document, claim),
+        labels=labels,
+        annotations=annotations_of(document),
+        taints=read_taints(document),
+        unschedulable=spec_of(document).get("unschedulable") is True,
+        allocatable=amounts(dict_at(document, "status", "allocatable")),
+        capacity=amounts(dict_at(document, "status", "capacity")),
+        created=read_instant(metadata_of(document).get("creationTimestamp")),
+        instance_type=present.get(INSTANCE_TYPE, ""),
+        zone=present.get(ZONE, ""),
+        capacity_type=present.get(CAPACITY_TYPE, ""),
+        claim=None if claim is None else read_claim(claim),
+    )
+
+
+def read_pool(document: JsonObject) -> Pool:
+    """Read a NodePool.
+
+    Raises:
+        pydantic.ValidationError: It is not a NodePool.
+    """
+    model = NodePool.read(document)
+    return Pool(
+        name=model.metadata.name,
+        model=model,
+        budgets=model.spec.disruption.budgets,
+        weight=model.spec.weight or 0,
+        replicas=model.spec.replicas,
+        hash=annotation(document, HASH),
+        hash_version=annotation(document, HASH_VERSION),
+        do_not_disrupt=model.spec.template.metadata.annotations.get(DO_NOT_DISRUPT) == "true",
+        limits=amounts(dict(model.spec.limits)),
+        in_use=amounts(dict(model.status.resources)) | {"nodes": model.status.nodes},
+        deleting=is_deleting(document),
+    )
+
+
+def _by_kind(documents: Iterable[JsonObject]) -> dict[str, list[JsonObject]]:
+    """Return the objects by kind, each in the order of namespace and name; of one that is there twice, the last."""
+    found: dict[str, dict[tuple[str, str], JsonObject]] = {}
+    for document in _taken_apart(documents):
+        found.setdefault(text_at(document, "kind"), {})[(namespace_of(document), name_of(document))] = document
+    return {kind: [each for _, each in sorted(several.items())] for kind, several in found.items()}
+
+
+def _taken_apart(documents: Iterable[JsonObject]) -> Iterator[JsonObject]:
+    for document in documents:
+        kind = text_at(document, "kind")
+        if kind.endswith("List") and isinstance(document.get("items"), list):
+            for item in dicts_at(document, "items"):
+                yield item if "kind" in item else {**item, "kind": kind.removesuffix("List")}
+        elif name_of(document):
+            yield document
+
+
+def _nodes(found: Mapping[str, Sequence[JsonObject]], claims: Mapping[str, Claim]) -> dict[str, ClusterNode]:
+    claim_of: dict[str, JsonObject] = {}
+    for document in found.get("NodeClaim", ()):
+        for key in (text_at(document, "status", "nodeName"), text_at(document, "status", "providerID")):
+            if key:
+                claim_of[key] = document
+    nodes = {}
+    for document in found.get("Node", ()):
+        claim = claim_of.get(name_of(document)) or claim_of.get(text_at(document, "spec", "providerID"))
+        node = read_node(document, claim)
+        nodes[node.name] = replace(node, claim=claims[node.claim.name]) if node.claim else node
+    return nodes
+
+
+def _pools(documents: Iterable[JsonObject], notes: list[str]) -> Iterator[Pool]:
+    for document in documents:
+        try:
+            yield read_pool(document)
+        except ValidationError:
+            notes.append(f"NodePool {name_of(document)} cannot be read and is left out")
+
+
+def _guards(documents: Iterable[JsonObject]) -> dict[str, tuple[PodGuard, ...]]:
+    found: dict[str, list[PodGuard]] = {}
+    for guard in map(read_pod_guard, documents):
+        found.setdefault(guard.namespace, []).append(guard)
+    return {namespace: tuple(guards) for namespace, guards in found.items()}
+
+
+def _bound_volumes(found: Mapping[str, Sequence[JsonObject]]) -> tuple[_Volumes, list[str]]:
+    """Return where the volumes of claims can be reached, by namespace and name, as far as that is restricted."""
+    terms = {}
+    for volume in found.get("PersistentVolume", ()):
+        required = dict_at(volume, "spec", "nodeAffinity").get("required")
+        if isinstance(required, dict):
+            terms[name_of(volume)] = read_node_terms(required)
+    known = {name_of(volume) for volume in found.get("PersistentVolume", ())}
+    bound, unknown = {}, []
+    for claim in found.get("PersistentVolumeClaim", ()):
+        volume_name = text_at(claim, "spec", "volumeName")
+        if volume_name in terms:
+            bound[namespace_of(claim), name_of(claim)] = terms[volume_name]
+        elif volume_name not in known:
+            unknown.append(f"{namespace_of(claim)}/{name_of(claim)}")
+    return bound, _note(unknown, "PersistentVolumeClaims without a known volume hold no pod to any node")
+
+
+def _pods(documents: Iterable[JsonObject], volumes: _Volumes) -> list[Pod]:
+    return [read_pod(document, tuple(_volume_terms(document, volumes)) if volumes else ()) for document in documents]
+
+
+def _volume_terms(document: JsonObject, volumes: _Volumes) -> Iterator[tuple[NodeTerm, ...]]:
+    for volume in dicts_at(document, "spec", "volumes"):
+        name = text_at(volume, "persistentVolumeClaim", "claimName")
+        if "ephemeral" in volume:
+            name = f"{name_of(document)}-{text_at(volume, 'name')}"
+        if (terms := volumes.get((namespace_of(document), name))) is not None:
+            yield terms
+
+
+def _daemons(pods: Sequence[Pod], documents: Sequence[JsonObject]) -> list[Pod]:
+    """Return one pod for every DaemonSet: like one of those that run, or by its template where none does."""
+    running = {pod.owner_uid: pod for pod in reversed(pods) if pod.owner is Owner.DAEMON_SET and pod.active}
+    found = {uid: _anywhere(pod) for uid, pod in running.items()}
+    for document in documents:
+        template = _from_template(document)
+        found.setdefault(template.owner_uid, template)
+    return sorted(found.values(), key=lambda pod: (pod.namespace, pod.name))
+
+
+def _anywhere(pod: Pod) -> Pod:
+    """Return a pod of a DaemonSet without the name of its node, which its controller has written into each term."""
+    terms = pod.shape.node_terms
+    if terms is not None:
+        stripped = tuple(NodeTerm(term.labels) for term in terms)
+        terms = stripped if all(term.labels for term in stripped) else None
+    return replace(pod, node="", shape=replace(pod.shape, node_terms=terms))
+
+
+def _from_template(document: JsonObject) -> Pod:
+    template = dict_at(document, "spec", "template")
+    owner = {"kind": "DaemonSet", "uid": uid_of(document), "name": name_of(document), "controller": True}
+    metadata = {
+        **metadata_of(template),
+        "name": name_of(document),
+        "namespace": namespace_of(document),
+        "ownerReferences": [owner],
+    }
+    return read_pod({"metadata": metadata, "spec": spec_of(template)})
+
+
+def _interned(pods: Sequence[Pod], daemons: Sequence[Pod]) -> tuple[list[Pod], tuple[Pod, ...]]:
+    """Have equal shapes be one object; labels that no term asks for make no difference between two."""
+    keys = frozenset[str]().union(*(pod.shape.selected_keys() for pod in (*pods, *daemons)))
+    known: dict[Shape, Shape] = {}
+
+    def interned(pod: Pod) -> Pod:
+        shape = pod.shape.narrowed(keys)
+        return replace(pod, shape=known.setdefault(shape, shape))
+
+    return [interned(pod) for pod in pods], tuple(interned(pod) for pod in daemons)
+
+
+def _conditions(document: JsonObject) -> dict[str, JsonObject]:
+    return {text_at(each, "type"): each for each in conditions_of(document)}
+
+
+def _duration(value: Any) -> timedelta | None:
+    try:
+        return parse_duration_or_never(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+
+
+def _unmatched(cluster: Cluster) -> Iterator[str]:
+    nodes = cluster.nodes.values()
+    yield from _note([node.name for node in nodes if not node.pool], "nodes of no pool stay, and take pods")
+    strange = [node.name for node in nodes if node.pool and node.pool not in cluster.pools]
+    yield from _note(strange, f"nodes whose pool, by the label {NODE_POOL_LABEL}, is not there")
+    gone = [pod.key for name, pods in cluster.pods.items() if name not in cluster.nodes for pod in pods]
+    yield from _note(gone, "pods on nodes that are not there are ignored")
+    yield from _note([pod.key for pod in cluster.pending], "pods that are pending")
+
+
+def _future(cluster: Cluster, now: datetime) -> Iterator[str]:
+    """Note objects that were made later than now: the clock of the dump is another one."""
+    made: list[tuple[str, datetime | None]] = [(name, node.created) for name, node in cluster.nodes.items()]
+    made += [(node.claim.name, node.claim.created) for node in cluster.nodes.values() if node.claim]
+    made += [(pod.key, pod.created) for pods in cluster.pods.values() for pod in pods]
+    late = [name for name, created in made if created is not None and created > now]
+    yield from _note(late, "made in the future")
+
+
+def _note(names: Sequence[str], what: str) -> list[str]:
+    """Return a note about objects; none when there are none."""
+    if not names:
+        return []
+    counted = sorted(Counter(names))
+    more = f" and {len(counted) - _NAMED} more" if len(counted) > _NAMED else ""
+    return [f"{what}: {', '.join(counted[:_NAMED])}{more}"]

@@ -1,0 +1,240 @@
+"""Which nodes could take a pod, by the rules by which the scheduler filters.
+
+Preferences play no part, nor do the scheduler's scores. The name of the node in a pod's spec says where the pod runs,
+and is no wish: a pod that is moved would be tied to where it came from.
+
+Source: nodepool-disruption.md 6.3; Kubernetes v1.36 ``pkg/scheduler/framework/plugins``.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from scorer.columns import BoolColumn
+from scorer.node_disruption.cluster import Cluster, ClusterNode
+from scorer.node_disruption.domains import (
+    ANTI_AFFINITY,
+    KEPT_AWAY,
+    NO_AFFINITY,
+    Domains,
+    Terms,
+)
+from scorer.node_disruption.node_rows import (
+    CORDONED,
+    NOT_SELECTED,
+    TAINTED,
+    VOLUME_ELSEWHERE,
+    NodeRows,
+)
+from scorer.node_disruption.occupancy import Occupancy
+from scorer.node_disruption.pod import Pod
+from scorer.node_disruption.pod_counts import PodCounts
+from scorer.node_disruption.resources import PODS
+
+CLOSED: Final = "node(s) take no more pods"
+NO_PORTS: Final = "node(s) didn't have free ports for the requested pod ports"
+TOO_MANY: Final = "Too many pods"
+
+
+class Fitting:
+    """The nodes of a cluster and what is free on them; pods can be put on and taken off.
+
+    Args:
+        cluster: At the start.
+        without: Names of nodes that are gone, with their pods.
+        closed: Names of nodes that keep their pods and take no more.
+    """
+
+    def __init__(self, cluster: Cluster, *, without: Collection[str] = (), closed: Collection[str] = ()) -> None:
+        self._rows = NodeRows([node for _, node in sorted(cluster.nodes.items())])
+        self.names: tuple[str, ...] = tuple(node.name for node in self._rows.nodes)
+        self._present = self._but(without)
+        self._open = self._present & self._but(closed)
+        pods = list(_running(cluster, self._rows))
+        shapes = {id(pod.shape): pod.shape for pod in _all_pods(cluster)}
+        counts = PodCounts(pods, shapes.values(), cluster.namespaces)
+        self._occupancy = Occupancy(self._rows.nodes, pods, counts)
+        terms = {id(shape): (shape, Terms.of(shape, counts)) for shape in shapes.values()}
+        self._domains = Domains(self._rows, self._present, self._occupancy, terms)
+
+    def feasible(self, pod: Pod) -> BoolColumn:
+        """Return which nodes could take *pod*.
+
+        Returns:
+            Shape (nodes,), in the order of `names`; False for nodes that are gone or closed.
+        """
+        mask: BoolColumn = self._open & self._rows.accepting(pod.shape)
+        for _, held in (*self._resources(pod), *self._ports(pod), *self._topology(pod)):
+            mask &= held
+        return mask
+
+    def topology(self, pod: Pod) -> BoolColumn:
+        """Return where pod affinity and topology spread allow *pod*, whatever else a node is like; as `feasible`."""
+        mask: BoolColumn = self._present.copy()
+        for _, held in self._topology(pod):
+            mask &= held
+        return mask
+
+    def topology_keys(self, pod: Pod) -> frozenset[str]:
+        """Return the labels of nodes by which pod affinity and topology spread decide about *pod*."""
+        return self._domains.keys(pod)
+
+    def spread_count(self, pod: Pod, key: str, value: str) -> int:
+        """Return how many of the pods that *pod* is spread with are on nodes whose label *key* has *value*."""
+        return self._domains.count(pod, key, value)
+
+    def is_even(self, pod: Pod, row: int, expected: Mapping[str, Collection[str]]) -> bool:
+        """Say whether *pod* on the node of a row is spread evenly, also over domains that new nodes could open.
+
+        Args:
+            pod: To be placed.
+            row: As in `names`.
+            expected: Values of labels that new nodes can have.
+        """
+        return self._domains.is_even(pod, row, expected)
+
+    @property
+    def size(self) -> int:
+        """How many nodes there are, closed ones included."""
+        return int(np.count_nonzero(self._present[: len(self._rows.real)]))
+
+    @property
+    def initialized(self) -> BoolColumn:
+        """Which nodes are ready for pods in every respect; shape (nodes,), without imagined ones."""
+        return self._rows.real.initialized
+
+    def node(self, row: int) -> ClusterNode:
+        """Return the node of a row."""
+        return self._rows.nodes[row]
+
+    def place(self, pod: Pod, node: str) -> None:
+        """Put *pod* on a node; whether it fits is not asked.
+
+        Raises:
+            KeyError: There is no such node.
+        """
+        self._change(pod, node, 1)
+
+    def remove(self, pod: Pod, node: str) -> None:
+        """Take *pod* off a node.
+
+        Raises:
+            KeyError: There is no such node.
+        """
+        self._change(pod, node, -1)
+
+    def without(self, names: Collection[str], *, closed: Collection[str] = ()) -> "Fitting":
+        """Return what is left when nodes go, with their pods; this one stays as it is.
+
+        Args:
+            names: Of the nodes that go.
+            closed: Names of nodes that take no more pods.
+        """
+        found = Fitting.__new__(Fitting)
+        found._rows, found.names = self._rows, self.names
+        found._present = self._present & self._but(names) if names else self._present
+        found._open = found._present & self._open & self._but(closed)
+        found._occupancy = self._occupancy.copy()
+        found._domains = Domains(found._rows, found._present, found._occupancy, self._domains.terms)
+        return found
+
+    def with_imagined(self, nodes: Sequence[ClusterNode], added: int) -> "Fitting":
+        """Return the state with nodes that are not there, after all others; `feasible` says no for them.
+
+        Args:
+            nodes: All imagined nodes; those that were there before may have got more labels.
+            added: How many of them, at the end, are new.
+        """
+        found = Fitting.__new__(Fitting)
+        found._rows = NodeRows(nodes, self._rows.real)
+        found.names = (*self.names, *(node.name for node in nodes[len(nodes) - added :]))
+        found._present = np.concatenate([self._present, np.ones(added, dtype=np.bool_)])
+        found._open = np.concatenate([self._open, np.zeros(added, dtype=np.bool_)])
+        found._occupancy = self._occupancy.copy()
+        found._occupancy.add_nodes(nodes[len(nodes) - added :])
+        found._domains = Domains(found._rows, found._present, found._occupancy, self._domains.terms)
+        return found
+
+    def reasons(self, pod: Pod) -> Mapping[str, int]:
+        """Return why nodes cannot take *pod*, in the words of the scheduler.
+
+        Returns:
+            How many nodes fail for each reason. A node counts for the first check that fails, in the order of the
+            scheduler; for every resource of which it has too little. Sorted by reason.
+        """
+        found: dict[str, int] = {}
+        left: BoolColumn = self._present.copy()
+        left[len(self._rows.real) :] = False
+        for group in self._checks(pod):
+            failing = [(reason, left & ~held) for reason, held in group]
+            for reason, where in failing:
+                if number := int(np.count_nonzero(where)):
+                    found[reason] = found.get(reason, 0) + number
+            for _, where in failing:
+                left &= ~where
+        return dict(sorted(found.items()))
+
+    def _checks(self, pod: Pod) -> Iterator[list[tuple[str, BoolColumn]]]:
+        """Yield the checks in the order of the scheduler; those of one group are all reported."""
+        rows, shape = self._rows, pod.shape
+        yield [(CLOSED, self._open)]
+        yield [(CORDONED, rows.uncordoned(shape))]
+        yield [(TAINTED, rows.tolerated(shape))]
+        yield [(NOT_SELECTED, rows.selected(shape))]
+        for each in self._ports(pod):
+            yield [each]
+        yield list(self._resources(pod))
+        yield [(VOLUME_ELSEWHERE, rows.reached(shape))]
+        for each in self._topology(pod):
+            yield [each]
+
+    def _resources(self, pod: Pod) -> Iterator[tuple[str, BoolColumn]]:
+        for resource, amount in pod.requests.items():
+            if amount > 0:
+                reason = TOO_MANY if resource == PODS else f"Insufficient {resource}"
+                yield reason, self._occupancy.free(resource) >= amount
+
+    def _ports(self, pod: Pod) -> Iterator[tuple[str, BoolColumn]]:
+        for port in pod.shape.host_ports:
+            yield NO_PORTS, self._occupancy.without_ports(port)
+
+    def _topology(self, pod: Pod) -> Iterator[tuple[str, BoolColumn]]:
+        domains = self._domains
+        yield from domains.spread(pod)
+        for reason, rule in (
+            (NO_AFFINITY, domains.affine),
+            (ANTI_AFFINITY, domains.apart),
+            (KEPT_AWAY, domains.welcome),
+        ):
+            if (held := rule(pod)) is not None:
+                yield reason, held
+
+    def _change(self, pod: Pod, node: str, sign: int) -> None:
+        if (row := self._rows.find(node)) is None:
+            raise KeyError(node)
+        self._domains.change(self._occupancy.change(pod, row, node, sign), row, sign)
+
+    def _but(self, names: Iterable[str]) -> BoolColumn:
+        """Return all nodes but those of *names*; names that are not known make no difference."""
+        mask = np.ones(len(self._rows), dtype=np.bool_)
+        for name in names:
+            if (row := self._rows.find(name)) is not None:
+                mask[row] = False
+        return mask
+
+
+def _running(cluster: Cluster, rows: NodeRows) -> Iterator[tuple[Pod, int]]:
+    """Yield the pods that take something, with their rows."""
+    for name, pods in sorted(cluster.pods.items()):
+        if (row := rows.find(name)) is not None:
+            for pod in pods:
+                if not pod.finished:
+                    yield pod, row
+
+
+def _all_pods(cluster: Cluster) -> Iterator[Pod]:
+    for pods in cluster.pods.values():
+        yield from pods
+    yield from cluster.pending
+    yield from cluster.daemons

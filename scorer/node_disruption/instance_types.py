@@ -1,0 +1,309 @@
+"""The kinds of machines that can be had, and what they cost: a table that a user writes, or that a provider hands in.
+
+A table is a list of rows. A row is either one offering, as in a price list (``name``, ``cpu``, ``memory``, ``pods``,
+``arch``, ``os``, ``zone``, ``capacityType``, ``price``), or a whole type with its ``offerings``. Rows of one name are
+one type, and must agree about what it has. What a person wrote is taken at its word: a row with a mistake makes the
+table unusable, and every mistake is named.
+
+Source: nodepool-disruption.md 5.1, 6.2 and 6.3.
+"""
+
+import csv
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final
+
+from scorer.api.field_path import FieldPath
+from scorer.api.meta import JsonObject
+from scorer.api.node_pool import CAPACITY_TYPE
+from scorer.api.quantity import parse_quantity
+from scorer.node_disruption.requirements import ALIASES, INSTANCE_TYPE, ZONE, Allowed, quote
+from scorer.node_disruption.resources import CPU, MEMORY, PODS, amounts
+
+ARCH: Final = "kubernetes.io/arch"
+OS: Final = "kubernetes.io/os"
+ON_DEMAND: Final = "on-demand"
+SPOT: Final = "spot"
+RESERVED: Final = "reserved"
+CAPACITY_TYPES: Final = (RESERVED, SPOT, ON_DEMAND)
+"""In the order in which a new node takes them."""
+DEFAULT_PODS: Final = 110
+MOST_MISTAKES: Final = 20
+"""How many mistakes of a table are told."""
+
+_TABLE: Final = "instanceTypes"
+_OFFERING: Final = ("zone", "capacityType", "price", "available")
+_TYPE: Final = ("name", "cpu", "memory", "pods", "arch", "os", "labels", "allocatable")
+_TEXTS: Final = {"arch": "amd64", "os": "linux", "capacityType": ON_DEMAND}
+_BOOLEANS: Final = {"true": True, "false": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Offering:
+    """One way to get an instance type.
+
+    Args:
+        zone: Where.
+        capacity_type: ``on-demand``, ``spot`` or ``reserved``.
+        price: Per hour, in the currency of the table.
+        available: It can be had at present.
+    """
+
+    zone: str
+    capacity_type: str
+    price: float
+    available: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceType:
+    """A kind of machine.
+
+    Args:
+        name: Value of its label ``node.kubernetes.io/instance-type``.
+        labels: That its nodes have in any case: architecture, operating system, its name.
+        allocatable: What pods may take, by resource: cpu in thousandths, all else in whole units.
+        offerings: By zone and capacity type.
+    """
+
+    name: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    allocatable: Mapping[str, int] = field(default_factory=dict)
+    offerings: tuple[Offering, ...] = ()
+
+    def offered(self, requirements: Mapping[str, Allowed]) -> Iterator[Offering]:
+        """Yield the offerings that can be had now and meet *requirements*, as far as those are about offerings."""
+        zone, capacity_type = requirements.get(ZONE), requirements.get(CAPACITY_TYPE)
+        for each in self.offerings:
+            if (
+                each.available
+                and (zone is None or zone.allows(each.zone))
+                and (capacity_type is None or capacity_type.allows(each.capacity_type))
+            ):
+                yield each
+
+    def cheapest(self, requirements: Mapping[str, Allowed]) -> float:
+        """Return the lowest price at which it can be had; infinite when it cannot."""
+        return min((each.price for each in self.offered(requirements)), default=math.inf)
+
+    def worst_launch_price(self, requirements: Mapping[str, Allowed]) -> float:
+        """Return the highest price of the capacity type that would be taken; infinite when it cannot be had.
+
+        Source: nodepool-disruption.md 6.3.
+        """
+        offered = tuple(self.offered(requirements))
+        for capacity_type in CAPACITY_TYPES:
+            prices = [each.price for each in offered if each.capacity_type == capacity_type]
+            if prices:
+                return max(prices)
+        return math.inf
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """The instance types that can be had."""
+
+    types: tuple[InstanceType, ...] = ()
+
+    @cached_property
+    def by_name(self) -> Mapping[str, InstanceType]:
+        """Each type by its name."""
+        return {each.name: each for each in self.types}
+
+    @cached_property
+    def _prices(self) -> Mapping[tuple[str, str, str], float]:
+        return {
+            (each.name, offering.zone, offering.capacity_type): offering.price
+            for each in self.types
+            for offering in each.offerings
+        }
+
+    def price_of(self, instance_type: str, zone: str, capacity_type: str) -> float | None:
+        """Return what a node costs per hour, whether or not another one like it can be had; None when not known."""
+        return self._prices.get((instance_type, zone, capacity_type))
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """A mistake in a table."""
+
+    field: FieldPath
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.message}"
+
+
+class InvalidInstanceTypesError(ValueError):
+    """A table of instance types has mistakes."""
+
+    def __init__(self, mistakes: Sequence[Mistake]) -> None:
+        self.mistakes = tuple(mistakes)
+        more = len(mistakes) - MOST_MISTAKES
+        told = [*map(str, mistakes[:MOST_MISTAKES]), *([f"and {more} more mistakes"] if more > 0 else ())]
+        super().__init__("; ".join(told))
+
+
+def read_instance_types(document: Any, at: FieldPath = FieldPath()) -> tuple[InstanceType, ...]:  # noqa: B008
+    """Read a table: a list of rows, or an object with such a list as ``instanceTypes``.
+
+    Args:
+        document: The table.
+        at: Where it stands.
+
+    Returns:
+        By name.
+
+    Raises:
+        InvalidInstanceTypesError: It has mistakes.
+    """
+    if isinstance(document, dict):
+        document, at = document.get(_TABLE), at / _TABLE
+    if not isinstance(document, list):
+        raise InvalidInstanceTypesError([Mistake(at, f"{quote(document)} is not a list of instance types")])
+    reading = _Reading()
+    for index, row in enumerate(document):
+        reading.add(row, at / index)
+    if reading.mistakes:
+        raise InvalidInstanceTypesError(reading.mistakes)
+    return reading.types()
+
+
+def read_price_list(text: str) -> list[JsonObject]:
+    """Read a price list in CSV, whose first line names the columns; an empty cell counts as absent."""
+    rows = csv.DictReader(text.splitlines(), skipinitialspace=True)
+    return [{key or "": value for key, value in row.items() if value not in ("", None)} for row in rows]
+
+
+class _Reading:
+    """Rows that have been read, and their mistakes."""
+
+    def __init__(self) -> None:
+        self.mistakes: list[Mistake] = []
+        self._types: dict[str, InstanceType] = {}
+        self._offerings: dict[str, dict[tuple[str, str], Offering]] = {}
+        self._whole: set[str] = set()
+
+    def types(self) -> tuple[InstanceType, ...]:
+        return tuple(
+            InstanceType(name, each.labels, each.allocatable, tuple(self._offerings[name][key] for key in found))
+            for name, each in sorted(self._types.items())
+            for found in [sorted(self._offerings[name])]
+        )
+
+    def add(self, row: object, at: FieldPath) -> None:
+        if not isinstance(row, dict):
+            self._wrong(at, f"{quote(row)} is not an object")
+            return
+        is_whole = "offerings" in row
+        self._unknown(row, (*_TYPE, "offerings") if is_whole else (*_TYPE, *_OFFERING), at)
+        name = self._text(row, "name", at)
+        if not name:
+            return
+        self._add_type(name, row, at, is_whole)
+        if is_whole:
+            self._add_offerings(name, row["offerings"], at / "offerings")
+        else:
+            self._add_offering(name, row, at)
+
+    def _add_type(self, name: str, row: JsonObject, at: FieldPath, is_whole: bool) -> None:
+        read = InstanceType(name, self._labels(name, row, at), self._allocatable(row, at))
+        known = self._types.setdefault(name, read)
+        self._offerings.setdefault(name, {})
+        if known is not read and (is_whole or name in self._whole):
+            self._wrong(at / "name", f"{quote(name)} is there twice")
+        elif known != read:
+            self._wrong(at, f"{quote(name)} has other resources or labels than in the row before")
+        if is_whole:
+            self._whole.add(name)
+
+    def _labels(self, name: str, row: JsonObject, at: FieldPath) -> dict[str, str]:
+        more = row.get("labels", {})
+        if not isinstance(more, dict) or not all(isinstance(each, str) for each in more.values()):
+            self._wrong(at / "labels", f"{quote(more)} is not an object of strings")
+            more = {}
+        own = {ARCH: self._text(row, "arch", at), OS: self._text(row, "os", at), INSTANCE_TYPE: name}
+        return {ALIASES.get(key, key): value for key, value in more.items()} | own
+
+    def _allocatable(self, row: JsonObject, at: FieldPath) -> dict[str, int]:
+        more = row.get("allocatable", {})
+        if not isinstance(more, dict):
+            self._wrong(at / "allocatable", f"{quote(more)} is not an object")
+            more = {}
+        given = {key: row[key] for key in (CPU, MEMORY, PODS) if key in row} | more
+        for key in (CPU, MEMORY):
+            if key not in given:
+                self._wrong(at / key, "is missing")
+        for key, value in given.items():
+            self._check_amount(value, at / key if key in row else at / "allocatable" / key)
+        return amounts({PODS: DEFAULT_PODS, **given})
+
+    def _check_amount(self, value: object, at: FieldPath) -> None:
+        try:
+            is_fine = not isinstance(value, bool) and parse_quantity(str(value)).nano >= 0
+        except ValueError:
+            is_fine = False
+        if not is_fine:
+            self._wrong(at, f"{quote(value)} is not an amount such as 4 or 16Gi")
+
+    def _add_offerings(self, name: str, rows: object, at: FieldPath) -> None:
+        if not isinstance(rows, list):
+            self._wrong(at, f"{quote(rows)} is not a list")
+            return
+        for index, row in enumerate(rows):
+            if not isinstance(row, dict):
+                self._wrong(at / index, f"{quote(row)} is not an object")
+                continue
+            self._unknown(row, _OFFERING, at / index)
+            self._add_offering(name, row, at / index)
+
+    def _add_offering(self, name: str, row: JsonObject, at: FieldPath) -> None:
+        zone, capacity_type = self._text(row, "zone", at), self._text(row, "capacityType", at)
+        if capacity_type not in CAPACITY_TYPES:
+            words = ", ".join(sorted(CAPACITY_TYPES))
+            self._wrong(at / "capacityType", f"{quote(capacity_type)} is not one of {words}")
+        offering = Offering(zone, capacity_type, self._price(row, at), self._available(row, at))
+        if self._offerings[name].setdefault((zone, capacity_type), offering) is not offering:
+            self._wrong(at, f"{quote(name)} is there twice for zone {quote(zone)}, {capacity_type}")
+
+    def _price(self, row: JsonObject, at: FieldPath) -> float:
+        value = row.get("price")
+        if value is None:
+            self._wrong(at / "price", "is missing")
+            return 0.0
+        try:
+            price = math.nan if isinstance(value, bool) else float(value)
+        except (TypeError, ValueError, OverflowError):
+            price = math.nan
+        if not math.isfinite(price) or price < 0:
+            shown = value if isinstance(value, str) else str(value)
+            self._wrong(at / "price", f"{quote(shown)} is not a price per hour: a finite number that is not negative")
+            return 0.0
+        return price
+
+    def _available(self, row: JsonObject, at: FieldPath) -> bool:
+        value = row.get("available", True)
+        if isinstance(value, str):
+            value = _BOOLEANS.get(value.lower(), value)
+        if not isinstance(value, bool):
+            self._wrong(at / "available", f"{quote(value)} is neither true nor false")
+        return value is True
+
+    def _text(self, row: JsonObject, key: str, at: FieldPath) -> str:
+        value = row.get(key, _TEXTS.get(key))
+        if value is None:
+            self._wrong(at / key, "is missing")
+            return ""
+        if not isinstance(value, str) or not value:
+            self._wrong(at / key, f"{quote(value)} is not a text")
+            return ""
+        return value
+
+    def _unknown(self, row: JsonObject, known: Iterable[str], at: FieldPath) -> None:
+        for key in sorted(map(str, row.keys() - set(known))):
+            self._wrong(at / key, "is not a field of instance types")
+
+    def _wrong(self, at: FieldPath, message: str) -> None:
+        self.mistakes.append(Mistake(at, message))

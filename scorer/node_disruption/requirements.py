@@ -1,0 +1,232 @@
+"""What a pool or a pod asks of the labels of a node, all requirements on one key taken together.
+
+Source: nodepool-disruption.md 3.3 and 2.4; Karpenter ``pkg/scheduling/requirement.go`` and ``requirements.go``.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from scorer.api.meta import dump_json
+from scorer.api.node_pool import CAPACITY_TYPE, NODE_POOL_LABEL, Requirement, RequirementOperator
+
+ALIASES: Final[Mapping[str, str]] = {
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+    "beta.kubernetes.io/arch": "kubernetes.io/arch",
+    "beta.kubernetes.io/os": "kubernetes.io/os",
+    "beta.kubernetes.io/instance-type": "node.kubernetes.io/instance-type",
+}
+"""Older names of label keys, and their present names; both mean the same, in requirements and on nodes."""
+
+ZONE: Final = "topology.kubernetes.io/zone"
+INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
+
+WELL_KNOWN: Final = frozenset(
+    (
+        CAPACITY_TYPE,
+        INSTANCE_TYPE,
+        NODE_POOL_LABEL,
+        ZONE,
+        "kubernetes.io/arch",
+        "kubernetes.io/os",
+        "node.kubernetes.io/windows-build",
+        "topology.kubernetes.io/region",
+    )
+)
+"""Keys that a new node has in any case, with whatever value its instance has (nodepool-disruption.md 2.4)."""
+
+_INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_LONGEST_INTEGER: Final = 400
+"""Characters; a longer text is not parsed, since parsing takes time that grows with the square of the length."""
+_LARGEST: Final = 2**63 - 1
+_SHOWN: Final = 5
+"""How many values a message names; a requirement may list hundreds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """All requirements on one key.
+
+    Args:
+        values: The values allowed; with *others*, the values forbidden.
+        others: Whether every value that is not among *values* is allowed.
+        low: Smallest integer allowed, if the value must be one.
+        high: Largest integer allowed, if the value must be one.
+    """
+
+    values: frozenset[str] = frozenset()
+    others: bool = True
+    low: int | None = None
+    high: int | None = None
+
+    @property
+    def may_be_absent(self) -> bool:
+        """Whether a node without the label is fine."""
+        return self.others == bool(self.values)
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether no value is allowed, so that the label must be absent."""
+        return not self.others and not self.values
+
+    @property
+    def only(self) -> str | None:
+        """The one value that is allowed; None when there are more, or none."""
+        return next(iter(self.values)) if not self.others and len(self.values) == 1 else None
+
+    def allows(self, value: str) -> bool:
+        """Say whether a node whose label has *value* is fine."""
+        return (value in self.values) is not self.others and self.is_within(value)
+
+    def is_within(self, value: str) -> bool:
+        """Say whether *value* is within the bounds; if there are bounds, it must be a 64-bit integer."""
+        if self.low is None and self.high is None:
+            return True
+        number = parse_integer(value)
+        if number is None:
+            return False
+        return (self.low is None or number >= self.low) and (self.high is None or number <= self.high)
+
+    def __and__(self, other: "Allowed") -> "Allowed":
+        low = max((bound for bound in (self.low, other.low) if bound is not None), default=None)
+        high = min((bound for bound in (self.high, other.high) if bound is not None), default=None)
+        if low is not None and high is not None and low > high:
+            return NOTHING
+        if self.others and other.others:
+            merged = Allowed(self.values | other.values, True, low, high)
+        elif self.others:
+            merged = Allowed(other.values - self.values, False, low, high)
+        elif other.others:
+            merged = Allowed(self.values - other.values, False, low, high)
+        else:
+            merged = Allowed(self.values & other.values, False, low, high)
+        return replace(merged, values=frozenset(filter(merged.is_within, merged.values)))
+
+    def __str__(self) -> str:
+        bounds = [
+            f"at {word} {bound}" for word, bound in (("least", self.low), ("most", self.high)) if bound is not None
+        ]
+        if not self.others:
+            return f"one of {_list(self.values)}" if self.values else "absent"
+        words = [f"an integer of {' and '.join(bounds)}"] if bounds else []
+        if self.values:
+            words.append(f"none of {_list(self.values)}")
+        return ", ".join(words) or "set"
+
+
+NOTHING: Final = Allowed(others=False)
+"""The label must be absent."""
+ANYTHING: Final = Allowed()
+"""The label must be set, to whatever value."""
+
+
+def one_of(*values: str) -> Allowed:
+    """Return the requirement that the label has one of *values*."""
+    return Allowed(frozenset(values), others=False)
+
+
+def merged(requirements: Iterable[Requirement]) -> dict[str, Allowed]:
+    """Take requirements together, by the present name of their key.
+
+    A requirement that cannot be understood (an unknown operator, a bound that is not an integer) is ignored.
+    """
+    found: dict[str, Allowed] = {}
+    for requirement in requirements:
+        read = allowed(requirement.operator, requirement.values)
+        if read is not None:
+            add(found, requirement.key, read)
+    return found
+
+
+def add(found: dict[str, Allowed], key: str, more: Allowed) -> None:
+    """Add a requirement on *key*, by its older or its present name, to those in *found*."""
+    key = ALIASES.get(key, key)
+    found[key] = found[key] & more if key in found else more
+
+
+def both(one: Mapping[str, Allowed], other: Mapping[str, Allowed]) -> dict[str, Allowed]:
+    """Return what meets both."""
+    found = dict(one)
+    for key, more in other.items():
+        add(found, key, more)
+    return found
+
+
+def labelled(labels: Mapping[str, str]) -> dict[str, Allowed]:
+    """Return the requirements that say that a node has exactly these labels, as far as they are named."""
+    return {key: one_of(value) for key, value in present_labels(labels).items()}
+
+
+def compatible(wanted: Mapping[str, Allowed], offered: Mapping[str, Allowed]) -> bool:
+    """Say whether some node of what is *offered* has the labels that are *wanted*.
+
+    Of every key that both name, some value must be left, unless both are fine without the label. A key that only
+    *wanted* names must be one that a node has in any case, or it must be fine without.
+    """
+    for key, want in wanted.items():
+        offer = offered.get(key)
+        if offer is None:
+            if not want.may_be_absent and key not in WELL_KNOWN:
+                return False
+        elif (want & offer).is_nothing and not (want.may_be_absent and offer.may_be_absent):
+            return False
+    return True
+
+
+def present_labels(labels: Mapping[str, str]) -> dict[str, str]:
+    """Return *labels* by their present names; a label whose two names disagree about its value counts as absent."""
+    owned: dict[str, str] = {}
+    torn: set[str] = set()
+    for name, value in labels.items():
+        key = ALIASES.get(name, name)
+        if owned.setdefault(key, value) != value:
+            torn.add(key)
+    return {key: value for key, value in owned.items() if key not in torn}
+
+
+def allowed(operator: str, given: Iterable[str]) -> Allowed | None:
+    """Read one requirement; None when it cannot be understood."""
+    values = tuple(given)
+    match operator:
+        case RequirementOperator.IN:
+            return Allowed(frozenset(values), others=False)
+        case RequirementOperator.NOT_IN:
+            return Allowed(frozenset(values))
+        case RequirementOperator.EXISTS:
+            return ANYTHING
+        case RequirementOperator.DOES_NOT_EXIST:
+            return NOTHING
+    bound = parse_integer(values[0]) if len(values) == 1 else None
+    if bound is None:
+        return None
+    match operator:
+        case RequirementOperator.GT:
+            return Allowed(low=bound + 1)
+        case RequirementOperator.GTE:
+            return Allowed(low=bound)
+        case RequirementOperator.LT:
+            return Allowed(high=bound - 1)
+        case RequirementOperator.LTE:
+            return Allowed(high=bound)
+    return None
+
+
+def parse_integer(text: str) -> int | None:
+    """Read a decimal integer of at most 64 bits; leading zeros are allowed. None when it is not one."""
+    if len(text) > _LONGEST_INTEGER or not _INTEGER.fullmatch(text):
+        return None
+    number = int(text)
+    return number if -_LARGEST - 1 <= number <= _LARGEST else None
+
+
+def quote(value: object) -> str:
+    """Return *value* as messages show it."""
+    return dump_json(value).decode()
+
+
+def _list(values: Iterable[str]) -> str:
+    ordered = sorted(values)
+    more = f" and {len(ordered) - _SHOWN} more" if len(ordered) > _SHOWN else ""
+    return ", ".join(map(quote, ordered[:_SHOWN])) + more

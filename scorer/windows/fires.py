@@ -1,0 +1,77 @@
+"""When one schedule fires next: croniter finds the day.
+
+croniter judges no text of a user. It is given the three day fields as our parser has read them, asked for the first day
+on which they match, and looks no more than nine years ahead: a tenth of a millisecond as a rule, one or two at worst.
+What it finds is kept, and there is little to keep: the schedules of a fleet differ in their times of day, which are in
+the sets of `scorer.windows.cron` already, but share a few sets of days. So the next fire is mostly known within three
+microseconds, and what people may write for minutes and hours costs no search.
+
+Where the fires of many schedules over many days are wanted, as bits, `scorer.windows.cron` has a search of its own.
+
+Source: nodepool-disruption.md 8.4, where the whole schedule is given to croniter; the tests compare the two.
+"""
+
+from datetime import MAXYEAR, UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Final
+
+from croniter import CroniterBadDateError, croniter  # type: ignore[import-untyped]  # it has no py.typed
+
+from scorer.windows.cron import Schedule, whole_second
+
+HORIZON_YEARS: Final = 5
+"""The search ends with the fifth calendar year after the year of its first second."""
+
+_LATEST: Final = datetime.max.replace(tzinfo=UTC)
+_SECOND: Final = timedelta(seconds=1)
+_MINUTE: Final = timedelta(minutes=1)
+_DAY: Final = timedelta(days=1)
+_CYCLE_YEARS: Final = 400
+_CYCLE: Final = timedelta(days=146_097)
+"""After so many days, in so many years, the calendar repeats itself, weekdays included."""
+_CYCLE_START: Final = 2000
+"""croniter is asked about the cycle from this year on only: at both ends of the calendar it fails."""
+_MOST_YEARS: Final = 9
+"""Farther than from a leap day to the next."""
+
+
+def next_fire(schedule: Schedule, instant: datetime) -> datetime | None:
+    """Return the first fire strictly after *instant*, in UTC.
+
+    None when the search gives up first: the year of the fire may exceed that of the first whole second after *instant*
+    by at most `HORIZON_YEARS`, and 9999 is the last year.
+
+    Raises:
+        ValueError: *instant* has no time zone.
+    """
+    here = whole_second(instant)
+    if schedule.every is not None:
+        return here + schedule.every if here <= _LATEST - schedule.every else None
+    if schedule.never_fires:
+        return None
+    cycles = (here.year - _CYCLE_START) // _CYCLE_YEARS
+    if cycles:
+        here -= cycles * _CYCLE
+    last_year = min((here + _SECOND).year + HORIZON_YEARS, MAXYEAR - cycles * _CYCLE_YEARS)
+    today, times = here.replace(hour=0, minute=0, second=0), schedule.firing_minutes()
+    gone = here.hour * 60 + here.minute + 1
+    left = times >> gone << gone
+    first = today if left else today + _DAY
+    day = _first_day(schedule.days, schedule.months, schedule.weekdays, schedule.either, first)
+    if day is None or day.year > last_year:
+        return None
+    times = left if day == today else times
+    fire = day + ((times & -times).bit_length() - 1) * _MINUTE
+    return fire + cycles * _CYCLE if cycles else fire
+
+
+@lru_cache(maxsize=4096)
+def _first_day(days: int, months: int, weekdays: int, either: bool, midnight: datetime) -> datetime | None:
+    """Return the start of the first day from *midnight* on that the day fields of a schedule allow; None: it is far."""
+    midnights = Schedule("", 1, 1, days, months, weekdays, either).canonical
+    search = croniter(midnights, midnight - _MINUTE, ret_type=datetime, max_years_between_matches=_MOST_YEARS)
+    try:
+        found: datetime = search.get_next()
+    except CroniterBadDateError:
+        return None
+    return found
