@@ -11,9 +11,12 @@ for part in (
     "tests.bench.extender",
     "tests.bench.disruption",
     "tests.bench.node_disruption",
+    "tests.bench.week",
     "tests.bench.loop",
     "tests.bench.staged",
     "tests.bench.upgrade",
+    "tests.bench.node_disruption",
+    "tests.bench.week",
     "tests.bench.memory",
 ):  # each in a process of its own: memory counts
     subprocess.run([sys.executable, "-m", part], check=True)

@@ -71,7 +71,7 @@ def test_calls_are_found(line, calls):
     [
         pytest.param("rbac agent --apply-rbac", "", id="all-known"),
         pytest.param("COMMAND --help", "", id="stands-for-any"),
-        pytest.param("simulate", "harbormaster has no command simulate", id="command"),
+        pytest.param("rehearse", "harbormaster has no command rehearse", id="command"),
         pytest.param("plan --hub --rehearse", "harbormaster plan has no option --rehearse", id="option"),
         pytest.param("gate open", "harbormaster gate has no command open", id="command-of-a-group"),
     ],

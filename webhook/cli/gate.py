@@ -15,6 +15,7 @@ from webhook.cli.connection import Connection
 from webhook.cli.documents import load
 from webhook.cli.explain import parse_reference
 from webhook.cli.failure import UserError
+from webhook.cli.gate_drain import command as drain_command
 from webhook.cli.hub_options import HubOptions, hub_options
 from webhook.cli.instants import Instant
 from webhook.cli.node_counts import CountOptions, count_options
@@ -49,6 +50,7 @@ Examples:
   harbormaster gate disruption spot spot-1 --reason Drifted --reserve 600 --holder nightly-patch
   harbormaster gate rollout crp/payments bravelion
   harbormaster gate cluster-update bravelion
+  harbormaster gate drain node-1 -f dump.yaml
   harbormaster gate list
   harbormaster gate release ID
 
@@ -337,6 +339,9 @@ def release(identity: str, hub: HubOptions) -> int:
     run(_release(hub.find(), identity))
     click.echo("released")
     return 0
+
+
+command.add_command(drain_command)
 
 
 def _of_files(files: Sequence[str], question: JsonObject) -> JsonObject:

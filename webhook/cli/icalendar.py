@@ -1,4 +1,4 @@
-"""The calendar of budgets as an iCalendar file, for calendar programs.
+"""iCalendar files for calendar programs, and the calendar of budgets as one.
 
 One event per period in which nothing may be disrupted, and one per period with a limit; no event where there is no
 limit. Reasons with the same limits share an event. An event keeps its UID from one file to the next, so that importing
@@ -8,7 +8,8 @@ Source: RFC 5545.
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -22,6 +23,65 @@ LONGEST_LINE: Final = 75
 _ESCAPES: Final = str.maketrans({"\\": "\\\\", ";": "\\;", ",": "\\,"})
 
 
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An event of a calendar.
+
+    Args:
+        identity: What tells it from all others, the same in every file.
+        start: When it begins.
+        end: When it ends.
+        summary: In one line.
+        description: In several.
+        categories: At least one.
+        is_busy: Whether the time is taken.
+    """
+
+    identity: tuple[str, ...]
+    start: datetime
+    end: datetime
+    summary: str
+    description: str
+    categories: tuple[str, ...]
+    is_busy: bool
+
+
+def calendar_file(title: str, events: Iterable[Entry], generated: datetime, product: str = PRODUCT) -> str:
+    """Return events as an iCalendar stream.
+
+    Args:
+        title: Of the calendar.
+        events: In their order.
+        generated: When the file is made.
+        product: What makes it.
+    """
+    lines = [
+        "BEGIN:VCALENDAR",
+        "VERSION:2.0",
+        f"PRODID:{product}",
+        "CALSCALE:GREGORIAN",
+        f"X-WR-CALNAME:{_text(title)}",
+    ]
+    for event in events:
+        lines += _event_lines(event, generated)
+    lines.append("END:VCALENDAR")
+    return "".join(f"{folded}\r\n" for line in lines for folded in _folded(line))
+
+
+def _event_lines(event: Entry, generated: datetime) -> Iterator[str]:
+    uid = hashlib.sha256("\n".join(event.identity).encode()).hexdigest()[:32]
+    yield "BEGIN:VEVENT"
+    yield f"UID:{uid}@harbormaster"
+    yield f"DTSTAMP:{_stamp(generated)}"
+    yield f"DTSTART:{_stamp(event.start)}"
+    yield f"DTEND:{_stamp(event.end)}"
+    yield f"SUMMARY:{_text(event.summary)}"
+    yield f"DESCRIPTION:{_text(event.description)}"
+    yield f"CATEGORIES:{','.join(_text(each) for each in event.categories)}"
+    yield f"TRANSP:{'OPAQUE' if event.is_busy else 'TRANSPARENT'}"
+    yield "END:VEVENT"
+
+
 def icalendar(answer: Mapping[str, Any], start: datetime, end: datetime, generated: datetime) -> str:
     """Return what ``/v1/budgets/calendar`` answers as an iCalendar stream.
 
@@ -33,20 +93,14 @@ def icalendar(answer: Mapping[str, Any], start: datetime, end: datetime, generat
     """
     names = [item["pool"] for item in answer["items"]]
     title = f"disruption budgets of {names[0]}" if len(names) == 1 else "disruption budgets"
-    lines = [
-        "BEGIN:VCALENDAR",
-        "VERSION:2.0",
-        f"PRODID:{PRODUCT}",
-        "CALSCALE:GREGORIAN",
-        f"X-WR-CALNAME:{_text(title)}",
-    ]
     bounds = parse_time(answer["from"]), parse_time(answer["until"])
-    for item in answer["items"]:
-        for reasons, span in _events(item["reasons"]):
-            if parse_time(span["start"]) < end and parse_time(span["end"]) > start:
-                lines += _event(item, reasons, span, bounds, generated)
-    lines.append("END:VCALENDAR")
-    return "".join(f"{folded}\r\n" for line in lines for folded in _folded(line))
+    events = (
+        _event(item, reasons, span, bounds)
+        for item in answer["items"]
+        for reasons, span in _events(item["reasons"])
+        if parse_time(span["start"]) < end and parse_time(span["end"]) > start
+    )
+    return calendar_file(title, events, generated)
 
 
 def _events(reasons: Sequence[JsonObject]) -> Iterator[tuple[list[str], JsonObject]]:
@@ -61,35 +115,28 @@ def _events(reasons: Sequence[JsonObject]) -> Iterator[tuple[list[str], JsonObje
 
 
 def _event(
-    item: Mapping[str, Any],
-    reasons: Sequence[str],
-    span: JsonObject,
-    bounds: tuple[datetime, datetime],
-    generated: datetime,
-) -> Iterator[str]:
+    item: Mapping[str, Any], reasons: Sequence[str], span: JsonObject, bounds: tuple[datetime, datetime]
+) -> Entry:
     pool, limit = item["pool"], span["limit"]
     budgets = ", ".join(f"budgets[{position}]" for position in span["binding"])
     why = f" ({budgets})" if budgets else ""
     amount = f"at most {limit}" if limit else "no"
     every = len(reasons) == len(item["reasons"])
-    summary = f"{pool}: {amount}{'' if every else ' ' + _listed(reasons)} disruption{'s' if limit > 1 else ''}{why}"
     start, end = parse_time(span["start"]), parse_time(span["end"])
-    yield "BEGIN:VEVENT"
-    yield f"UID:{_uid(pool, reasons, start, end, bounds)}"
-    yield f"DTSTAMP:{_stamp(generated)}"
-    yield f"DTSTART:{_stamp(start)}"
-    yield f"DTEND:{_stamp(end)}"
-    yield f"SUMMARY:{_text(summary)}"
-    yield f"DESCRIPTION:{_text(_description(item, reasons, span))}"
-    yield f"CATEGORIES:{','.join(_text(reason) for reason in reasons)}"
-    yield f"TRANSP:{'TRANSPARENT' if limit else 'OPAQUE'}"
-    yield "END:VEVENT"
+    return Entry(
+        identity=(pool, *reasons, _edge(start, end, bounds)),
+        start=start,
+        end=end,
+        summary=f"{pool}: {amount}{'' if every else ' ' + _listed(reasons)} disruption{'s' if limit > 1 else ''}{why}",
+        description=_description(item, reasons, span),
+        categories=tuple(reasons),
+        is_busy=not limit,
+    )
 
 
-def _uid(pool: str, reasons: Sequence[str], start: datetime, end: datetime, bounds: tuple[datetime, datetime]) -> str:
-    """Return what tells the event from all others: by its beginning, or by its end where the beginning is cut off."""
-    edge = _stamp(start) if start > bounds[0] else f"until {_stamp(end)}" if end < bounds[1] else "always"
-    return hashlib.sha256("\n".join((pool, *reasons, edge)).encode()).hexdigest()[:32] + "@harbormaster"
+def _edge(start: datetime, end: datetime, bounds: tuple[datetime, datetime]) -> str:
+    """Return what tells the event from others of its pool: its beginning, or its end where the beginning is cut off."""
+    return _stamp(start) if start > bounds[0] else f"until {_stamp(end)}" if end < bounds[1] else "always"
 
 
 def _listed(words: Sequence[str]) -> str:

@@ -1,0 +1,203 @@
+"""The drain of a node, step by step: which pod begins to end when, and what holds the others.
+
+Pods go in four tiers, a later one when the one before is gone: pods, daemons, critical pods, critical daemons. A pod
+that is protected is waited for; one that a PodDisruptionBudget guards goes when that lets it. A bound on the drain
+ends the waiting: a pod is deleted as soon as what is left is no more than the time it takes to end.
+
+Source: nodepool-disruption.md 9.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from scorer.api.meta import format_time
+from scorer.node_budgets.blockers import BlockReason, PodGuard
+from scorer.node_budgets.nodes import DISRUPTED_TAINT, DO_NOT_DISRUPT
+from scorer.node_disruption.pod import Owner, Pod
+from scorer.node_disruption.shape import Taint
+
+DISRUPTED: Final = Taint(DISRUPTED_TAINT, "NoSchedule")
+"""What a node has that goes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """What keeps a pod on a node that is drained.
+
+    Args:
+        pod: Its key.
+        reason: A `scorer.node_budgets.blockers.BlockReason`.
+        message: For people.
+        until: When it ends by itself, or the pod is deleted all the same; None: neither is known.
+    """
+
+    pod: str
+    reason: str
+    message: str
+    until: datetime | None = None
+
+
+class GuardBook:
+    """What PodDisruptionBudgets still allow while evicted pods have not come back.
+
+    Args:
+        guards: By namespace, as they are when nothing has been evicted.
+    """
+
+    def __init__(self, guards: Mapping[str, Sequence[PodGuard]]) -> None:
+        self._guards = guards
+        self._away: dict[str, tuple[PodGuard, ...]] = {}
+        self._taken: Counter[tuple[str, str]] = Counter()
+
+    def around(self, pod: Pod) -> tuple[PodGuard, ...]:
+        """Return the guards of a pod."""
+        return tuple(guard for guard in self._guards.get(pod.namespace, ()) if guard.guards(pod.held.labels))
+
+    def refusal(self, pod: Pod) -> tuple[str, str] | None:
+        """Return why a pod cannot be evicted now, as a reason and a message; None: it can."""
+        around = self.around(pod)
+        names = [f"{each.namespace}/{each.name}" for each in around]
+        if len(around) > 1:
+            message = f"more than one PodDisruptionBudget ({', '.join(names)}) guards pod {pod.key}"
+            return BlockReason.SEVERAL_POD_DISRUPTION_BUDGETS, f"{message}, which cannot be evicted"
+        if not around or (around[0].frees_unready and pod.held.unready) or self._left(around[0]) > 0:
+            return None
+        return BlockReason.POD_DISRUPTION_BUDGET, f"PodDisruptionBudget {names[0]} lets no pod go: pod {pod.key}"
+
+    def leave(self, pod: Pod) -> None:
+        """Note that a pod has been evicted or deleted."""
+        if (around := self.around(pod)) and pod.key not in self._away:
+            self._away[pod.key] = around
+            self._taken.update((each.namespace, each.name) for each in around)
+
+    def come_back(self, key: str) -> None:
+        """Note that a pod runs again."""
+        self._taken.subtract((each.namespace, each.name) for each in self._away.pop(key, ()))
+
+    def guards(self) -> Mapping[str, Sequence[PodGuard]]:
+        """Return the guards with what they allow now."""
+        changed = {each.namespace for around in self._away.values() for each in around}
+        if not changed:
+            return self._guards
+        now = {name: tuple(map(self._as_now, self._guards[name])) for name in changed}
+        return {**self._guards, **now}
+
+    def _as_now(self, guard: PodGuard) -> PodGuard:
+        left = self._left(guard)
+        return guard if left == guard.disruptions_allowed else replace(guard, disruptions_allowed=left)
+
+    def _left(self, guard: PodGuard) -> int:
+        return max(0, guard.disruptions_allowed - self._taken[guard.namespace, guard.name])
+
+
+class Drain:
+    """One node that is drained.
+
+    Args:
+        pods: That are on it when the drain begins.
+        start: When it begins.
+        bound: When it ends, whatever pods remain; None: never.
+    """
+
+    def __init__(self, pods: Iterable[Pod], start: datetime, bound: datetime | None) -> None:
+        self.start = start
+        self.bound = bound
+        self._left: dict[str, Pod] = {}
+        self._ending: dict[str, tuple[int, datetime]] = {}
+        self.staying: list[Pod] = []
+        """Pods that are not evicted, and end with the node."""
+        for pod in pods:
+            if pod.terminating_since is not None and not pod.finished:
+                self._ending[pod.key] = _tier(pod), self._bounded(max(start, pod.terminating_since))
+            elif pod.active and pod.owner is not Owner.NODE and not pod.shape.tolerates(DISRUPTED):
+                self._left[pod.key] = pod
+            else:
+                self.staying.append(pod)
+
+    def evict(self, now: datetime, book: GuardBook) -> list[Pod]:
+        """Return the pods that begin to end at *now*, which *book* learns of."""
+        gone: list[Pod] = []
+        while True:
+            self._ending = {key: each for key, each in self._ending.items() if each[1] > now}
+            found = [pod for pod in self._left.values() if self._is_forced(pod, now)]
+            for pod in found:
+                self._end(pod, now, book)
+            tier = self._tier()
+            for pod in [each for each in self._left.values() if _tier(each) == tier]:
+                if not pod.held.is_protected(now) and book.refusal(pod) is None:
+                    self._end(pod, now, book)
+                    found.append(pod)
+            if not found:
+                return gone
+            gone += found
+
+    def holds(self, now: datetime, book: GuardBook) -> Iterator[Hold]:
+        """Yield what holds the pods whose turn it is, after `evict`."""
+        tier = self._tier()
+        for key, pod in self._left.items():
+            if _tier(pod) != tier:
+                continue
+            forced = self._forced_at(pod)
+            if pod.held.is_protected(now):
+                end = pod.held.protected_until
+                said = f" until {format_time(end)}" if end is not None else ""
+                until = min((each for each in (end, forced) if each is not None), default=None)
+                yield Hold(
+                    key, BlockReason.DO_NOT_DISRUPT, f"pod {key} has the annotation {DO_NOT_DISRUPT}{said}", until
+                )
+            elif (refusal := book.refusal(pod)) is not None:
+                yield Hold(key, *refusal, until=forced)
+
+    def is_over(self, now: datetime, shortest: timedelta) -> bool:
+        """Say whether the node can vanish at *now*, after `evict`."""
+        if self.bound is not None and now >= max(self.bound, self.start):
+            return True
+        return not self._left and not self._ending and now >= self._earliest(shortest)
+
+    def next_at(self, now: datetime, shortest: timedelta) -> datetime | None:
+        """Return when something changes by itself, after `evict`; None: never."""
+        found = [end for _, end in self._ending.values()]
+        found += [at for pod in self._left.values() for at in (self._forced_at(pod), pod.held.protected_until) if at]
+        found += [self.bound] if self.bound else []
+        found += [self._earliest(shortest)] if not self._left and not self._ending else []
+        return min((each for each in found if each > now), default=None)
+
+    @property
+    def left(self) -> tuple[Pod, ...]:
+        """Pods that have not begun to end."""
+        return tuple(self._left.values())
+
+    def _earliest(self, shortest: timedelta) -> datetime:
+        return self._bounded(self.start + shortest)
+
+    def _end(self, pod: Pod, now: datetime, book: GuardBook) -> None:
+        del self._left[pod.key]
+        self._ending[pod.key] = _tier(pod), self._bounded(now + pod.grace)
+        book.leave(pod)
+
+    def end_of(self, key: str) -> datetime | None:
+        """Return when a pod that has begun to end is gone; None: it has not begun, or is gone."""
+        found = self._ending.get(key)
+        return None if found is None else found[1]
+
+    def _tier(self) -> int:
+        tiers = [_tier(pod) for pod in self._left.values()] + [tier for tier, _ in self._ending.values()]
+        return min(tiers, default=0)
+
+    def _bounded(self, at: datetime) -> datetime:
+        return at if self.bound is None else min(at, max(self.bound, self.start))
+
+    def _forced_at(self, pod: Pod) -> datetime | None:
+        return None if self.bound is None else max(self.start, self.bound - pod.grace)
+
+    def _is_forced(self, pod: Pod, now: datetime) -> bool:
+        at = self._forced_at(pod)
+        return at is not None and now >= at
+
+
+def _tier(pod: Pod) -> int:
+    """Return when a pod's turn is: 0 to 3."""
+    return 2 * pod.critical + (pod.owner is Owner.DAEMON_SET)

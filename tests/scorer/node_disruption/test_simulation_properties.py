@@ -1,0 +1,121 @@
+"""What holds for every simulation, whatever the cluster."""
+
+from datetime import timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scorer.node_budgets.budgets import NodeCounts, allowance
+from scorer.node_disruption.happenings import Assumptions
+from scorer.node_disruption.planner import Settings
+from scorer.node_disruption.simulation import simulate
+from scorer.node_disruption.simulation_document import document_of
+from tests.builders.pod import make_pod
+from tests.builders.random_cluster import KINDS, PRICES, clusters
+from tests.builders.worker import NOW, make_catalog, make_cluster, make_pool_of, make_worker
+
+CATALOG = make_catalog(PRICES, cores=KINDS, capacity=("on-demand", "spot"))
+SMALL_ONLY = make_catalog({"small": 1.0}, cores=KINDS)
+CATALOGS = st.sampled_from([CATALOG, CATALOG, None])
+SETTINGS = st.builds(Settings, spot_to_spot=st.booleans(), graceful_expiration=st.booleans())
+LENGTHS = st.integers(1, 60).map(lambda hours: timedelta(hours=hours))
+DAY = timedelta(days=1)
+ASSUMPTIONS = Assumptions(most_happenings=150, most_looks=600)
+
+
+def played(documents, catalog, length=2 * DAY, settings=None):
+    return simulate(make_cluster(documents), catalog, NOW, length, settings or Settings(), ASSUMPTIONS)
+
+
+@given(clusters(), CATALOGS, SETTINGS)
+def test_the_same_input_has_the_same_output(documents, catalog, settings):
+    assert played(documents, catalog, DAY, settings) == played(documents, catalog, DAY, settings)
+
+
+@given(clusters(), CATALOGS, SETTINGS, st.data())
+def test_the_order_of_the_documents_does_not_matter(documents, catalog, settings, data):
+    shuffled = data.draw(st.permutations(documents))
+    assert played(documents, catalog, DAY, settings) == played(shuffled, catalog, DAY, settings)
+
+
+@given(clusters(), CATALOGS, LENGTHS, LENGTHS)
+def test_more_time_only_adds_at_the_end(documents, catalog, one, other):
+    """What has ended by then is the same; a stretch that is open in the shorter one goes on in the longer."""
+    short, long = (played(documents, catalog, each) for each in sorted((one, other)))
+    if short.stopped:
+        return
+    for name in ("happenings", "removals", "launches"):
+        assert getattr(long, name)[: len(getattr(short, name))] == getattr(short, name)
+        assert all(each.at >= short.end for each in getattr(long, name)[len(getattr(short, name)) :])
+    known = [each for each in long.blocked if each.since < short.end]
+    assert [(each.node, each.wanted, each.since) for each in short.blocked if each.until] == [
+        (each.node, each.wanted, each.since) for each in known if each.until and each.until < short.end
+    ]
+
+
+@given(clusters(), CATALOGS, SETTINGS)
+def test_budgets_are_never_exceeded(documents, catalog, settings):
+    """Counted anew from what the simulation tells: when nodes began to go, were gone, and came."""
+    found = played(documents, catalog, settings=settings)
+    cluster = make_cluster(documents)
+    gone = {each.node: each.at for each in found.removals}
+    ready = {each.node: (each.pool, each.ready) for each in found.launches}
+    begun = set()
+    for happening in found.happenings:
+        begun |= set(happening.nodes)
+        if happening.limit is None or happening.reason not in ("Empty", "Drifted", "Underutilized"):
+            continue
+        at, pool = happening.at, happening.pool
+        own = {name for name, node in cluster.nodes.items() if node.pool == pool and node.node.counts}
+        own |= {name for name, (of, since) in ready.items() if of == pool and since <= at}
+        present = {name for name in own if gone.get(name, at + DAY) > at}
+        going = present & begun
+        counts = NodeCounts(len(present), len(going))
+        limit = allowance(cluster.pools[pool].budgets, counts, happening.reason, at).limit
+        assert len(going) <= limit
+        assert happening.disrupting <= happening.limit
+
+
+@given(clusters(), CATALOGS)
+def test_every_node_goes_once_and_nothing_is_lost(documents, catalog):
+    """A node is there, or it has gone after it had begun to go; what pods there were are there or wait."""
+    found = played(documents, catalog)
+    going = [name for each in found.happenings for name in each.nodes]
+    assert len(going) == len(set(going))
+    assert {each.node for each in found.removals} <= set(going)
+    cluster = make_cluster(documents)
+    total = dict.fromkeys(cluster.pools, 0)
+    for node in cluster.nodes.values():
+        total[node.pool] += 1
+    for each in found.launches:
+        total[each.pool] += 1
+    for each in found.removals:
+        total[each.pool] -= 1
+    assert {each.pool: each.nodes_after for each in found.pools} == total
+
+
+@given(clusters(), CATALOGS)
+def test_everything_has_its_time(documents, catalog):
+    found = played(documents, catalog)
+    for listed in (found.happenings, found.removals, found.launches):
+        times = [each.at for each in listed]
+        assert times == sorted(times)
+        assert all(NOW <= each <= found.end for each in times)
+    assert all(each.until is None or each.since < each.until for each in found.blocked)
+
+
+@given(clusters(), CATALOGS)
+def test_the_document_says_as_much(documents, catalog):
+    found = played(documents, catalog)
+    document = document_of(found)
+    assert sum(len(each["happenings"]) for each in document["pools"]) == len(found.happenings)
+    assert sum(len(each["blocked"]) for each in document["pools"]) == len(found.blocked)
+
+
+@given(st.integers(1, 6), st.sampled_from(["0s", "1h", "Never"]))
+def test_a_pool_without_anything_to_do_yields_nothing(number, after):
+    """Full nodes that live for ever."""
+    workers = [make_worker(f"n{index}", "small", cores=2) for index in range(number)]
+    pods = [make_pod(f"p{index}", f"n{index}", needs={"cpu": "2"}, owner="ReplicaSet") for index in range(number)]
+    found = played([make_pool_of(after=after), *(each for worker in workers for each in worker), *pods], SMALL_ONLY)
+    assert (found.happenings, found.removals, found.launches, found.blocked) == ((), (), (), ())

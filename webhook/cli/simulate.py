@@ -1,0 +1,218 @@
+"""``harbormaster simulate``: what would happen to a cluster, played on a moved clock."""
+
+import gc
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from zoneinfo import ZoneInfo
+
+import click
+
+from scorer.api.meta import JsonObject, format_time
+from webhook.cli.dump import DUMP_LINE
+from webhook.cli.failure import UserError, complain
+from webhook.cli.instants import Instant
+from webhook.cli.options import file_option, grouped, output_option
+from webhook.cli.output import print_document
+from webhook.cli.zones import read_zone, zone_option
+
+if TYPE_CHECKING:
+    from scorer.node_disruption.cluster import Cluster
+    from scorer.node_disruption.happenings import Simulated
+    from scorer.node_disruption.instance_types import Catalog
+
+SHORT: Final = "Play what would happen to the nodes of a cluster in the days to come."
+LONGEST_DAYS: Final = 90
+WOULD_HAPPEN: Final = 2
+
+HELP: Final = f"""{SHORT}
+
+\b
+Examples:
+  {DUMP_LINE}
+  harbormaster simulate disruption -f dump.yaml
+
+\b
+Exit codes:
+  0  nothing would happen
+  1  an error
+  2  nodes would be disrupted
+"""
+DISRUPTION_HELP: Final = f"""Play what Karpenter would do to the nodes of a cluster, and when.
+
+The files are a dump of the cluster:
+
+\b
+  {DUMP_LINE}
+
+The table says, per pool, when which nodes go and why, what they save per hour, what comes in their place, and what held
+them back. Without --prices nothing is consolidated. With --pools, today's pools and changed ones are set side by side.
+
+What cannot be known is assumed: a new node is ready after 90 s, a drain takes as long as its pods take to end, evicted
+pods come back elsewhere, no other pods come, nothing fails, prices stay.
+
+\b
+Examples:
+  harbormaster simulate disruption -f dump.yaml --prices prices.csv
+  harbormaster simulate disruption -f cluster-dump/ --days 14 --tz Europe/Berlin
+  harbormaster simulate disruption -f dump.yaml --pools changed.yaml
+  harbormaster simulate disruption -f dump.yaml -o ics > week.ics
+
+\b
+-o json:
+  start end stopped assumptions notes[]
+  pools[]               pool nodesBefore nodesAfter pricePerHourBefore pricePerHourAfter disrupted savingsPerHour
+                        longestBlockedSeconds
+  pools[].happenings[]  at method reason nodes[] why savingsPerHour replacedBy[] gone limit disrupting podsOf[]
+                        heldBefore[]
+  pools[].blocked[]     node wanted reason message since until draining
+  waiting[]             pod since reason
+  With --pools: today, changed (both as above), differences[] (pool, then each figure as today and changed).
+
+\b
+Exit codes:
+  0  nothing would happen
+  1  an error: files that cannot be used, prices that are none, a NodePool that admission would refuse
+  2  nodes would be disrupted
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """Which time is played.
+
+    Args:
+        days: How many.
+        now: Its beginning; None: when the dump was made.
+        zone: Name of the time zone in which instants are shown; None: that of this machine.
+    """
+
+    days: int
+    now: datetime | None
+    zone: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What is played.
+
+    Args:
+        pools: Files with changed NodePools.
+        prices: File with instance types and prices; None: there is none.
+        graceful: Budgets and do-not-disrupt hold back expiration.
+        spot_to_spot: Spot nodes may be replaced by cheaper spot nodes.
+    """
+
+    pools: Sequence[str]
+    prices: Path | None
+    graceful: bool
+    spot_to_spot: bool
+
+
+@click.group("simulate", help=HELP, short_help=SHORT)
+def command() -> None:
+    """Hold the commands."""
+
+
+@command.command("disruption", help=DISRUPTION_HELP, short_help=SHORT)
+@file_option
+@grouped(
+    "period",
+    Period,
+    click.option(
+        "--days", type=click.IntRange(1, LONGEST_DAYS), default=7, show_default=True, help="How many days to play."
+    ),
+    click.option(
+        "--now", type=Instant(), help="When they begin.  [default: the newest heartbeat of a node in the files, or now]"
+    ),
+    zone_option,
+)
+@grouped(
+    "choices",
+    Choices,
+    click.option("--pools", multiple=True, metavar="FILE", help="Changed NodePools, to be compared with today's."),
+    click.option(
+        "--prices",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Instance types and their prices per hour: CSV, YAML or JSON.",
+    ),
+    click.option(
+        "--graceful-expiration", "graceful", is_flag=True, help="Let budgets and do-not-disrupt hold back expiration."
+    ),
+    click.option("--spot-to-spot", is_flag=True, help="Let spot nodes be replaced by cheaper spot nodes."),
+)
+@output_option("table", "json", "ics")
+def disruption(files: Sequence[str], period: Period, choices: Choices, output: str) -> int:
+    """Play the disruption of nodes."""
+    from scorer.node_disruption.changed_pools import with_pools
+    from scorer.node_disruption.cluster_reading import read_cluster
+    from webhook.cli.dump import read_dump, read_pools
+    from webhook.cli.price_table import check_prices, read_prices
+
+    if not files:
+        raise click.UsageError(f"name a dump of the cluster: -f FILE, made with: {DUMP_LINE}")
+    shown_in = read_zone(period.zone)
+    present = datetime.now(UTC).replace(microsecond=0)
+    dump = read_dump(files, present)
+    catalog = read_prices(choices.prices) if choices.prices else None
+    changed = read_pools(choices.pools, present) if choices.pools else ()
+    start = period.now or dump.made or present
+    cluster = read_cluster(dump.documents, start)
+    if catalog is not None and choices.prices is not None:
+        check_prices(choices.prices, catalog, cluster)
+    gc.freeze()  # what has been read stays; to look through it again and again would take half of the time
+    notes = [*dump.notes, *cluster.notes]
+    if catalog is None:
+        notes.append("there are no prices: nothing is consolidated (--prices), and new nodes are like those there")
+    notes += [
+        f"NodePool {each.name} is not in the dump: it has no nodes"
+        for each in changed
+        if each.name not in cluster.pools
+    ]
+    for note in notes:
+        complain(f"note: {note}")
+    played = [_play(cluster, catalog, start, period, choices)]
+    if changed:
+        played.append(_play(with_pools(cluster, changed), catalog, start, period, choices))
+    _show(played, output, shown_in, notes, present)
+    return WOULD_HAPPEN if any(each.happenings for each in played) else 0
+
+
+def _play(
+    cluster: "Cluster", catalog: "Catalog | None", start: datetime, period: Period, choices: Choices
+) -> "Simulated":
+    from scorer.node_disruption.planner import Settings
+    from scorer.node_disruption.simulation import simulate
+
+    settings = Settings(spot_to_spot=choices.spot_to_spot, graceful_expiration=choices.graceful)
+    try:
+        return simulate(cluster, catalog, start, timedelta(days=period.days), settings)
+    except OverflowError as error:
+        raise UserError(f"--now {format_time(start)}: the simulation would leave the years 1 to 9999") from error
+
+
+def _show(
+    played: "Sequence[Simulated]", output: str, zone: ZoneInfo, notes: Sequence[str], generated: datetime
+) -> None:
+    """Print one simulation, or two side by side."""
+    from scorer.node_disruption.simulation_document import comparison_of, document_of
+
+    if output == "ics":
+        from webhook.cli.simulate_calendar import calendar_of
+
+        click.echo(calendar_of(played[-1], generated), nl=False)
+        return
+    documents = [document_of(each) for each in played]
+    whole: JsonObject = comparison_of(*documents) if len(documents) > 1 else documents[0]
+    if output == "json":
+        print_document({**whole, "notes": list(notes)}, output)
+        return
+    from webhook.cli.simulate_output import print_comparison, print_simulation
+
+    if len(documents) > 1:
+        print_comparison(whole, zone)
+    else:
+        print_simulation(whole, zone)
