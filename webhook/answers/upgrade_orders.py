@@ -174,9 +174,8 @@ class UpgradeOrders:
         except AlreadyExistsError:
             found = await self._store.get(UPGRADE_RUN, Key(name_of(made)))
         if (other := label(found, PROFILE_LABEL)) and other != name:
-            raise OrderRefusedError(
-                f"{TargetErrorCode.RUN_NAME_TAKEN.value}: run {name_of(found)} is there already, and profile {other} has made it"
-            )
+            said = f"run {name_of(found)} is there already, and profile {other} has made it"
+            raise OrderRefusedError(f"{TargetErrorCode.RUN_NAME_TAKEN.value}: {said}")
         return Ordered(False, found)
 
     async def _order(self, name: str, user: UserInfo, order: Order) -> Ordered:
