@@ -30,10 +30,11 @@ Line = tuple[int, int]
 
 
 class TargetErrorCode(StrEnum):
-    """Why a profile has no target."""
+    """Why a profile has no target, or no run for it; RUN_NAME_TAKEN: another profile's has its name."""
 
     NOT_RELEASED = "TargetVersionNotReleased"
     LONG_TERM_SUPPORT_REQUIRED = "LongTermSupportRequired"
+    RUN_NAME_TAKEN = "RunNameTaken"
 
 
 class NoTargetError(Exception):

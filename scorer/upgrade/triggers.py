@@ -22,12 +22,10 @@ from scorer.api.upgrade.profile import (
 from scorer.api.upgrade.run import ClusterUpgradeRun
 from scorer.upgrade.catalog import Catalog
 from scorer.upgrade.operations import with_operation
-from scorer.upgrade.profile import NoTargetError, ProfileTarget, run_name, run_of, target_of
+from scorer.upgrade.profile import NoTargetError, ProfileTarget, TargetErrorCode, run_name, run_of, target_of
 
 PROFILE_LABEL: Final = OURS + "upgrade-profile"
 """On a ClusterUpgradeRun: the profile that has made it."""
-NAME_TAKEN: Final = "RunNameTaken"
-"""The code of the error of a profile whose run would have the name of a run of another one."""
 
 _UNFINISHED: Final = frozenset(
     {UpgradeState.NOT_STARTED, UpgradeState.RUNNING, UpgradeState.PENDING, UpgradeState.STOPPING}
@@ -134,7 +132,7 @@ def name_taken(profile: ClusterUpgradeProfile, name: str, other: str, now: datet
     """
     status = profile.status.model_copy(update={"observed_generation": profile.metadata.generation})
     message = f"run {name} is there already, and profile {other} has made it: delete it, or rename one of the profiles"
-    return _failed(status, UpgradeError(code=NAME_TAKEN, message=message), now)
+    return _failed(status, UpgradeError(code=TargetErrorCode.RUN_NAME_TAKEN, message=message), now)
 
 
 def _failed(status: UpgradeProfileStatus, found: UpgradeError, now: datetime) -> UpgradeProfileStatus:

@@ -31,8 +31,8 @@ from scorer.upgrade.orders import (
     order_stop,
     retry_run,
 )
-from scorer.upgrade.profile import NoTargetError, target_of
-from scorer.upgrade.triggers import NAME_TAKEN, PROFILE_LABEL, generated_run
+from scorer.upgrade.profile import NoTargetError, TargetErrorCode, target_of
+from scorer.upgrade.triggers import PROFILE_LABEL, generated_run
 from webhook.access.ports import Authorizer, NotReviewedError
 from webhook.access.rights import Access
 from webhook.access.user import UserInfo
@@ -174,9 +174,8 @@ class UpgradeOrders:
         except AlreadyExistsError:
             found = await self._store.get(UPGRADE_RUN, Key(name_of(made)))
         if (other := label(found, PROFILE_LABEL)) and other != name:
-            raise OrderRefusedError(
-                f"{NAME_TAKEN}: run {name_of(found)} is there already, and profile {other} has made it"
-            )
+            said = f"run {name_of(found)} is there already, and profile {other} has made it"
+            raise OrderRefusedError(f"{TargetErrorCode.RUN_NAME_TAKEN.value}: {said}")
         return Ordered(False, found)
 
     async def _order(self, name: str, user: UserInfo, order: Order) -> Ordered:

@@ -20,8 +20,9 @@ from scorer.api.upgrade.profile import ClusterUpgradeProfile
 from scorer.api.upgrade.run import ClusterUpgradeRun, RunState
 from scorer.rollout.placement_status import Event
 from scorer.upgrade.members import Member, read_member
+from scorer.upgrade.profile import TargetErrorCode
 from scorer.upgrade.strategy_status import strategy_status
-from scorer.upgrade.triggers import NAME_TAKEN, PROFILE_LABEL, Trigger, name_taken, trigger
+from scorer.upgrade.triggers import PROFILE_LABEL, Trigger, name_taken, trigger
 from scorer.windows.member_windows import MemberWindows
 from webhook.controllers.failures import Concerned
 from webhook.controllers.result import DONE, Result, TerminalError
@@ -93,7 +94,7 @@ class UpgradeProfileController:
             yield from (
                 Definition(UPGRADE_PROFILE, name_of(each))
                 for each in self._hub.cache.list(UPGRADE_PROFILE)
-                if (error := _error(each)) is not None and error.code == NAME_TAKEN
+                if (error := _error(each)) is not None and error.code == TargetErrorCode.RUN_NAME_TAKEN
             )
 
     def _of_catalog(self, change: Change) -> Iterator[Definition]:

@@ -35,6 +35,7 @@ async def test_a_small_cluster_that_was_quick_says_nothing_about_a_large_one():
         await world.until(lambda: all("agentStatus" in status_of(each) for each in world.cache.list(MEMBER_CLUSTER)))
         await world.add(make_upgrade_run())
         await world.until(lambda: states(world) == {"t1": "Completed", "u1": "Running"})
+        await world.until(lambda: "members" in dict_at(status_of(run_of(world)), "plan"))
         plan = dict_at(status_of(run_of(world)), "plan")
         expected = next(each for each in plan["members"] if each["name"] == "u1")
         assert parse_time(expected["end"]) - parse_time(expected["start"]) == timedelta(minutes=40)
