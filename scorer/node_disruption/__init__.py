@@ -1,1 +1,1 @@
-"""Voluntary disruption of nodes: which ones NodePools have disrupted now and in the days to come, and why not others."""
+"""Voluntary disruption of nodes: which nodes go now and in the days to come, in what order, and why others stay."""
