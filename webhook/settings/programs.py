@@ -28,6 +28,7 @@ from webhook.settings.installation import InstallationSettings, NamespaceSetting
 from webhook.settings.limits import LimitSettings
 from webhook.settings.listener import ListenerSettings, PlainListenerSettings
 from webhook.settings.loop import ControllerSettings, HubLoopSettings, LeaseSettings
+from webhook.settings.node_disruption import NodeDisruptionModeSettings, NodeDisruptionSettings
 from webhook.settings.telemetry import BuildSettings, LogSettings, TracingSettings
 from webhook.settings.upgraders import HAND_OFF, SIMULATED, UpgraderNameSettings
 from webhook.settings.values import Seconds, SecondsWithin, Words
@@ -66,7 +67,9 @@ class ReconcileSettings(PlainListenerSettings, HubLoopSettings, HubSettings, Pro
     """``harbormaster reconcile``."""
 
 
-class AgentSettings(PlainListenerSettings, MemberLimitSettings, HubTokenRenewalSettings, ProcessSettings):
+class AgentSettings(
+    PlainListenerSettings, MemberLimitSettings, HubTokenRenewalSettings, NodeDisruptionSettings, ProcessSettings
+):
     """``harbormaster agent``."""
 
 
@@ -99,6 +102,7 @@ class RbacSettings(
     AuthorityPlaceSettings,
     AnalysisKindSettings,
     UpgraderNameSettings,
+    NodeDisruptionModeSettings,
 ):
     """``harbormaster rbac``: whom the roles are for, and what they allow."""
 
@@ -120,7 +124,12 @@ class RegistrationSettings(HookSecretSettings, ReviewSettings):
 
 
 class DoctorSettings(
-    RegistrationSettings, LeaseSettings, AuthorityPlaceSettings, AnalysisKindSettings, UpgraderNameSettings
+    RegistrationSettings,
+    LeaseSettings,
+    AuthorityPlaceSettings,
+    AnalysisKindSettings,
+    UpgraderNameSettings,
+    NodeDisruptionModeSettings,
 ):
     """``harbormaster doctor``: how the processes are set up that no chart has installed."""
 
