@@ -15,6 +15,7 @@ from tests.charts.registration import SWITCHES
 from tests.charts.settings import AGENT_PROGRAMS, HUB_PROGRAMS, settings_of
 from tests.charts.values import read_values
 from webhook.admission.registration import Endpoint, webhook_configurations
+from webhook.processes.node_rights import NodeRights
 from webhook.processes.rbac import (
     Selected,
     agent_roles,
@@ -25,6 +26,7 @@ from webhook.processes.rbac import (
     serve_roles,
 )
 from webhook.settings.admission import AdmissionSettings, PlacementAuthorization
+from webhook.settings.node_disruption import NodeDisruptionMode
 from webhook.settings.values import format_value
 
 CASES = {f"{chart.name}-{path.stem}": (chart, values, path) for chart, values, path in cases()}
@@ -253,6 +255,19 @@ def test_the_agent_has_the_rights_that_the_program_prints(helm, values, applied,
     rendered = helm.render(AGENT, AGENT_VALUES, {"rbac": values})
     roles = agent_roles(applied, NAMESPACE, apply_rbac=apply_rbac)
     assert rights_of(rendered, "agent") == rights(rule.document() for role in roles for rule in role.rules)
+
+
+@pytest.mark.parametrize("mode", NodeDisruptionMode)
+def test_the_disruption_of_nodes_has_the_rights_that_its_mode_takes(helm, mode):
+    settings = {"settings": {"nodeDisruptionMode": mode.value, "nodeDisruptionKarpenterLease": "karpenter/lead"}}
+    nodes = NodeRights(mode, "lead")
+    for rendered, suffix, roles in (
+        (helm.render(HUB, settings), "reconcile", reconcile_roles(default_selection(), NAMESPACE, nodes=nodes)),
+        (helm.render(AGENT, AGENT_VALUES, settings), "agent", agent_roles(default_applied(), NAMESPACE, nodes=nodes)),
+    ):
+        assert rights_of(rendered, suffix) == rights(rule.document() for role in roles for rule in role.rules)
+    policies = {each["metadata"]["name"] for each in helm.render(HUB, settings) if each["kind"].endswith("Policy")}
+    assert ("harbormaster-hb-harbormaster-reconcile-nodes" in policies) is (mode is NodeDisruptionMode.ACT)
 
 
 def rights_of(documents, suffix):

@@ -70,6 +70,7 @@ LONGEST_FIRST: Final = (
     BED,
     "e2e/test_join.py",
     "e2e/test_agent.py",
+    "e2e/test_node_disruption.py",
     "e2e/test_karpenter.py",
     "e2e/test_scheduler.py",
     "e2e/test_applier.py",

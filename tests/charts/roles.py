@@ -11,10 +11,12 @@ from webhook.cli.yaml_text import format_yaml
 from webhook.processes.account_policies import (
     Policy,
     certificate_policies,
+    node_policies,
     policy_documents,
     reconcile_policies,
     serve_policies,
 )
+from webhook.processes.node_rights import NodeRights
 from webhook.processes.rbac import (
     AUTHORITIES_READER,
     Selected,
@@ -25,10 +27,15 @@ from webhook.processes.rbac import (
     serve_roles,
 )
 from webhook.processes.rbac_objects import Resource, Role, documents, service_account, username_of
+from webhook.settings.node_disruption import NodeDisruptionMode
 
 PREFIX: Final = "harbormaster-"
 AUTHORITY: Final = "@FULLNAME@-ca"
 """Secret in which the server keeps an authority of its own."""
+NODE_SWITCHES: Final[Mapping[str, str]] = {
+    "acts": '(eq .Values.settings.nodeDisruptionMode "Act")',
+    "looks": '(ne .Values.settings.nodeDisruptionMode "Off")',
+}
 _LONGEST: Final = 100
 
 MakeRoles = Callable[[frozenset[str]], Iterable[Role]]
@@ -36,9 +43,10 @@ MakeRoles = Callable[[frozenset[str]], Iterable[Role]]
 
 def reconcile_page() -> str:
     """Return the template of what the loop may do; what placements select is added by a helper of the chart."""
-    switches = {"cluster_api": '(has "cluster-api" .Values.settings.upgraders)'}
+    switches = {"cluster_api": '(has "cluster-api" .Values.settings.upgraders)', **NODE_SWITCHES}
     text = _roles(switches, _reconcile_roles, "@LOOP@", "harbormaster.reading")
     text += _policies(reconcile_policies("@LEASE@", "@NAMESPACE@"), "@LOOP@")
+    text += _policies(node_policies(), "@LOOP@", NODE_SWITCHES["acts"].strip("()"))
     return _wrapped(text, '.Values.rbac.create (ne .Values.reconcile.mode "Off")')
 
 
@@ -57,7 +65,16 @@ def serve_page() -> str:
 
 
 def _reconcile_roles(on: frozenset[str]) -> tuple[Role, ...]:
-    return reconcile_roles(Selected(), "@NAMESPACE@", lease="@LEASE@", cluster_api="cluster_api" in on)
+    cluster_api, nodes = "cluster_api" in on, _node_rights(on)
+    return reconcile_roles(Selected(), "@NAMESPACE@", lease="@LEASE@", cluster_api=cluster_api, nodes=nodes)
+
+
+def _node_rights(on: frozenset[str]) -> NodeRights:
+    """Return what the disruption of nodes may do; who acts looks as well, so acting alone is the same as both."""
+    mode = NodeDisruptionMode.OFF
+    if "looks" in on:
+        mode = NodeDisruptionMode.ACT if "acts" in on else NodeDisruptionMode.ADVISE
+    return NodeRights(mode, "@KARPENTER@")
 
 
 def _serve_roles(on: frozenset[str]) -> tuple[Role, ...]:
@@ -72,10 +89,10 @@ def _serve_roles(on: frozenset[str]) -> tuple[Role, ...]:
 
 def agent_page() -> str:
     """Return the template of what an agent may do on its member."""
-    switches = {"apply_rbac": ".Values.rbac.applyRoles"}
+    switches = {"apply_rbac": ".Values.rbac.applyRoles", **NODE_SWITCHES}
     text = _roles(
         switches,
-        lambda on: agent_roles(Selected(), "@NAMESPACE@", apply_rbac="apply_rbac" in on),
+        lambda on: agent_roles(Selected(), "@NAMESPACE@", apply_rbac="apply_rbac" in on, nodes=_node_rights(on)),
         "@AGENT@",
         "harbormaster.applying",
     )

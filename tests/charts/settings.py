@@ -34,6 +34,7 @@ OF_THE_CHART: Final = frozenset(
         "kubernetes_service_host",
         "loop_user",
         "namespace",
+        "node_disruption_prices",
         "page_on_http",
         "service_account",
         "tls_ca",

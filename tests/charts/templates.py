@@ -17,6 +17,7 @@ PLACEHOLDERS: Final[Mapping[str, str]] = {
     "@SERVER@": '{{ include "harbormaster.serveAccount" . }}',
     "@AGENT@": '{{ include "harbormaster.agentAccount" . }}',
     "@LEASE@": "{{ .Values.settings.leaseName }}",
+    "@KARPENTER@": '{{ splitList "/" .Values.settings.nodeDisruptionKarpenterLease | last }}',
     "@EXEMPT@": '{{ include "harbormaster.exemptUsers" . }}',
     "@HOOKS@": '{{ include "harbormaster.hooksPath" . }}',
 }

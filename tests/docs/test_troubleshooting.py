@@ -13,6 +13,7 @@ from scorer.rollout.work_status import ManifestReason
 from tests.docs.pages import DOCS, REFERENCE, anchor_of, read_page
 from tests.docs.said import words_said
 from tests.webhook.controllers.world import running
+from webhook.settings.node_disruption import NodeDisruptionMode, NodeDisruptionOptions
 
 TROUBLESHOOTING = read_page(DOCS / "troubleshooting.md")
 TYPES = frozenset(heading.text for heading in TROUBLESHOOTING.headings if re.fullmatch(r"[A-Z]\w+", heading.text)) - {
@@ -68,7 +69,7 @@ def test_every_member_of_a_registry_is_explained_as_a_reason(kinds, reasons):
 
 
 async def test_every_controller_has_its_place_among_those_that_fail():
-    async with running() as world:
+    async with running(node_disruption=NodeDisruptionOptions(NodeDisruptionMode.ADVISE)) as world:
         controllers = list(world.loop.queues)
     told = {anchor_of(failure_type(name)) for name in controllers}
     by_events = {f"harbormasterdev{word}" for word in failures_told_by_events()}
@@ -85,6 +86,7 @@ def failures_told_by_events():
         "upgradeplanfailed",
         "upgradeprofilefailed",
         "nodepoolfailed",
+        "nodedisruptionfailed",
     )
 
 

@@ -18,6 +18,7 @@ from webhook.settings.installation import SERVE_ACCOUNT
 
 if TYPE_CHECKING:
     from webhook.processes.account_policies import Policy
+    from webhook.processes.node_rights import NodeRights
     from webhook.processes.rbac import Selected
     from webhook.processes.rbac_objects import Role, Rule
     from webhook.settings.programs import RbacSettings
@@ -186,8 +187,9 @@ def reconcile(
     output: str,
 ) -> int:
     """Print the roles of the loop."""
-    from webhook.processes.account_policies import certificate_policies, reconcile_policies
+    from webhook.processes.account_policies import certificate_policies, node_policies, reconcile_policies
     from webhook.processes.rbac import Selected, default_selection, reconcile_roles
+    from webhook.settings.node_disruption import NodeDisruptionMode
     from webhook.settings.upgraders import CLUSTER_API
 
     if select and select_everything:
@@ -202,8 +204,11 @@ def reconcile(
         back_report=back_report,
         analysed=settings.analysis_kinds,
         cluster_api=CLUSTER_API in settings.upgraders,
+        nodes=_node_rights(settings),
     )
     policies = reconcile_policies(settings.lease_name, settings.namespace)
+    if settings.node_disruption_mode is NodeDisruptionMode.ACT:
+        policies += node_policies()
     if with_server:
         roles += _serve_roles(settings)
         policies += certificate_policies(settings.certificate_secret)
@@ -258,9 +263,16 @@ def agent(apply: Sequence[str], apply_rbac: bool, subject: Subject, output: str)
         applied = checked_applied(_read("--apply", apply) or default_applied())
     except UnknownKindError as error:
         raise UserError(f"--apply {error}") from error
-    home = _settings(subject.namespace).namespace
-    roles = agent_roles(applied, home, apply_rbac=apply_rbac)
+    settings = _settings(subject.namespace)
+    home = settings.namespace
+    roles = agent_roles(applied, home, apply_rbac=apply_rbac, nodes=_node_rights(settings))
     return _print(roles, _holder(home, subject, AGENT_ACCOUNT), output)
+
+
+def _node_rights(settings: "RbacSettings") -> "NodeRights":
+    from webhook.processes.node_rights import NodeRights
+
+    return NodeRights.of(settings.node_disruption_mode, settings.node_disruption_karpenter_lease)
 
 
 def _read(option: str, words: Sequence[str]) -> "Selected | None":

@@ -1,6 +1,7 @@
 """The controllers of a hub, put together."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
@@ -26,6 +27,8 @@ from webhook.controllers.cluster_upgrades import ClusterUpgradeController
 from webhook.controllers.evictions import EvictionController
 from webhook.controllers.loop import Loop
 from webhook.controllers.members import MemberController
+from webhook.controllers.node_disruption import NodeDisruptionController, NodePlace
+from webhook.controllers.node_disruption_observer import UNOBSERVED_NODES, NodeDisruptionObserver
 from webhook.controllers.node_pools import NodePoolController
 from webhook.controllers.observer import UNOBSERVED, QueueObserver
 from webhook.controllers.overrides import OverrideController
@@ -49,8 +52,10 @@ from webhook.gate.pools import HubNodePools
 from webhook.kube.events import EventRecorder
 from webhook.kube.hub import Hub
 from webhook.kube.maintenance import MaintenanceWindows
+from webhook.kube.node_work import NodeWork
 from webhook.kube.upgrades import UPGRADE_KINDS
 from webhook.settings.loop import LoopSettings
+from webhook.settings.node_disruption import NodeDisruptionMode
 
 REQUIRED: Final[tuple[Kind, ...]] = (
     MEMBER_CLUSTER,
@@ -84,9 +89,23 @@ CONTROLLERS: Final = (
     "eviction",
     "back_report",
     "node_pool",
+    "node_disruption",
 )
-"""Their names, in the order of the pipeline; ``analysis`` only where the settings name something to look at, the last
-one only where placements select no nodes."""
+"""Their names, in the order of the pipeline; ``analysis`` only where the settings name something to look at,
+``node_pool`` only where placements select no nodes, the last one only where its mode is not ``Off``."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSide:
+    """What the disruption of nodes needs beyond the store.
+
+    Args:
+        work: Evicts and deletes pods; None: nobody can.
+        observer: Is told what is found and done.
+    """
+
+    work: NodeWork | None = None
+    observer: NodeDisruptionObserver = UNOBSERVED_NODES
 
 
 def required(settings: LoopSettings) -> tuple[Kind, ...]:
@@ -102,6 +121,7 @@ def make_loop(
     observer: QueueObserver = UNOBSERVED,
     upgrades: UpgradeObserver = UNOBSERVED_UPGRADES,
     instance: str = "harbormaster",
+    nodes: NodeSide = NodeSide(),
 ) -> Loop:
     """Make the loop of one term of leadership.
 
@@ -113,9 +133,13 @@ def make_loop(
         observer: Is told what the queues do.
         upgrades: Is told what upgrade runs do.
         instance: What Events call this process.
+        nodes: What the disruption of nodes needs.
     """
     events = EventRecorder(hub.store, now, instance)
-    controllers = _controllers(hub, now, selectables, settings, events.record, upgrades)
+    controllers = (
+        *_controllers(hub, now, selectables, settings, events.record, upgrades),
+        *_of_nodes(hub, now, settings, events.record, nodes),
+    )
     return Loop(hub, now, controllers, events, required(settings), workers=settings.workers, observer=observer)
 
 
@@ -146,6 +170,20 @@ def _controllers(
     yield BackReportController(hub, served, record).wiring(selectables)
     if _keeps_nodes_trimmed(settings):
         yield NodePoolController(hub, HubNodePools(hub.cache, with_pods=False), now, record).wiring()
+
+
+def _of_nodes(
+    hub: Hub,
+    now: Callable[[], datetime],
+    settings: LoopSettings,
+    record: Callable[[JsonObject, Event], None],
+    nodes: NodeSide,
+) -> Iterator[Wiring[Any]]:
+    """Yield the controller that disrupts nodes."""
+    options = settings.node_disruption
+    if options.mode is not NodeDisruptionMode.OFF:
+        place = NodePlace(hub, nodes.work, settings.namespace)
+        yield NodeDisruptionController(place, options, now, record, nodes.observer).wiring()
 
 
 def _upgrades(

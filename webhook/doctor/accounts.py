@@ -31,6 +31,7 @@ from webhook.processes.account_policies import (
     serve_policies,
 )
 from webhook.processes.member_objects import account_of
+from webhook.processes.node_rights import NodeRights
 from webhook.processes.rbac import READ, Selected, reconcile_roles, serve_roles
 from webhook.processes.rbac_objects import Role, username_of
 from webhook.settings.upgraders import CLUSTER_API
@@ -104,6 +105,7 @@ def accounts_of(installation: Installation, roles: Roles) -> Iterator[Account]:
         lease=settings.lease_name,
         analysed=settings.analysis_kinds,
         cluster_api=CLUSTER_API in settings.upgraders,
+        nodes=NodeRights.of(settings.node_disruption_mode, settings.node_disruption_karpenter_lease),
     )
 
     def account(check: str, command: str, username: str, needed: Iterable[Role]) -> Account:

@@ -18,8 +18,10 @@ from webhook.kube.client import ApiServer
 from webhook.kube.ports import ForbiddenError, StoreError
 from webhook.kube.store import HubStore
 from webhook.processes.member_objects import AGENT, DEPLOYMENT
+from webhook.processes.node_rights import NodeRights
 from webhook.processes.rbac import APPLY, OWN_NAMESPACE, RBAC_KINDS, Selected, agent_roles
 from webhook.processes.rbac_objects import service_account, username_of
+from webhook.settings.node_disruption import NodeDisruptionMode
 
 CHECK: Final = "member-rights"
 _NAME: Final = "app.kubernetes.io/name"
@@ -63,7 +65,7 @@ def account_of_agent(namespace: str, name: str, roles: Roles) -> Account:
     subject = service_account(namespace, name)
     held = roles.held_by(subject)
     places_roles = any(_gives_rights(right) for right in held)
-    needed = agent_roles(Selected(), namespace, apply_rbac=places_roles)
+    needed = agent_roles(Selected(), namespace, apply_rbac=places_roles, nodes=NodeRights(_node_mode(held)))
     wanted = frozenset(roles.wanted(needed))
     says = "placements may place roles, and so give it any right, and" if places_roles else "placements may place"
     choice = Choice(APPLY, frozenset(right for right in held if _applies(right)), says)
@@ -73,6 +75,14 @@ def account_of_agent(namespace: str, name: str, roles: Roles) -> Account:
 def _gives_rights(right: Right) -> bool:
     """Whether a right lets its holder give rights that it does not have, as ``--apply-rbac`` does."""
     return right.verb in ("bind", "escalate") and (right.group, right.resource) in _ROLES
+
+
+def _node_mode(held: Iterable[Right]) -> NodeDisruptionMode:
+    """Return what the rights let an agent do about the nodes of its member: the operator's choice."""
+    found = {(right.verb, right.resource) for right in held}
+    if ("create", "pods/eviction") in found:
+        return NodeDisruptionMode.ACT
+    return NodeDisruptionMode.ADVISE if ("update", "nodepools/status") in found else NodeDisruptionMode.OFF
 
 
 def _applies(right: Right) -> bool:

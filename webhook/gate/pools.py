@@ -10,6 +10,7 @@ Source: nodepool-disruption.md 4.1, 5.3, 5.4 and 13.
 
 import asyncio
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
@@ -39,6 +40,7 @@ from webhook.kube.catching_up import list_again, look_again
 from webhook.kube.change import Change, Handler
 from webhook.kube.channel import Channel
 from webhook.kube.ports import Key, Store
+from webhook.kube.shelf import Trim
 from webhook.kube.trimming import essential_node
 
 COUNTED: Final = (kinds.NODE_POOL, kinds.NODE_CLAIM, kinds.NODE)
@@ -49,6 +51,19 @@ WATCHED: Final = (*COUNTED, kinds.POD, kinds.POD_DISRUPTION_BUDGET)
 _OF_PODS: Final = (kinds.POD, kinds.POD_DISRUPTION_BUDGET)
 
 
+@dataclass(frozen=True, slots=True)
+class Trims:
+    """What the cache keeps: at least what is read here, and more where others read the same objects.
+
+    Args:
+        node: Of a node.
+        pod: Of a pod.
+    """
+
+    node: Trim = essential_node
+    pod: Trim = essential_pod
+
+
 class HubNodePools:
     """The node pools of a hub, from a cache.
 
@@ -56,10 +71,19 @@ class HubNodePools:
         cache: The hub's objects; it is made to watch what is needed.
         template_do_not_disrupt: Whether do-not-disrupt in the template of a pool holds for nodes that exist already.
         with_pods: Whether pods are watched at all: they tell which nodes may go, and are not needed for counting.
+        trims: What the cache keeps.
     """
 
-    def __init__(self, cache: Cache, *, template_do_not_disrupt: bool = True, with_pods: bool = True) -> None:
+    def __init__(
+        self,
+        cache: Cache,
+        *,
+        template_do_not_disrupt: bool = True,
+        with_pods: bool = True,
+        trims: Trims = Trims(),
+    ) -> None:
         self._cache = cache
+        self._trims = trims
         self._with_pods = with_pods
         self._honours_template = template_do_not_disrupt
         self._pools: dict[str, _Pool] = {}
@@ -71,7 +95,7 @@ class HubNodePools:
         self._told = Channel[str]()
         self._watches_pods = False
         cache.want((kinds.NODE_CLAIM,))
-        cache.trim(kinds.NODE, essential_node)
+        cache.trim(kinds.NODE, trims.node)
         self._subscriptions: list[Callable[[], None]] = []
         self._follow(kinds.NODE_CLAIM, self._take_claim)
         self._follow(kinds.NODE, self._take_node)
@@ -116,6 +140,14 @@ class HubNodePools:
     def node_of_claim(self, claim: str) -> str:
         """Return the name of the node of a claim; empty when it has none."""
         return self._links.node_of_claim(claim)
+
+    def claim_of_node(self, name: str) -> JsonObject | None:
+        """Return the claim of a node; None: it has none."""
+        return self._links.claim_of_node(name)
+
+    def pods_on(self, node: str) -> list[NodePod]:
+        """Return the pods of a node, by namespace and name; none where pods are not watched."""
+        return self._pods.on(node)
 
     async def look_again(self, store: Store, name: str) -> None:
         """Bring what the cache knows of a pool and its nodes up to the present state of the store, except pods.
@@ -191,7 +223,7 @@ class HubNodePools:
             return
         self._watches_pods = True
         self._cache.want(_OF_PODS)
-        self._cache.trim(kinds.POD, essential_pod)
+        self._cache.trim(kinds.POD, self._trims.pod)
         self._follow(kinds.POD, self._pods.take)
         self._follow(kinds.POD_DISRUPTION_BUDGET, self._pods.take_guard)
 

@@ -12,10 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from scorer.api.kinds import KINDS, LEASE, NAMESPACE, Kind
+from scorer.api.kinds import KINDS, LEASE, NAMESPACE, NODE, NODE_CLAIM, Kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import MEMBER_NAMESPACE_PREFIX
 from scorer.membership.access import RBAC_GROUP
+from scorer.node_disruption.order import COMMAND
 from scorer.reservations import LEASE_PREFIX
 from webhook.kube.authority_secret import SECRET, TYPE
 from webhook.member.hub_token import SERVICE_ACCOUNT
@@ -115,6 +116,30 @@ def certificate_policies(secret: str) -> tuple[Policy, ...]:
             (SECRET,),
             f"variables.name == {json.dumps(secret)} && {is_tls}",
             f"harbormaster's server writes the Secret {secret} of type {TYPE} and no others",
+        ),
+    )
+
+
+def node_policies() -> tuple[Policy, ...]:
+    """Return what narrows the account of the loop where it disrupts nodes: it writes those that carry a command."""
+    mark = json.dumps(COMMAND)
+    before = f"has(oldObject.metadata.annotations) && {mark} in oldObject.metadata.annotations"
+    after = f"has(object.metadata.annotations) && {mark} in object.metadata.annotations"
+    told = 'oldObject.status.conditions.exists(c, c.type == "DisruptionReason")'
+    going = f"has(oldObject.metadata.deletionTimestamp) || (has(oldObject.status.conditions) && {told})"
+    return (
+        Policy(
+            "harbormaster-reconcile-nodes",
+            (NODE,),
+            f'request.operation == "CREATE" ? false : request.operation == "DELETE" ? ({before}) : '
+            f"(({before}) || ({after}))",
+            f"harbormaster's loop writes nodes with the annotation {COMMAND} and no others",
+        ),
+        Policy(
+            "harbormaster-reconcile-claims",
+            (NODE_CLAIM,),
+            f'request.operation == "CREATE" ? ({after}) : (({before}) || {going})',
+            "harbormaster's loop writes NodeClaims that it has made or that are being disrupted, and no others",
         ),
     )
 

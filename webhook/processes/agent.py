@@ -18,6 +18,7 @@ from typing import Final, Self
 from scorer.api.names import member_namespace
 from scorer.rollout.kind_rules import parse_kind_rules
 from scorer.rollout.never_placed import MemberLimits
+from webhook.gate.instance_types import check_instance_types
 from webhook.kube.client import ApiServer
 from webhook.kube.login import ConfigurationError
 from webhook.kube.paths import ApiPath
@@ -36,11 +37,13 @@ from webhook.member.properties import Collector, Observed
 from webhook.member.provider import ProviderCommand
 from webhook.member.registration import Registration, home_of
 from webhook.member.remote import RemoteMember
+from webhook.processes.member_nodes import MemberNodes
 from webhook.server.probe_server import ProbeServer
 from webhook.settings.clock import utc_now
 from webhook.settings.programs import AgentSettings
 from webhook.telemetry.health import Health
 from webhook.telemetry.metrics import Metrics
+from webhook.telemetry.node_disruption_metrics import NodeDisruptionMetrics
 
 FIRST_FIGURES_SECONDS: Final = 10.0
 """How long the first heartbeat waits for the sums over nodes and pods."""
@@ -82,7 +85,7 @@ class Agent:
         now: The time of day, for what is reported.
 
     Raises (on entering):
-        webhook.kube.login.ConfigurationError: A kubeconfig or the Secret cannot be used.
+        webhook.kube.login.ConfigurationError: A kubeconfig or the Secret cannot be used, or the instance types.
         webhook.member.prices.PriceError: The price list cannot be used.
     """
 
@@ -103,6 +106,7 @@ class Agent:
         prices = None if options.prices is None else PriceFile(options.prices)
         if prices is not None:
             await prices.open()
+        await check_instance_types(self.settings.node_disruption_prices)
         async with AsyncExitStack() as stack:
             self._member_server = await stack.enter_async_context(
                 await ApiServer.connect(options.kubeconfig, options.context)
@@ -123,6 +127,13 @@ class Agent:
             metrics = Metrics(commit=self.settings.commit)
             counts = AgentMetrics(metrics.registry, joined=lambda: self.membership.joined, works=self._works)
             self._counts = counts
+            self._nodes = MemberNodes(
+                self._member_server,
+                self._home,
+                self.settings.node_disruption(),
+                NodeDisruptionMetrics(metrics.registry),
+                self._now,
+            )
             registration = Registration(options.cluster, self._member, self._home, take_over=options.take_over)
             self.membership = Membership(
                 options.cluster,
@@ -156,6 +167,7 @@ class Agent:
             if self._token is not None:
                 group.create_task(self._token.keep_valid(self._hub_server))
             group.create_task(self.membership.run())
+            group.create_task(self._nodes.run())
 
     async def _connect_hub(self) -> ApiServer:
         """Return the hub, logged in to by a kubeconfig, or by the Secret on the member, whose token is then renewed."""

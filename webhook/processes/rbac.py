@@ -36,6 +36,7 @@ from webhook.kube.ca_bundles import CONFIGURATIONS
 from webhook.kube.upgrades import UPGRADE_KINDS
 from webhook.member.hub_secret import HUB_SECRET
 from webhook.member.registration import RECORD
+from webhook.processes.node_rights import NODE_LEASE, NodeRights
 from webhook.processes.rbac_objects import Resource, Role, Rule
 from webhook.validation.member_cluster import INTERNAL_SERVICE_EXPORT
 
@@ -182,6 +183,7 @@ def reconcile_roles(
     back_report: bool = False,
     analysed: Iterable[str] = (),
     cluster_api: bool = False,
+    nodes: NodeRights = NodeRights(),  # noqa: B008 - it is frozen
 ) -> tuple[Role, ...]:
     """Return what ``harbormaster reconcile`` needs on the hub.
 
@@ -192,6 +194,7 @@ def reconcile_roles(
         back_report: Whether placements may have the status of their objects written back.
         analysed: Kinds whose objects may approve a stage (``HARBORMASTER_ANALYSIS_KINDS``), as ``PLURAL.GROUP``.
         cluster_api: Whether it upgrades members by Cluster API (``HARBORMASTER_UPGRADERS``).
+        nodes: What it does about the nodes of the hub (``HARBORMASTER_NODE_DISRUPTION_MODE``).
     """
     rules = [
         *_reconcile_rules(),
@@ -203,6 +206,7 @@ def reconcile_roles(
         rules += _back_reporting(selected)
     if cluster_api:
         rules += _of_cluster_api()
+    rules += nodes.rules()
     leading = (
         Rule(
             "to lead for the first time; create cannot be limited to a name", ("create",), (Resource.of(kinds.LEASE),)
@@ -377,13 +381,20 @@ def _keeping(secret: str) -> tuple[Rule, ...]:
     )
 
 
-def agent_roles(applied: Selected, namespace: str = OWN_NAMESPACE, *, apply_rbac: bool = False) -> tuple[Role, ...]:
+def agent_roles(
+    applied: Selected,
+    namespace: str = OWN_NAMESPACE,
+    *,
+    apply_rbac: bool = False,
+    nodes: NodeRights = NodeRights(),  # noqa: B008 - it is frozen
+) -> tuple[Role, ...]:
     """Return what ``harbormaster agent`` needs on its member; on the hub the loop makes its Role.
 
     Args:
         applied: What it may apply.
         namespace: Its own, where it records which hub the member belongs to, and keeps its token for the hub.
         apply_rbac: Whether it may place roles and bind them: with that it can give itself any right.
+        nodes: What it does about the nodes of the member (``HARBORMASTER_NODE_DISRUPTION_MODE``).
     """
     rules = [
         _rule("what was applied for which Work", OWN, [kinds.APPLIED_WORK]),
@@ -406,11 +417,13 @@ def agent_roles(applied: Selected, namespace: str = OWN_NAMESPACE, *, apply_rbac
             _rule("roles that placements place", APPLY, RBAC_KINDS),
             _rule("roles may hold more than the agent does", ("bind", "escalate"), [_ROLE, _CLUSTER_ROLE]),
         ]
+    rules += nodes.rules()
     why = "whose this member is: its hub, and its name there"
     record = (
         Rule(f"{why}; create cannot be limited to a name", ("create",), (Resource.of(_CONFIG_MAP),)),
         Rule(why, ("get", "update"), (Resource.of(_CONFIG_MAP),), (RECORD,)),
         Rule("its token for the hub, which it renews", ("get", "update"), (Resource.of(SECRET),), (HUB_SECRET,)),
+        *nodes.own_rules(NODE_LEASE),
     )
     return Role("harbormaster-agent", tuple(rules)), Role("harbormaster-agent", record, namespace)
 

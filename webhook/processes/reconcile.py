@@ -18,15 +18,17 @@ from typing import Final, Self
 from uuid import uuid4
 
 from scorer.api.kinds import WORK
-from webhook.controllers.assembly import make_loop, required
+from webhook.controllers.assembly import NodeSide, make_loop, required
 from webhook.controllers.selectables import Selectables
 from webhook.controllers.work_generator import without_manifests
+from webhook.gate.instance_types import check_instance_types
 from webhook.kube.cache import Cache
 from webhook.kube.client import ApiServer
 from webhook.kube.discovery import Discovery
 from webhook.kube.event_documents import own_name
 from webhook.kube.hub import Hub
 from webhook.kube.leader import Leader, Term
+from webhook.kube.node_work import ServerNodeWork
 from webhook.kube.ports import Key
 from webhook.kube.store import HubStore
 from webhook.processes.garbage import spare_what_stays
@@ -37,6 +39,7 @@ from webhook.settings.programs import ReconcileSettings
 from webhook.telemetry.health import Health
 from webhook.telemetry.loop_metrics import LoopMetrics
 from webhook.telemetry.metrics import Metrics
+from webhook.telemetry.node_disruption_metrics import NodeDisruptionMetrics
 from webhook.telemetry.tracing import Tracing, tracing_of
 from webhook.telemetry.upgrade_metrics import UpgradeMetrics
 
@@ -88,6 +91,7 @@ class Reconciliation:
         self.leader = Leader(HubStore(lease_server), lease, own_identity(identity), now=now)
         self._metrics = LoopMetrics(metrics.registry, lambda: self.leader.leading, tracing)
         self._upgrades = UpgradeMetrics(metrics.registry)
+        self._nodes = NodeDisruptionMetrics(metrics.registry)
         self._required = required(self._settings)
         cache.require(self._required)
         cache.trim(WORK, without_manifests)  # also while others lead
@@ -131,6 +135,7 @@ class Reconciliation:
             observer=self._metrics,
             upgrades=self._upgrades,
             instance=self._instance,
+            nodes=NodeSide(ServerNodeWork(self._server, fence=term.check), self._nodes),
         )
         try:
             await loop.run()
@@ -150,7 +155,7 @@ class Reconcile:
         now: The clock.
 
     Raises (on entering):
-        webhook.kube.login.ConfigurationError: The kubeconfig cannot be used.
+        webhook.kube.login.ConfigurationError: The kubeconfig cannot be used, or the instance types.
     """
 
     def __init__(
@@ -170,6 +175,7 @@ class Reconcile:
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
+        await check_instance_types(self.settings.node_disruption_prices)
         async with AsyncExitStack() as stack:
             server = await stack.enter_async_context(await ApiServer.connect(self._kubeconfig, self._context))
             lease_server = await stack.enter_async_context(await ApiServer.connect(self._kubeconfig, self._context))

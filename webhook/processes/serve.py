@@ -22,6 +22,7 @@ from scorer.api.kinds import KINDS
 from webhook.admission.cached import CachedContext
 from webhook.admission.rights import AuthorRights
 from webhook.endpoints.services import Admittance
+from webhook.gate.instance_types import check_instance_types
 from webhook.kube.access import AccessReviewer
 from webhook.kube.authority_secret import AuthoritySecret
 from webhook.kube.ca_bundles import CaBundles
@@ -90,6 +91,7 @@ class Serve:
             check_certificate(self.settings)
             if self._reconcile_as is not None:
                 _check_loop(self.settings)
+                await check_instance_types(self.settings.node_disruption_prices)
             hub = await stack.enter_async_context(await ApiServer.connect(self._kubeconfig, self._context))
             store = HubStore(hub)
             self.cache = Cache(store)

@@ -13,6 +13,7 @@ from scorer.rollout.selectable_kinds import SelectionSettings
 from webhook.settings.analysis import AnalysisOptions, AnalysisSettings
 from webhook.settings.environment import Contradiction, Settings
 from webhook.settings.gate import HeldMemberSettings
+from webhook.settings.node_disruption import NodeDisruptionOptions, NodeDisruptionSettings
 from webhook.settings.rollout import RolloutSettings, ThrottleSettings
 from webhook.settings.selection import PlaceableSettings
 from webhook.settings.upgraders import UpgraderOptions, UpgraderSettings
@@ -36,6 +37,7 @@ class LoopSettings:
         namespace: Where reservations are kept.
         analysis: What may approve a stage of a staged update run by itself.
         upgraders: The back ends that upgrade members.
+        node_disruption: What is done about the nodes of pools.
     """
 
     snapshots: SnapshotSettings = field(default_factory=SnapshotSettings)
@@ -50,6 +52,7 @@ class LoopSettings:
     namespace: str = "harbormaster-system"
     analysis: AnalysisOptions = field(default_factory=AnalysisOptions)
     upgraders: UpgraderOptions = field(default_factory=UpgraderOptions)
+    node_disruption: NodeDisruptionOptions = field(default_factory=NodeDisruptionOptions)
 
 
 class RunSettings(AnalysisSettings, UpgraderSettings):
@@ -102,7 +105,7 @@ class LeaseSettings(Settings):
             )
 
 
-class HubLoopSettings(ControllerSettings, ThrottleSettings, LeaseSettings):
+class HubLoopSettings(ControllerSettings, ThrottleSettings, LeaseSettings, NodeDisruptionSettings):
     """The loop over the API server of a hub."""
 
     write_concurrency: int = Field(
@@ -118,4 +121,5 @@ class HubLoopSettings(ControllerSettings, ThrottleSettings, LeaseSettings):
                 timedelta(seconds=self.resource_collection_seconds),
             ),
             writes_at_once=self.write_concurrency,
+            node_disruption=self.node_disruption(),
         )

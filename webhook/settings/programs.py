@@ -28,6 +28,7 @@ from webhook.settings.installation import InstallationSettings, NamespaceSetting
 from webhook.settings.limits import LimitSettings
 from webhook.settings.listener import ListenerSettings, PlainListenerSettings
 from webhook.settings.loop import ControllerSettings, HubLoopSettings, LeaseSettings
+from webhook.settings.node_disruption import NodeDisruptionModeSettings, NodeDisruptionSettings
 from webhook.settings.telemetry import BuildSettings, LogSettings, TracingSettings
 from webhook.settings.upgraders import HAND_OFF, SIMULATED, DefaultUpgraderSettings, UpgraderNameSettings
 from webhook.settings.values import Seconds, SecondsWithin, Words
@@ -67,7 +68,9 @@ class ReconcileSettings(PlainListenerSettings, HubLoopSettings, HubSettings, Pro
     """``harbormaster reconcile``."""
 
 
-class AgentSettings(PlainListenerSettings, MemberLimitSettings, HubTokenRenewalSettings, ProcessSettings):
+class AgentSettings(
+    PlainListenerSettings, MemberLimitSettings, HubTokenRenewalSettings, NodeDisruptionSettings, ProcessSettings
+):
     """``harbormaster agent``."""
 
 
@@ -101,6 +104,7 @@ class RbacSettings(
     AnalysisKindSettings,
     UpgraderNameSettings,
     HandOffSecretSettings,
+    NodeDisruptionModeSettings,
 ):
     """``harbormaster rbac``: whom the roles are for, and what they allow."""
 
@@ -128,6 +132,7 @@ class DoctorSettings(
     AnalysisKindSettings,
     UpgraderNameSettings,
     HandOffSecretSettings,
+    NodeDisruptionModeSettings,
 ):
     """``harbormaster doctor``: how the processes are set up that no chart has installed."""
 

@@ -21,6 +21,7 @@ from webhook.settings import (
     limits,
     listener,
     loop,
+    node_disruption,
     rollout,
     selection,
     telemetry,
@@ -102,6 +103,12 @@ ROOMS: Final = (
         "Gate",
         "When nodes and member clusters may be disrupted.",
         (gate.NodeGateSettings, gate.HeldMemberSettings),
+    ),
+    Room(
+        "Node disruption",
+        "What `reconcile` does about the nodes of the hub, and `agent` about those of its member, where there are "
+        "NodePools. `rbac` gives each the rights that its mode takes.",
+        (node_disruption.NodeDisruptionModeSettings, node_disruption.NodeDisruptionSettings),
     ),
     Room(
         "Selection",

@@ -211,6 +211,14 @@ annotations:
 {{- end }}
 {{- end }}
 
+{{/* Where instance types and prices are. */}}
+{{- define "harbormaster.nodePricesEnv" -}}
+{{- if .Values.nodeDisruption.pricesConfigMap -}}
+- name: HARBORMASTER_NODE_DISRUPTION_PRICES
+  value: /node-prices/{{ .Values.nodeDisruption.pricesKey }}
+{{- end }}
+{{- end }}
+
 {{/* Words plural.group, as plurals by group. */}}
 {{- define "harbormaster.byGroup" -}}
 {{- $groups := dict -}}

@@ -14,10 +14,13 @@ from webhook.kube.reviews import ReviewCounts
 from webhook.member.metrics import AgentMetrics
 from webhook.telemetry.loop_metrics import LoopMetrics
 from webhook.telemetry.metrics import Metrics
+from webhook.telemetry.node_disruption_metrics import LABELS as LABELS_OF_NODES
+from webhook.telemetry.node_disruption_metrics import NodeDisruptionMetrics
 from webhook.telemetry.upgrade_metrics import LABELS as LABELS_OF_UPGRADES
 from webhook.telemetry.upgrade_metrics import UpgradeMetrics
 
 NAMED = "harbormaster_"
+OF_POOLS = tuple(f"harbormaster_disruption_{word}" for word in ("allowed", "active", "next_opening_timestamp_seconds"))
 BOUNDS = "le"
 """Label of the buckets of a histogram, which all of them have."""
 
@@ -30,6 +33,7 @@ def all_metrics() -> dict[str, list[Metric]]:
         "The scheduler extender": _of(ExtenderMetrics),
         "The cache": _of(_cache),
         "Node pools": _of(lambda registry: PoolMetrics(registry, tuple, lambda: datetime.now(UTC))),
+        "Node disruption": _of(NodeDisruptionMetrics),
         "The loop": _of(lambda registry: LoopMetrics(registry, lambda: False)),
         "Upgrade runs": _of(UpgradeMetrics),
         "The agent": _of(lambda registry: AgentMetrics(registry, joined=lambda: True, works=lambda: 0)),
@@ -78,7 +82,8 @@ only the names of node pools and of upgrade runs are chosen by users. Beside the
 Python client.
 
 Every process shows the first table; what it does not do stays at 0. `serve` adds reviews, extender, cache and node
-pools, `reconcile` adds cache, loop and upgrade runs, `serve --reconcile` all of these, `agent` its own.
+pools, `reconcile` adds cache, loop, node disruption and upgrade runs, `serve --reconcile` all of these, `agent` its own
+and node disruption.
 """
     parts = []
     for title, metrics in all_metrics().items():
@@ -88,7 +93,9 @@ pools, `reconcile` adds cache, loop and upgrade runs, `serve --reconcile` all of
 
 
 def _labels(metric: Metric) -> list[str]:
-    if metric.name.startswith("harbormaster_disruption_"):
+    if metric.name in LABELS_OF_NODES:
+        return list(LABELS_OF_NODES[metric.name])
+    if metric.name in OF_POOLS:
         return list(LABELS)
     if metric.name in LABELS_OF_UPGRADES:
         return list(LABELS_OF_UPGRADES[metric.name])

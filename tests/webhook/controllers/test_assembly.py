@@ -27,6 +27,9 @@ from webhook.kube.hub import Hub
 from webhook.settings.analysis import AnalysisOptions
 from webhook.settings.clock import utc_now
 from webhook.settings.loop import LoopSettings
+from webhook.settings.node_disruption import NodeDisruptionMode, NodeDisruptionOptions
+
+ADVISING = NodeDisruptionOptions(NodeDisruptionMode.ADVISE)
 
 
 @pytest.fixture
@@ -45,16 +48,20 @@ def make():
 
 async def test_the_queues_are_called_as_the_metrics_call_them(make):
     everything = AnalysisOptions(kinds=frozenset({"jobs.batch"}))
-    assert tuple(make(analysis=everything).queues) == CONTROLLERS
+    assert tuple(make(analysis=everything, node_disruption=ADVISING).queues) == CONTROLLERS
 
 
 async def test_nothing_is_analysed_where_the_settings_name_nothing_to_look_at(make):
-    assert set(CONTROLLERS) - set(make().queues) == {"analysis"}
+    assert set(CONTROLLERS) - set(make(node_disruption=ADVISING).queues) == {"analysis"}
+
+
+async def test_where_nodes_are_nobodys_business_nobody_looks_at_them(make):
+    assert set(CONTROLLERS) - set(make().queues) == {"analysis", "node_disruption"}
 
 
 async def test_where_placements_select_nodes_nobody_looks_at_pools(make):
     found = make(selection=SelectionSettings.of(allowed="v1/Node"))
-    assert set(CONTROLLERS) - set(found.queues) == {"analysis", "node_pool"}
+    assert set(CONTROLLERS) - set(found.queues) == {"analysis", "node_pool", "node_disruption"}
     assert not found._hub.cache.watches(NODE)
 
 

@@ -52,7 +52,7 @@ def test_both_accounts_are_well():
         "server-rights": State.OK,
         "loop-rights": State.OK,
     }
-    assert found["loop-rights"].found.endswith("none beyond; placements may select 51 kinds")
+    assert found["loop-rights"].found.endswith("none beyond; placements may select 47 kinds")
 
 
 def test_one_account_for_both_needs_the_rights_of_both():

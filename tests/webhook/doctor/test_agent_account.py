@@ -40,10 +40,10 @@ def rule(group, resource, *verbs):
 @pytest.mark.parametrize(
     ("how", "said"),
     [
-        pytest.param({}, "none beyond; placements may place 50 kinds, Secrets among them", id="default"),
+        pytest.param({}, "none beyond; placements may place 44 kinds, Secrets among them", id="default"),
         pytest.param({"applied": Selected()}, "none beyond; placements may place 0 kinds", id="nothing"),
         pytest.param({"applied": EVERYTHING}, "placements may place every kind, Secrets among them", id="everything"),
-        pytest.param({"apply_rbac": True}, "placements may place roles, and so give it any right, and 50", id="roles"),
+        pytest.param({"apply_rbac": True}, "placements may place roles, and so give it any right, and 44", id="roles"),
     ],
 )
 def test_what_placements_may_place_is_the_operators_choice(how, said):

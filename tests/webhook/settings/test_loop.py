@@ -1,18 +1,22 @@
 """The settings of the reconcile loop: defaults of the reference, bounds, and errors that name setting and value."""
 
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
 from scorer.member_gate.holds import MemberDisruption
 from webhook.settings.environment import SettingsError
 from webhook.settings.loop import HubLoopSettings, LoopSettings
+from webhook.settings.node_disruption import NodeDisruptionMode, NodeDisruptionOptions
 
 
 def test_the_defaults_are_those_of_the_reference():
     settings = HubLoopSettings.read({}).loop()
     gated = (MemberDisruption.EVICTION, MemberDisruption.UPGRADE)  # which waits only for what the reference has not
-    assert settings == LoopSettings(gate_members=gated)
+    assert settings == LoopSettings(
+        gate_members=gated, node_disruption=NodeDisruptionOptions(NodeDisruptionMode.ADVISE)
+    )
     assert (settings.snapshots.interval, settings.snapshots.collection) == (
         timedelta(seconds=30),
         timedelta(seconds=15),
@@ -46,6 +50,22 @@ def test_every_setting_reaches_the_loop():
     assert not settings.removal_needs_budget
     assert settings.force_delete_after == timedelta(minutes=1)
     assert (settings.workers, settings.writes_at_once) == (3, 5)
+
+
+def test_how_nodes_are_disrupted_reaches_the_loop():
+    settings = HubLoopSettings.read(
+        {
+            "HARBORMASTER_NODE_DISRUPTION_MODE": "Act",
+            "HARBORMASTER_NODE_DISRUPTION_PRICES": "/prices/types.csv",
+            "HARBORMASTER_NODE_DISRUPTION_SPOT_TO_SPOT": "true",
+            "HARBORMASTER_NODE_DISRUPTION_KARPENTER_LEASE": "karpenter/lead",
+            "HARBORMASTER_EXPIRATION_MODE": "Graceful",
+        }
+    )
+    found = settings.loop().node_disruption
+    assert (found.mode, found.prices, found.spot_to_spot) == (NodeDisruptionMode.ACT, Path("/prices/types.csv"), True)
+    assert (found.karpenter_namespace, found.karpenter_lease) == ("karpenter", "lead")
+    assert found.graceful_expiration
 
 
 def test_allowed_kinds_are_the_only_ones():

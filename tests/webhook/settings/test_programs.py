@@ -91,6 +91,10 @@ DEFAULTS = {
     "HARBORMASTER_METRICS_AUTH": False,
     "HARBORMASTER_NAMESPACE": "harbormaster-system",
     "HARBORMASTER_NETWORKING_AGENTS": False,
+    "HARBORMASTER_NODE_DISRUPTION_KARPENTER_LEASE": "karpenter-leader-election",
+    "HARBORMASTER_NODE_DISRUPTION_MODE": "Advise",
+    "HARBORMASTER_NODE_DISRUPTION_PRICES": None,
+    "HARBORMASTER_NODE_DISRUPTION_SPOT_TO_SPOT": False,
     "HARBORMASTER_PAGE_ON_HTTP": False,
     "HARBORMASTER_PLACEMENT_AUTHORIZATION": "Warn",
     "HARBORMASTER_PLAIN_ADMISSION_PATHS": True,
@@ -192,6 +196,12 @@ def test_every_program_reads_what_it_has_use_for():
             "BLOCKED_NAMESPACES",
             "HUB_TOKEN_SECONDS",
             "HUB_TOKEN_RENEWAL_SECONDS",
+            "NODE_DISRUPTION_MODE",
+            "NODE_DISRUPTION_KARPENTER_LEASE",
+            "NODE_DISRUPTION_PRICES",
+            "NODE_DISRUPTION_SPOT_TO_SPOT",
+            "EXPIRATION_MODE",
+            "TEMPLATE_DO_NOT_DISRUPT",
             "COMMIT",
             "LOG_FORMAT",
             "LOG_LEVEL",
@@ -210,6 +220,8 @@ def test_every_program_reads_what_it_has_use_for():
             "HANDOFF_SECRET_FILE",
             "CERTIFICATE_SECRET",
             "WEBHOOK_CONFIGURATION",
+            "NODE_DISRUPTION_MODE",
+            "NODE_DISRUPTION_KARPENTER_LEASE",
         )
     }
     assert read["certs"] == {
@@ -245,6 +257,10 @@ def test_every_program_reads_what_it_has_use_for():
             "RESOURCE_COLLECTION_SECONDS",
             "TRACING_ENDPOINT",
             "TRACING_SHARE",
+            "NODE_DISRUPTION_MODE",
+            "NODE_DISRUPTION_KARPENTER_LEASE",
+            "NODE_DISRUPTION_PRICES",
+            "NODE_DISRUPTION_SPOT_TO_SPOT",
         )
     }
 

@@ -1,0 +1,155 @@
+"""Asks the planner, in a thread: a decision about 2,000 nodes takes seconds, and the event loop has more to do.
+
+A command that has to be validated waits here until its time has come. That is all that is remembered: a process that
+takes over decides again, and waits again.
+
+Source: nodepool-disruption.md 5.1 and 7.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from scorer.node_budgets.pool_view import PoolView
+from scorer.node_disruption.cluster import Cluster
+from scorer.node_disruption.cluster_reading import read_cluster
+from scorer.node_disruption.command import Command
+from scorer.node_disruption.coverage import lacking
+from scorer.node_disruption.instance_types import Catalog
+from scorer.node_disruption.planner import Decision, Settings, decide, pool_views, validate
+from scorer.node_disruption.validation import Failure
+from scorer.reservations import DISRUPTION, Reservation, UnreadableReservationsError
+from webhook.controllers.node_world import NodeWorld
+from webhook.gate.instance_types import InstanceTypesFile
+from webhook.gate.reservations import LeaseReservations
+from webhook.settings.node_disruption import NodeDisruptionOptions
+
+PASS: Final = timedelta(seconds=10)
+"""How long after a decision the next one is made, when pods have changed since."""
+FORGET: Final = timedelta(minutes=5)
+"""How long it is believed that nothing is to be done while nothing changes."""
+SHARE: Final = 4
+"""How many times as long as a decision takes nothing is decided after it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One look at the cluster.
+
+    Args:
+        cluster: As it was read.
+        decision: What was found.
+        views: The pools, with what is reserved of them.
+        waited: A command that was decided some time ago, and has been validated now; None: there was none.
+        checked: What is left of that, or why nothing is.
+        problem: Why the instance types are not used; empty when they are.
+    """
+
+    cluster: Cluster
+    decision: Decision
+    views: Mapping[str, PoolView]
+    waited: Command | None = None
+    checked: Command | Failure | None = None
+    problem: str = ""
+
+
+class NodePlanning:
+    """Decides about the nodes of a cluster.
+
+    Args:
+        world: The cluster.
+        options: What the operator decided.
+        reservations: What is reserved of its pools; None: nothing is.
+        now: The clock.
+    """
+
+    def __init__(
+        self,
+        world: NodeWorld,
+        options: NodeDisruptionOptions,
+        reservations: LeaseReservations | None,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._world = world
+        self._reservations = reservations
+        self._now = now
+        self.types = InstanceTypesFile(options.prices)
+        self._settings = Settings(
+            spot_to_spot=options.spot_to_spot,
+            graceful_expiration=options.graceful_expiration,
+            template_do_not_disrupt=options.gate.template_do_not_disrupt,
+        )
+        self.waiting: tuple[Command, datetime] | None = None
+        """A command that has to be validated, and when."""
+        self._unseen: frozenset[str] = frozenset()
+        self._seen = -1
+        self._due: datetime | None = None
+        self._earliest: datetime | None = None
+        self._catalog: Catalog | None = None
+
+    def hurry(self) -> None:
+        """Have the next look come at once: something was done."""
+        self._earliest = None
+        self._due = self._now()
+
+    def next_look(self, now: datetime) -> datetime:
+        """Return when to look again, as far as is known at *now*; not before that."""
+        soon = now if self._seen != self._world.changes else None
+        due = min(filter(None, (self._due, soon, self.waiting and self.waiting[1])), default=now)
+        return max(now, due, self._earliest or due)
+
+    async def look(self) -> Pass:
+        """Read the cluster, and decide; validate the command that waits if its time has come."""
+        now, started, changes = self._now(), time.monotonic(), self._world.changes
+        catalog = await self.types.current()
+        if catalog is not self._catalog:
+            self._catalog, self._unseen = catalog, frozenset()
+        waits = self.waiting[0] if self.waiting is not None and self.waiting[1] <= now else None
+        documents, held = self._world.documents(), self._held()
+        found = await asyncio.to_thread(self._think, documents, held, catalog, now, waits)
+        self._seen, self._unseen = changes, found.decision.unseen
+        took = timedelta(seconds=time.monotonic() - started)
+        self._earliest = now + max(PASS, SHARE * took)
+        self._due = min(filter(None, (found.decision.next_at, now + FORGET)))
+        if waits is not None:
+            self.waiting = None
+        return found
+
+    def _think(
+        self,
+        documents: list[dict[str, object]],
+        held: Mapping[str, tuple[Reservation, ...] | None],
+        catalog: Catalog | None,
+        now: datetime,
+        waits: Command | None,
+    ) -> Pass:
+        cluster = read_cluster(documents, now)
+        problem = "" if catalog is None else lacking(catalog, cluster)
+        if problem:  # else the nodes would count as no longer offered, and go
+            catalog = None
+        views = {
+            name: _with(view, held.get(name, ())) for name, view in sorted(pool_views(cluster, self._settings).items())
+        }
+        decision = decide(cluster, catalog, now, self._settings, views=views, unseen=self._unseen)
+        checked = None if waits is None else validate(waits, cluster, catalog, now, self._settings, views=views)
+        return Pass(cluster, decision, views, waits, checked, problem)
+
+    def _held(self) -> dict[str, tuple[Reservation, ...] | None]:
+        """Return what is reserved of every pool; None of one where that cannot be read."""
+        found: dict[str, tuple[Reservation, ...] | None] = {}
+        if self._reservations is None:
+            return found
+        for name in self._world.pools.names():
+            try:
+                found[name] = self._reservations.known(DISRUPTION, name)
+            except UnreadableReservationsError:
+                found[name] = None
+        return found
+
+
+def _with(view: PoolView, held: tuple[Reservation, ...] | None) -> PoolView:
+    """Return a pool with what is reserved; with every node held where that cannot be read."""
+    return view.with_held(frozenset(view.nodes)) if held is None else view.with_reservations(held)

@@ -1,0 +1,98 @@
+"""Instance types and prices from a file that an operator names, read again when it changes.
+
+Source: nodepool-disruption.md 5.1.
+"""
+
+import asyncio
+import logging
+from pathlib import Path
+from typing import Final
+
+import yaml
+
+from scorer.node_disruption.instance_types import (
+    Catalog,
+    InvalidInstanceTypesError,
+    read_instance_types,
+    read_price_list,
+)
+from webhook.kube.login import ConfigurationError
+from webhook.settings.bounded_file import read_bounded
+
+LARGEST_BYTES: Final = 32 * 1024 * 1024
+"""A provider has some thousand offerings of a thousand types."""
+
+log = logging.getLogger(__name__)
+
+
+class InstanceTypesFileError(ConfigurationError):
+    """The file cannot be used; the message names it, the field and the value."""
+
+
+def load_instance_types(path: Path) -> Catalog:
+    """Read a file of instance types and prices: CSV by its name, else YAML or JSON.
+
+    Raises:
+        InstanceTypesFileError: It cannot be used.
+    """
+    try:
+        text = read_bounded(path, LARGEST_BYTES).decode()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
+        raise InstanceTypesFileError(f"{path}: {reason}") from error
+    try:
+        document = read_price_list(text) if path.suffix == ".csv" else yaml.safe_load(text)
+        return Catalog(read_instance_types(document))
+    except yaml.YAMLError as error:
+        raise InstanceTypesFileError(f"{path}: is neither YAML nor JSON: {error}") from error
+    except InvalidInstanceTypesError as error:
+        raise InstanceTypesFileError(f"{path}: {error}") from error
+
+
+async def check_instance_types(path: Path | None) -> None:
+    """Read the file once, so that a program does not start with one that cannot be used; None: there is none.
+
+    Raises:
+        InstanceTypesFileError: It cannot be used.
+    """
+    if path is not None:
+        await asyncio.to_thread(load_instance_types, path)
+
+
+class InstanceTypesFile:
+    """The instance types of a file as it is now, or as it last could be used.
+
+    Args:
+        path: The file; None: there is none.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._mark: tuple[int, ...] = ()
+        self._catalog: Catalog | None = None
+        self.problem = ""
+        """Why the present content is not used; empty when it is."""
+
+    async def current(self) -> Catalog | None:
+        """Return the instance types; None: there are none. The same object as before while nothing has changed."""
+        if self._path is None:
+            return None
+        try:
+            await asyncio.to_thread(self._read, self._path)
+        except InstanceTypesFileError as error:
+            if str(error) != self.problem:
+                log.warning("cannot use the instance types", extra={"error": str(error)})
+            self.problem = str(error)
+        return self._catalog
+
+    def _read(self, path: Path) -> None:
+        try:
+            found = path.stat()
+        except OSError as error:
+            raise InstanceTypesFileError(f"{path}: {error.strerror}") from error
+        mark = (found.st_mtime_ns, found.st_size, found.st_ino)
+        if mark == self._mark:
+            return
+        self._mark = mark  # taken before it is read: a file that is replaced meanwhile is read again next time
+        self._catalog = load_instance_types(path)
+        self.problem = ""

@@ -1,0 +1,78 @@
+"""What the disruption of nodes asks of an API server beyond a store: evictions, deletions with a time to end, a Lease.
+
+Source: nodepool-disruption.md 9; Kubernetes, API-initiated Eviction.
+"""
+
+from typing import Final, Protocol
+
+from scorer.api.documents import dicts_at
+from scorer.api.kinds import LEASE, POD
+from scorer.api.meta import JsonObject
+from webhook.kube.client import ApiServer
+from webhook.kube.fence import Fence
+from webhook.kube.paths import path_of, path_of_object
+from webhook.kube.ports import Key, NotFoundError
+
+_EVICTION: Final = "policy/v1"
+
+
+class NodeWork(Protocol):
+    """Every method may raise `StoreError`; a pod that is gone, or of another uid, is fine."""
+
+    async def evict(self, pod: Key, uid: str) -> None:
+        """Evict a pod. Raises `UnavailableError` while a PodDisruptionBudget does not let it go."""
+        ...
+
+    async def delete(self, pod: Key, uid: str, grace_seconds: int) -> None:
+        """Delete a pod whatever guards it; one that is ending already is given no more than this time."""
+        ...
+
+    async def leases(self, name: str, namespace: str) -> list[JsonObject]:
+        """Return the Leases of a name, of one namespace or, when that is empty, of all."""
+        ...
+
+
+class ServerNodeWork:
+    """`NodeWork` of an API server.
+
+    Args:
+        server: The connection.
+        fence: Raises while nothing may be written; None: there is no such time.
+    """
+
+    def __init__(self, server: ApiServer, fence: Fence | None = None) -> None:
+        self._server = server
+        self._fence = fence
+
+    async def evict(self, pod: Key, uid: str) -> None:
+        """See `NodeWork.evict`."""
+        body: JsonObject = {
+            "apiVersion": _EVICTION,
+            "kind": "Eviction",
+            "metadata": {"name": pod.name, "namespace": pod.namespace},
+            "deleteOptions": {"preconditions": {"uid": uid}},
+        }
+        try:
+            await self._server.request("POST", path_of_object(POD, pod, "eviction"), body, fence=self._fence)
+        except NotFoundError:
+            return
+
+    async def delete(self, pod: Key, uid: str, grace_seconds: int) -> None:
+        """See `NodeWork.delete`."""
+        body: JsonObject = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "gracePeriodSeconds": grace_seconds,
+            "preconditions": {"uid": uid},
+        }
+        try:
+            await self._server.request("DELETE", path_of_object(POD, pod), body, fence=self._fence)
+        except NotFoundError:
+            return
+
+    async def leases(self, name: str, namespace: str) -> list[JsonObject]:
+        """See `NodeWork.leases`; an account whose right is limited to the name may ask for all namespaces, too."""
+        found = await self._server.request(
+            "GET", path_of(LEASE, namespace), query={"fieldSelector": f"metadata.name={name}"}
+        )
+        return dicts_at(found, "items")

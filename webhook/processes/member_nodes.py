@@ -1,0 +1,104 @@
+"""The disruption of nodes in a member: what of the reconcile loop its agent runs there.
+
+One process does so at a time, by a Lease in the agent's own namespace, whose term also fences every write. Where there
+are no NodePools nothing of it is there but a question now and then.
+
+Source: nodepool-disruption.md 5.1.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Final
+
+from scorer.api.kinds import NODE_POOL
+from webhook.controllers.loop import Loop
+from webhook.controllers.node_disruption import NodeDisruptionController, NodePlace
+from webhook.controllers.node_disruption_observer import NodeDisruptionObserver
+from webhook.kube.cache import Cache
+from webhook.kube.client import ApiServer
+from webhook.kube.event_documents import own_name
+from webhook.kube.events import EventRecorder
+from webhook.kube.hub import Hub
+from webhook.kube.leader import Leader, Term
+from webhook.kube.node_work import ServerNodeWork
+from webhook.kube.ports import Key, NotFoundError, StoreError
+from webhook.kube.store import HubStore
+from webhook.processes.node_rights import NODE_LEASE
+from webhook.processes.reconcile import own_identity
+from webhook.settings.node_disruption import NodeDisruptionMode, NodeDisruptionOptions
+
+LOOK_SECONDS: Final = 15.0
+"""How often to look whether there are NodePools, and how long to wait after what failed."""
+
+log = logging.getLogger(__name__)
+
+
+class MemberNodes:
+    """Disrupts the nodes of a member.
+
+    Args:
+        server: The member.
+        home: Returns the agent's own namespace there.
+        options: What the operator decided.
+        observer: Is told what is found and done.
+        now: The clock.
+    """
+
+    def __init__(
+        self,
+        server: ApiServer,
+        home: Callable[[], Awaitable[str]],
+        options: NodeDisruptionOptions,
+        observer: NodeDisruptionObserver,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._server = server
+        self._home = home
+        self._options = options
+        self._observer = observer
+        self._now = now
+
+    async def run(self) -> None:
+        """Do so until cancelled; in mode Off, return at once."""
+        if self._options.mode is NodeDisruptionMode.OFF:
+            return
+        await self._wait_for_pools()
+        while True:
+            try:
+                namespace = await self._home()
+                leader = Leader(HubStore(self._server), Key(NODE_LEASE, namespace), own_identity(), now=self._now)
+                await leader.run(self._lead)
+            except StoreError as error:
+                log.warning("nodes are not looked at", extra={"error": str(error)})
+            except Exception:  # a bug here must not end what else the agent does; logged with the traceback
+                log.exception("the disruption of nodes ended")
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _wait_for_pools(self) -> None:
+        store, said = HubStore(self._server), ""
+        while True:
+            try:
+                if (await store.list(NODE_POOL)).items:
+                    return
+            except NotFoundError:
+                pass  # not served: no Karpenter has ever been here
+            except StoreError as error:
+                if str(error) != said:
+                    log.warning("nobody can tell whether there are NodePools", extra={"error": str(error)})
+                said = str(error)
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _lead(self, term: Term) -> None:
+        namespace = await self._home()
+        store = HubStore(self._server, fence=term.check)
+        hub = Hub(store, Cache(store))
+        events = EventRecorder(store, self._now, own_name())
+        reserving = namespace if self._options.mode is NodeDisruptionMode.ACT else ""
+        place = NodePlace(hub, ServerNodeWork(self._server, fence=term.check), reserving)
+        controller = NodeDisruptionController(place, self._options, self._now, events.record, self._observer)
+        loop = Loop(hub, self._now, (controller.wiring(),), events, (), workers=1)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(hub.cache.run())
+            tasks.create_task(loop.run())

@@ -1,0 +1,93 @@
+"""The rights that the disruption of nodes takes: to look and to tell in mode Advise, and to act only in mode Act.
+
+Source: serving.md 5.3; nodepool-disruption.md 5.1.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from scorer.api import kinds
+from scorer.api.kinds import KINDS, Kind
+from webhook.processes.rbac_objects import Resource, Rule
+from webhook.settings.node_disruption import DEFAULT_LEASE, NodeDisruptionMode
+
+NODE_LEASE: Final = "harbormaster-node-disruption"
+"""By which one agent disrupts the nodes of its member."""
+_READ: Final = ("get", "list", "watch")
+_EVENT: Final = KINDS["events.k8s.io", "Event"]
+_NEEDED: Final = (kinds.NODE_POOL, kinds.NODE_CLAIM, kinds.NODE, kinds.POD, kinds.POD_DISRUPTION_BUDGET)
+_HELPFUL: Final = (
+    KINDS["apps", "DaemonSet"],
+    kinds.NAMESPACE,
+    KINDS["", "PersistentVolume"],
+    KINDS["", "PersistentVolumeClaim"],
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRights:
+    """What the disruption of nodes may do.
+
+    Args:
+        mode: What it does.
+        karpenter_lease: Name of the Lease by which Karpenter leads.
+    """
+
+    mode: NodeDisruptionMode = NodeDisruptionMode.ADVISE
+    karpenter_lease: str = DEFAULT_LEASE
+
+    @classmethod
+    def of(cls, mode: NodeDisruptionMode, lease: str) -> "NodeRights":
+        """Return the rights for the settings of these values."""
+        return cls(mode, lease.rpartition("/")[2])
+
+    def rules(self) -> Iterator[Rule]:
+        """Yield what is needed in the whole cluster."""
+        if self.mode is NodeDisruptionMode.OFF:
+            return
+        yield from _reading("which nodes could go: pools, claims, nodes, pods and what guards them", _NEEDED)
+        yield from _reading("where their pods could run: daemons, namespaces, volumes", _HELPFUL)
+        yield _rule("what would be disrupted is said on its pool", ("update",), kinds.NODE_POOL, "status")
+        yield _rule("Events on pools, claims, nodes and pods", ("create", "get", "update"), _EVENT)
+        if self.mode is NodeDisruptionMode.ACT:
+            yield from self._acting()
+
+    def own_rules(self, lease: str) -> Iterator[Rule]:
+        """Yield what an agent needs in its own namespace.
+
+        Args:
+            lease: By which one agent disrupts nodes.
+        """
+        if self.mode is NodeDisruptionMode.OFF:
+            return
+        yield _rule("to look at nodes first; create cannot be limited to a name", ("create",), kinds.LEASE)
+        resources = (Resource.of(kinds.LEASE),)
+        yield Rule("one agent looks at nodes", ("get", "update"), resources, (lease,))
+        if self.mode is NodeDisruptionMode.ACT:
+            verbs = ("create", "delete", "get", "list", "update", "watch")
+            yield Rule("nodes are reserved by Leases before they go", verbs, resources)
+
+    def _acting(self) -> Iterator[Rule]:
+        yield _rule("mode Act: nodes are tainted, and deleted where no claim is left", ("delete", "update"), kinds.NODE)
+        yield _rule("mode Act: pods are evicted", ("create",), kinds.POD, "eviction")
+        yield _rule("mode Act: pods are deleted when the time of a drain is over", ("delete",), kinds.POD)
+        verbs = ("create", "delete", "patch")
+        yield _rule("mode Act: claims are deleted, and made in their place", verbs, kinds.NODE_CLAIM)
+        yield _rule("mode Act: why a claim goes is said on it", ("update",), kinds.NODE_CLAIM, "status")
+        why = "mode Act: claims block the deletion of their pool, which OwnerReferencesPermissionEnforcement checks"
+        yield _rule(why, ("update",), kinds.NODE_POOL, "finalizers")
+        resources = (Resource.of(kinds.LEASE),)
+        yield Rule("mode Act: whether Karpenter runs", ("get", "list"), resources, (self.karpenter_lease,))
+
+
+def _reading(why: str, read: Iterable[Kind]) -> Iterator[Rule]:
+    by_group: dict[str, list[Resource]] = {}
+    for resource in sorted(map(Resource.of, read)):
+        by_group.setdefault(resource.group, []).append(resource)
+    for found in by_group.values():
+        yield Rule(why, _READ, tuple(found))
+
+
+def _rule(why: str, verbs: tuple[str, ...], kind: Kind, subresource: str = "") -> Rule:
+    return Rule(why, verbs, (Resource.of(kind, subresource),))

@@ -1,0 +1,93 @@
+"""Whether nodes of pools are disrupted, and how: the operator sets it; the controller gets `NodeDisruptionOptions`."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Final
+
+from pydantic import Field
+
+from webhook.settings.environment import Settings
+from webhook.settings.gate import ExpirationMode, NodeGateSettings
+
+DEFAULT_LEASE: Final = "karpenter-leader-election"
+_LEASE: Final = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?/)?[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
+
+
+class NodeDisruptionMode(StrEnum):
+    """What is done about the nodes of pools."""
+
+    OFF = "Off"
+    ADVISE = "Advise"
+    ACT = "Act"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDisruptionOptions:
+    """How nodes of pools are disrupted.
+
+    Args:
+        mode: What is done.
+        prices: File with instance types and prices; None: nothing is consolidated.
+        spot_to_spot: Spot nodes may be replaced by cheaper spot nodes.
+        karpenter_lease: Name of the Lease by which Karpenter leads.
+        karpenter_namespace: Where it is; empty: anywhere.
+        gate: The gate of nodes, which also decides about expiration and do-not-disrupt in templates.
+    """
+
+    mode: NodeDisruptionMode = NodeDisruptionMode.OFF
+    prices: Path | None = None
+    spot_to_spot: bool = False
+    karpenter_lease: str = DEFAULT_LEASE
+    karpenter_namespace: str = ""
+    gate: NodeGateSettings = field(default_factory=NodeGateSettings)
+
+    @property
+    def graceful_expiration(self) -> bool:
+        """Whether expired nodes wait for budgets."""
+        return self.gate.expiration_mode is ExpirationMode.GRACEFUL
+
+
+class NodeDisruptionModeSettings(Settings):
+    """What the controller of node disruption may do; its rights follow from it."""
+
+    node_disruption_mode: NodeDisruptionMode = Field(
+        default=NodeDisruptionMode.ADVISE,
+        description="What is done about the nodes of NodePools: `Off` nothing; `Advise` says on the pools what would "
+        "be done, by conditions, Events and metrics; `Act` does it, and only advises while a Karpenter leads in the "
+        "same cluster.",
+    )
+    node_disruption_karpenter_lease: Annotated[str, Field(pattern=_LEASE, max_length=317)] = Field(
+        default=DEFAULT_LEASE,
+        description="The Lease by which Karpenter leads, as `NAME` in any namespace or `NAMESPACE/NAME`.",
+    )
+
+
+class NodeDisruptionSettings(NodeDisruptionModeSettings, NodeGateSettings):
+    """How nodes of pools are disrupted."""
+
+    node_disruption_prices: Path | None = Field(
+        default=None,
+        description="File of instance types and prices, in YAML, JSON or CSV (`docs/node-disruption.md`), read again "
+        "when it changes; unset: no node is consolidated, while empty, drifted and expired nodes go all the same.",
+    )
+    node_disruption_spot_to_spot: bool = Field(
+        default=False, description="Spot nodes may be replaced by cheaper spot nodes."
+    )
+
+    def node_disruption(self) -> NodeDisruptionOptions:
+        """Return how nodes are disrupted, ready for use."""
+        namespace, _, name = self.node_disruption_karpenter_lease.rpartition("/")
+        gate = NodeGateSettings(
+            namespace=self.namespace,
+            expiration_mode=self.expiration_mode,
+            template_do_not_disrupt=self.template_do_not_disrupt,
+        )
+        return NodeDisruptionOptions(
+            self.node_disruption_mode,
+            self.node_disruption_prices,
+            self.node_disruption_spot_to_spot,
+            name,
+            namespace,
+            gate,
+        )

@@ -1,0 +1,81 @@
+"""The metrics of node disruption. Names of pools are label values, as in `webhook.gate.metrics`.
+
+Source: serving.md 6.1; nodepool-disruption.md 12.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+LABELS: Final[Mapping[str, tuple[str, ...]]] = {
+    "harbormaster_disruption_eligible": ("nodepool", "reason"),
+    "harbormaster_disruption_held": ("cause",),
+    "harbormaster_disruption_decisions": ("method", "decision"),
+    "harbormaster_disruption_failed_validations": ("method", "failure"),
+}
+"""Of those that have no series before there is something to count."""
+
+
+class NodeDisruptionMetrics:
+    """Counts what is done about nodes; a `webhook.controllers.node_disruption_observer.NodeDisruptionObserver`.
+
+    Args:
+        registry: Where the metrics are registered.
+    """
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._eligible = Gauge(
+            "harbormaster_disruption_eligible",
+            "Nodes of a pool that could be disrupted for a reason, budgets apart.",
+            LABELS["harbormaster_disruption_eligible"],
+            registry=registry,
+        )
+        self._held = Gauge(
+            "harbormaster_disruption_held",
+            "Nodes that could go and stay, by what keeps them; a node may be kept by several things.",
+            LABELS["harbormaster_disruption_held"],
+            registry=registry,
+        )
+        self._decisions = Counter(
+            "harbormaster_disruption_decisions",
+            "Commands that were begun, or advised.",
+            LABELS["harbormaster_disruption_decisions"],
+            registry=registry,
+        )
+        self._failures = Counter(
+            "harbormaster_disruption_failed_validations",
+            "Commands that did not hold when they were looked at again, were refused by the gate, or were undone.",
+            LABELS["harbormaster_disruption_failed_validations"],
+            registry=registry,
+        )
+        self._draining = Gauge(
+            "harbormaster_disruption_draining_nodes", "Nodes that are being drained.", registry=registry
+        )
+
+    def looked(self, eligible: Mapping[tuple[str, str], int], held: Mapping[str, int]) -> None:
+        """Show what a pass has found."""
+        self._eligible.clear()
+        for key, number in eligible.items():
+            self._eligible.labels(*key).set(number)
+        self._held.clear()
+        for cause, number in held.items():
+            self._held.labels(cause).set(number)
+
+    def decided(self, method: str, decision: str) -> None:
+        """Count a command."""
+        self._decisions.labels(method, decision).inc()
+
+    def failed(self, method: str, failure: str) -> None:
+        """Count a command that came to nothing."""
+        self._failures.labels(method, failure).inc()
+
+    def draining(self, nodes: int) -> None:
+        """Show how many nodes are being drained."""
+        self._draining.set(nodes)
+
+    def ended(self) -> None:
+        """Forget what was found: the term is over, and another process shows it."""
+        self._eligible.clear()
+        self._held.clear()
+        self._draining.set(0)
