@@ -24,7 +24,7 @@ from tests.docs.pages import REFERENCE
 
 NAMESPACE, SECRET = "lookout", "harbormaster-ca"
 AGENT, POOLS, PROCESS = "The agent", "Node pools", "Requests, certificates and the process"
-UPGRADES = "Upgrade runs"
+UPGRADES, NODES = "Upgrade runs", "Node disruption"
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 CALLER = f"00-{TRACE}-{PARENT}-01"
 SERVE = "harbormaster-serve"
@@ -93,7 +93,7 @@ def test_a_server_that_leads_exposes_every_metric_of_the_reference_from_its_star
     listed = {name: row for section in sections if section != AGENT for name, row in sections[section].items()}
     found = exposed(serving.http_port)
     assert {name: metric.type for name, metric in found.items()} == {name: kind for name, (kind, _) in listed.items()}
-    later = {*sections[POOLS], *sections[UPGRADES]}
+    later = {*sections[POOLS], *sections[UPGRADES], *sections[NODES]}
     with_samples = {name: labels for name, (_, labels) in listed.items() if name not in later}
     assert {name: labels_of(found[name]) for name in with_samples} == {
         name: {labels} for name, labels in with_samples.items()
@@ -119,7 +119,7 @@ def test_an_agent_exposes_its_metrics_from_its_start(own_hub, serving, tmp_path)
         kill(agent)
     of_agents = sections[AGENT]
     assert {name: (metric.type, *labels_of(metric)) for name, metric in found.items() if name in of_agents} == of_agents
-    assert found.keys() <= {*of_agents, *sections[PROCESS]}
+    assert found.keys() <= {*of_agents, *sections[NODES], *sections[PROCESS]}
     assert {sample.value for name in of_agents for sample in found[name].samples} == {0}
 
 
