@@ -104,9 +104,21 @@ subjects:
 """
 
 
-def test_an_agent_with_two_kinds(cli):
+def test_an_agent_with_two_kinds(cli, monkeypatch):
+    monkeypatch.setenv("HARBORMASTER_NODE_DISRUPTION_MODE", "Off")
     result = cli("rbac", "agent", "-n", "fleet-system", "--apply", "deployments", "--apply", "secrets")
     assert (result.exit_code, result.stdout) == (0, NARROW)
+
+
+def test_an_agent_that_advises_on_nodes_writes_only_what_it_says(cli):
+    """By default it looks at nodes: besides what it needs anyway, it writes statuses of pools, Events and one Lease."""
+    printed = cli("rbac", "agent", "-n", "fleet-system", "--apply", "deployments", "--apply", "secrets").stdout
+    known = [rule for each in yaml.safe_load_all(NARROW) for rule in each.get("rules", ())]
+    more = [rule for each in yaml.safe_load_all(printed) for rule in each.get("rules", ()) if rule not in known]
+    written = {
+        resource for rule in more if set(rule["verbs"]) - {"get", "list", "watch"} for resource in rule["resources"]
+    }
+    assert written == {"nodepools/status", "events", "leases"}
 
 
 @pytest.mark.parametrize("process", ["reconcile", "serve", "agent"])
