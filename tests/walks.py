@@ -1,5 +1,6 @@
 """Walks over every state that a pure engine can come to: states are values, numbered by what tells them apart."""
 
+import hashlib
 from collections import deque
 from dataclasses import dataclass, field
 
@@ -11,7 +12,7 @@ class Walk:
     """What a walk has found.
 
     Args:
-        states: Every state, by its key, as a number.
+        states: Every state, by a digest of its key, as a number: walks of millions of states are to fit into memory.
         ways: From one state to another.
         came: How each state was reached first: from which one, and by what.
         passes: The state that a whole pass leads to, where one writes anything.
@@ -20,7 +21,7 @@ class Walk:
         ends: The states in which the run is over.
     """
 
-    states: dict[Key, int] = field(default_factory=dict)
+    states: dict[bytes, int] = field(default_factory=dict)
     ways: int = 0
     came: list[tuple[int, str]] = field(default_factory=list)
     passes: dict[int, int] = field(default_factory=dict)
@@ -30,10 +31,11 @@ class Walk:
 
     def number(self, key: Key, before: int, name: str) -> tuple[int, bool]:
         """Return the number of a state, and whether it is new."""
-        known = self.states.get(key)
+        digest = hashlib.blake2b(repr(key).encode(), digest_size=16).digest()
+        known = self.states.get(digest)
         if known is not None:
             return known, False
-        self.states[key] = len(self.states)
+        self.states[digest] = len(self.states)
         self.came.append((before, name))
         return len(self.states) - 1, True
 

@@ -92,8 +92,9 @@ def walk(shape: Shape) -> Walk:
             raise AssertionError(f"after {found.way_to(number)}: {error}") from error
         if world.is_over:
             found.ends.add(number)
+        statuses = {id(world.status): world.status}
         for name, raw in after:
-            other = settled(raw)
+            other = settled(raw, statuses)
             there, is_new = found.number(key_of(other), number, name)
             if is_new:
                 todo.append((there, other))

@@ -8,7 +8,9 @@ one before, the back end must have reported the end.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
 
 from scorer.api.conditions import FALSE, TRUE, Condition, find_condition
 from scorer.api.meta import ObjectMeta
@@ -206,6 +208,19 @@ class World:
 
 
 _STANDINGS = (Standings(), Standings())
+Part = TypeVar("Part", bound=BaseModel)
+
+
+def _with(part: Part, **values: Any) -> Part:
+    """Return a part of a status with other values: the same one where they are what it has, as most walks find."""
+    changes = {name: value for name, value in values.items() if not _is_same(getattr(part, name), value)}
+    return part.model_copy(update=changes) if changes else part
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    if isinstance(one, tuple):
+        return len(one) == len(other) and all(left is right for left, right in zip(one, other, strict=True))
+    return one is other or (one == other and not isinstance(one, BaseModel))
 
 
 def _upgraded(inventory: Inventory) -> Inventory:
@@ -234,8 +249,11 @@ def answer_of(gate: UpgradeGateStatus) -> str:
 # States are few.
 
 
-def settled(world: World) -> World:
-    """Return a state that has forgotten what was counted: tokens, attempts, and skip targets once it has begun."""
+def settled(world: World, known: dict[int, UpgradeRunStatus] | None = None) -> World:
+    """Return a state that has forgotten what was counted: tokens, attempts, and skip targets once it has begun.
+
+    *known* has the statuses that are settled already by the identity of those that they come from, and gets this one.
+    """
     status = world.status
     restart = world.restart and status.observed_restart_token != TOKEN
     skips = world.skips if status.start_time is None else world.skips[status.observed_skip_targets :]
@@ -244,9 +262,12 @@ def settled(world: World) -> World:
         for entry in entries(status)
         if entry.name in world.operations and ((entry.state not in OVER and entry.operation_id) or entry.operation_open)
     }
-    return replace(
-        world, status=aged(status, world.now, world.now), restart=restart, skips=skips, operations=operations
-    )
+    found = None if known is None else known.get(id(status))
+    if found is None:
+        found = aged(status, world.now, world.now)
+        if known is not None:
+            known[id(status)] = found
+    return replace(world, status=found, restart=restart, skips=skips, operations=operations)
 
 
 def aged(status: UpgradeRunStatus, now: datetime, then: datetime) -> UpgradeRunStatus:
@@ -262,24 +283,21 @@ def aged(status: UpgradeRunStatus, now: datetime, then: datetime) -> UpgradeRunS
 
     def member(entry: MemberStatus) -> MemberStatus:
         refused = entry.state is UpgradeState.PENDING and entry.attempt and not entry.operation_id
-        return entry.model_copy(
-            update={
-                "attempt": min(entry.attempt, 1),
-                "operation_id": entry.operation_id and f"uid/{entry.name}/1",
-                "start_time": (moved if entry.state is UpgradeState.RUNNING else reset)(entry.start_time),
-                "pending_since": moved(entry.pending_since),
-                "completion_time": (moved if refused else reset)(entry.completion_time),
-                "next_window_open": moved(entry.next_window_open),
-                "message": "",
-                "error": None,
-            }
+        return _with(
+            entry,
+            attempt=min(entry.attempt, 1),
+            operation_id=entry.operation_id and f"uid/{entry.name}/1",
+            start_time=(moved if entry.state is UpgradeState.RUNNING else reset)(entry.start_time),
+            pending_since=moved(entry.pending_since),
+            completion_time=(moved if refused else reset)(entry.completion_time),
+            next_window_open=moved(entry.next_window_open),
+            message="",
+            error=None,
         )
 
     def gates(reports: GateReports) -> GateReports:
         return tuple(
-            each.model_copy(
-                update={"start_time": moved(each.start_time), "completion_time": reset(each.completion_time)}
-            )
+            _with(each, start_time=moved(each.start_time), completion_time=reset(each.completion_time))
             for each in reports
         )
 
@@ -294,27 +312,25 @@ def aged(status: UpgradeRunStatus, now: datetime, then: datetime) -> UpgradeRunS
     def wait(known: WaitStatus | None) -> WaitStatus | None:
         if known is None:
             return None
-        times = {"start_time": moved(known.start_time), "completion_time": reset(known.completion_time)}
-        return known.model_copy(update=times)
+        return _with(known, start_time=moved(known.start_time), completion_time=reset(known.completion_time))
 
     def group(known: GroupStatus) -> GroupStatus:
-        return known.model_copy(update={**positions(known), "members": tuple(map(member, known.members))})
+        return _with(known, **positions(known), members=tuple(map(member, known.members)))
 
     def stage(known: StageStatus) -> StageStatus:
         waits, groups = wait(known.after_stage_wait), tuple(map(group, known.groups))
-        return known.model_copy(update={**positions(known), "after_stage_wait": waits, "groups": groups})
+        return _with(known, **positions(known), after_stage_wait=waits, groups=groups)
 
-    return status.model_copy(
-        update={
-            "stages": tuple(map(stage, status.stages)),
-            "start_time": reset(status.start_time),
-            "completion_time": reset(status.completion_time),
-            "restarts": 0,
-            "observed_restart_token": "",
-            "observed_skip_targets": status.observed_skip_targets if status.start_time is None else 0,
-            "next_wakeup": None,
-            "conditions": tuple(each.model_copy(update={"last_transition_time": then}) for each in status.conditions),
-        }
+    return _with(
+        status,
+        stages=tuple(map(stage, status.stages)),
+        start_time=reset(status.start_time),
+        completion_time=reset(status.completion_time),
+        restarts=0,
+        observed_restart_token="",
+        observed_skip_targets=status.observed_skip_targets if status.start_time is None else 0,
+        next_wakeup=None,
+        conditions=tuple(_with(each, last_transition_time=then) for each in status.conditions),
     )
 
 
@@ -325,7 +341,7 @@ def key_of(world: World) -> Key:
         world.restart,
         world.skips,
         world.hour,
-        world.held,
+        tuple(sorted(world.held)),
         world.deleting,
         world.silent,
         tuple(sorted((name, each.version) for name, each in world.inventories.items())),
