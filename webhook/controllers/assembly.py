@@ -122,6 +122,7 @@ def make_loop(
     upgrades: UpgradeObserver = UNOBSERVED_UPGRADES,
     instance: str = "harbormaster",
     nodes: NodeSide = NodeSide(),
+    heard: Callable[[JsonObject, Event], None] | None = None,
 ) -> Loop:
     """Make the loop of one term of leadership.
 
@@ -134,8 +135,9 @@ def make_loop(
         upgrades: Is told what upgrade runs do.
         instance: What Events call this process.
         nodes: What the disruption of nodes needs.
+        heard: Is told of every Event as well.
     """
-    events = EventRecorder(hub.store, now, instance)
+    events = EventRecorder(hub.store, now, instance, heard)
     controllers = (
         *_controllers(hub, now, selectables, settings, events.record, upgrades),
         *_of_nodes(hub, now, settings, events.record, nodes),
@@ -157,7 +159,7 @@ def _controllers(
     yield MemberController(hub, now, record, settings.force_delete_after).wiring()
     yield OverrideController(hub, record).wiring()
     yield PlacementController(hub, now, record, selectables, settings).wiring()
-    yield SchedulerController(hub, now).wiring()
+    yield SchedulerController(hub, now, record).wiring()
     yield RolloutController(hub, now, settings, windows, turns.get(MemberDisruption.ROLLOUT)).wiring()
     staged = turns.get(MemberDisruption.STAGED_UPDATE)
     yield StagedUpdateController(hub, now, record, selectables, settings, windows, staged).wiring()

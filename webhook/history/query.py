@@ -3,10 +3,14 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from scorer.api.meta import JsonObject
 from webhook.history.entry import Entry, EntryType
 from webhook.history.record import entries_in, is_chunk
+
+USUAL_ITEMS: Final = 200
+MOST_ITEMS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +27,7 @@ class Query:
         since: Not before.
         before: Before, by the last occurrence.
         limit: How many at most, the latest ones.
+        hidden: Not about objects of these kinds.
     """
 
     types: frozenset[EntryType] = frozenset()
@@ -33,13 +38,15 @@ class Query:
     by: str = ""
     since: datetime | None = None
     before: datetime | None = None
-    limit: int = 200
+    limit: int = USUAL_ITEMS
+    hidden: frozenset[str] = frozenset()
 
     def wants(self, entry: Entry) -> bool:
         """Say whether an entry is wanted."""
         about = entry.about
         return (
             (not self.types or entry.type in self.types)
+            and about.kind not in self.hidden
             and self.kind in ("", about.kind)
             and self.namespace in ("", about.namespace)
             and self.name in ("", about.name)
@@ -85,5 +92,5 @@ def find(documents: Iterable[JsonObject], waiting: Iterable[Entry], query: Query
             unreadable += 1
         elif query.wants(entry):
             found[(entry.time, entry.count, entry.identity)] = entry
-    latest = sorted(found.values(), key=lambda entry: entry.until, reverse=True)
+    latest = sorted(found.values(), key=lambda entry: entry.until)[::-1]  # within a second, as they were written
     return Found(tuple(latest[: query.limit]), len(latest) > query.limit, unreadable)

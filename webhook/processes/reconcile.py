@@ -22,6 +22,8 @@ from webhook.controllers.assembly import NodeSide, make_loop, required
 from webhook.controllers.selectables import Selectables
 from webhook.controllers.work_generator import without_manifests
 from webhook.gate.instance_types import check_instance_types
+from webhook.history.desk import HistoryDesk, history_of
+from webhook.history.record import Source
 from webhook.kube.cache import Cache
 from webhook.kube.client import ApiServer
 from webhook.kube.discovery import Discovery
@@ -64,6 +66,7 @@ class Reconciliation:
         cache: Of the hub; the caller runs it.
         settings: How to run.
         metrics: Where to count.
+        history: Keeps what the loop tells.
         identity: Names this process in the Lease and in Events; empty: the machine does.
         now: The clock.
         tracing: Makes a span of every reconcile; None: nothing does.
@@ -76,6 +79,7 @@ class Reconciliation:
         cache: Cache,
         settings: HubLoopSettings,
         metrics: Metrics,
+        history: HistoryDesk,
         *,
         identity: str = "",
         now: Callable[[], datetime] = utc_now,
@@ -92,6 +96,7 @@ class Reconciliation:
         self._metrics = LoopMetrics(metrics.registry, lambda: self.leader.leading, tracing)
         self._upgrades = UpgradeMetrics(metrics.registry)
         self._nodes = NodeDisruptionMetrics(metrics.registry)
+        self._history = history
         self._required = required(self._settings)
         cache.require(self._required)
         cache.trim(WORK, without_manifests)  # also while others lead
@@ -100,7 +105,12 @@ class Reconciliation:
         """Reconcile whenever this process leads, until cancelled. The cache must be running."""
         # Before it is a candidate: a leader whose cache is empty would keep others from leading, and do nothing.
         await self._cache.wait_synced(self._required)
-        await self.leader.run(self._lead)
+        keeping = asyncio.create_task(self._history.run(), name="history of the loop")
+        try:
+            await self.leader.run(self._lead)
+        finally:
+            keeping.cancel()
+            await asyncio.wait([keeping])
 
     async def run_beside_others(self) -> None:
         """Do the same in a process that has more to do: a bug ends the term and not the process."""
@@ -136,6 +146,7 @@ class Reconciliation:
             upgrades=self._upgrades,
             instance=self._instance,
             nodes=NodeSide(ServerNodeWork(self._server, fence=term.check), self._nodes),
+            heard=self._history.note_event,
         )
         try:
             await loop.run()
@@ -179,7 +190,8 @@ class Reconcile:
         async with AsyncExitStack() as stack:
             server = await stack.enter_async_context(await ApiServer.connect(self._kubeconfig, self._context))
             lease_server = await stack.enter_async_context(await ApiServer.connect(self._kubeconfig, self._context))
-            self.cache = Cache(HubStore(server))
+            store = HubStore(server)
+            self.cache = Cache(store)
             metrics = Metrics(commit=self.settings.commit)
             tracing = tracing_of(self.settings, "reconcile")
             if tracing is not None:
@@ -190,6 +202,9 @@ class Reconcile:
                 self.cache,
                 self.settings,
                 metrics,
+                history_of(
+                    store, self.settings.namespace, self.settings, Source.LOOP, own_name(self._identity), self._now
+                ),
                 identity=self._identity,
                 now=self._now,
                 tracing=tracing,
