@@ -50,16 +50,16 @@ def make_services(
     settings: ServerSettings | None = None,
     admission: Callable[[], Context] = Context,
     now: Callable[[], datetime] = utc_now,
-    history: HistoryDesk | None = None,
+    recorded: HistoryDesk | None = None,
     **answers: Any,
 ) -> Services:
     """Make what the handlers of a server need; *answers* take the place of what would answer below ``/v1``."""
     store = store or Unread()
     cache = cache or Cache(store)
     settings = settings or ServerSettings()
-    kept = history or history_of(store, settings.namespace, settings, Source.SERVER, "test", now)
+    recorded = recorded or history_of(store, settings.namespace, settings, Source.SERVER, "test", now)
     made = replace(answers_of(cache, admission, admittance or admit(), now), **answers)
-    return services_of(made, cache, store, settings, Metrics(), kept)
+    return services_of(made, cache, store, settings, Metrics(), recorded)
 
 
 def make_server(

@@ -120,9 +120,8 @@ def make_loop(
     settings: LoopSettings,
     observer: QueueObserver = UNOBSERVED,
     upgrades: UpgradeObserver = UNOBSERVED_UPGRADES,
-    instance: str = "harbormaster",
     nodes: NodeSide = NodeSide(),
-    heard: Callable[[JsonObject, Event], None] | None = None,
+    events: EventRecorder | None = None,
 ) -> Loop:
     """Make the loop of one term of leadership.
 
@@ -133,11 +132,10 @@ def make_loop(
         settings: What the operator decided.
         observer: Is told what the queues do.
         upgrades: Is told what upgrade runs do.
-        instance: What Events call this process.
         nodes: What the disruption of nodes needs.
-        heard: Is told of every Event as well.
+        events: Writes Events; None: one that nobody else hears.
     """
-    events = EventRecorder(hub.store, now, instance, heard)
+    events = events or EventRecorder(hub.store, now, "harbormaster")
     controllers = (
         *_controllers(hub, now, selectables, settings, events.record, upgrades),
         *_of_nodes(hub, now, settings, events.record, nodes),

@@ -54,7 +54,7 @@ from webhook.controllers.inventory import all_placements, placement_refs
 from webhook.controllers.removal import take_away
 from webhook.controllers.result import DONE, Result, TerminalError
 from webhook.controllers.wiring import Waker, Watch, Wiring
-from webhook.history.entry import PICKED
+from webhook.history.entry import CLUSTERS_PICKED
 from webhook.kube.cache import read_member
 from webhook.kube.change import Change, desired
 from webhook.kube.children import children
@@ -109,7 +109,7 @@ class SchedulerController:
                 yield from (ref for ref in placement_refs(cache) if str(ref) in names)
 
     def _sleeper(self, ref: PlacementRef, document: JsonObject) -> Sleeper:
-        kind = dict_at(document, "spec", "policy").get("placementType") or "PickAll"
+        kind = dict_at(document, "spec", "policy").get("placementType") or PlacementType.PICK_ALL.value
         known = kind if kind in tuple(PlacementType) else PlacementType.PICK_ALL
         return Sleeper(str(ref), PlacementType(known), self._is_fully_scheduled(ref, document))
 
@@ -163,7 +163,7 @@ class SchedulerController:
         status = snapshot_status(run, snapshot, generation, self._now())
         self._hub.report(family.policy_snapshot, snapshot, status)
         if text := decision_text(run):
-            self._record(placement, Event(PICKED, text))
+            self._record(placement, Event(CLUSTERS_PICKED, text))
         return DONE
 
     def decide(self, ref: PlacementRef, snapshot: JsonObject, documents: list[JsonObject]) -> Schedule:

@@ -222,6 +222,7 @@ OPERATIONS: Final = (
         "Entries about placements and runs are for callers who may list those.",
         History,
         problems=(Problem.VALIDATION_FAILED,),
+        tagged=True,
         query=("type", "ofKind", "ofNamespace", "ofName", "ruleOrReason", "by", "since", "before", "atMost"),
     ),
     Operation(

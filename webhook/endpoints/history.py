@@ -12,14 +12,13 @@ from aiohttp import web
 from scorer.api.family import FAMILIES
 from scorer.api.kinds import UPGRADE_RUN, Kind
 from scorer.api.quoting import quote
-from webhook.endpoints.answers import JSON, headers
+from webhook.endpoints.answers import tagged
 from webhook.endpoints.api import Api
 from webhook.endpoints.parameters import check_names, instant, refuse, whole_number
 from webhook.endpoints.problems import Problem, ProblemError
 from webhook.history.desk import HistoryDesk
 from webhook.history.entry import EntryType
 from webhook.history.query import MOST_ITEMS, USUAL_ITEMS, Query
-from webhook.kube.json_text import encode
 from webhook.kube.ports import StoreError
 
 LISTED: Final[frozenset[Kind]] = frozenset(
@@ -29,7 +28,6 @@ LISTED: Final[frozenset[Kind]] = frozenset(
 _TEXTS: Final = ("kind", "namespace", "name", "reason", "by")
 _LISTS: Final = ("type",)
 _PARAMETERS: Final = (*_LISTS, *_TEXTS, "since", "before", "limit")
-_HEADERS: Final = headers(Content_Type=JSON, Cache_Control="no-store")
 
 
 def add_routes(api: Api, history: HistoryDesk) -> None:
@@ -59,7 +57,7 @@ def add_routes(api: Api, history: HistoryDesk) -> None:
         except StoreError as error:
             raise ProblemError(Problem.NOT_READY, f"the history cannot be read: {error}") from error
         body = found.document() | {"kept": history.is_kept}
-        return web.Response(body=encode(body, sort=True), headers=_HEADERS)
+        return tagged(request, body, "history")
 
     api.get("/v1/history", "/v1/history", every)
 

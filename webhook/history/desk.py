@@ -33,7 +33,8 @@ class HistoryDesk:
         self._namespace = namespace
         self._writer = writer
         self._now = now
-        self._read: tuple[datetime, tuple[JsonObject, ...]] | None = None
+        self._read: tuple[JsonObject, ...] = ()
+        self._read_at: tuple[datetime, int] | None = None
 
     @property
     def is_kept(self) -> bool:
@@ -76,11 +77,12 @@ class HistoryDesk:
         """
         if self._writer is None:
             return Found((), more=False, unreadable=0)
-        now = self._now()
-        if self._read is None or not now - READ_AGAIN < self._read[0] <= now:
-            listing = await self._store.list(CONFIG_MAP, self._namespace, LABELS)
-            self._read = now, listing.items
-        return find(self._read[1], self._writer.waiting(), query)
+        now, writes = self._now(), self._writer.writes
+        # Read again also after a write of our own: what was waiting then is nowhere else.
+        if self._read_at is None or self._read_at[1] != writes or not now - READ_AGAIN < self._read_at[0] <= now:
+            self._read = (await self._store.list(CONFIG_MAP, self._namespace, LABELS)).items
+            self._read_at = now, writes
+        return find(self._read, self._writer.waiting(), query)
 
     async def run(self) -> None:
         """Write until cancelled, if anything is kept."""

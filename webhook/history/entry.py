@@ -23,7 +23,7 @@ MESSAGE_BYTES: Final = 1024
 NAME_CHARACTERS: Final = 253
 USER_CHARACTERS: Final = 320
 MOST_COUNTED: Final = 2**53
-PICKED: Final = "ClustersPicked"
+CLUSTERS_PICKED: Final = "ClustersPicked"
 """Reason of the Event that tells which clusters a placement got, kept and lost."""
 
 
@@ -146,7 +146,7 @@ def read_entry(line: str) -> Entry | None:
 
 
 def _type_of(kind: str, reason: str) -> EntryType:
-    if reason == PICKED:
+    if reason == CLUSTERS_PICKED:
         return EntryType.DECISION
     return EntryType.ROLLOUT if kind in _ROLLED_OUT else EntryType.EVENT
 

@@ -77,6 +77,8 @@ class HistoryWriter:
         self._lines: list[str] = []
         self._chunk: JsonObject | None = None
         self._number = 0
+        self.writes = 0
+        """How often it was written: what waited before is in the record now."""
         self._tidied: datetime | None = None
         self._trouble = ""
 
@@ -141,6 +143,7 @@ class HistoryWriter:
         written = tuple(self._waiting.items())
         if written:
             await self._append([each.line() for _, each in written], max(each.until for _, each in written))
+            self.writes += 1
             for identity, each in written:
                 if (known := self._waiting[identity]) is each:
                     del self._waiting[identity]

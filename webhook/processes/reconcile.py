@@ -22,12 +22,13 @@ from webhook.controllers.assembly import NodeSide, make_loop, required
 from webhook.controllers.selectables import Selectables
 from webhook.controllers.work_generator import without_manifests
 from webhook.gate.instance_types import check_instance_types
-from webhook.history.desk import HistoryDesk, history_of
+from webhook.history.desk import history_of
 from webhook.history.record import Source
 from webhook.kube.cache import Cache
 from webhook.kube.client import ApiServer
 from webhook.kube.discovery import Discovery
 from webhook.kube.event_documents import own_name
+from webhook.kube.events import EventRecorder
 from webhook.kube.hub import Hub
 from webhook.kube.leader import Leader, Term
 from webhook.kube.node_work import ServerNodeWork
@@ -66,7 +67,6 @@ class Reconciliation:
         cache: Of the hub; the caller runs it.
         settings: How to run.
         metrics: Where to count.
-        history: Keeps what the loop tells.
         identity: Names this process in the Lease and in Events; empty: the machine does.
         now: The clock.
         tracing: Makes a span of every reconcile; None: nothing does.
@@ -79,7 +79,6 @@ class Reconciliation:
         cache: Cache,
         settings: HubLoopSettings,
         metrics: Metrics,
-        history: HistoryDesk,
         *,
         identity: str = "",
         now: Callable[[], datetime] = utc_now,
@@ -96,7 +95,7 @@ class Reconciliation:
         self._metrics = LoopMetrics(metrics.registry, lambda: self.leader.leading, tracing)
         self._upgrades = UpgradeMetrics(metrics.registry)
         self._nodes = NodeDisruptionMetrics(metrics.registry)
-        self._history = history
+        self._history = history_of(HubStore(server), settings.namespace, settings, Source.LOOP, self._instance, now)
         self._required = required(self._settings)
         cache.require(self._required)
         cache.trim(WORK, without_manifests)  # also while others lead
@@ -144,9 +143,8 @@ class Reconciliation:
             self._settings,
             observer=self._metrics,
             upgrades=self._upgrades,
-            instance=self._instance,
             nodes=NodeSide(ServerNodeWork(self._server, fence=term.check), self._nodes),
-            heard=self._history.note_event,
+            events=EventRecorder(store, self._now, self._instance, self._history.note_event),
         )
         try:
             await loop.run()
@@ -190,8 +188,7 @@ class Reconcile:
         async with AsyncExitStack() as stack:
             server = await stack.enter_async_context(await ApiServer.connect(self._kubeconfig, self._context))
             lease_server = await stack.enter_async_context(await ApiServer.connect(self._kubeconfig, self._context))
-            store = HubStore(server)
-            self.cache = Cache(store)
+            self.cache = Cache(HubStore(server))
             metrics = Metrics(commit=self.settings.commit)
             tracing = tracing_of(self.settings, "reconcile")
             if tracing is not None:
@@ -202,9 +199,6 @@ class Reconcile:
                 self.cache,
                 self.settings,
                 metrics,
-                history_of(
-                    store, self.settings.namespace, self.settings, Source.LOOP, own_name(self._identity), self._now
-                ),
                 identity=self._identity,
                 now=self._now,
                 tracing=tracing,

@@ -45,6 +45,7 @@ from webhook.history.desk import history_of
 from webhook.history.record import Source
 from webhook.kube.cache import Cache
 from webhook.kube.change import Change
+from webhook.kube.events import EventRecorder
 from webhook.kube.hub import Hub
 from webhook.kube.ports import AlreadyExistsError
 from webhook.kube.upgrades import readable_runs
@@ -116,7 +117,8 @@ class Up:
             settings = replace(self.settings.loop(), snapshots=THROTTLE)
             selectables = Selectables(self.cache, EmbeddedKinds(self.store.kinds), settings.selection)
             history = history_of(self.store, self.settings.namespace, self.settings, Source.LOOP, "up", self._now)
-            self.loop = make_loop(self.hub, self._now, selectables, settings, heard=history.note_event)
+            events = EventRecorder(self.store, self._now, "up", history.note_event)
+            self.loop = make_loop(self.hub, self._now, selectables, settings, events=events)
             self.members = SimulatedMembers(self.store, self.data, now=self._now)
             self.nodes = SimulatedNodes(self.store)
             for kind in (MEMBER_CLUSTER, INTERNAL_MEMBER_CLUSTER):

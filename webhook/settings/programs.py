@@ -66,9 +66,7 @@ class ServeSettings(
     """``harbormaster serve``, which may reconcile as well."""
 
 
-class ReconcileSettings(
-    PlainListenerSettings, HubLoopSettings, HistorySettings, HubSettings, ProcessSettings, TracingSettings
-):
+class ReconcileSettings(PlainListenerSettings, HubLoopSettings, HubSettings, ProcessSettings, TracingSettings):
     """``harbormaster reconcile``."""
 
 
