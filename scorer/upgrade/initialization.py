@@ -73,7 +73,7 @@ def initialise(ev: Evaluation) -> bool:
 def _begin_record(ev: Evaluation, stages: tuple[StageStatus, ...]) -> None:
     """Replace the stages; what the user has skipped is skipped again in the new ones."""
     status = ev.record.status.model_copy(update={"stages": stages, "observed_skip_targets": 0})
-    ev.record = Record(status)
+    ev.record = Record(status, ev.facts.rosters)
 
 
 def _origin(ev: Evaluation) -> str:
