@@ -212,9 +212,12 @@ async def test_an_agent_does_the_same_in_its_member_with_its_own_rights(workers:
     async def home() -> str:
         return SYSTEM
 
+    async def is_ours() -> bool:
+        return True
+
     options = NodeDisruptionOptions(NodeDisruptionMode.ACT, gate=NodeGateSettings(namespace=SYSTEM))
     async with await ApiServer.connect(cluster.kubeconfigs[AGENT]) as server:
-        member = MemberNodes(server, home, options, UNOBSERVED_NODES, utc_now)
+        member = MemberNodes(server, home, options, UNOBSERVED_NODES, utc_now, is_ours)
         running = asyncio.create_task(member.run())
         try:
             gone = partial(wait_until, "the old node is gone", lambda: ", ".join(workers.names("inner")))
