@@ -46,7 +46,7 @@ from webhook.controllers.node_disruption_observer import UNOBSERVED_NODES, NodeD
 from webhook.controllers.node_draining import POLL, NodeDraining, is_going
 from webhook.controllers.node_orders import NodeOrders, under_way
 from webhook.controllers.node_planning import PASS, NodePlanning, Pass
-from webhook.controllers.node_rivals import RIVAL_EVERY, NodeRivals
+from webhook.controllers.node_rivals import RIVAL_EVERY, SKEW, NodeRivals
 from webhook.controllers.node_turns import NodeTurns
 from webhook.controllers.node_world import NodeWorld
 from webhook.controllers.result import DONE, Result
@@ -110,11 +110,11 @@ class NodeDisruptionController:
         self._record = record
         self._observer = observer
         self._clock = clock
-        self._rivals = NodeRivals(place.work, options, clock)
+        self._rivals = NodeRivals(place.work, options, now, clock)
         self._told = Channel[None]()
         self._opened = asyncio.Event()
         self._site: _Site | None = None
-        self._latest = datetime.min.replace(tzinfo=UTC)
+        self._set_to: timedelta | None = None
         self._why_not = ""
         self._acted = False
         self._advised: tuple[Command, ...] = ()
@@ -187,12 +187,13 @@ class NodeDisruptionController:
         return max(min(pauses), POLL / 10)
 
     def _heed_the_clock(self, site: "_Site") -> None:
-        """Forget what waits for an instant when the clock has been set back: that would come too late."""
-        now = self._now()
-        if now < self._latest:
+        """Forget what waits for an instant when the clock has been set: that may come too late, or be another one."""
+        set_to = self._now() - _EPOCH - timedelta(seconds=self._clock())
+        if self._set_to is None or abs(set_to - self._set_to) > SKEW:
             site.planning.begin_again()
             site.advice.forget()
-        self._latest = now
+            self._rivals.look_again()
+            self._set_to = set_to
 
     def _pools(self) -> list[str]:
         return [key.name for key in self._place.hub.cache.shelf(kinds.NODE_POOL).objects]
@@ -418,6 +419,7 @@ class _Site:
         return self.world.synced and (self.turns is None or self.turns.reservations.synced)
 
 
+_EPOCH: Final = datetime.fromtimestamp(0, UTC)
 _UNREADABLE: Final = Standing(
     UNKNOWN,
     StandingReason.CANNOT_READ,

@@ -25,6 +25,7 @@ from scorer.node_disruption.pod import Pod, read_pod
 from scorer.node_disruption.telling import Note, ToldReason
 from webhook.controllers.node_advice import NodeAdvice
 from webhook.controllers.node_commands import NodeCommands
+from webhook.controllers.node_rivals import SKEW
 from webhook.controllers.node_world import NodeWorld
 from webhook.controllers.pauses import Pauses
 from webhook.kube.node_work import NodeWork
@@ -37,8 +38,6 @@ LONGEST_PAUSE: Final = timedelta(seconds=10)
 """Between two attempts to evict one pod."""
 MOST_AT_ONCE: Final = 50
 """How many pods of one node are evicted or deleted in one step; then it is the turn of others."""
-SKEW: Final = timedelta(minutes=1)
-"""How far the clock of another process may be ahead; an instant that is later than that is a mistake."""
 _FINISHED: Final = ("Succeeded", "Failed")
 """Phases of pods that nobody waits for; there may be thousands of them."""
 _NAMED: Final = 3

@@ -23,8 +23,9 @@ from scorer.node_disruption.telling import Note, ToldReason
 from webhook.controllers.node_advice import NodeAdvice
 from webhook.controllers.node_commands import NodeCommands
 from webhook.controllers.node_disruption_observer import NodeDisruptionObserver
-from webhook.controllers.node_draining import FIRST_PAUSE, LONGEST_PAUSE, SKEW, NodeDraining, is_going
+from webhook.controllers.node_draining import FIRST_PAUSE, LONGEST_PAUSE, NodeDraining, is_going
 from webhook.controllers.node_planning import NodePlanning
+from webhook.controllers.node_rivals import SKEW
 from webhook.controllers.node_world import NodeWorld
 from webhook.controllers.pauses import Pauses
 from webhook.kube.hub import at_once

@@ -3,6 +3,7 @@
 Source: nodepool-disruption.md 9; Kubernetes, API-initiated Eviction.
 """
 
+from datetime import datetime
 from typing import Final, Protocol
 
 from scorer.api.documents import dicts_at, text_at
@@ -33,6 +34,10 @@ class NodeWork(Protocol):
 
     async def leases(self, name: str, namespace: str) -> list[JsonObject]:
         """Return the Leases of a name, of one namespace or, when that is empty, of all."""
+        ...
+
+    def time_of_day(self) -> datetime | None:
+        """Return the time on the server, to a second or two, as of its last answer; None: it does not say."""
         ...
 
 
@@ -82,6 +87,10 @@ class ServerNodeWork:
     async def leases(self, name: str, namespace: str) -> list[JsonObject]:
         """See `NodeWork.leases`; an account whose right is limited to the name may ask for all namespaces, too."""
         return await self._list(path_of(LEASE, namespace), f"metadata.name={name}")
+
+    def time_of_day(self) -> datetime | None:
+        """See `NodeWork.time_of_day`."""
+        return self._server.time_of_day()
 
     async def _list(self, path: ApiPath, selector: str) -> list[JsonObject]:
         """Return the objects that a field selector selects; nothing but a whole list says that there are none."""

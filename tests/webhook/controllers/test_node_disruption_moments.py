@@ -108,6 +108,29 @@ async def test_a_clock_that_is_set_holds_nothing_up(nodes, hours):
         assert (await nodes.condition())["reason"] == "NotActing"
 
 
+@pytest.mark.parametrize("days", [40, -40], ids=["ahead", "behind"])
+async def test_by_a_clock_that_is_wrong_nothing_is_done(nodes, days):
+    """All nodes would have reached their age, and budgets do not hold that."""
+    await nodes.add_old(make_pool_of(), make_worker("a", expireAfter="720h"), make_worker("b", expireAfter="1h"))
+    await nodes.add(make_pod("web", "a"), make_pod("kept", "b", annotations={"karpenter.sh/do-not-disrupt": "true"}))
+    async with nodes.process() as process:
+        await process.play(passes=4)
+        assert await nodes.tainted() == ["b"]
+        nodes.set_clock(days=days)
+        process.kubelets.ahead = timedelta(days=-days)
+        before = [each for each in process.mortal.log if "NodePool" not in each]
+        await process.play(passes=20)
+        assert [each for each in process.mortal.log if "NodePool" not in each] == before
+        condition = await nodes.condition()
+        assert condition["reason"] == "NotActing"
+        assert "the clock here says 2026-" in condition["message"]
+        nodes.set_clock(days=-days)
+        process.kubelets.ahead = timedelta()
+        await process.play(passes=4)
+        assert (await nodes.condition())["reason"] == "Disrupting"
+    assert await nodes.names(NODE) == ["a", "b"]
+
+
 async def test_a_drain_goes_on_when_the_clock_is_set_back(nodes):
     await nodes.add_old(
         make_pool_of(),
