@@ -117,6 +117,7 @@ class NodeDisruptionController:
         self._set_to: timedelta | None = None
         self._why_not = ""
         self._acted = False
+        self._has_begun = False
         self._advised: tuple[Command, ...] = ()
 
     def wiring(self) -> Wiring[str]:
@@ -170,13 +171,20 @@ class NodeDisruptionController:
         if acting is not self._acted:
             self._acted = acting
             site.planning.hurry()
-        is_at_work = await site.orders.go_on() if acting else False
+        is_at_work = await self._go_on(site) if acting else False
         if not acting:
             self._observer.draining(0)
         now = self._now()
         if site.planning.next_look(now) <= now:
             await self._look(site, acting)
         return Result(self._pause(site, is_at_work=is_at_work))
+
+    async def _go_on(self, site: "_Site") -> bool:
+        """Go on with what is under way; says whether anything is."""
+        if not self._has_begun and site.turns is not None:
+            await site.turns.give_back_all()
+        self._has_begun = True
+        return await site.orders.go_on()
 
     def _pause(self, site: "_Site", *, is_at_work: bool) -> timedelta:
         """Return how long to wait at most: changes of pods wake nobody."""

@@ -32,7 +32,7 @@ from webhook.kube.hub import at_once
 from webhook.kube.ports import ConflictError, StoreError
 
 REST: Final = timedelta(minutes=1)
-"""How long no command is accepted after one could not be carried out."""
+"""How long no command is accepted after one could not be carried out; one whose process was killed says nothing."""
 
 log = logging.getLogger(__name__)
 
@@ -73,6 +73,8 @@ class NodeOrders:
         self._pauses = Pauses[str](clock, FIRST_PAUSE, LONGEST_PAUSE)
         """By name of a node or a claim; the claim of a node has its own name, or that of its node."""
         self._rests_until = float("-inf")
+        self._takes_over = True
+        """Whether this is the first step of this process."""
 
     @property
     def resting(self) -> bool:
@@ -94,6 +96,7 @@ class NodeOrders:
         doings = [self._advance(order, carrying, len(orders)) for order, carrying in orders.values()]
         await at_once([*doings, *(self._drain(name, uid, order) for name, uid, order in adopted)])
         await self._clear()
+        self._takes_over = False
         self._draining.forget()
         self._pauses.keep({name_of(each) for kind in _WRITTEN for each in world.cache.shelf(kind).objects.values()})
         self._observer.draining(sum(_is_drained(node) for node in world.nodes()))
@@ -133,7 +136,8 @@ class NodeOrders:
                 said = f"{order.reason}: it stays: {why}"
                 self._advice.tell([Note("Node", name, ToldReason.UNDONE, said, warning=True)])
         if done:
-            self.rest(REST)
+            if not self._takes_over:
+                self.rest(REST)
             self._observer.failed(order.method, "undone")
             self._planning.hurry()
 

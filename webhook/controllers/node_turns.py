@@ -1,7 +1,7 @@
 """Reserves nodes at the gate of their pools before they are marked, so that no other client is granted the same.
 
 A reservation is needed only until the taint is on the nodes: from then on they count as being disrupted by themselves.
-One that is left behind by a crash expires.
+One that is left behind by a process that was killed is given back by the next one.
 
 Source: nodepool-disruption.md 14.2; serving.md 3.1.
 """
@@ -85,6 +85,11 @@ class NodeTurns:
         taken = [each.reservation[0] for each in answers if each.reservation is not None]
         refused = [_said(pool, each) for pool, each in zip(pools, answers, strict=True) if not each.allowed]
         return "; ".join(refused), taken
+
+    async def give_back_all(self) -> None:
+        """Give back what processes before this one have left behind; only one has a term at a time."""
+        known, _ = self.reservations.all_known()
+        await self.give_back(each.id for _, held in known for each in held if each.identity == IDENTITY)
 
     async def give_back(self, taken: Iterable[str]) -> None:
         """Give reservations back; one that cannot be given back now expires."""
