@@ -1,12 +1,11 @@
 """``harbormaster plan``: what would happen to the placements, on files or on the running hub, without doing it."""
 
-import re
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import click
 
@@ -16,20 +15,18 @@ from scorer.api.meta import JsonObject
 from scorer.what_if.comparison import compare
 from scorer.what_if.document import changes_anything
 from scorer.what_if.state import Identity
-from webhook.access.user import UserInfo
-from webhook.admission.failures import log_failure
-from webhook.answers.proposal import EVERYBODY, RUNS, Audience, Given, Proposal, ProposalError, plan
+from webhook.answers.proposal import RUNS
 from webhook.cli.connection import Connection
-from webhook.cli.documents import DEFAULT_NAMESPACE, Loaded, load
+from webhook.cli.documents import DEFAULT_NAMESPACE, Loaded, load, load_ours
 from webhook.cli.failure import UserError, complain
+from webhook.cli.files import Files
 from webhook.cli.hub_options import HubOptions, called_by_kubectl, hub_options
 from webhook.cli.instants import now_option
-from webhook.cli.offline_hub import StoredFiles, store
+from webhook.cli.offline_plan import Fate, Places, plan_changes, plan_files
 from webhook.cli.options import file_option, grouped, output_option, run
 from webhook.cli.output import print_document
 from webhook.cli.plan_output import print_comparison, print_plan
 from webhook.cli.update_runs import run_namespace_option
-from webhook.validation.context import Context
 
 HELP = """Show what would happen to the placements, and what staged update runs would do, without doing it.
 
@@ -66,9 +63,6 @@ Exit codes:
 """
 
 CHANGES = 2
-_POINTER: Final = re.compile(r"(?<= in )(/(?:objects|lost|drained)(?:/[0-9]+)?)$", re.ASCII)
-"""In the text of a mistake: the pointer to the other place where the same is given."""
-_ADMINISTRATOR = UserInfo("harbormaster:plan", frozenset({"system:masters", "system:authenticated"}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +91,8 @@ class _Ground:
         """Return the plan of applying *given*, or that of one run after that. Raises `UserError`."""
         if self.connection is not None:
             return run(_ask(self.connection, given, lost, drained, _wanted_part(only, named)))
-        stored = store(self.base, now=self.now, clock=datetime.now(UTC))
-        objects = [Given(one.kind, one.document) for one in given]
-        document = _plan(stored, self.base, Proposal(objects, lost=lost, drained=drained), given, named)
+        fate = Fate(lost, drained)
+        document = plan_changes(self.base, given, fate, now=self.now, clock=datetime.now(UTC), named=named)
         if only is not None:
             wanted = {(one.namespace, one.name) for one in only}
             found = [entry for entry in document["placements"] if (entry["namespace"], entry["name"]) in wanted]
@@ -122,7 +115,7 @@ class Wanted:
         namespace: That of the run.
     """
 
-    files: Sequence[str]
+    files: Files
     bases: Sequence[str]
     live: bool
     lost: Sequence[str]
@@ -204,15 +197,16 @@ def command(wanted: Wanted, output: str, now: datetime | None, hub: HubOptions) 
                 "--compare takes two files and one fleet: that of a hub (--hub), of a dump (--on FILE), or of files "
                 "(-f FILE)"
             )
-        ground = _Ground(connection, load([*files, *bases]) if not live else (), now)
+        ground = _Ground(connection, load_ours(Files((*files.paths, *bases), files.ignored)) if not live else (), now)
         return _compare(wanted.pair, ground, output)
     if connection is None and not bases:
         if called_by_kubectl():
             complain("planning on these files alone; to plan on the hub of the current context, give --hub")
-        return _plan_files(load(files), wanted, output, now)
-    given = load(files, namespace=connection.namespace if connection else DEFAULT_NAMESPACE) if files else []
+        return _plan_files(load_ours(files), wanted, output, now)
+    given = load_ours(files, namespace=connection.namespace if connection else DEFAULT_NAMESPACE) if files else []
     _point_to_upgrades(given)
-    document = _Ground(connection, load(bases) if bases else (), now).plan(
+    hub_files = Files(bases, files.ignored)
+    document = _Ground(connection, load_ours(hub_files) if bases else (), now).plan(
         given, lost=lost, drained=drained, named=wanted.run
     )
     return _report(document, given, output, everything=wanted.run is not None)
@@ -227,53 +221,10 @@ def _point_to_upgrades(loaded: Sequence[Loaded]) -> None:
 
 def _plan_files(loaded: Sequence[Loaded], wanted: Wanted, output: str, now: datetime | None) -> int:
     """Plan on files that are both the hub and what is planned on it."""
-    planned = [one for one in loaded if one.kind in (*PLACEMENTS, *RUNS)]
-    others = [one for one in loaded if one.kind not in (*PLACEMENTS, *RUNS)]
-    stored = store(others, now=now, clock=datetime.now(UTC))
     _point_to_upgrades(loaded)
-    adopted = [Given(one.kind, one.document) for one in planned]
-    proposal = Proposal(adopted=adopted, lost=wanted.lost, drained=wanted.drained)
-    document = _plan(stored, loaded, proposal, (), wanted.run)
+    fate = Fate(wanted.lost, wanted.drained)
+    document, planned = plan_files(loaded, fate, now=now, clock=datetime.now(UTC), named=wanted.run)
     return _report(document, planned, output, everything=wanted.run is not None or not (wanted.lost or wanted.drained))
-
-
-def _plan(
-    stored: StoredFiles, loaded: Sequence[Loaded], proposal: Proposal, given: Sequence[Loaded], named: Identity | None
-) -> JsonObject:
-    context = Context.of_objects(
-        [one.document for one in loaded], user=_ADMINISTRATOR, now=stored.now, on_failure=log_failure
-    )
-    audience = EVERYBODY if named is None else Audience(only=(), runs=(named,))
-    try:
-        return plan(stored.hub, proposal, context, audience)
-    except ProposalError as error:
-        places = _Places(given, proposal.lost, proposal.drained, named)
-        raise UserError(places.told(pointer, detail) for pointer, _, detail in error.mistakes) from error
-
-
-class _Places(NamedTuple):
-    """Translates the JSON Pointers of a proposal into what the user wrote."""
-
-    given: Sequence[Loaded]
-    lost: Sequence[str]
-    drained: Sequence[str]
-    named: Identity | None
-
-    def told(self, pointer: str, detail: str) -> str:
-        """Return a mistake as one about the command line and the files."""
-        return f"{self._place(pointer)}: {_POINTER.sub(lambda found: self._place(found[1]), detail)}"
-
-    def _place(self, pointer: str) -> str:
-        _, member, *rest = pointer.split("/")
-        at = int(rest[0]) if rest and rest[0].isdecimal() else -1
-        if member == "objects":
-            if not 0 <= at < len(self.given):
-                return "-f"
-            return ": ".join(filter(None, (str(self.given[at].source), ".".join(rest[1:]))))
-        if member == "runs" and self.named is not None:
-            return f"--run {self.named.name}"
-        names: Sequence[str] = {"lost": self.lost, "drained": self.drained}.get(member, ())
-        return f"--{member} {names[at]}" if 0 <= at < len(names) else pointer
 
 
 class _Part(NamedTuple):
@@ -311,7 +262,7 @@ async def _ask(
         try:
             return await client.ask("/v1/plan", changes | part.members)
         except RefusedError as error:
-            places = _Places(given, lost, drained, part.named)
+            places = Places(given, Fate(lost, drained), part.named)
             told = [places.told(pointer, detail) for pointer, detail in error.mistakes]
             raise UserError(told or error.message) from error
 
@@ -387,7 +338,7 @@ def _place(one: Loaded) -> JsonObject:
 
 def _the_placement(file: str) -> Loaded:
     """Return the only placement in *file*. Raises `UserError`."""
-    found = [one for one in load([file]) if one.kind in PLACEMENTS]
+    found = [one for one in load(Files((file,))) if one.kind in PLACEMENTS]
     if len(found) != 1:
         raise UserError(f"{file}: has {len(found) or 'no'} placements, expected one")
     return found[0]

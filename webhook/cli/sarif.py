@@ -112,7 +112,11 @@ def _fix(replacement: Replacement, artifact: JsonObject) -> JsonObject:
 
 def artifact_uri(file: str, folder: Path) -> str:
     """Return the URI of a file: relative to *folder* within it, else absolute."""
+    path = relative_path(file, folder)
+    return Path(path).as_uri() if Path(path).is_absolute() else quote(path)
+
+
+def relative_path(file: str, folder: Path) -> str:
+    """Return the path of a file: relative to *folder* within it, else absolute."""
     place = Path(os.path.normpath(folder / file))
-    if place.is_relative_to(folder):
-        return quote(place.relative_to(folder).as_posix())
-    return place.as_uri()
+    return (place.relative_to(folder) if place.is_relative_to(folder) else place).as_posix()

@@ -1,13 +1,13 @@
 """``harbormaster validate``: what admission would say, without a hub."""
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import click
 
 from scorer.api.meta import JsonObject
 from webhook.access.user import UserInfo
-from webhook.cli.documents import load
+from webhook.cli.documents import DEFAULT_NAMESPACE, load_ours
+from webhook.cli.files import Files
 from webhook.cli.offline_admission import Verdict, admit, context_of
 from webhook.cli.options import file_option, namespace_option, output_option
 from webhook.cli.output import print_document, print_table
@@ -35,11 +35,11 @@ _ADMINISTRATOR = UserInfo("harbormaster:validate", frozenset({"system:masters", 
 @file_option
 @namespace_option
 @output_option()
-def command(files: Sequence[str], namespace: str | None, output: str) -> int:
+def command(files: Files, namespace: str | None, output: str) -> int:
     """Check files."""
     if not files:
         raise click.UsageError("say what to check: -f FILE")
-    loaded = load(files, namespace=namespace) if namespace else load(files)
+    loaded = load_ours(files, namespace=namespace or DEFAULT_NAMESPACE)
     context = context_of(loaded, datetime.now(UTC)).asked_by(_ADMINISTRATOR)
     verdicts = [admit(one, context) for one in loaded]
     allowed = all(verdict.allowed for verdict in verdicts)

@@ -228,7 +228,7 @@ def test_what_cannot_be_used_is_told_as_validate_tells_it(cli, tmp_path, name, c
 def test_without_files_the_usage_is_told(cli):
     result = cli("lint")
     assert result.exit_code == 1
-    assert "say what to check: -f FILE" in result.stderr
+    assert "say what to check: PATH, or -f FILE" in result.stderr
 
 
 def test_what_could_steer_a_terminal_is_replaced(cli, tmp_path):
