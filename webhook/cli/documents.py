@@ -117,7 +117,7 @@ def read(files: Files, *, texts: dict[str, str] | None = None, may_be_empty: boo
         if texts is not None:
             texts[name] = text
         try:
-            found += _objects(name, text, search.problems)
+            found += objects_in(name, text, search.problems)
         except UnreadableError as error:
             search.problems.append(str(error))
     for note in search.notes():
@@ -130,7 +130,17 @@ def read(files: Files, *, texts: dict[str, str] | None = None, may_be_empty: boo
     return found
 
 
-def _objects(name: str, text: str, problems: list[str]) -> list[Found]:
+def objects_in(name: str, text: str, problems: list[str]) -> list[Found]:
+    """Return the objects in the text of a file.
+
+    Args:
+        name: Of the file.
+        text: Its text.
+        problems: Gets what is no object, one line each.
+
+    Raises:
+        UnreadableError: The text is neither YAML nor JSON.
+    """
     found: list[Found] = []
     for number, value in enumerate(_values(name, text), start=1):
         source = Source(name, number)

@@ -58,6 +58,7 @@ class Search:
     Args:
         files: What to read.
         wanted: Which names of files in folders to read.
+        may_be_empty: Whether a folder without such files is all right.
         problems: What cannot be read, one line each.
         templates: How many templates of a Helm chart were passed over, by folder.
         ignored: How many files and folders were ignored.
@@ -65,6 +66,7 @@ class Search:
 
     files: Files
     wanted: Callable[[str], bool] = lambda name: name.endswith(SUFFIXES) and not TEST_FILE.fullmatch(name)
+    may_be_empty: bool = False
     problems: list[str] = field(default_factory=list)
     templates: dict[str, int] = field(default_factory=dict)
     ignored: int = 0
@@ -110,7 +112,7 @@ class Search:
                 yield str(file), _decode(str(file), _content(file, regular=True))
             except UnreadableError as error:
                 self.problems.append(str(error))
-        if not count and not self.templates and self.ignored == passed_over:
+        if not (count or self.may_be_empty or self.templates or self.ignored > passed_over):
             raise UnreadableError(f"{folder}: no *.yaml, *.yml or *.json file in this folder")
 
     def _files_in(self, folder: Path) -> Iterator[Path]:
