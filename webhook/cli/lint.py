@@ -16,6 +16,7 @@ from scorer.node_budgets.lints import block_style, flow_style
 from webhook.access.user import UserInfo
 from webhook.admission.catalogue import what_rules_demand
 from webhook.admission.judge import as_warnings
+from webhook.cli.admission_findings import ADMISSION
 from webhook.cli.annotations import annotations
 from webhook.cli.documents import DEFAULT_NAMESPACE, Loaded, read, resolve, without_foreign
 from webhook.cli.failure import complain
@@ -24,7 +25,7 @@ from webhook.cli.offline_admission import admit, context_of, field_warnings
 from webhook.cli.options import file_option, namespace_option, output_option
 from webhook.cli.output import print_document
 from webhook.cli.positions import Place, Positions
-from webhook.cli.sarif import Replacement, Result, sarif_log
+from webhook.cli.sarif import Replacement, Result, failures_told, sarif_log
 from webhook.validation.context import Context
 from webhook.validation.field import FieldWarning
 from webhook.validation.live.check import counted
@@ -63,8 +64,6 @@ ERROR: Final = "error"
 WARNING: Final = "warning"
 UNKNOWN_FIELD: Final = "unknown-field"
 """Takes the place of a rule id for a field that is dropped because no schema knows it."""
-ADMISSION: Final = "admission"
-"""Takes the place of a rule id where admission names no rule."""
 
 _UNKNOWN: Final = re.compile(r'unknown field "(.*)"', re.DOTALL)
 _AND_MORE: Final = re.compile(r"and [0-9]+ more warnings")
@@ -124,16 +123,20 @@ def command(searched: Sequence[str], files: Files, namespace: str | None, output
     """Check files."""
     if not (files or searched):
         raise click.UsageError("say what to check: PATH, or -f FILE")
+    with failures_told(output):
+        return _lint(Files((*files.paths, *searched), files.ignored), files.paths, namespace, output, strict=strict)
+
+
+def _lint(every: Files, named: Sequence[str], namespace: str | None, output: str, *, strict: bool) -> int:
     texts: dict[str, str] = {}
-    every = Files((*files.paths, *searched), files.ignored)
-    found = read(every, texts=texts, may_be_empty=bool(searched))
-    ours, notes = without_foreign(found, {*files.paths, STDIN_NAME})
+    found = read(every, texts=texts, may_be_empty=len(named) < len(every.paths))
+    ours, notes = without_foreign(found, {*named, STDIN_NAME})
     loaded = resolve(ours, namespace=namespace or DEFAULT_NAMESPACE)
     for note in notes:
         complain(f"note: {note}")
     context = context_of(loaded, datetime.now(UTC)).asked_by(_ADMINISTRATOR)
     positions = Positions(texts)
-    remarks = [remark for one in loaded for remark in _sorted(_remarks(one, context, positions))]
+    remarks = [remark for one in loaded for remark in remarks_about(one, context, positions)]
     errors = sum(remark.severity == ERROR for remark in remarks)
     warnings = len(remarks) - errors
     if output == "text":
@@ -143,15 +146,16 @@ def command(searched: Sequence[str], files: Files, namespace: str | None, output
         items = [_item(remark) for remark in remarks]
         print_document({"objects": len(loaded), "errors": errors, "warnings": warnings, "items": items}, "json")
     elif output == "sarif":
-        print_document(sarif_log([_result(remark) for remark in remarks], what_rules_demand(), Path.cwd()), "json")
+        print_document(sarif_log([result_of(remark) for remark in remarks], what_rules_demand(), Path.cwd()), "json")
     else:
-        for line in annotations([_result(remark) for remark in remarks], Path.cwd()):
+        for line in annotations([result_of(remark) for remark in remarks], Path.cwd()):
             click.echo(line)
     return 1 if errors or (strict and warnings) else 0
 
 
-def _sorted(remarks: Iterator[Remark]) -> list[Remark]:
-    return sorted(remarks, key=lambda remark: remark.place[:2])
+def remarks_about(one: Loaded, context: Context, positions: Positions) -> list[Remark]:
+    """Return all errors and warnings about one object, in the order of their places."""
+    return sorted(_remarks(one, context, positions), key=lambda remark: remark.place[:2])
 
 
 def _remarks(one: Loaded, context: Context, positions: Positions) -> Iterator[Remark]:
@@ -233,6 +237,7 @@ def _item(remark: Remark) -> JsonObject:
     }
 
 
-def _result(remark: Remark) -> Result:
+def result_of(remark: Remark) -> Result:
+    """Return a remark as a finding."""
     message = f"{remark.object}: {remark.text}"
     return Result(remark.rule, remark.severity, message, remark.file, remark.place, remark.replacement)

@@ -1,7 +1,7 @@
 """``harbormaster plan``: what would happen to the placements, on files or on the running hub, without doing it."""
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +15,9 @@ from scorer.api.meta import JsonObject
 from scorer.what_if.comparison import compare
 from scorer.what_if.document import changes_anything
 from scorer.what_if.state import Identity
+from webhook.admission.catalogue import what_rules_demand
 from webhook.answers.proposal import RUNS
+from webhook.cli.admission_findings import findings
 from webhook.cli.connection import Connection
 from webhook.cli.documents import DEFAULT_NAMESPACE, Loaded, load, load_ours
 from webhook.cli.failure import UserError, complain
@@ -25,7 +27,9 @@ from webhook.cli.instants import now_option
 from webhook.cli.offline_plan import Fate, Places, plan_changes, plan_files
 from webhook.cli.options import file_option, grouped, output_option, run
 from webhook.cli.output import print_document
+from webhook.cli.plan_markdown import markdown
 from webhook.cli.plan_output import print_comparison, print_plan
+from webhook.cli.sarif import failures_told, sarif_log
 from webhook.cli.update_runs import run_namespace_option
 
 HELP = """Show what would happen to the placements, and what staged update runs would do, without doing it.
@@ -39,6 +43,9 @@ placements, runs, member clusters, budgets or other objects. Admission judges al
 
 A staged update run that is not over is shown with its stages, their clusters in order, what they wait for, what changes
 on the clusters, and when it is done at the earliest. What would end the run is told too; nothing is refused for that.
+
+With -o markdown, the plan is a comment for a pull request: what changes in a table, and why below it, folded; at most
+65,536 characters. With -o sarif, it is what admission says about the files.
 
 \b
 Examples:
@@ -183,15 +190,22 @@ class Wanted:
     click.option("--run", "named", metavar="NAME", help="Only what this staged update run would do."),
     run_namespace_option,
 )
-@output_option()
+@output_option("table", "json", "yaml", "markdown", "sarif")
 @now_option
 @hub_options
 def command(wanted: Wanted, output: str, now: datetime | None, hub: HubOptions) -> int:
     """Plan."""
+    with failures_told(output):
+        return _plan(wanted, output, now, hub)
+
+
+def _plan(wanted: Wanted, output: str, now: datetime | None, hub: HubOptions) -> int:
     live = wanted.is_of_hub(hub, now)
     files, bases, lost, drained = wanted.files, wanted.bases, wanted.lost, wanted.drained
-    connection = hub.find() if live else None
+    connection, texts = hub.find() if live else None, dict[str, str]()
     if wanted.pair is not None:
+        if output in ("markdown", "sarif"):
+            raise click.UsageError(f"--compare takes no -o {output}: it is a table, json or yaml")
         if files and (live or bases):
             raise click.UsageError(
                 "--compare takes two files and one fleet: that of a hub (--hub), of a dump (--on FILE), or of files "
@@ -202,14 +216,15 @@ def command(wanted: Wanted, output: str, now: datetime | None, hub: HubOptions) 
     if connection is None and not bases:
         if called_by_kubectl():
             complain("planning on these files alone; to plan on the hub of the current context, give --hub")
-        return _plan_files(load_ours(files), wanted, output, now)
-    given = load_ours(files, namespace=connection.namespace if connection else DEFAULT_NAMESPACE) if files else []
+        return _plan_files(load_ours(files, texts=texts), wanted, _Report(output, texts), now)
+    namespace = connection.namespace if connection else DEFAULT_NAMESPACE
+    given = load_ours(files, namespace=namespace, texts=texts) if files else []
     _point_to_upgrades(given)
     hub_files = Files(bases, files.ignored)
     document = _Ground(connection, load_ours(hub_files) if bases else (), now).plan(
         given, lost=lost, drained=drained, named=wanted.run
     )
-    return _report(document, given, output, everything=wanted.run is not None)
+    return _Report(output, texts).show(document, given, everything=wanted.run is not None)
 
 
 def _point_to_upgrades(loaded: Sequence[Loaded]) -> None:
@@ -219,12 +234,13 @@ def _point_to_upgrades(loaded: Sequence[Loaded]) -> None:
         complain("note: what an upgrade run would do: harbormaster upgrade plan -f FILE")
 
 
-def _plan_files(loaded: Sequence[Loaded], wanted: Wanted, output: str, now: datetime | None) -> int:
+def _plan_files(loaded: Sequence[Loaded], wanted: Wanted, report: "_Report", now: datetime | None) -> int:
     """Plan on files that are both the hub and what is planned on it."""
     _point_to_upgrades(loaded)
     fate = Fate(wanted.lost, wanted.drained)
     document, planned = plan_files(loaded, fate, now=now, clock=datetime.now(UTC), named=wanted.run)
-    return _report(document, planned, output, everything=wanted.run is not None or not (wanted.lost or wanted.drained))
+    everything = wanted.run is not None or not (wanted.lost or wanted.drained)
+    return report.show(document, planned, everything=everything)
 
 
 class _Part(NamedTuple):
@@ -267,14 +283,43 @@ async def _ask(
             raise UserError(told or error.message) from error
 
 
-def _report(document: JsonObject, given: Sequence[Loaded], output: str, *, everything: bool) -> int:
-    """Print a plan, unless admission refuses part of it; return the exit code."""
-    _check(document["admission"], given)
-    if output != "table":
-        print_document(document, output)
-    else:
-        print_plan(document, everything=everything)
+class _Report(NamedTuple):
+    """How a plan is shown.
+
+    Args:
+        output: The format.
+        texts: Of the files that are planned, for what is shown with lines.
+    """
+
+    output: str
+    texts: Mapping[str, str]
+
+    def show(self, document: JsonObject, given: Sequence[Loaded], *, everything: bool) -> int:
+        """Print a plan, unless admission refuses part of it; return the exit code."""
+        if self.output == "sarif":
+            results = list(findings(document["admission"], given, self.texts))
+            print_document(sarif_log(results, what_rules_demand(), Path.cwd()), "json")
+            return _code(document)
+        _check(document["admission"], given)
+        if self.output == "markdown":
+            warnings = [f"{one.source}: {warning}" for one, warning in _warnings(document["admission"], given)]
+            click.echo(markdown(document, warnings), nl=False)
+        elif self.output == "table":
+            print_plan(document, everything=everything)
+        else:
+            print_document(document, self.output)
+        return _code(document)
+
+
+def _code(document: JsonObject) -> int:
+    if any(verdict["errors"] for verdict in document["admission"]):
+        return 1
     return CHANGES if changes_anything(document) else 0
+
+
+def _warnings(admission: Sequence[JsonObject], given: Sequence[Loaded]) -> Iterator[tuple[Loaded, str]]:
+    for verdict, one in zip(admission, given, strict=False):
+        yield from ((one, warning) for warning in verdict["warnings"])
 
 
 def _check(admission: Sequence[JsonObject], given: Sequence[Loaded]) -> None:
@@ -290,9 +335,8 @@ def _check(admission: Sequence[JsonObject], given: Sequence[Loaded]) -> None:
     ]
     if refusals:
         raise UserError(refusals)
-    for verdict, one in zip(admission, given, strict=False):
-        for warning in verdict["warnings"]:
-            complain(f"Warning: {one.source}: {warning}")
+    for one, warning in _warnings(admission, given):
+        complain(f"Warning: {one.source}: {warning}")
 
 
 def _compare(pair: tuple[str, str], ground: _Ground, output: str) -> int:

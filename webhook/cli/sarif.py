@@ -1,10 +1,11 @@
 """Findings as SARIF 2.1.0, the format that code hosts show beside the changed lines.
 
-Source: OASIS SARIF 2.1.0, sections 3.13 (log), 3.14 (run), 3.27 (result), 3.30 (region), 3.55 (fix).
+Source: OASIS SARIF 2.1.0, sections 3.13 (log), 3.14 (run), 3.20 (invocation), 3.27 (result), 3.30 (region), 3.55 (fix).
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -12,6 +13,9 @@ from typing import Final
 from urllib.parse import quote
 
 from scorer.api.meta import JsonObject
+from scorer.api.quoting import printable
+from webhook.cli.failure import UserError
+from webhook.cli.output import print_document
 from webhook.cli.positions import Place
 
 SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -53,13 +57,16 @@ class Result:
     replacement: Replacement | None = None
 
 
-def sarif_log(results: Sequence[Result], rules: Mapping[str, str], folder: Path) -> JsonObject:
+def sarif_log(
+    results: Sequence[Result], rules: Mapping[str, str], folder: Path, *, failures: Sequence[str] = ()
+) -> JsonObject:
     """Return the log of one run.
 
     Args:
         results: In the order in which they are shown.
         rules: What each rule demands, by id; those without words go without a description.
         folder: Names of files within it are relative to it.
+        failures: Why there are no results, where files could not be used.
     """
     ids = sorted({result.rule for result in results})
     driver = {
@@ -67,12 +74,26 @@ def sarif_log(results: Sequence[Result], rules: Mapping[str, str], folder: Path)
         "version": version("harbormaster"),
         "rules": [_rule(rule, rules.get(rule, "")) for rule in ids],
     }
-    run = {
+    run: JsonObject = {
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
         "results": [_result(result, ids.index(result.rule), folder) for result in results],
     }
+    if failures:
+        notes = [{"level": "error", "message": {"text": printable(failure)}} for failure in failures]
+        run["invocations"] = [{"executionSuccessful": False, "toolExecutionNotifications": notes}]
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+@contextmanager
+def failures_told(output: str) -> Iterator[None]:
+    """Print a log without results where files cannot be used: what reads logs does not fail for a missing one."""
+    try:
+        yield
+    except UserError as error:
+        if output == "sarif":
+            print_document(sarif_log([], {}, Path.cwd(), failures=error.lines), "json")
+        raise
 
 
 def _rule(rule: str, words: str) -> JsonObject:

@@ -13,7 +13,7 @@ from webhook.cli.failure import UserError, complain
 from webhook.cli.files import Files
 from webhook.cli.options import grouped, ignore_option, output_option
 from webhook.cli.output import print_document
-from webhook.cli.sarif import sarif_log
+from webhook.cli.sarif import failures_told, sarif_log
 from webhook.cli.test_cases import Outcome, Result, Scene
 from webhook.cli.test_coverage import Coverage
 from webhook.cli.test_file import PlacedCase, PolicyTest, read_tests, shown_name
@@ -101,7 +101,8 @@ class Choices:
 def command(paths: Sequence[str], ignored: Sequence[str], choices: Choices, output: str) -> int:
     """Run tests."""
     files = Files(paths or (".",), ignored)
-    outcomes = list(_run(_chosen(read_tests(files), choices.wanted), choices))
+    with failures_told(output):
+        outcomes = list(_run(_chosen(read_tests(files), choices.wanted), choices))
     measured = choices.coverage or choices.coverage_minimum is not None
     coverage = Coverage.of(outcome.judged for outcome in outcomes if outcome.judged is not None) if measured else None
     _print(outcomes, coverage, choices, output)

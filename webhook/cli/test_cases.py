@@ -26,6 +26,7 @@ from webhook.cli.offline_admission import Verdict, admit, admit_deletion, field_
 from webhook.cli.offline_hub import store
 from webhook.cli.offline_plan import Fate, plan_changes, plan_files
 from webhook.cli.offline_pools import gate_answer, offline_pools
+from webhook.cli.plan_words import fate_of, reference
 from webhook.cli.test_file import (
     UNLIMITED,
     AdmissionCase,
@@ -202,7 +203,7 @@ class Scene:
         if refused:
             yield Difference("placement", "admitted", "refused by admission", tuple(refused))
         elif entry is None:
-            others = ", ".join(_reference(one) for one in plan["placements"][:10]) or "none"
+            others = ", ".join(reference(one) for one in plan["placements"][:10]) or "none"
             raise UserError(f"there is no {case.placement} in the files of the test; the placements there: {others}")
         else:
             yield from _compare_placement(case, entry)
@@ -309,10 +310,6 @@ def _instant_text(instant: datetime | None) -> str | None:
     return None if instant is None else format_time(instant)
 
 
-def _reference(entry: JsonObject) -> str:
-    return f"rp/{entry['namespace']}/{entry['name']}" if entry["namespace"] else f"crp/{entry['name']}"
-
-
 def _merged(document: Any, patch: Any) -> Any:
     """Return *document* after a JSON merge patch (RFC 7386)."""
     if not isinstance(patch, dict):
@@ -364,7 +361,7 @@ def _compare_placement(case: PlacementCase, entry: JsonObject) -> Iterator[Diffe
     if expect.ranking is not None and expect.ranking != picked:
         yield Difference("ranking", _words(expect.ranking), _words(picked), _why(entry, expect.ranking))
     if expect.includes is not None and (missing := [name for name in expect.includes if name not in picked]):
-        why = tuple(_fate_of(entry, name) for name in missing)
+        why = tuple(fate_of(entry, name) for name in missing)
         yield Difference("includes", _words(expect.includes), _words(picked), why)
     for wanted in expect.not_picked or ():
         yield from _compare_not_picked(entry, wanted.cluster, wanted.plugin, wanted.reason)
@@ -380,7 +377,7 @@ def _compare_not_picked(
     entry: JsonObject, cluster: str, plugin: str | None, reason: str | None
 ) -> Iterator[Difference]:
     filtered = next((one for one in entry["filtered"] if one["cluster"] == cluster), None)
-    fate, what = _fate_of(entry, cluster), f"notPicked {cluster}"
+    fate, what = fate_of(entry, cluster), f"notPicked {cluster}"
     if any(pick["cluster"] == cluster for pick in entry["picked"]):
         yield Difference(what, "not picked", "picked", (fate,))
         return
@@ -396,34 +393,7 @@ def _why(entry: JsonObject, expected: Sequence[str]) -> tuple[str, ...]:
     picked = [pick["cluster"] for pick in entry["picked"]]
     missing = [name for name in expected if name not in picked]
     extra = [name for name in picked if name not in expected]
-    return tuple(_fate_of(entry, name) for name in dict.fromkeys((*missing, *extra)))
-
-
-def _fate_of(entry: JsonObject, cluster: str) -> str:
-    """Return what became of a cluster, in one line."""
-    for pick in entry["picked"]:
-        if pick["cluster"] == cluster:
-            return f"{cluster}: picked as number {pick['rank']}{_scored(pick.get('score'))}"
-    for one in entry["filtered"]:
-        if one["cluster"] == cluster:
-            return printable(f"{cluster}: {one['plugin']}: {one['reason']}")
-    for one in entry["notPicked"]:
-        if one["cluster"] == cluster:
-            last = entry["picked"][-1] if entry["picked"] else None
-            against = f"; the last one picked, {last['cluster']}, has{_scored(last.get('score'))[1:]}" if last else ""
-            return f"{cluster}: ScoreTooLow: passes every check{_scored(one.get('score'))}{against}"
-    for one in entry["dropped"]:
-        name = one["cluster"] if isinstance(one, dict) else one
-        if name == cluster:
-            return f"{cluster}: dropped: {one.get('reason', '')}" if isinstance(one, dict) else f"{cluster}: dropped"
-    return f"{cluster}: is no member of the fleet, or was not looked at"
-
-
-def _scored(score: Mapping[str, Any] | None) -> str:
-    if not score:
-        return ""
-    spread = f", spread {score['topologySpread']}" if score["topologySpread"] else ""
-    return f", affinity score {score['affinity']}{spread}"
+    return tuple(fate_of(entry, name) for name in dict.fromkeys((*missing, *extra)))
 
 
 def _errors(verdict: Verdict, context: Context) -> Iterator[Told]:

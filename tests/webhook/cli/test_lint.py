@@ -219,7 +219,7 @@ def test_what_cannot_be_used_is_told_as_validate_tells_it(cli, tmp_path, name, c
     file = tmp_path / name
     if content is not None:
         file.write_bytes(content)
-    result, validated = cli("lint", "-f", file, "-o", "sarif"), cli("validate", "-f", file)
+    result, validated = cli("lint", "-f", file, "-o", "json"), cli("validate", "-f", file)
     assert (result.exit_code, result.stdout) == (1, "")
     assert says in result.stderr
     assert result.stderr == validated.stderr

@@ -284,8 +284,8 @@ def test_every_mistake_in_a_file_is_told_with_its_place(cli, fleet):
         "11:3: cases[1].expect: Invalid value: {}: a case that expects nothing checks nothing",
         "12:3: cases[2]: Invalid value: a case asks about nothing: give one of placement, admission, gate, budget",
         "15:48: cases[3].expect.warnings[0]: Invalid value: 3: must be an object",
-        "18:24: cases[4].expect.notPicked[0].cluser: Forbidden: there is no such field; did you mean cluster?",
         "18:24: cases[4].expect.notPicked[0].cluster: Required value",
+        "18:25: cases[4].expect.notPicked[0].cluser: Forbidden: there is no such field; did you mean cluster?",
     ]
 
 
