@@ -25,7 +25,8 @@ from webhook.cli.offline_admission import admit, context_of, field_warnings
 from webhook.cli.options import file_option, namespace_option, output_option
 from webhook.cli.output import print_document
 from webhook.cli.positions import Place, Positions
-from webhook.cli.sarif import Replacement, Result, failures_told, sarif_log
+from webhook.cli.reports import Report, failures_told, report_option, write
+from webhook.cli.sarif import Replacement, Result, sarif_log
 from webhook.validation.context import Context
 from webhook.validation.field import FieldWarning
 from webhook.validation.live.check import counted
@@ -52,7 +53,7 @@ Output:
 Examples:
   harbormaster lint examples/budgets
   harbormaster lint -f pools -f placements.yaml --strict
-  harbormaster lint . --ignore vendor -o sarif > harbormaster.sarif
+  harbormaster lint . --ignore vendor --report sarif=harbormaster.sarif
 
 \b
 Exit codes:
@@ -60,6 +61,7 @@ Exit codes:
   1  an error, with --strict also a warning, or a file cannot be used
 """
 
+FORMATS: Final = ("text", "json", "sarif", "github")
 ERROR: Final = "error"
 WARNING: Final = "warning"
 UNKNOWN_FIELD: Final = "unknown-field"
@@ -117,17 +119,30 @@ class Remark:
 @click.argument("searched", nargs=-1, metavar="[PATH]...")
 @file_option
 @namespace_option
-@output_option("text", "json", "sarif", "github")
+@output_option(*FORMATS)
+@report_option(*FORMATS)
 @click.option("--strict", is_flag=True, help="Exit with 1 for warnings, too.")
-def command(searched: Sequence[str], files: Files, namespace: str | None, output: str, *, strict: bool) -> int:
+def command(
+    searched: Sequence[str],
+    files: Files,
+    namespace: str | None,
+    output: str,
+    reports: Sequence[Report],
+    *,
+    strict: bool,
+) -> int:
     """Check files."""
     if not (files or searched):
         raise click.UsageError("say what to check: PATH, or -f FILE")
-    with failures_told(output):
-        return _lint(Files((*files.paths, *searched), files.ignored), files.paths, namespace, output, strict=strict)
+    with failures_told(output, reports):
+        count, remarks = _lint(Files((*files.paths, *searched), files.ignored), files.paths, namespace)
+    write(reports, lambda wanted: _show(count, remarks, wanted))
+    _show(count, remarks, output)
+    return 1 if any(strict or remark.severity == ERROR for remark in remarks) else 0
 
 
-def _lint(every: Files, named: Sequence[str], namespace: str | None, output: str, *, strict: bool) -> int:
+def _lint(every: Files, named: Sequence[str], namespace: str | None) -> tuple[int, list[Remark]]:
+    """Return how many objects there are, and what is wrong or odd about them. Raises `UserError`."""
     texts: dict[str, str] = {}
     found = read(every, texts=texts, may_be_empty=len(named) < len(every.paths))
     ours, notes = without_foreign(found, {*named, STDIN_NAME})
@@ -136,21 +151,23 @@ def _lint(every: Files, named: Sequence[str], namespace: str | None, output: str
         complain(f"note: {note}")
     context = context_of(loaded, datetime.now(UTC)).asked_by(_ADMINISTRATOR)
     positions = Positions(texts)
-    remarks = [remark for one in loaded for remark in remarks_about(one, context, positions)]
+    return len(loaded), [remark for one in loaded for remark in remarks_about(one, context, positions)]
+
+
+def _show(count: int, remarks: Sequence[Remark], output: str) -> None:
     errors = sum(remark.severity == ERROR for remark in remarks)
     warnings = len(remarks) - errors
     if output == "text":
         _print(remarks)
-        click.echo(f"{counted(len(loaded), 'object')}: {counted(errors, 'error')}, {counted(warnings, 'warning')}")
+        click.echo(f"{counted(count, 'object')}: {counted(errors, 'error')}, {counted(warnings, 'warning')}")
     elif output == "json":
         items = [_item(remark) for remark in remarks]
-        print_document({"objects": len(loaded), "errors": errors, "warnings": warnings, "items": items}, "json")
+        print_document({"objects": count, "errors": errors, "warnings": warnings, "items": items}, "json")
     elif output == "sarif":
         print_document(sarif_log([result_of(remark) for remark in remarks], what_rules_demand(), Path.cwd()), "json")
     else:
         for line in annotations([result_of(remark) for remark in remarks], Path.cwd()):
             click.echo(line)
-    return 1 if errors or (strict and warnings) else 0
 
 
 def remarks_about(one: Loaded, context: Context, positions: Positions) -> list[Remark]:

@@ -29,7 +29,8 @@ from webhook.cli.options import file_option, grouped, output_option, run
 from webhook.cli.output import print_document
 from webhook.cli.plan_markdown import markdown
 from webhook.cli.plan_output import print_comparison, print_plan
-from webhook.cli.sarif import failures_told, sarif_log
+from webhook.cli.reports import failures_told
+from webhook.cli.sarif import sarif_log
 from webhook.cli.update_runs import run_namespace_option
 
 HELP = """Show what would happen to the placements, and what staged update runs would do, without doing it.

@@ -4,8 +4,7 @@ Source: OASIS SARIF 2.1.0, sections 3.13 (log), 3.14 (run), 3.20 (invocation), 3
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -14,8 +13,6 @@ from urllib.parse import quote
 
 from scorer.api.meta import JsonObject
 from scorer.api.quoting import printable
-from webhook.cli.failure import UserError
-from webhook.cli.output import print_document
 from webhook.cli.positions import Place
 
 SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -83,17 +80,6 @@ def sarif_log(
         notes = [{"level": "error", "message": {"text": printable(failure)}} for failure in failures]
         run["invocations"] = [{"executionSuccessful": False, "toolExecutionNotifications": notes}]
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
-
-
-@contextmanager
-def failures_told(output: str) -> Iterator[None]:
-    """Print a log without results where files cannot be used: what reads logs does not fail for a missing one."""
-    try:
-        yield
-    except UserError as error:
-        if output == "sarif":
-            print_document(sarif_log([], {}, Path.cwd(), failures=error.lines), "json")
-        raise
 
 
 def _rule(rule: str, words: str) -> JsonObject:

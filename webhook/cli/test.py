@@ -13,7 +13,8 @@ from webhook.cli.failure import UserError, complain
 from webhook.cli.files import Files
 from webhook.cli.options import grouped, ignore_option, output_option
 from webhook.cli.output import print_document
-from webhook.cli.sarif import failures_told, sarif_log
+from webhook.cli.reports import Report, failures_told, report_option, write
+from webhook.cli.sarif import sarif_log
 from webhook.cli.test_cases import Outcome, Result, Scene
 from webhook.cli.test_coverage import Coverage
 from webhook.cli.test_file import PlacedCase, PolicyTest, read_tests, shown_name
@@ -51,7 +52,7 @@ Examples:
   harbormaster test examples
   harbormaster test --filter payments
   harbormaster test examples --coverage --coverage-minimum 20
-  harbormaster test -o junit > results.xml
+  harbormaster test --report junit=results.xml
 
 \b
 Exit codes:
@@ -60,6 +61,7 @@ Exit codes:
   2  a case failed, or --coverage-minimum is not reached
 """
 FAILED: Final = 2
+FORMATS: Final = ("table", "json", "junit", "sarif", "github")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +99,18 @@ class Choices:
         help="Exit with 2 if fewer rules were exercised.",
     ),
 )
-@output_option("table", "json", "junit", "sarif", "github")
-def command(paths: Sequence[str], ignored: Sequence[str], choices: Choices, output: str) -> int:
+@output_option(*FORMATS)
+@report_option(*FORMATS)
+def command(
+    paths: Sequence[str], ignored: Sequence[str], choices: Choices, output: str, reports: Sequence[Report]
+) -> int:
     """Run tests."""
     files = Files(paths or (".",), ignored)
-    with failures_told(output):
+    with failures_told(output, reports):
         outcomes = list(_run(_chosen(read_tests(files), choices.wanted), choices))
     measured = choices.coverage or choices.coverage_minimum is not None
     coverage = Coverage.of(outcome.judged for outcome in outcomes if outcome.judged is not None) if measured else None
+    write(reports, lambda wanted: _print(outcomes, coverage, choices, wanted))
     _print(outcomes, coverage, choices, output)
     counts = counts_of(outcomes)
     if counts[Result.ERROR]:

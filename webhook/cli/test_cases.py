@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
+from itertools import zip_longest
 from typing import Any, Final
 
 from scorer.api.kinds import MEMBER_CLUSTER, Kind, find_kind
@@ -359,7 +360,7 @@ def _compare_placement(case: PlacementCase, entry: JsonObject) -> Iterator[Diffe
     if expect.picked is not None and (set(expect.picked) != set(picked) or len(expect.picked) != len(picked)):
         yield Difference("picked", _words(sorted(expect.picked)), _words(sorted(picked)), _why(entry, expect.picked))
     if expect.ranking is not None and expect.ranking != picked:
-        yield Difference("ranking", _words(expect.ranking), _words(picked), _why(entry, expect.ranking))
+        yield Difference("ranking", _words(expect.ranking), _words(picked), _why_ranked(entry, expect.ranking))
     if expect.includes is not None and (missing := [name for name in expect.includes if name not in picked]):
         why = tuple(fate_of(entry, name) for name in missing)
         yield Difference("includes", _words(expect.includes), _words(picked), why)
@@ -394,6 +395,14 @@ def _why(entry: JsonObject, expected: Sequence[str]) -> tuple[str, ...]:
     missing = [name for name in expected if name not in picked]
     extra = [name for name in picked if name not in expected]
     return tuple(fate_of(entry, name) for name in dict.fromkeys((*missing, *extra)))
+
+
+def _why_ranked(entry: JsonObject, expected: Sequence[str]) -> tuple[str, ...]:
+    """Say the same of each cluster whose rank differs."""
+    picked = [pick["cluster"] for pick in entry["picked"]]
+    pairs = zip_longest(expected, picked)
+    names = [name for one, other in pairs if one != other for name in (one, other) if name is not None]
+    return tuple(fate_of(entry, name) for name in dict.fromkeys(names))
 
 
 def _errors(verdict: Verdict, context: Context) -> Iterator[Told]:

@@ -15,7 +15,8 @@ from webhook.cli.offline_admission import Verdict, admit, context_of
 from webhook.cli.options import file_option, namespace_option, output_option
 from webhook.cli.output import print_document, print_table
 from webhook.cli.positions import Positions
-from webhook.cli.sarif import failures_told, sarif_log
+from webhook.cli.reports import failures_told
+from webhook.cli.sarif import sarif_log
 
 HELP = """Check objects as admission would, without a hub.
 
