@@ -44,6 +44,7 @@ class ApiModel(BaseModel):
         extra="ignore",
         alias_generator=to_camel,
         populate_by_name=True,
+        use_attribute_docstrings=True,
         validate_default=False,
     )
 
@@ -228,5 +229,7 @@ class ApiObject(ApiModel):
     """A whole object: ``apiVersion``, ``kind`` and ``metadata``; each kind adds ``spec`` and ``status``."""
 
     api_version: str = ""
+    """Group and version of the kind, for example ``placement.kubernetes-fleet.io/v1beta1``."""
     kind: str = ""
+    """Name of the kind."""
     metadata: ObjectMeta = Field(default_factory=ObjectMeta)
