@@ -512,7 +512,7 @@ def test_selectors_never_hold_a_version(helm):
 
 
 def test_a_release_with_all_definitions_fits_into_its_secret(helm):
-    """As helm keeps it: the files of the chart and what they rendered, compressed, in base64; with a quarter to spare."""
+    """As helm keeps it: the files of the chart and what they rendered, compressed, in base64. A quarter is to spare."""
     switches = {"crds": {"fleet": {"install": True}, "karpenter": {"install": True}}}
     files = {
         str(path): base64.b64encode(path.read_bytes()).decode()

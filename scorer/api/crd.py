@@ -33,7 +33,7 @@ from scorer.api.field_facts import add_facts
 from scorer.api.internal_member_cluster import InternalMemberCluster
 from scorer.api.kinds import OUR_KINDS, UPGRADE_GROUP, Kind
 from scorer.api.member_cluster import MemberCluster
-from scorer.api.meta import ApiObject, JsonObject
+from scorer.api.meta import ApiObject, JsonObject, ObjectMeta
 from scorer.api.names import CLUSTER_GROUP, PLACEMENT_GROUP
 from scorer.api.node_pool import CelRule, NodePool
 from scorer.api.override import (
@@ -107,12 +107,13 @@ MODELS: Final[Mapping[tuple[str, str], type[ApiObject]]] = {
 }
 """The model of each of our kinds, by group and kind."""
 
-_CATEGORIES = {
+CATEGORIES: Final[Mapping[str, list[str]]] = {
     PLACEMENT_GROUP: ["fleet", "fleet-placement"],
     CLUSTER_GROUP: ["fleet", "fleet-cluster"],
     kinds.NODE_POOL.group: ["karpenter"],
     UPGRADE_GROUP: ["fleet", "fleet-upgrade"],
 }
+"""The words that stand for all kinds of a group, as in ``kubectl get fleet``."""
 
 
 class Column(NamedTuple):
@@ -293,7 +294,7 @@ def _definition(kind: Kind, *, staged_run_default_state: str) -> JsonObject:
         "listKind": f"{kind.kind}List",
         "plural": kind.plural,
         "singular": kind.kind.lower(),
-        "categories": _CATEGORIES[kind.group],
+        "categories": CATEGORIES[kind.group],
     }
     if kind.short_names:
         names["shortNames"] = list(kind.short_names)
@@ -351,6 +352,16 @@ def structural_schema(kind: Kind, *, staged_run_default_state: str = RunState.IN
         schema["properties"]["spec"]["properties"]["state"]["default"] = staged_run_default_state
     for path, rules in CEL_RULES.get(kind, {}).items():
         _attach(schema, path, rules)
+    add_facts(schema)
+    return schema
+
+
+@lru_cache(maxsize=1)
+def metadata_schema() -> JsonObject:
+    """Return the schema of ``metadata``, which a definition leaves to the API server; shared and read-only."""
+    document = ObjectMeta.model_json_schema(schema_generator=_Generator)
+    schema = _structural(document, document.get("$defs", {}))
+    schema["description"] = "Name, labels and what else every object has."
     add_facts(schema)
     return schema
 

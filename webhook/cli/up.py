@@ -52,8 +52,8 @@ The data folder is --data, else HARBORMASTER_DATA, else $XDG_STATE_HOME/harborma
 \b
 While the hub runs, its data folder has a kubeconfig that only you can read; its token allows everything.
   kubectl --kubeconfig ~/.local/state/harbormaster/kubeconfig get crp -o yaml
-  kubectl --kubeconfig ~/.local/state/harbormaster/kubeconfig apply --validate=false -f placement.yaml
-This hub has no OpenAPI (hence --validate=false) and no server-side apply, and kubectl create only works with -f.
+  kubectl --kubeconfig ~/.local/state/harbormaster/kubeconfig explain crp.spec.policy
+This hub has no server-side apply and no JSON patches, and kubectl create only works with -f.
 
 \b
 Exit codes:
