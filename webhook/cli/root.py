@@ -76,7 +76,7 @@ SECTIONS: Final = {
         Entry("settings", "Print the settings in force, and where they come from."),
     ),
     "Other": (
-        Entry("crds", "Print the CustomResourceDefinitions of all kinds."),
+        Entry("crds", "Print the definitions of all kinds, or write their JSON Schemas."),
         Entry("rules", "Print the rules of admission."),
         Entry("completion", "Print the completion script of a shell."),
         Entry("version", "Print the version."),
