@@ -87,7 +87,7 @@ HELP: Final = """Admission, placement and rollout for fleets of Kubernetes clust
 
 \b
 Start here:
-  harbormaster up -f examples/fleet        a simulated fleet on this machine
+  harbormaster up --example                a simulated fleet on this machine
   harbormaster get crp                     what is placed (in a second terminal)
   harbormaster explain crp/NAME            and why there
   harbormaster plan -f examples/fleet      the same decisions without a hub

@@ -18,6 +18,7 @@ from scorer.api.family import placement_ref
 from scorer.api.meta import JsonObject
 from scorer.api.references import PlacementRef
 from webhook.cli.documents import Loaded, check_metadata, load
+from webhook.cli.example_fleet import example_fleet
 from webhook.cli.failure import UserError, complain
 from webhook.cli.hub_options import HubOptions, called_by_kubectl, default_data
 from webhook.cli.interrupts import end_in_order
@@ -41,7 +42,7 @@ settled, prints what was placed where, and runs until Ctrl-C. If it is killed, t
 
 \b
 Examples:
-  harbormaster up -f examples/fleet
+  harbormaster up --example                            with the example fleet that comes with the program
   harbormaster up -f examples/fleet --once             for scripts: ends after the table
   harbormaster up --data /tmp/hub --https-port 0       any free port
 
@@ -70,6 +71,7 @@ _MOST_WAITS: Final = 3
 @click.command("up", help=HELP, short_help="Run a hub with simulated members, all in this one process.")
 @click.option("--data", type=click.Path(path_type=Path), metavar="DIR", help="Folder of all state; created if missing.")
 @file_option
+@click.option("--example", is_flag=True, help="Apply the example fleet: 12 members, their applications and placements.")
 @click.option("--https-port", type=click.IntRange(0, 65535), help="Port for HTTPS; 0 is any free one.  [default: 9443]")
 @click.option("--http-port", type=click.IntRange(0, 65535), help="Port for the page and probes.  [default: 8081]")
 @click.option("--once", is_flag=True, help="End after the table.")
@@ -80,6 +82,7 @@ _MOST_WAITS: Final = 3
 def command(
     data: Path | None,
     files: Sequence[str],
+    example: bool,
     https_port: int | None,
     http_port: int | None,
     once: bool,
@@ -87,7 +90,8 @@ def command(
     no_color: bool,
 ) -> int:
     """Run everything."""
-    loaded = load(files) if files else []
+    paths = [*files, str(example_fleet())] if example else files
+    loaded = load(paths) if paths else []
     check_metadata(loaded)
     from webhook.settings.environment import SettingsError
     from webhook.settings.programs import UpSettings
