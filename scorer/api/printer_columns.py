@@ -1,8 +1,9 @@
-"""The columns of ``get``: those that the CustomResourceDefinition of a kind names, with the ages that kubectl shows.
+"""The columns of tables of objects: those that the definition of a kind names, with the ages that kubectl shows.
 
 Source: Kubernetes ``additionalPrinterColumns``; apimachinery ``pkg/util/duration``, HumanDuration.
 """
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -10,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from scorer.api.crd import PRINTER_COLUMNS, Column
+from scorer.api.documents import dicts_at, text_at
 from scorer.api.duration import format_duration
 from scorer.api.external_score import read_score, score_names
 from scorer.api.family import PLACEMENTS
@@ -17,7 +19,6 @@ from scorer.api.kinds import KINDS, MEMBER_CLUSTER, NAMESPACE, Kind
 from scorer.api.member_cluster import MEMBER_AGENT
 from scorer.api.meta import JsonObject, parse_time
 from scorer.api.names import SCORE_PREFIX
-from webhook.cli.output import format_json
 
 AGE: Final = Column("Age", ".metadata.creationTimestamp", "date")
 SCORES: Final = Column("Scores", ".metadata.annotations", "scores", wide=True)
@@ -65,8 +66,9 @@ def _defined(definition: JsonObject) -> tuple[Column, ...]:
     versions: list[JsonObject] = definition["spec"]["versions"]
     version = next((version for version in versions if version.get("storage")), versions[0])
     columns = tuple(
-        Column(str(each["name"]), str(each["jsonPath"]), str(each.get("type", "string")), bool(each.get("priority")))
-        for each in version.get("additionalPrinterColumns") or ()
+        Column(each["name"], each["jsonPath"], text_at(each, "type") or "string", bool(each.get("priority")))
+        for each in dicts_at(version, "additionalPrinterColumns")
+        if text_at(each, "name") and text_at(each, "jsonPath")
     )
     return columns if any(column.name == AGE.name for column in columns) else (*columns, AGE)
 
@@ -94,7 +96,7 @@ def _cell(value: Any, kind: str, now: datetime) -> str:
     if kind == "object":
         return f"{str(value.get('kind', '')).lower()}/{value.get('name', '')}"
     if isinstance(value, dict | list):
-        return " ".join(format_json(value).split())
+        return " ".join(json.dumps(value, indent=2, ensure_ascii=False).split())
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
