@@ -29,6 +29,7 @@ from certs.context import ServerContext
 from scorer.api.kinds import MEMBER_CLUSTER, NODE, PLACEMENT
 from scorer.api.meta import JsonObject
 from tests.bench.fleets import NOW, member, policy
+from tests.webhook.services import unheard
 from webhook.admission.rights import UndisputedRights
 from webhook.embedded.owner import OwnerToken
 from webhook.embedded.store import EmbeddedStore
@@ -157,7 +158,7 @@ async def run_ours() -> None:
     cache = Cache(store)
     owner, metrics = OwnerToken("bench"), Metrics()
     answers = answers_of(cache, Context, Admittance(owner, owner, UndisputedRights()), lambda: NOW)
-    services = services_of(answers, cache, store, settings, metrics)
+    services = services_of(answers, cache, store, settings, metrics, unheard)
     watching = asyncio.create_task(cache.run())
     await cache.wait_synced()
     certificates = Certificates(own_leaves(settings, utc_now), None, metrics, utc_now, 3600.0)

@@ -9,13 +9,15 @@ from aiohttp import web
 
 from certs.client_authorities import ClientAuthorities
 from certs.source import LeafSource
+from scorer.api.meta import JsonObject
+from scorer.rollout.placement_status import Event
 from webhook.access.ports import AccessReviewer, Authenticator, Authorizer
 from webhook.admission.rights import AuthorRights, UndisputedRights
 from webhook.embedded.owner import OwnerToken
 from webhook.endpoints.services import Admittance, Services
 from webhook.kube.cache import Cache
 from webhook.kube.ports import Store
-from webhook.processes.services import answers_of, services_of
+from webhook.processes.services import Record, answers_of, services_of
 from webhook.server.certificates import Certificates, own_leaves
 from webhook.server.server import Server
 from webhook.settings.clock import utc_now
@@ -33,6 +35,10 @@ class Unread(Store):
     """A hub that nobody reads: the cache over it stays as it was made."""
 
 
+def unheard(_document: JsonObject, _event: Event) -> None:
+    """Take an event that nobody asks for."""
+
+
 def admit(
     authenticator: Authenticator = OWNER, authorizer: Authorizer = OWNER, access: AccessReviewer | None = None
 ) -> Admittance:
@@ -48,13 +54,14 @@ def make_services(
     settings: ServerSettings | None = None,
     admission: Callable[[], Context] = Context,
     now: Callable[[], datetime] = utc_now,
+    record: Record = unheard,
     **answers: Any,
 ) -> Services:
     """Make what the handlers of a server need; *answers* take the place of what would answer below ``/v1``."""
     store = store or Unread()
     cache = cache or Cache(store)
     made = replace(answers_of(cache, admission, admittance or admit(), now), **answers)
-    return services_of(made, cache, store, settings or ServerSettings(), Metrics())
+    return services_of(made, cache, store, settings or ServerSettings(), Metrics(), record)
 
 
 def make_server(

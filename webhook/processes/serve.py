@@ -102,13 +102,13 @@ class Serve:
             access = AccessReviewer(hub, counts)
             admittance = Admittance(TokenReviewer(hub, self.settings.audience, counts), access, AuthorRights(access))
             answers = answers_of(self.cache, admission, admittance, self._now)
-            services = services_of(answers, self.cache, store, self.settings, metrics)
             authorities = authorities_of(self.settings, hub)
 
             def hub_time() -> datetime:  # certificates have to be good by the clock of the hub, which checks them
                 return hub.time_of_day() or self._now()
 
             events = EventRecorder(store, hub_time, own_name(self._reconcile_as or ""))
+            services = services_of(answers, self.cache, store, self.settings, metrics, events.record)
             leaves = await leaves_of(self.settings, hub, metrics, hub_time, events)
             certificates = Certificates(leaves, authorities, metrics, hub_time, self.settings.certificate_check_seconds)
             tracing = tracing_of(self.settings, "serve")

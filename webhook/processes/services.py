@@ -7,6 +7,8 @@ from collections.abc import Callable
 from datetime import datetime
 
 from scorer.api.kinds import MAINTENANCE_WINDOW
+from scorer.api.meta import JsonObject
+from scorer.rollout.placement_status import Event
 from webhook.answers.advisor import HubAdvisor
 from webhook.answers.changes import HubChanges
 from webhook.answers.extender import HubExtender
@@ -53,7 +55,13 @@ def answers_of(
     )
 
 
-def services_of(answers: Answers, cache: Cache, store: Store, settings: ServerSettings, metrics: Metrics) -> Services:
+Record = Callable[[JsonObject, Event], None]
+"""Takes events."""
+
+
+def services_of(
+    answers: Answers, cache: Cache, store: Store, settings: ServerSettings, metrics: Metrics, record: Record
+) -> Services:
     """Make all that a server answers with, and register its metrics.
 
     Args:
@@ -62,16 +70,17 @@ def services_of(answers: Answers, cache: Cache, store: Store, settings: ServerSe
         store: The hub itself.
         settings: What the operator decided.
         metrics: Where to count.
+        record: Takes events.
     """
     disruption = disruption_of(cache, store, settings, answers.now)
     pools = PoolMetrics(metrics.registry, disruption.nodes.views, answers.now)
     metrics.prepare_with(pools.prepare)
     metrics.watch_cache(cache.freshness)
-    upgrades = upgrades_of(answers, cache, store, settings.default_upgrader)
+    upgrades = upgrades_of(answers, cache, store, settings.default_upgrader, record)
     return Services(answers, HubExtender(cache, settings, answers.now), disruption, upgrades)
 
 
-def upgrades_of(answers: Answers, cache: Cache, store: Store, default_upgrader: str) -> Upgrades:
+def upgrades_of(answers: Answers, cache: Cache, store: Store, default_upgrader: str, record: Record) -> Upgrades:
     """Make what plans and orders upgrade runs.
 
     Args:
@@ -79,12 +88,25 @@ def upgrades_of(answers: Answers, cache: Cache, store: Store, default_upgrader: 
         cache: The hub's objects; it is made to watch what is needed, where the account may.
         store: The hub itself.
         default_upgrader: The back end of members that name none, as the loop has it.
+        record: Takes events.
     """
-    cache.want((*UPGRADE_KINDS, MAINTENANCE_WINDOW))
-    windows = MaintenanceWindows(cache)
-    upgrades, admittance = HubUpgrades(cache, store, windows, default_upgrader), answers.admittance
+    admittance, windows = answers.admittance, MaintenanceWindows(cache)
+    upgrades = _hub_upgrades(cache, store, windows, default_upgrader)
     return Upgrades(
         planner=HubUpgradePlanner(cache, upgrades, windows, answers.now),
-        orders=UpgradeOrders(store, upgrades, admittance.authorizer, admittance.rights, answers.admission, answers.now),
+        orders=UpgradeOrders(
+            store, upgrades, admittance.authorizer, admittance.rights, answers.admission, answers.now, record
+        ),
         reports=UpgradeReports(cache, store, answers.now),
     )
+
+
+def upgrade_planner_of(answers: Answers, cache: Cache, store: Store, default_upgrader: str) -> HubUpgradePlanner:
+    """Make what plans upgrade runs, and no more; see `upgrades_of`."""
+    windows = MaintenanceWindows(cache)
+    return HubUpgradePlanner(cache, _hub_upgrades(cache, store, windows, default_upgrader), windows, answers.now)
+
+
+def _hub_upgrades(cache: Cache, store: Store, windows: MaintenanceWindows, default_upgrader: str) -> HubUpgrades:
+    cache.want((*UPGRADE_KINDS, MAINTENANCE_WINDOW))
+    return HubUpgrades(cache, store, windows, default_upgrader)

@@ -43,6 +43,7 @@ from webhook.embedded.stored_kinds import EmbeddedKinds
 from webhook.endpoints.services import Admittance
 from webhook.kube.cache import Cache
 from webhook.kube.change import Change
+from webhook.kube.events import EventRecorder
 from webhook.kube.hub import Hub
 from webhook.kube.ports import AlreadyExistsError
 from webhook.kube.upgrades import readable_runs
@@ -121,7 +122,8 @@ class Up:
             await self._make_namespaces()
             owner, metrics = OwnerToken(token), Metrics(commit=self.settings.commit)
             answers = answers_of(self.cache, context, Admittance(owner, owner, UndisputedRights()), self._now)
-            self.services = services_of(answers, self.cache, self.store, self.settings, metrics)
+            self._events = EventRecorder(self.store, self._now, "harbormaster")
+            self.services = services_of(answers, self.cache, self.store, self.settings, metrics, self._events.record)
 
             def extend(app: web.Application) -> None:
                 add_routes(app, self.store, lambda: context().asked_by(OWNER), token)
@@ -240,6 +242,7 @@ class Up:
             tasks.create_task(self.members.run())
             tasks.create_task(self.nodes.run())
             tasks.create_task(self.services.disruption.run())
+            tasks.create_task(self._events.run())
 
     async def _stop_running(self) -> None:
         assert self._running is not None
