@@ -38,6 +38,7 @@ SECTIONS: Final = {
         Entry("apply", "Create objects, or change them to what the files say."),
         Entry("get", "Show objects."),
         Entry("tree", "Show a placement down to its objects, once or as it changes."),
+        Entry("history", "Show what has happened in the last days."),
         Entry("edit", "Change an object in an editor."),
         Entry("delete", "Delete objects."),
     ),

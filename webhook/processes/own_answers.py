@@ -31,6 +31,7 @@ from webhook.endpoints.services import Admittance
 from webhook.gate.assembly import disruption_of
 from webhook.gate.nodes import HubNodeGate
 from webhook.gate.pools import COUNTED
+from webhook.history.desk import HistoryDesk
 from webhook.kube.cache import Cache
 from webhook.kube.client import ApiServer
 from webhook.kube.paths import ApiPath
@@ -120,7 +121,7 @@ class OwnAnswers:
             api = make_answering_api(answers, self._settings)
             gates = disruption_of(cache, store, self._settings, self._now) if self._of_nodes else None
             if gates is not None:
-                add_disruption(api, gates)
+                add_disruption(api, gates, HistoryDesk(store, self._settings.namespace, None, self._now))
             if self._of_upgrades:
                 upgrades = upgrades_of(answers, cache, store, self._settings.default_upgrader)
                 upgrade_plans.add_routes(api, upgrades.planner)
