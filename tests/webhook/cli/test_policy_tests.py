@@ -3,13 +3,12 @@
 import json
 import xml.etree.ElementTree as ET
 
+import jsonschema
 import pytest
 import yaml
 
 from tests.webhook.cli.fleets import member, write
-from tests.webhook.cli.test_sarif import LOG
-
-jsonschema = pytest.importorskip("jsonschema")
+from tests.webhook.cli.sarif_schema import LOG
 
 HEAD = {"apiVersion": "cli.harbormaster.dev/v1alpha1", "kind": "Test", "name": "t", "fleet": ["fleet.yaml"]}
 NOW = "2026-03-04T12:00:00Z"
