@@ -72,6 +72,17 @@ def test_every_kind_has_a_table_even_of_an_empty_object(kind):
     assert {each["type"] for each in found["columnDefinitions"]} <= {"string", "integer", "number"}
 
 
+@pytest.mark.parametrize(
+    "value", ["x", 1, True, [], ["x"], {}, {"conditions": ["x"], "placementStatuses": "x"}], ids=str
+)
+@pytest.mark.parametrize("kind", KINDS.values(), ids=str)
+def test_every_kind_has_a_table_even_of_a_damaged_object(kind, value):
+    parts = dict.fromkeys(("spec", "status", "sourceStatus", "regarding", "series", "type", "note"), value)
+    nested = {"status": {"placementStatuses": value, "conditions": value, "agentStatus": value}}
+    for document in (parts, nested):
+        assert table(kind, {"metadata": {"name": "x"}, **document})["rows"]
+
+
 def test_an_event_is_not_shown_by_its_name():
     assert table(EVENT)["columnDefinitions"][0]["name"] == "Last Seen"
 
