@@ -6,8 +6,10 @@ the file, the number of the document, the field and the value.
 
 import json
 import os
+import re
 import stat
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,6 +28,7 @@ LARGEST_FILE: Final = 64 * 1024 * 1024
 STDIN: Final = "-"
 STDIN_NAME: Final = "standard input"
 DEFAULT_NAMESPACE: Final = "default"
+_BEGINNING: Final = re.compile(r"\S")
 
 Identity = tuple[str, str, str, str]
 
@@ -194,7 +197,7 @@ def _reason(error: OSError) -> str:
 
 def _decode(name: str, content: bytes) -> str:
     if len(content) > LARGEST_FILE:
-        raise _UnreadableError(f"{name}: is larger than {LARGEST_FILE // 2**20} MiB")
+        raise _UnreadableError(f"{name}: is larger than {LARGEST_FILE // 2**20} MiB: divide it into several files")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -235,20 +238,18 @@ def _json_values(text: str) -> list[Any]:
     decoder = json.JSONDecoder(object_pairs_hook=_without_duplicates, parse_constant=_refuse_constant)
     values: list[Any] = []
     position = 0
-    while True:
-        position += len(text[position:]) - len(text[position:].lstrip())
-        if position == len(text):
-            return values
-        value, position = decoder.raw_decode(text, position)
+    while (word := _BEGINNING.search(text, position)) is not None:
+        value, position = decoder.raw_decode(text, word.start())
         _check_depth(value, 1)
         values.append(value)
+    return values
 
 
 def _without_duplicates(members: list[tuple[str, Any]]) -> JsonObject:
     document = dict(members)
     if len(document) < len(members):
-        names = [name for name, _ in members]
-        twice = next(name for name in names if names.count(name) > 1)
+        numbers = Counter(name for name, _ in members)
+        twice = next(name for name, number in numbers.items() if number > 1)
         raise ValueError(f"{quote(twice)} is given twice in one object")
     return document
 
