@@ -18,7 +18,7 @@ from webhook.cli.hub_options import HubOptions, hub_options
 from webhook.cli.instants import Instant
 from webhook.cli.options import file_option, output_option, run
 from webhook.cli.output import print_document, print_table
-from webhook.cli.zones import read_zone, zone_option
+from webhook.cli.zones import in_zone, read_zone, zone_option
 
 if TYPE_CHECKING:
     from scorer.node_disruption.drain_preview import DrainedPod, DrainPreview
@@ -155,7 +155,7 @@ def _row(pod: "DrainedPod", zone: ZoneInfo) -> tuple[str, ...]:
 def _until(pod: "DrainedPod", zone: ZoneInfo) -> str:
     parts = []
     if pod.until is not None:
-        there = pod.until.astimezone(zone)
+        there = in_zone(pod.until, zone)
         parts.append(f"{there:%a %Y-%m-%d %H:%M %Z}" if there.utcoffset() else format_time(pod.until))
     if pod.forced_after is not None:
         parts.append(f"{format_duration(pod.forced_after)} after its NodeClaim is deleted")

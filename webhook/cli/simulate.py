@@ -36,7 +36,7 @@ Examples:
 
 \b
 Exit codes:
-  0  nothing would happen
+  0  no node would be disrupted
   1  an error
   2  nodes would be disrupted
 """
@@ -73,7 +73,7 @@ Examples:
 
 \b
 Exit codes:
-  0  nothing would happen
+  0  no node would be disrupted
   1  an error: files that cannot be used, prices that are none, a NodePool that admission would refuse
   2  nodes would be disrupted
 """
@@ -178,7 +178,7 @@ def disruption(files: Sequence[str], period: Period, choices: Choices, output: s
     if changed:
         played.append(_play(with_pools(cluster, changed), catalog, start, period, choices))
     _show(played, output, shown_in, notes, present)
-    return WOULD_HAPPEN if any(each.happenings for each in played) else 0
+    return WOULD_HAPPEN if any(happening.reason for each in played for happening in each.happenings) else 0
 
 
 def _play(

@@ -153,3 +153,11 @@ def test_the_rest_is_noted(cli, hub, tmp_path, monkeypatch, plural, code, note):
     result = cli("gate", "drain", "left", "--kubeconfig", kubeconfig(hub, tmp_path / "kubeconfig"))
     assert result.exit_code == 2
     assert (f"{plural}: {note}" in result.stderr) is bool(note)
+
+
+def test_what_is_missing_is_told_as_a_drain_needs_it(cli, tmp_path):
+    path = tmp_path / "dump.yaml"
+    path.write_text(yaml.safe_dump_all([*make_worker("left"), *make_worker("right")]), encoding="utf-8")
+    result = cli("gate", "drain", "left", "-f", path)
+    assert "note: there is no Pod: nothing would move\n" in result.stderr
+    assert "DaemonSet" not in result.stderr
