@@ -50,7 +50,7 @@ def test_files(cli, files):
         ["shop/web", "left", "right", "PodDisruptionBudget shop/web lets no pod go", "-"],
     ]
     assert result.stdout.partition("\n\n")[2].splitlines() == [
-        "left: 2 can go, 1 held, 1 stay until the node is gone, 1 without a place; 1 other node.",
+        "left: 2 can go, 1 is held, 1 stays until the node is gone, 1 is without a place; 1 other node.",
         "PodDisruptionBudget shop/web guards 1 pod there and lets none of them go.",
     ]
 
@@ -62,6 +62,13 @@ def test_json(cli, files):
     assert [each["goesTo"] for each in document["pods"]] == [None, "right", None, "right"]
     said = cli("gate", "drain", "--help").stdout
     assert [each for each in (*document, *document["pods"][0]) if each not in said] == []
+
+
+def test_yaml_is_the_same(cli, files):
+    words = ("gate", "drain", "left", "-f", files, "--now", "2026-06-10T12:00:00Z", "-o")
+    as_yaml, as_json = (cli(*words, output) for output in ("yaml", "json"))
+    assert (as_yaml.exit_code, as_json.exit_code) == (2, 2)
+    assert yaml.safe_load(as_yaml.stdout) == json.loads(as_json.stdout)
 
 
 def test_all_clear(cli, files):
