@@ -66,7 +66,8 @@ Examples:
   pools[]               pool nodesBefore nodesAfter pricePerHourBefore pricePerHourAfter disrupted savingsPerHour
                         longestBlockedSeconds
   pools[].happenings[]  at method reason nodes[] why savingsPerHour replacedBy[] gone limit disrupting podsOf[]
-                        heldBefore[]
+                        heldBefore[] (as blocked[])
+  replacedBy[]          name instanceType zone capacityType pricePerHour ready
   pools[].blocked[]     node wanted reason message since until draining
   waiting[]             pod since reason
   With --pools: today, changed (both as above), differences[] (pool, then each figure as today and changed).
@@ -149,6 +150,7 @@ def disruption(files: Sequence[str], period: Period, choices: Choices, output: s
     """Play the disruption of nodes."""
     from scorer.node_disruption.changed_pools import with_pools
     from scorer.node_disruption.cluster_reading import read_cluster
+    from scorer.node_disruption.coverage import unlabelled
     from webhook.cli.dump import read_dump, read_pools
     from webhook.cli.price_table import check_prices, read_prices
 
@@ -165,7 +167,9 @@ def disruption(files: Sequence[str], period: Period, choices: Choices, output: s
         check_prices(choices.prices, catalog, cluster)
     gc.freeze()  # what has been read stays; to look through it again and again would take half of the time
     notes = [*dump.notes, *cluster.notes]
-    if catalog is None:
+    if catalog is not None:
+        notes += dict.fromkeys(unlabelled(catalog, [*cluster.pools.values(), *changed]))
+    else:
         notes.append("there are no prices: nothing is consolidated (--prices), and new nodes are like those there")
     notes += [
         f"NodePool {each.name} is not in the dump: it has no nodes"

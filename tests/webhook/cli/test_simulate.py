@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from scorer.api.meta import parse_time
+from tests.builders.node import make_requirement
 from tests.builders.pod import make_pod
 from tests.builders.worker import NOW, drifted, make_pool_of, make_worker
 from tests.docs.pages import ROOT
@@ -436,3 +437,30 @@ def test_one_clock_that_is_wrong_does_not_move_the_beginning(cli, tmp_path):
     wrong[0]["status"]["conditions"][0]["lastHeartbeatTime"] = "9998-01-01T00:00:00Z"
     result = cli("simulate", "disruption", "-f", write(tmp_path / "d.yaml", make_pool_of(), right, wrong), "-o", "json")
     assert json.loads(result.stdout)["start"] == "2026-06-09T00:00:00Z"
+
+
+def test_a_table_that_does_not_say_what_pools_ask_for_is_noted(simulate, tmp_path, prices):
+    asked = make_requirement("karpenter.azure.com/sku-family", "In", "D")
+    result = simulate(
+        "-f", write(tmp_path / "dump.yaml", make_pool_of("general", asked), full_node()), "--prices", prices
+    )
+    assert "note: NodePool general asks for label karpenter.azure.com/sku-family, which no type" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "mistake"),
+    [
+        pytest.param("p.csv", "name;cpu\n", "line 1: there is no column name; columns are separated", id="semicolons"),
+        pytest.param("p.csv", PRICES + "\n\nlarge,4,16Gi,z2,x\n", 'line 6: price: "x" is not', id="blank-lines"),
+        pytest.param("p.csv", f"name\n{'x' * 200_000}\n", "not CSV: field larger", id="huge-cell"),
+        pytest.param(
+            "p.txt", PRICES, "is neither YAML nor JSON with rows; a price list in CSV has a name", id="suffix"
+        ),
+    ],
+)
+def test_what_is_no_table_of_prices(simulate, tmp_path, dump, name, text, mistake):
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    result = simulate("-f", dump, "--prices", path)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert f"error: {path}: {mistake}" in result.stderr
