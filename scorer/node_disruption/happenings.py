@@ -15,6 +15,10 @@ EXPIRATION: Final = "Expiration"
 """The method by which a node goes that has reached its age (nodepool-disruption.md 10)."""
 DELETION: Final = "Deletion"
 """That of a node that was being deleted already when the simulation began."""
+SCALE_DOWN: Final = "ScaleDown"
+"""That of a node by which a static pool has more than it should; no budget holds it."""
+OVERPROVISIONED: Final = "Overprovisioned"
+"""Why such a node goes."""
 PROVISIONING: Final = "Provisioning"
 """Nodes that come for pods that wait, while none goes."""
 SHORTEST_PAUSE: Final = timedelta(seconds=10)
@@ -66,8 +70,8 @@ class Happening:
     Args:
         at: When.
         pool: Of the nodes.
-        method: A `scorer.node_disruption.command.Method`, or `EXPIRATION`, `DELETION`, `PROVISIONING`.
-        reason: What budgets call it, or ``Expired``; empty where nothing goes, or nobody knows why.
+        method: A `scorer.node_disruption.command.Method`, or `EXPIRATION`, `DELETION`, `SCALE_DOWN`, `PROVISIONING`.
+        reason: What budgets call it, ``Expired`` or ``Overprovisioned``; empty where nothing goes, or nobody knows why.
         nodes: Names of those that go; none when only new ones come.
         why: In words.
         savings: Per hour, negative when it costs more; None: a price is not known.
