@@ -108,7 +108,7 @@ class _Simulation:
         self._replacing: list[_Replacing] = []
         self._awaiting: tuple[Command, datetime] | None = None
         self._held, self._draining = Stretches(), Stretches()
-        self._unseen: frozenset[str] = frozenset()
+        self._decision: Decision | None = None  # of the last look
         self._looks = 0
         self._last_look: datetime | None = None
         self._next_look: datetime | None = start
@@ -208,7 +208,9 @@ class _Simulation:
             if at > self._now:
                 return
             self._awaiting = None
-            checked = validate(command, self._world.cluster(), self._catalog, self._now, self._settings)
+            checked = validate(
+                command, self._world.cluster(), self._catalog, self._now, self._settings, before=self._decision
+            )
             if isinstance(checked, Command):
                 self._carry_out(checked)
             self._next_look = self._now
@@ -242,9 +244,12 @@ class _Simulation:
 
     def _look(self) -> Decision:
         self._looks += 1
-        decision = decide(self._world.cluster(), self._catalog, self._now, self._settings, unseen=self._unseen)
-        self._unseen = decision.unseen
-        return decision
+        before = self._decision
+        unseen = before.unseen if before else ()
+        self._decision = decide(
+            self._world.cluster(), self._catalog, self._now, self._settings, unseen=unseen, before=before
+        )
+        return self._decision
 
     def _is_full(self) -> bool:
         """Say whether the simulation has reached one of its bounds; it stops then."""

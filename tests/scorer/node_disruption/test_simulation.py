@@ -313,8 +313,8 @@ def test_a_node_that_is_not_initialized_becomes_ready():
 
 
 def test_large_clusters_are_looked_at_less_often():
-    assert Assumptions().look_again_of(70) == timedelta(seconds=10)
-    assert Assumptions().look_again_of(2000) == timedelta(seconds=8000)
+    assert Assumptions().look_again_of(100) == timedelta(seconds=10)
+    assert Assumptions().look_again_of(2000) == timedelta(seconds=4000)
     assert Assumptions(look_again=MINUTE).look_again_of(2000) == MINUTE
 
 
