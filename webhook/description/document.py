@@ -23,6 +23,7 @@ from webhook.description.operations import GATE_QUESTIONS, NAMES, OPERATIONS, TA
 from webhook.description.problem import ProblemDetails
 from webhook.description.schemas import named, reference, references, schemas_of
 from webhook.endpoints.budgets import USUAL_DAYS
+from webhook.endpoints.pages import MOST_ITEMS, MOST_NAMES
 from webhook.endpoints.problems import PROBLEM_JSON, Problem
 
 VERSION: Final = "3.1.1"
@@ -136,6 +137,28 @@ _PARAMETERS: Final[JsonObject] = {
         "name": "tz",
         "in": "query",
         "description": "A time zone, such as `Europe/Berlin`, to tell instants in as well.",
+        "schema": {"type": "string"},
+    },
+    **{
+        key: {
+            "name": name,
+            "in": "query",
+            "description": f"Only this {what}; may be given up to {MOST_NAMES} times. "
+            "Those that there are not are left out.",
+            "schema": {"type": "array", "items": {"type": "string"}, "maxItems": MOST_NAMES},
+        }
+        for key, name, what in (("clusterNames", "name", "cluster"), ("placementRefs", "ref", "placement"))
+    },
+    "limit": {
+        "name": "limit",
+        "in": "query",
+        "description": "So many items in a page; absent: all.",
+        "schema": {"type": "integer", "minimum": 1, "maximum": MOST_ITEMS},
+    },
+    "continue": {
+        "name": "continue",
+        "in": "query",
+        "description": "`continue` of the page before.",
         "schema": {"type": "string"},
     },
     "namespace": {

@@ -288,8 +288,10 @@ OPERATIONS: Final = (
         "/v1/clusters",
         "Fleet",
         "The fleet as the engine sees it",
-        "All member clusters, by name.",
+        "Member clusters, by name: all, those asked for, or a page. Clusters may come and go between two pages.",
         ClusterList,
+        problems=(Problem.VALIDATION_FAILED,),
+        query=("clusterNames", "limit", "continue"),
         tagged=True,
     ),
     Operation(
@@ -309,8 +311,11 @@ OPERATIONS: Final = (
         "/v1/placements",
         "Fleet",
         "What is placed where",
-        "All placements of the kinds that the caller may list in all namespaces, by reference.",
+        "Placements of the kinds that the caller may list in all namespaces, by reference: all, those asked for, or a "
+        "page.",
         PlacementList,
+        problems=(Problem.VALIDATION_FAILED,),
+        query=("placementRefs", "limit", "continue"),
         tagged=True,
     ),
     Operation(
@@ -390,8 +395,8 @@ OPERATIONS: Final = (
         "Fleet",
         "When to read again",
         "Server-sent events: one `change` event at once, and one whenever something has changed, at most four a "
-        "second. Its data is a `Change`: it names what changed, without the new content. After 15 s without an event, "
-        "the server sends a comment.",
+        "second. Its data is a `Change`: it names what to read again, without the new content. After 15 s without an "
+        "event, the server sends a comment.",
         Change,
         media="text/event-stream",
     ),

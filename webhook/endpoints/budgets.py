@@ -21,7 +21,6 @@ from webhook.endpoints.problems import Mistake, Problem, ProblemError
 from webhook.gate.budgets import HubBudgets
 
 USUAL_DAYS: Final = 14
-_REVISION: Final = "budgets"
 _LISTS: Final = ("pool", "reason")
 """Parameters that may be given several times."""
 
@@ -36,13 +35,13 @@ def add_routes(api: Api, budgets: HubBudgets) -> None:
         _check_names(request, "pool", "reason", "at")
         at, reasons = _at(request, budgets), _reasons(request)
         pools = budgets.pools(_pools(request))
-        return tagged(request, await budgets.overview(pools, at, reasons), _REVISION)
+        return tagged(request, await budgets.overview(pools, at, reasons))
 
     async def one(request: web.Request) -> web.Response:
         _check_names(request, "reason", "at")
         at, reasons = _at(request, budgets), _reasons(request)
         pools = budgets.pools((request.match_info["name"],))
-        return tagged(request, await budgets.overview(pools, at, reasons), _REVISION)
+        return tagged(request, await budgets.overview(pools, at, reasons))
 
     async def calendar(request: web.Request) -> web.Response:
         _check_names(request, "pool", "days", "tz", "from")
@@ -56,7 +55,7 @@ def add_routes(api: Api, budgets: HubBudgets) -> None:
                 _refuse("tz", str(error))
         pools = budgets.pools(_pools(request))
         try:
-            return tagged(request, await budgets.calendar(pools, start, days, zone), _REVISION)
+            return tagged(request, await budgets.calendar(pools, start, days, zone))
         except TooLargeError as error:
             _refuse("days", str(error))
         except OverflowError:

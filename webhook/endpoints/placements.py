@@ -6,6 +6,7 @@ from scorer.api.family import placement_ref
 from scorer.api.references import PlacementRef, ref_prefixes, unknown_placement
 from webhook.endpoints.answers import tagged
 from webhook.endpoints.api import Api
+from webhook.endpoints.pages import page_of
 from webhook.endpoints.problems import Problem, ProblemError
 
 
@@ -20,9 +21,9 @@ def add_routes(api: Api) -> None:
 
     async def every(request: web.Request) -> web.Response:
         prefixes = ref_prefixes(await api.readable_kinds(request))
-        document = advisor.placements()
-        document = document | {"items": [item for item in document["items"] if item["ref"].startswith(prefixes)]}
-        return tagged(request, document, str(document["fleetRevision"]))
+        refs = {text: ref for ref in advisor.placement_refs() if (text := str(ref)).startswith(prefixes)}
+        page = page_of(request, list(refs), "ref")
+        return tagged(request, page.document(advisor.placements(refs[text] for text in page.names)))
 
     async def one(request: web.Request) -> web.Response:
         ref = ref_in_path(request)
@@ -30,7 +31,7 @@ def add_routes(api: Api) -> None:
         document = advisor.placement(ref)
         if document is None:
             raise ProblemError(Problem.NOT_FOUND, unknown_placement(ref))
-        return tagged(request, document, advisor.fleet_revision)
+        return tagged(request, document)
 
     api.get("/v1/placements", "/v1/placements", every)
     api.get("/v1/placements/crp/{name}", "/v1/placements/*", one)
