@@ -53,7 +53,7 @@ def make_services(
     """Make what the handlers of a server need; *answers* take the place of what would answer below ``/v1``."""
     store = store or Unread()
     cache = cache or Cache(store)
-    made = replace(answers_of(cache, admission, admittance or admit(), now), **answers)
+    made = replace(answers_of(cache, store, admission, admittance or admit(), now), **answers)
     return services_of(made, cache, store, settings or ServerSettings(), Metrics())
 
 

@@ -179,10 +179,10 @@ def _integer(text: str) -> int | float:
         return sys.float_info.max if number > 0 else -sys.float_info.max
 
 
-def answer(
+def judged(
     review: JsonObject, hook: Hook, context: Context, user: UserInfo | None = None, reviewed: Reviewed = UNDISPUTED
-) -> JsonObject:
-    """Return the whole answer to a review that `parse_review` let through.
+) -> Judgement:
+    """Return the verdict on a review that `parse_review` let through.
 
     Args:
         review: The decoded body.
@@ -205,8 +205,14 @@ def answer(
         context=context,
         uid=request["uid"],
     )
-    judgement = authorized(decide(question), reviewed, context.user, context.settings.placement_authorization)
-    return respond(judgement, request)
+    return authorized(decide(question), reviewed, context.user, context.settings.placement_authorization)
+
+
+def answer(
+    review: JsonObject, hook: Hook, context: Context, user: UserInfo | None = None, reviewed: Reviewed = UNDISPUTED
+) -> JsonObject:
+    """Return the whole answer to a review; the arguments are those of `judged`."""
+    return respond(judged(review, hook, context, user, reviewed), review["request"])
 
 
 def respond(judgement: Judgement, request: JsonObject) -> JsonObject:

@@ -141,6 +141,16 @@ class HubAdvisor:
             "timeline": self._timeline(family, document),
         }
 
+    def placement_object(self, ref: PlacementRef) -> JsonObject | None:
+        """See `Advisor.placement_object`."""
+        family = FAMILY_OF.get(ref.kind)
+        document = self._cache.get(family.placement, ref.name, ref.namespace) if family else None
+        if family is None or document is None:
+            return None
+        kept = {key: value for key, value in document["metadata"].items() if key != "managedFields"}
+        head = {"apiVersion": family.placement.api_version, "kind": family.placement.kind}
+        return {**head, **document, "metadata": kept}
+
     def _timeline(self, family: Family, placement: JsonObject) -> JsonObject | None:
         """Return the last rolling update of a placement; None: update runs decide about it, and show theirs."""
         if dict_at(placement, "spec", "strategy").get("type") == StrategyType.EXTERNAL:

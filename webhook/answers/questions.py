@@ -142,6 +142,10 @@ class Advisor(Protocol):
         """Return one placement with ``selectedResources`` and ``strategy``, or None."""
         ...
 
+    def placement_object(self, ref: PlacementRef) -> JsonObject | None:
+        """Return a placement as it is stored, or None."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class ViewChange:

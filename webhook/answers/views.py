@@ -184,6 +184,7 @@ def placement_view(cache: Cache, family: Family, document: JsonObject) -> JsonOb
         "state": state,
         "why": why,
         "generation": generation,
+        "labels": document["metadata"].get("labels") or {},
         "clusters": clusters,
         "conditions": list(conditions.values()),
         "decidedAt": None if judged_again else scheduled.get("lastTransitionTime"),

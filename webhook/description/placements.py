@@ -49,6 +49,7 @@ class Placement(AnswerModel):
     why: str
     """Why it is not available, empty where it is."""
     generation: int
+    labels: dict[str, str]
     clusters: list[PlacedCluster]
     conditions: list[Condition]
     decided_at: Instant | None

@@ -20,6 +20,7 @@ from scorer.api.quoting import quote
 from scorer.api.staged_update import RunState
 from webhook.access.bearer import bearer_token
 from webhook.access.vouching import vouch_for
+from webhook.admission.log import AdmissionLog
 from webhook.admission.review import BadReviewError, parse_object
 from webhook.embedded import discovery
 from webhook.embedded.answers import ApiError, json_response, of_store, success
@@ -46,6 +47,7 @@ def add_routes(
     token: str,
     *,
     staged_run_default_state: str = RunState.INITIALIZE.value,
+    log: AdmissionLog | None = None,
 ) -> None:
     """Serve *store* under ``/api``, ``/apis`` and ``/version`` of *app*.
 
@@ -55,8 +57,9 @@ def add_routes(
         context: Returns what admission rules may read, called for every request; its user is the author.
         token: What a client must send as ``Authorization: Bearer``.
         staged_run_default_state: Default of ``spec.state`` of a staged update run.
+        log: Remembers what admission refused or warned about; None: nothing does.
     """
-    api = _Api(store, context, OwnerToken(token), staged_run_default_state)
+    api = _Api(store, context, OwnerToken(token), staged_run_default_state, log)
     for path in ("/api", "/api/{rest:.*}", "/apis", "/apis/{rest:.*}", "/version"):
         app.router.add_route("*", path, api.handle)
     app.on_shutdown.append(api.end_watches)
@@ -68,6 +71,7 @@ class _Api:
     context: Callable[[], Context]
     owner: OwnerToken
     staged_run_default_state: str
+    log: AdmissionLog | None
     watchers: weakref.WeakSet[Watcher] = field(default_factory=weakref.WeakSet)
     patching: asyncio.Lock = field(default_factory=asyncio.Lock)
     """One patch at a time: patches never conflict with each other, and the attempts are left for other writes."""
@@ -239,7 +243,13 @@ class _Api:
         validation = request.query.get("fieldValidation") or "Warn"
         if validation not in FIELD_VALIDATIONS:
             raise ApiError(400, f"fieldValidation {validation[:64]!r} is none of {', '.join(FIELD_VALIDATIONS)}")
-        return WriteRules(self.context(), cast(FieldValidation, validation), self.staged_run_default_state)
+        return WriteRules(
+            self.context(),
+            cast(FieldValidation, validation),
+            self.staged_run_default_state,
+            self.log,
+            dry_run="dryRun" in request.query,
+        )
 
 
 def _patched(request: web.Request, target: Target, stored: JsonObject, patch: JsonObject) -> Any:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, get_args
 
+from scorer.api.documents import namespace_of
 from scorer.api.field_path import FieldPath
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
@@ -18,6 +19,7 @@ from scorer.api.schema import apply_schema_defaults, prune, strip_nulls
 from scorer.api.staged_update import RunState
 from webhook.admission import registry
 from webhook.admission.judge import Judgement, judge, mutate
+from webhook.admission.log import AdmissionLog
 from webhook.admission.review import for_headers, status_of
 from webhook.defaulting.defaulted import Occasion
 from webhook.embedded.answers import ApiError
@@ -37,11 +39,15 @@ class WriteRules:
         context: What rules may read.
         validation: What to do about unknown fields, as ``fieldValidation`` of a request says.
         staged_run_default_state: Default of ``spec.state`` of a staged update run.
+        log: Remembers refusals and warnings; None: not kept.
+        dry_run: The write is only tried.
     """
 
     context: Context
     validation: FieldValidation = "Warn"
     staged_run_default_state: str = RunState.INITIALIZE.value
+    log: AdmissionLog | None = None
+    dry_run: bool = False
 
     def admit(self, target: Target, document: JsonObject, old: JsonObject | None) -> tuple[JsonObject, tuple[str, ...]]:
         """Return *document* as it is to be stored, and warnings.
@@ -68,6 +74,7 @@ class WriteRules:
             document = self._with_defaults(kind, mutation.document)
             warnings.extend(for_headers(mutation.warnings))
         judgement = judge(operation, document, before, self.context, subresource=target.subresource)
+        self._note(judgement, operation, target, document)
         warnings.extend(for_headers(judgement.warnings))
         _check(target, judgement, document, tuple(warnings))
         return document, tuple(warnings)
@@ -77,9 +84,24 @@ class WriteRules:
         if not _has_rules(target):
             return ()
         judgement = judge("DELETE", None, target.present(old), self.context)
+        self._note(judgement, "DELETE", target, old)
         warnings = tuple(for_headers(judgement.warnings))
         _check(target, judgement, old, warnings)
         return warnings
+
+    def _note(self, judgement: Judgement, operation: str, target: Target, document: JsonObject) -> None:
+        if self.log is None:
+            return
+        request = {
+            "operation": operation,
+            "kind": {"group": target.kind.group, "kind": target.kind.kind},
+            "namespace": namespace_of(document),
+            "subResource": target.subresource,
+            "userInfo": {"username": self.context.user.username},
+            "object": document,
+            "dryRun": self.dry_run,
+        }
+        self.log.note(judgement, request, self.context.now)
 
     def _with_defaults(self, kind: Kind, document: JsonObject) -> JsonObject:
         return apply_schema_defaults(kind, document, staged_run_default_state=self.staged_run_default_state)

@@ -32,7 +32,7 @@ from webhook.access.vouching import vouch_for
 from webhook.admission.authorization import is_binding, is_enforced
 from webhook.admission.judge import Judgement, as_warnings
 from webhook.admission.registration import ENFORCEMENT_PATH
-from webhook.admission.review import BadReviewError, answer, parse_review, respond
+from webhook.admission.review import BadReviewError, judged, parse_review, respond
 from webhook.endpoints.answers import REQUEST_ID, has_json_body, headers, request_id
 from webhook.endpoints.bodies import (
     THREAD_BYTES,
@@ -222,6 +222,8 @@ class _Desk:
         self._strangers = _Strangers(settings.admission_in_flight // 2)
         self._long = asyncio.Semaphore(LONG_AT_ONCE)
         self._context = answers.admission
+        self._log = answers.admissions
+        self._now = answers.now
         self._rights = answers.admittance.rights
         self._synced = answers.synced
         self._has_been_synced = False
@@ -349,7 +351,7 @@ class _Desk:
         try:
             if judge is not None:
                 asking = judge if known else _not_enforced
-                verdict = respond(await asking(review["request"], deadline - RIGHTS_MARGIN_SECONDS), review["request"])
+                judgement = await asking(review["request"], deadline - RIGHTS_MARGIN_SECONDS)
             else:
                 context, user, reviewed = self._context(), None, UNDISPUTED
                 context = context if known else context.of_a_stranger()
@@ -358,7 +360,8 @@ class _Desk:
                     reviewed = await self._reviewed(review["request"], user, context, deadline, known=known)
                 if reviewed.unanswered and is_enforced(reviewed, context.settings.placement_authorization):
                     return self._refuse(503, "rights", f"the rights of the user are not known: {reviewed.unanswered}")
-                verdict = answer(review, hook, context, user, reviewed)
+                judgement = judged(review, hook, context, user, reviewed)
+            verdict = respond(judgement, review["request"])
         except Exception:  # noqa: BLE001 - an unforeseen error must obey failurePolicy
             return self._fail(hook, request, review["request"]["uid"])
         now = loop.time()
@@ -367,6 +370,8 @@ class _Desk:
         if now > deadline:
             return self._refuse(503, "deadline", "the time the caller allows is used up")
         self._record(hook, review["request"], verdict["response"], now - started)
+        if known:  # anybody could fill the log with what nobody has asked of the API server
+            self._log.note(judgement, review["request"], self._now())
         return web.Response(body=encode(verdict), headers=_JSON)
 
     async def _reviewed(

@@ -50,6 +50,12 @@ def add_routes(api: Api, holds: Callable[[str], Iterable[Hold]] | None = None) -
             shown["holds"] = disrupting if may_list >= HOLDING else [_unnamed(each) for each in disrupting]
         return tagged(request, shown)
 
+    async def history(request: web.Request) -> web.Response:
+        name = request.match_info["name"]
+        if not advisor.clusters((name,)):
+            raise ProblemError(Problem.NOT_FOUND, f"there is no member cluster {name[:253]!r}")
+        return tagged(request, {"cluster": name, **api.answers.properties.document(name)})
+
     async def _kept(request: web.Request) -> Mapping[str, JsonObject]:
         """Return the upkeep of the members, without what runs say that the caller may not list."""
         return await _readable(request, upkeep.every())
@@ -61,6 +67,7 @@ def add_routes(api: Api, holds: Callable[[str], Iterable[Hold]] | None = None) -
 
     api.get("/v1/clusters", "/v1/clusters", every)
     api.get("/v1/clusters/{name}", "/v1/clusters/*", one)
+    api.get("/v1/clusters/{name}/history", "/v1/clusters/*/history", history)
 
 
 def _unnamed(hold: JsonObject) -> JsonObject:

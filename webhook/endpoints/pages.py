@@ -42,24 +42,26 @@ class Page:
         return {"items": items, _CONTINUE: self.next}
 
 
-def page_of(request: web.Request, names: Sequence[str], by: str) -> Page:
+def page_of(request: web.Request, names: Sequence[str], by: str | None = None) -> Page:
     """Choose what a request asks for; without parameters: everything.
 
     Args:
         request: Its query has ``limit`` and ``continue``, or names of items, or nothing.
         names: Of all items that the caller may see, sorted.
         by: The parameter that names an item; it may be given several times. Items that there are not are left out.
+            None: items cannot be asked for by name.
 
     Raises:
         ProblemError: A parameter is unknown, given twice, or not understood.
     """
     query = request.query
     for name in query:
-        if name not in {by, "limit", _CONTINUE}:
-            _refuse(name[:64], f"is not known here, only {by}, limit, continue", "unknown")
+        known = [each for each in (by, "limit", _CONTINUE) if each]
+        if name not in known:
+            _refuse(name[:64], f"is not known here, only {', '.join(known)}", "unknown")
         if name != by and len(query.getall(name)) > 1:
             _refuse(name, "is given more than once", "duplicate")
-    if by in query:
+    if by is not None and by in query:
         return Page(_named(query.getall(by), names, by, alone=len(set(query)) == 1), "")
     limit = _limit(query.get("limit"))
     start = bisect_right(names, _after(query[_CONTINUE])) if query.get(_CONTINUE) else 0

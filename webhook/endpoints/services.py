@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from webhook.access.ports import Authenticator, Authorizer
+from webhook.admission.log import AdmissionLog
 from webhook.admission.rights import Rights
 from webhook.answers.extender import HubExtender
 from webhook.answers.history import RunHistory
 from webhook.answers.plans import HubPlanner
+from webhook.answers.property_history import PropertyHistory
 from webhook.answers.questions import Advisor, Changes
+from webhook.answers.trees import Trees
 from webhook.answers.update_runs import HubRuns
 from webhook.answers.upgrade_orders import UpgradeOrders
 from webhook.answers.upgrade_plans import HubUpgradePlanner
@@ -48,6 +51,9 @@ class Answers:
         planner: Answers ``/v1/plan``.
         admission: Returns what admission rules may look at besides the object; called once per request.
         admittance: Who may ask.
+        admissions: Remembers what admission refused or warned about.
+        properties: Remembers what members reported.
+        trees: Looks below placements.
         synced: Says whether all caches have been filled once.
         now: Wall clock.
     """
@@ -59,6 +65,9 @@ class Answers:
     planner: HubPlanner
     admission: Callable[[], Context]
     admittance: Admittance
+    admissions: AdmissionLog
+    properties: PropertyHistory
+    trees: Trees
     synced: Callable[[], bool]
     now: Callable[[], datetime]
 

@@ -101,7 +101,7 @@ class Serve:
             counts = ReviewCounts(metrics.registry)
             access = AccessReviewer(hub, counts)
             admittance = Admittance(TokenReviewer(hub, self.settings.audience, counts), access, AuthorRights(access))
-            answers = answers_of(self.cache, admission, admittance, self._now)
+            answers = answers_of(self.cache, store, admission, admittance, self._now)
             services = services_of(answers, self.cache, store, self.settings, metrics)
             authorities = authorities_of(self.settings, hub)
 

@@ -120,11 +120,13 @@ class Up:
                 self.cache.subscribe(kind, self._count_report)
             await self._make_namespaces()
             owner, metrics = OwnerToken(token), Metrics(commit=self.settings.commit)
-            answers = answers_of(self.cache, context, Admittance(owner, owner, UndisputedRights()), self._now)
+            answers = answers_of(
+                self.cache, self.store, context, Admittance(owner, owner, UndisputedRights()), self._now
+            )
             self.services = services_of(answers, self.cache, self.store, self.settings, metrics)
 
             def extend(app: web.Application) -> None:
-                add_routes(app, self.store, lambda: context().asked_by(OWNER), token)
+                add_routes(app, self.store, lambda: context().asked_by(OWNER), token, log=answers.admissions)
 
             named = self.settings.client_ca
             authorities = AuthorityFile(named, self.settings.certificate_check_seconds) if named else None

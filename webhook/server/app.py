@@ -16,6 +16,7 @@ from aiohttp import web
 from webhook.access.vouching import CONNECTIONS
 from webhook.endpoints import (
     admission,
+    admission_log,
     budgets,
     clusters,
     events,
@@ -137,6 +138,7 @@ def make_probe_app(parts: Parts) -> web.Application:
         app.middlewares.append(_only_this_machine)
         api = Api(app, parts.services.answers, parts.settings, parts.metrics)
         scoring.add_routes(api, explain_only=True)
+        planning.add_routes(api)
         _add_views(api, parts.services.disruption)
         budgets.add_routes(api, parts.services.disruption.budgets)
         _add_page(api, parts.health)
@@ -161,6 +163,7 @@ def _add_views(api: Api, disruption: Disruption | None = None) -> None:
     placements.add_routes(api)
     runs.add_routes(api)
     update_runs.add_routes(api)
+    admission_log.add_routes(api, api.answers.admissions)
 
 
 def _add_page(api: Api, health: Health) -> None:

@@ -34,11 +34,11 @@ addEventListener("securitypolicyviolation", (event) => {
 
 
 SETTLED = """() => {
-  const words = document.querySelector("main").innerText;
-  return document.querySelectorAll(".card").length >= 4
-    && !/Nothing selected yet|Reading the/.test(words)
-    && document.querySelector(`.explanation:not([hidden]), #placement-body > .quiet:only-child,
-      #placement-body .problem:not([hidden])`) !== null;
+  const view = document.querySelector("main > [data-view]:not([hidden])");
+  if (view === null || /Nothing selected yet|Reading the/.test(view.innerText)) return false;
+  if (view.dataset.view === "fleet") return document.querySelectorAll(".card").length >= 4;
+  return view.dataset.view !== "placement" || view.querySelector(`.explanation:not([hidden]),
+    #placement-body > .quiet:only-child, #placement-body .problem:not([hidden])`) !== null;
 }"""
 
 
