@@ -96,6 +96,13 @@ _PARAMETERS: Final[JsonObject] = {
         }
         for part, words in (("run", "The uid of the run"), ("member", "The member"), ("attempt", "The attempt"))
     },
+    "cluster": {
+        "name": "cluster",
+        "in": "path",
+        "required": True,
+        "description": "Name of a member cluster.",
+        "schema": {"type": "string", "minLength": 1, "maxLength": 253},
+    },
     "id": {
         "name": "id",
         "in": "path",

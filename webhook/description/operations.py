@@ -6,6 +6,7 @@ A test compares it with the routes of the application, in both directions.
 from collections.abc import Mapping
 from typing import Final
 
+from webhook.description.behind import AdmissionList, ClusterHistory, PlacementTree
 from webhook.description.budgets import BudgetCalendar, BudgetList
 from webhook.description.explanation import ExplainAnswer
 from webhook.description.extender import (
@@ -20,6 +21,7 @@ from webhook.description.extender import (
 from webhook.description.fleet import Cluster, ClusterList
 from webhook.description.gate import GateAnswer, GateAnswers, ReservationList, TakenReservation
 from webhook.description.member_gates import MemberGateAnswer
+from webhook.description.model import KubernetesObject
 from webhook.description.operation import Operation
 from webhook.description.placements import Change, PlacementDetail, PlacementList
 from webhook.description.plan import PlanAnswer
@@ -306,6 +308,18 @@ OPERATIONS: Final = (
         tagged=True,
     ),
     Operation(
+        "getClusterHistory",
+        "get",
+        "/v1/clusters/{name}/history",
+        "Fleet",
+        "The last day of a member cluster",
+        "The numbers that it reported, a value per quarter of an hour, as far as this server saw them since it was "
+        "started.",
+        ClusterHistory,
+        problems=(Problem.NOT_FOUND,),
+        tagged=True,
+    ),
+    Operation(
         "listPlacements",
         "get",
         "/v1/placements",
@@ -359,6 +373,52 @@ OPERATIONS: Final = (
             ("ClusterResourcePlacement", "/v1/placements/crp/{name}"),
             ("ResourcePlacement", "/v1/placements/rp/{namespace}/{name}"),
         )
+    ),
+    *(
+        Operation(
+            f"get{kind}{what}",
+            "get",
+            f"{path}{suffix}",
+            "Fleet",
+            summary,
+            description,
+            answer,
+            problems=(Problem.NOT_FOUND,),
+            tagged=True,
+        )
+        for kind, path in (
+            ("ClusterResourcePlacement", "/v1/placements/crp/{name}"),
+            ("ResourcePlacement", "/v1/placements/rp/{namespace}/{name}"),
+        )
+        for what, suffix, summary, description, answer in (
+            (
+                "Tree",
+                "/tree/{cluster}",
+                f"What is below a {kind} on one cluster",
+                "Its binding, Works and objects there, with their states.",
+                PlacementTree,
+            ),
+            (
+                "Object",
+                "/object",
+                f"One {kind} as it is stored",
+                "Without `managedFields`. With `Accept: application/yaml`, the answer is YAML.",
+                KubernetesObject,
+            ),
+        )
+    ),
+    Operation(
+        "listAdmissions",
+        "get",
+        "/v1/admission-log",
+        "Fleet",
+        "What admission refused or warned about lately",
+        "The last 1,000 such answers of this server, the latest first: about objects of the kinds that the caller may "
+        "list in all namespaces.",
+        AdmissionList,
+        problems=(Problem.VALIDATION_FAILED,),
+        query=("limit", "continue"),
+        tagged=True,
     ),
     Operation(
         "listUpdateRuns",

@@ -106,8 +106,8 @@ function renderRuns() {
 function renderCluster() {
   const name = pathOf("cluster");
   const known = state.clusters?.find((one) => one.name === name);
-  if (known) cluster.show(state.cluster?.name === name ? state.cluster : known);
-  else cluster.showNothing(state.clusters ? `There is no member cluster ${name} (any more).` : "Reading the cluster…");
+  if (known && state.cluster?.name === name) cluster.show(state.cluster);
+  else cluster.showNothing(known ? "Reading the cluster…" : state.clusters ? `There is no member cluster ${name} (any more).` : "Reading the cluster…");
 }
 
 function renderFleet() {
@@ -124,15 +124,20 @@ function renderFleet() {
   map.show(clusters, key);
 }
 
+const PATIENCE = 3000; // ms after the page was opened; then what is there is shown
+setTimeout(() => isShown("fleet") && render(), PATIENCE + 50);
+
 function renderSummary() {
   const all = ["clusters", "placements", "runs", "budgets"].every((part) => state[part] || state.problems.has(`/v1/${part}`));
-  if (!all) return; // cards that come one by one would push each other around
+  if (!all && performance.now() < PATIENCE) return; // cards that come one by one would push each other and the fleet around
+  document.querySelector("[data-view=fleet]").classList.remove("opening");
   showSummary(by("summary"), state.clusters, state.placements, state.runs, budgetsCard(state.budgets, budgets.calendars));
 }
 
 function renderPlacements() {
   placements.show(state.placements, state.selected, state.runs);
   if (!state.placements) return;
+  by("placement").hidden = false;
   const placement = listed(state.selected);
   if (placement) detail.show(placement, state.runs);
   else detail.showNothing(state.selected ? `There is no placement ${state.selected} (any more).` : "Nothing to explain yet.");
@@ -233,11 +238,11 @@ const askCluster = paced(() => reading("/v1/clusters", async () => {
   try {
     const { document, bytes } = await ask(`/v1/clusters/${encodeURIComponent(name)}`);
     cost += bytes;
-    state.cluster = document;
     if (cluster.history?.cluster !== name || performance.now() - state.historyAt > HISTORY_AGE) {
       state.historyAt = performance.now();
       cost += await cluster.read(name);
     }
+    state.cluster = document;
   } catch (error) {
     if (error.status !== 404) throw error;
     state.cluster = null;

@@ -129,14 +129,15 @@ export class BudgetsView {
       return;
     }
     if (isNews(body, "list")) body.replaceChildren(this.list, this.note, this.more, this.legend);
-    const { found, cut, filtered } = this.listed();
+    const { found, cut: wished, filtered } = this.listed();
+    const cut = wished.filter(({ pool }) => this.calendars.has(pool)); // one without its strips would grow later
     patchList(this.list, cut, ({ pool }) => pool, ({ pool }) => this.makePool(pool), (element, entry) => this.updatePool(element, entry));
     const matching = filtered ? `; ${number(found.length)} match` : "";
     const part = cut.length < found.length ? `; ${number(cut.length)} shown, those with warnings first` : "";
     say(sub, `${count(pools.length, "pool")}${matching}${part} · next ${this.days === 2 ? "48 hours" : "14 days"}, times in ${ZONE}`);
-    this.list.hidden = this.legend.hidden = !found.length;
-    this.note.hidden = found.length > 0;
-    say(this.note, "No pool matches the filter.");
+    this.list.hidden = this.legend.hidden = !cut.length;
+    this.note.hidden = cut.length > 0;
+    say(this.note, found.length ? "Reading the budgets…" : "No pool matches the filter.");
     this.more.hidden = cut.length >= found.length;
     say(this.more, `Show ${number(Math.min(PAGE, found.length - cut.length))} more of ${count(found.length, "pool")}`);
     for (const item of this.legend.children) {

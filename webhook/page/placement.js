@@ -93,7 +93,7 @@ export class PlacementView {
     Object.assign(this, { title, sub, json, body, ref: null });
     this.why = h("p", { class: "callout warn", hidden: true });
     this.problem = h("p", { class: "problem", role: "status", hidden: true });
-    this.waiting = h("p", { class: "quiet" }, "Reading the explanation…");
+    this.waiting = h("p", { class: "quiet opening-words" }, "Reading the explanation…");
     this.explanation = new ExplanationView({ firstRows });
     this.rollout = h("section", { class: "rollout", "aria-label": "Rollout" });
     this.rolloutSub = h("span", { class: "sub" });
@@ -177,6 +177,7 @@ export class PlacementView {
   /** Nothing to show: no placement at all, or the one in the address does not exist. */
   showNothing(words) {
     this.ref = null;
+    this.body.classList.remove("opening");
     say(this.title, "Placement");
     say(this.sub, "");
     this.json.hidden = true;
@@ -195,6 +196,7 @@ export class PlacementView {
       this.clusters.replaceChildren();
       patchList(this.clusters, [], (name) => name, () => null, () => {});
       this.whatif.reset();
+      this.body.classList.add("opening"); // what comes bit by bit is shown when all of it is there: nothing jumps
       this.timeline.reset();
       this.course.hidden = true;
       this.course.open = placement.state !== "available";
@@ -244,6 +246,7 @@ export class PlacementView {
 
   /** Show the explanation of the placement shown. */
   explain(document, text) {
+    this.body.classList.remove("opening");
     this.waiting.hidden = true;
     this.problem.hidden = true;
     this.explanation.element.hidden = false;
@@ -252,6 +255,7 @@ export class PlacementView {
 
   /** The explanation cannot be had; what was shown before stays. */
   cannotExplain(message) {
+    this.body.classList.remove("opening");
     this.waiting.hidden = true;
     this.problem.hidden = false;
     say(this.problem, `No explanation right now: ${message}`);

@@ -20,7 +20,7 @@ ARGUMENTS = [
     "--disable-sync",
 ]
 
-PATIENCE = 120_000
+PATIENCE = 15_000
 """Milliseconds to wait for the browser: on a busy machine anything takes long."""
 expect.set_options(timeout=PATIENCE / 4)
 
@@ -103,12 +103,13 @@ async def open_page(browser: Browser, hub: FixtureHub) -> AsyncIterator[Opener]:
             motion: str = "no-preference",
             zone: str = "UTC",
             clock: bool = False,
+            before: str = "",
         ) -> OpenPage:
             context = await browser.new_context(
                 viewport={"width": width, "height": 844}, color_scheme=scheme, reduced_motion=motion, timezone_id=zone
             )
             contexts.append(context)
-            await context.add_init_script(REMEMBER_VIOLATIONS)
+            await context.add_init_script(REMEMBER_VIOLATIONS + before)
             page = await context.new_page()
             page.set_default_timeout(PATIENCE)
             if clock:  # the test may turn the browser's clock forward

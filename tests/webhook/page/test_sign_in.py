@@ -76,7 +76,7 @@ def token_of(up: Up) -> str:
 
 async def expect_fleet(page: Page) -> None:
     await expect(page.locator("#fleet-body")).to_contain_text("amsterdam")
-    await expect(page.locator("#placement-title")).to_have_text("payments")
+    await expect(page.locator(".card", has_text="Placements")).to_contain_text("1")
     await expect(page.locator("#live")).to_have_attribute("data-state", "live")
     await expect(page.locator("#sign-in")).to_be_hidden()
 
