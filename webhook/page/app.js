@@ -124,7 +124,7 @@ function renderFleet() {
   map.show(clusters, key);
 }
 
-const PATIENCE = 3000; // ms after the page was opened; then what is there is shown
+const PATIENCE = 10000; // ms after the page was opened; then what is there is shown
 setTimeout(() => isShown("fleet") && render(), PATIENCE + 50);
 
 function renderSummary() {

@@ -80,7 +80,7 @@ function amount(span, reason, kind) {
   if (kind === "never") return "never opens: nothing may go, and no later time is in sight";
   if (kind === "unlimited") return "no limit (∞)";
   const used = reason.disrupting ? `, ${number(reason.disrupting)} going now` : "";
-  return span.limit ? `${number(span.limit)} may go at a time${used}` : "none may go (0)";
+  return span.limit ? `${number(span.limit)} may go at a time${used}` : "0 may go";
 }
 
 function words(span, reason, pool, start, end, kind) {

@@ -210,7 +210,7 @@ export class FleetView {
     this.toolbar = new Toolbar("Fleet", [
       { key: "q", kind: "search", title: "Search the clusters", any: "name, state, label, taint" },
       { key: "state", kind: "select", title: "State", any: "any" },
-      { key: "label", kind: "label", title: "Label", any: "label: env=prod" },
+      { key: "label", kind: "pairs", title: "Label", any: "label: env=prod" },
       { key: "group", kind: "select", title: "Group by", any: "nothing" },
       { key: "sort", kind: "select", title: "Sort by", any: "name", narrowOnly: true }, // elsewhere the columns do that
     ]);

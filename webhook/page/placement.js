@@ -193,7 +193,6 @@ export class PlacementView {
       for (const one of [this.decisions, this.yaml]) one.reset();
       this.objects.open = this.allClusters = false;
       this.below.clear();
-      this.clusters.replaceChildren();
       patchList(this.clusters, [], (name) => name, () => null, () => {});
       this.whatif.reset();
       this.body.classList.add("opening"); // what comes bit by bit is shown when all of it is there: nothing jumps

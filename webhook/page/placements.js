@@ -91,7 +91,7 @@ export class PlacementsView {
       { key: "q", kind: "search", title: "Search the placements", any: "name, cluster, state" },
       { key: "state", kind: "select", title: "State", any: "any" },
       { key: "ns", kind: "select", title: "Namespace", any: "any" },
-      { key: "label", kind: "label", title: "Label", any: "label: team=web" },
+      { key: "label", kind: "pairs", title: "Label", any: "label: team=web" },
       { key: "sort", kind: "select", title: "Sort by", any: "reference" },
       { key: "group", kind: "select", title: "Group by", any: "nothing" },
     ]);

@@ -3,7 +3,7 @@
 import { address, change } from "./address.js";
 import { h, isNews } from "./dom.js";
 
-/** One row of controls; `controls` are `{ key, kind: "search" | "select" | "label", title, any }`, `key` the parameter. */
+/** One row of controls; `controls` are `{ key, kind: "search" | "select" | "pairs", title, any }`, `key` the parameter. */
 export class Toolbar {
   constructor(name, controls) {
     this.fields = new Map();
@@ -20,7 +20,7 @@ export class Toolbar {
       field.append(h("option", { value: "" }, any));
     } else {
       field = h("input", { type: kind === "search" ? "search" : "text", autocomplete: "off", spellcheck: "false", placeholder: any, oninput: () => change({ [key]: field.value }) });
-      if (kind === "label") {
+      if (kind === "pairs") {
         const id = `${name}-${key}`.toLowerCase().replace(/\W+/g, "-");
         field.setAttribute("list", id);
         this.element.append(h("datalist", { id }));

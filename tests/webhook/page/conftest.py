@@ -20,7 +20,7 @@ ARGUMENTS = [
     "--disable-sync",
 ]
 
-PATIENCE = 15_000
+PATIENCE = 120_000
 """Milliseconds to wait for the browser: on a busy machine anything takes long."""
 expect.set_options(timeout=PATIENCE / 4)
 
@@ -68,14 +68,18 @@ VIEWS = ((1280, "light"), (1001, "dark"), (768, "light"), (320, "dark"))
 """A width for each layout of the style sheet, where it is narrow, and both colour schemes."""
 
 
+def chromium_path() -> str | None:
+    """Return the chromium of the system, or the one named in CHROMIUM; None: there is none."""
+    names = (os.environ.get("CHROMIUM") or "", "chromium", "chromium-browser", "google-chrome")
+    return next((found for name in names if name and (found := shutil.which(name))), None)
+
+
 @pytest_asyncio.fixture(loop_scope="session", scope="session")
 async def browser() -> AsyncIterator[Browser]:
     """The chromium of the system; where there is none, the one ``playwright install chromium`` fetched."""
-    names = (os.environ.get("CHROMIUM") or "", "chromium", "chromium-browser", "google-chrome")
-    path = next((found for name in names if name and (found := shutil.which(name))), None)
     async with async_playwright() as playwright:
         try:
-            chromium = await playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
+            chromium = await playwright.chromium.launch(executable_path=chromium_path(), args=ARGUMENTS)
         except Error as error:
             pytest.fail(f"the page is tested in a browser: install chromium, or name one in CHROMIUM; {error}")
         yield chromium

@@ -648,7 +648,9 @@ class FixtureHub:
         path = PAGE / request.match_info.get("name", "index.html")
         if path.suffix not in TYPES or not path.is_file():
             raise web.HTTPNotFound
-        return web.Response(text=path.read_text(encoding="utf-8"), content_type=TYPES[path.suffix], charset="utf-8")
+        file = web.Response(text=path.read_text(encoding="utf-8"), content_type=TYPES[path.suffix], charset="utf-8")
+        file.enable_compression()
+        return file
 
     async def _clusters(self, request: web.Request) -> web.Response:
         return self._part(request, {one["name"]: one for one in self.clusters}, "name")

@@ -221,7 +221,6 @@ async def test_it_follows_what_happens_and_keeps_the_focus(hub, open_page):
     hub.pools = []
     await page.clock.fast_forward(31_000)
     await expect(page.locator("#budgets-body")).to_contain_text("No NodePool yet")
-    await expect(page.locator(".card")).to_have_count(4)
     await opened.assert_quiet()
 
 
@@ -314,7 +313,7 @@ async def test_days_of_23_and_25_hours(hub, open_page, start, ticks, night):
     )
     drawn = await opened.page.evaluate(DRAW, [start, opened.address])
     assert drawn["ticks"][: len(ticks)] == ticks
-    assert f"Drifted, {night}: none may go (0);" in drawn["labels"][1].replace("GMT+2", "CEST").replace("GMT+1", "CET")
+    assert f"Drifted, {night}: 0 may go;" in drawn["labels"][1].replace("GMT+2", "CEST").replace("GMT+1", "CET")
 
 
 async def test_it_can_be_read_from_desk_to_phone(hub, open_page):
