@@ -49,7 +49,6 @@ class Judgement:
         patch: What the mutating hook changes.
         retry_after_seconds: When a retry may succeed, 0 when waiting does not help.
         rule: The rule that refused, for the audit log, where no error names it.
-        warned_by: The rules that warned, as far as they have an id.
     """
 
     allowed: bool = True
@@ -61,7 +60,11 @@ class Judgement:
     patch: Patch = ()
     retry_after_seconds: int = 0
     rule: str = ""
-    warned_by: tuple[str, ...] = ()
+
+    @property
+    def rules(self) -> str:
+        """The ids of the rules that refused, separated by commas."""
+        return ",".join(sorted({error.rule for error in self.errors if error.rule} or {self.rule} - {""}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +253,7 @@ def _subresource(question: Question) -> Judgement | None:
     if errors:
         message = _summary(errors, entry, question.document)
         return Judgement(False, tuple(errors), as_warnings(notes), 422, "Invalid", message)
-    return Judgement(warnings=as_warnings(notes), warned_by=_rules_of(notes)) if notes else ALLOWED
+    return Judgement(warnings=as_warnings(notes)) if notes else ALLOWED
 
 
 def _connect(question: Question) -> Judgement | None:
@@ -267,7 +270,7 @@ def _delete(question: Question) -> Judgement | None:
         return Judgement(allowed=False, code=409, reason="Conflict", message=printable(message), retry_after_seconds=10)
     notes = list(entry.warn_about_deletion(old)) if entry.warn_about_deletion is not None else []
     notes += _live_findings(question)
-    return Judgement(warnings=as_warnings(notes), warned_by=_rules_of(notes)) if notes else ALLOWED
+    return Judgement(warnings=as_warnings(notes)) if notes else ALLOWED
 
 
 def _being_deleted(question: Question) -> Judgement | None:
@@ -312,8 +315,7 @@ def _default(question: Question) -> tuple[Judgement, JsonObject]:
     if entry.stamp is not None and question.uid:
         changed = entry.stamp(changed, old, Occasion(question.context.now, question.uid))
     patch = difference(document, changed)
-    warned_by = _rules_of(defaulted.warnings)
-    return Judgement(warnings=as_warnings(defaulted.warnings), patch=patch, warned_by=warned_by), changed
+    return Judgement(warnings=as_warnings(defaulted.warnings), patch=patch), changed
 
 
 def _rules(question: Question) -> Judgement | None:
@@ -325,7 +327,7 @@ def _rules(question: Question) -> Judgement | None:
     findings = list(islice(entry.validate(question.document, old, question.context), _MOST_FINDINGS))
     if not findings:
         live = _live_findings(question)
-        return Judgement(warnings=as_warnings(live), warned_by=_rules_of(live)) if live else ALLOWED
+        return Judgement(warnings=as_warnings(live)) if live else ALLOWED
     errors = [finding for finding in findings if isinstance(finding, FieldError)]
     notes: list[FieldWarning | str] = [finding for finding in findings if isinstance(finding, FieldWarning)]
     if errors and old is not None:
@@ -334,8 +336,9 @@ def _rules(question: Question) -> Judgement | None:
     if not errors:
         live = _live_findings(question)
         urgent = [finding for finding in live if finding.rule == impact.RULE]
-        found = [*urgent, *notes, *(finding for finding in live if finding not in urgent)]
-        return Judgement(warnings=as_warnings(found), warned_by=_rules_of(found))
+        return Judgement(
+            warnings=as_warnings([*urgent, *notes, *(finding for finding in live if finding not in urgent)])
+        )
     errors = sorted(dict.fromkeys(errors), key=path_order)
     message = _summary(errors, entry, question.document)
     return Judgement(False, tuple(errors), as_warnings(notes), 422, "Invalid", message)
@@ -457,11 +460,6 @@ def as_warnings(notes: Iterable[FieldWarning | str]) -> tuple[str, ...]:
         rest = len(texts) - MOST_WARNINGS + 1
         texts = [*texts[: MOST_WARNINGS - 1], f"and {rest} more warnings"]
     return tuple(texts)
-
-
-def _rules_of(notes: Iterable[FieldWarning | str]) -> tuple[str, ...]:
-    """Return the ids of the rules that warned."""
-    return tuple(sorted({note.rule for note in notes if isinstance(note, FieldWarning) and note.rule}))
 
 
 def _entry(kind: Mapping[str, Any]) -> Admitted | None:

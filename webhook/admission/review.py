@@ -179,10 +179,10 @@ def _integer(text: str) -> int | float:
         return sys.float_info.max if number > 0 else -sys.float_info.max
 
 
-def judged(
+def answer(
     review: JsonObject, hook: Hook, context: Context, user: UserInfo | None = None, reviewed: Reviewed = UNDISPUTED
-) -> Judgement:
-    """Return the verdict on a review that `parse_review` let through.
+) -> JsonObject:
+    """Return the whole answer to a review that `parse_review` let through.
 
     Args:
         review: The decoded body.
@@ -205,14 +205,8 @@ def judged(
         context=context,
         uid=request["uid"],
     )
-    return authorized(decide(question), reviewed, context.user, context.settings.placement_authorization)
-
-
-def answer(
-    review: JsonObject, hook: Hook, context: Context, user: UserInfo | None = None, reviewed: Reviewed = UNDISPUTED
-) -> JsonObject:
-    """Return the whole answer to a review; the arguments are those of `judged`."""
-    return respond(judged(review, hook, context, user, reviewed), review["request"])
+    judgement = authorized(decide(question), reviewed, context.user, context.settings.placement_authorization)
+    return respond(judgement, request)
 
 
 def respond(judgement: Judgement, request: JsonObject) -> JsonObject:
@@ -220,8 +214,8 @@ def respond(judgement: Judgement, request: JsonObject) -> JsonObject:
     response: JsonObject = {"uid": request["uid"], "allowed": judgement.allowed}
     if not judgement.allowed:
         response["status"] = status_of(judgement, request)
-        if rules := sorted({error.rule for error in judgement.errors if error.rule} or {judgement.rule} - {""}):
-            response["auditAnnotations"] = {"rules": ",".join(rules)[:LONGEST_ANNOTATION]}
+        if rules := judgement.rules:
+            response["auditAnnotations"] = {"rules": rules[:LONGEST_ANNOTATION]}
     if judgement.warnings:
         response["warnings"] = for_headers(judgement.warnings)
     if judgement.patch:

@@ -1,7 +1,5 @@
 """``harbormaster apply``: objects from files to the running hub."""
 
-from collections.abc import Sequence
-
 import click
 
 from webhook.cli.applying import Outcome, apply_all
@@ -9,6 +7,7 @@ from webhook.cli.client import Client, RefusedError
 from webhook.cli.connection import Connection
 from webhook.cli.documents import Found, Loaded, check_metadata, read, resolve
 from webhook.cli.failure import UserError, complain
+from webhook.cli.files import Files
 from webhook.cli.hub_options import HubOptions, hub_options
 from webhook.cli.options import file_option, hub_namespace_option, run
 
@@ -40,7 +39,7 @@ Exit codes:
 @click.option("--dry-run", is_flag=True, help="Let the hub check everything and store nothing.")
 @hub_options
 def command(
-    files: Sequence[str],
+    files: Files,
     namespace: str | None,
     dry_run: bool,
     hub: HubOptions,

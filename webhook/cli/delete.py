@@ -13,6 +13,7 @@ from webhook.cli.client import Client, Place, RefusedError
 from webhook.cli.connection import Connection
 from webhook.cli.documents import Found, in_order_of_dependence, read, title_of
 from webhook.cli.failure import UserError, complain
+from webhook.cli.files import Files
 from webhook.cli.hub_options import HubOptions, hub_options
 from webhook.cli.kind_words import parse_wanted
 from webhook.cli.options import file_option, grouped, hub_namespace_option, run
@@ -72,7 +73,7 @@ class Manner:
     click.option("--dry-run", is_flag=True, help="Let the hub check everything and delete nothing."),
 )
 @hub_options
-def command(words: Sequence[str], files: Sequence[str], namespace: str | None, manner: Manner, hub: HubOptions) -> int:
+def command(words: Sequence[str], files: Files, namespace: str | None, manner: Manner, hub: HubOptions) -> int:
     """Delete objects."""
     if bool(words) == bool(files):
         raise click.UsageError("say what to delete: KIND/NAME or -f FILE")

@@ -10,6 +10,7 @@ import click
 
 from scorer.api.crd import Column
 from scorer.api.meta import JsonObject
+from scorer.api.printer_columns import EVENT, cells, columns_of, last_seen
 from webhook.cli.client import Client, Place, RefusedError
 from webhook.cli.connection import Connection
 from webhook.cli.documents import title_of
@@ -18,7 +19,6 @@ from webhook.cli.hub_options import HubOptions, hub_options
 from webhook.cli.kind_words import Wanted, parse_wanted
 from webhook.cli.options import grouped, hub_namespace_option, output_option, run
 from webhook.cli.output import print_document, print_plain, print_table
-from webhook.cli.printer_columns import EVENT, cells, columns_of, last_seen
 
 HELP = """Show objects.
 

@@ -1,7 +1,8 @@
 """The program: its name, its commands, and how it reports errors.
 
 Exit codes: 0 fine, 1 any error (also of usage), 2 from ``plan`` and ``simulate``: something would change, from
-``gate``: not allowed now, and where a staged update is waited for: somebody has to act; 3 only there: the time is up.
+``gate``: not allowed now, from ``test``: a case failed, and where a staged update is waited for: somebody has to act; 3
+only there: the time is up.
 """
 
 import io
@@ -37,6 +38,7 @@ SECTIONS: Final = {
         Entry("apply", "Create objects, or change them to what the files say."),
         Entry("get", "Show objects."),
         Entry("tree", "Show a placement down to its objects, once or as it changes."),
+        Entry("history", "Show what has happened in the last days."),
         Entry("edit", "Change an object in an editor."),
         Entry("delete", "Delete objects."),
     ),
@@ -58,6 +60,7 @@ SECTIONS: Final = {
         Entry("explain", "Say why a placement got the clusters it got."),
         Entry("validate", "Check objects as admission would."),
         Entry("lint", "Find what is wrong or odd in files, for CI."),
+        Entry("test", "Run tests of placements, admission, budgets and the gate."),
         Entry("gate", "Ask whether something may be disrupted now, and if not, when."),
         Entry("budgets", "Show what disruption budgets allow, now and on a calendar."),
         Entry("simulate", "Play what would happen to the nodes of a cluster in the days to come."),
@@ -76,7 +79,7 @@ SECTIONS: Final = {
         Entry("settings", "Print the settings in force, and where they come from."),
     ),
     "Other": (
-        Entry("crds", "Print the CustomResourceDefinitions of all kinds."),
+        Entry("crds", "Print the definitions of all kinds, or write their JSON Schemas."),
         Entry("rules", "Print the rules of admission."),
         Entry("completion", "Print the completion script of a shell."),
         Entry("version", "Print the version."),
@@ -87,7 +90,7 @@ HELP: Final = """Admission, placement and rollout for fleets of Kubernetes clust
 
 \b
 Start here:
-  harbormaster up -f examples/fleet        a simulated fleet on this machine
+  harbormaster up --example                a simulated fleet on this machine
   harbormaster get crp                     what is placed (in a second terminal)
   harbormaster explain crp/NAME            and why there
   harbormaster plan -f examples/fleet      the same decisions without a hub
@@ -96,8 +99,8 @@ Start here:
 Exit codes:
   0  fine
   1  an error, reported in one line; usage errors too
-  2  from plan, simulate: something would change; from gate: not allowed now; from drain, run --wait, upgrade --wait:
-     somebody has to act
+  2  from plan, simulate: something would change; from gate: not allowed now; from test: a case failed; from drain,
+     run --wait, upgrade --wait: somebody has to act
   3  from drain, run --wait, upgrade --wait: the time is up
 
 Tables and colours are for people (NO_COLOR turns colours off); -o json and -o yaml are for programs.

@@ -1,10 +1,10 @@
-"""Answers about what is behind and below what is listed: the day of a cluster, objects on it, the log of admission."""
+"""Answers about what is behind and below what is listed: the day of a cluster, and objects on it."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field, WithJsonSchema
 
-from webhook.description.model import AnswerModel, ContinueToken, Instant
+from webhook.description.model import AnswerModel, Instant
 
 TreeCluster = Annotated[
     dict[str, Any],
@@ -40,36 +40,3 @@ class PlacementTree(AnswerModel):
     """Empty where the placement has no binding there."""
     objects_known: bool
     """Whether the server may read Works; where it may not, `works` is empty."""
-
-
-class AdmissionEntry(AnswerModel):
-    """An answer of admission that was no plain yes."""
-
-    number: int
-    """Counts the entries since the server was started."""
-    at: Instant
-    user: str
-    operation: str
-    group: str
-    kind: str
-    namespace: str
-    """Empty for an object without one."""
-    name: str
-    """Empty where the API server was to make one."""
-    subresource: str
-    """Empty for the object itself."""
-    verdict: Literal["refused", "warned"]
-    code: int
-    """Of the refusal; 200 for warnings."""
-    messages: list[str]
-    rules: list[str]
-    """Ids of the rules that say so, as far as they have one; `harbormaster rules` explains them."""
-    dry_run: bool
-    """The write was only tried."""
-
-
-class AdmissionList(AnswerModel):
-    """What admission refused or warned about lately, the latest first."""
-
-    items: list[AdmissionEntry]
-    continue_: ContinueToken

@@ -6,7 +6,7 @@ A test compares it with the routes of the application, in both directions.
 from collections.abc import Mapping
 from typing import Final
 
-from webhook.description.behind import AdmissionList, ClusterHistory, PlacementTree
+from webhook.description.behind import ClusterHistory, PlacementTree
 from webhook.description.budgets import BudgetCalendar, BudgetList
 from webhook.description.explanation import ExplainAnswer
 from webhook.description.extender import (
@@ -20,6 +20,7 @@ from webhook.description.extender import (
 )
 from webhook.description.fleet import Cluster, ClusterList
 from webhook.description.gate import GateAnswer, GateAnswers, ReservationList, TakenReservation
+from webhook.description.history import History
 from webhook.description.member_gates import MemberGateAnswer
 from webhook.description.model import KubernetesObject
 from webhook.description.operation import Operation
@@ -211,6 +212,20 @@ OPERATIONS: Final = (
         problems=(Problem.NOT_FOUND, Problem.VALIDATION_FAILED),
         tagged=True,
         query=("pool", "days", "from", "tz"),
+    ),
+    Operation(
+        "listHistory",
+        "get",
+        "/v1/history",
+        "Fleet",
+        "What has happened in the last days",
+        "Decisions, rollouts, refusals and warnings of admission, answers of the gate, and all else the loop tells, as "
+        "the loop and all servers have kept it. What other processes did in the last seconds may not be there yet. "
+        "Entries about placements and runs are for callers who may list those.",
+        History,
+        problems=(Problem.VALIDATION_FAILED,),
+        tagged=True,
+        query=("type", "ofKind", "ofNamespace", "ofName", "ruleOrReason", "by", "since", "before", "atMost"),
     ),
     Operation(
         "listReservations",
@@ -406,19 +421,6 @@ OPERATIONS: Final = (
                 KubernetesObject,
             ),
         )
-    ),
-    Operation(
-        "listAdmissions",
-        "get",
-        "/v1/admission-log",
-        "Fleet",
-        "What admission refused or warned about lately",
-        "The last 1,000 such answers of this server, the latest first: about objects of the kinds that the caller may "
-        "list in all namespaces.",
-        AdmissionList,
-        problems=(Problem.VALIDATION_FAILED,),
-        query=("limit", "continue"),
-        tagged=True,
     ),
     Operation(
         "listUpdateRuns",

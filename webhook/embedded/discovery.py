@@ -2,7 +2,8 @@
 
 from typing import Any, Final
 
-from scorer.api.kinds import Kind, api_version
+from scorer.api.crd import CATEGORIES
+from scorer.api.kinds import OUR_KINDS, Kind, api_version
 from scorer.api.meta import JsonObject
 from webhook.embedded.answers import ApiError
 from webhook.embedded.stored_kinds import StoredKinds
@@ -72,4 +73,6 @@ def _resources(kind: Kind) -> list[JsonObject]:
     status = entry | {"name": f"{kind.plural}/status", "singularName": "", "verbs": list(_STATUS_VERBS)}
     if kind.short_names:
         entry["shortNames"] = list(kind.short_names)
+    if kind in OUR_KINDS:
+        entry["categories"] = CATEGORIES[kind.group]
     return [entry, status] if kind.has_status else [entry]

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, get_args
 
-from scorer.api.documents import namespace_of
+from scorer.api.documents import name_of
 from scorer.api.field_path import FieldPath
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
@@ -19,11 +19,12 @@ from scorer.api.schema import apply_schema_defaults, prune, strip_nulls
 from scorer.api.staged_update import RunState
 from webhook.admission import registry
 from webhook.admission.judge import Judgement, judge, mutate
-from webhook.admission.log import AdmissionLog
 from webhook.admission.review import for_headers, status_of
 from webhook.defaulting.defaulted import Occasion
 from webhook.embedded.answers import ApiError
 from webhook.embedded.target import Target
+from webhook.history.desk import HistoryDesk
+from webhook.history.entry import About
 from webhook.validation.context import Context
 from webhook.validation.object_metadata import KNOWN_MEMBERS, METADATA
 
@@ -39,15 +40,13 @@ class WriteRules:
         context: What rules may read.
         validation: What to do about unknown fields, as ``fieldValidation`` of a request says.
         staged_run_default_state: Default of ``spec.state`` of a staged update run.
-        log: Remembers refusals and warnings; None: not kept.
-        dry_run: The write is only tried.
+        history: Where refusals and warnings are noted; None: nowhere.
     """
 
     context: Context
     validation: FieldValidation = "Warn"
     staged_run_default_state: str = RunState.INITIALIZE.value
-    log: AdmissionLog | None = None
-    dry_run: bool = False
+    history: HistoryDesk | None = None
 
     def admit(self, target: Target, document: JsonObject, old: JsonObject | None) -> tuple[JsonObject, tuple[str, ...]]:
         """Return *document* as it is to be stored, and warnings.
@@ -74,8 +73,8 @@ class WriteRules:
             document = self._with_defaults(kind, mutation.document)
             warnings.extend(for_headers(mutation.warnings))
         judgement = judge(operation, document, before, self.context, subresource=target.subresource)
-        self._note(judgement, operation, target, document)
         warnings.extend(for_headers(judgement.warnings))
+        self._note(operation, target, document, judgement, tuple(warnings))
         _check(target, judgement, document, tuple(warnings))
         return document, tuple(warnings)
 
@@ -84,24 +83,23 @@ class WriteRules:
         if not _has_rules(target):
             return ()
         judgement = judge("DELETE", None, target.present(old), self.context)
-        self._note(judgement, "DELETE", target, old)
         warnings = tuple(for_headers(judgement.warnings))
+        self._note("DELETE", target, old, judgement, warnings)
         _check(target, judgement, old, warnings)
         return warnings
 
-    def _note(self, judgement: Judgement, operation: str, target: Target, document: JsonObject) -> None:
-        if self.log is None:
-            return
-        request = {
-            "operation": operation,
-            "kind": {"group": target.kind.group, "kind": target.kind.kind},
-            "namespace": namespace_of(document),
-            "subResource": target.subresource,
-            "userInfo": {"username": self.context.user.username},
-            "object": document,
-            "dryRun": self.dry_run,
-        }
-        self.log.note(judgement, request, self.context.now)
+    def _note(
+        self, operation: str, target: Target, document: JsonObject, judgement: Judgement, warnings: tuple[str, ...]
+    ) -> None:
+        if self.history is not None:
+            self.history.note_review(
+                operation.lower(),
+                About(target.kind.kind, name_of(document), target.namespace or ""),
+                self.context.user.username,
+                refused="" if judgement.allowed else judgement.message,
+                rules=judgement.rules or judgement.reason,
+                warnings=warnings,
+            )
 
     def _with_defaults(self, kind: Kind, document: JsonObject) -> JsonObject:
         return apply_schema_defaults(kind, document, staged_run_default_state=self.staged_run_default_state)

@@ -32,7 +32,7 @@ from webhook.access.vouching import vouch_for
 from webhook.admission.authorization import is_binding, is_enforced
 from webhook.admission.judge import Judgement, as_warnings
 from webhook.admission.registration import ENFORCEMENT_PATH
-from webhook.admission.review import BadReviewError, judged, parse_review, respond
+from webhook.admission.review import BadReviewError, answer, parse_review, respond
 from webhook.endpoints.answers import REQUEST_ID, has_json_body, headers, request_id
 from webhook.endpoints.bodies import (
     THREAD_BYTES,
@@ -43,7 +43,8 @@ from webhook.endpoints.bodies import (
     BrokenBodyError,
 )
 from webhook.endpoints.doorkeeper import Doorkeeper
-from webhook.endpoints.services import Answers, Services
+from webhook.endpoints.noting import note_review
+from webhook.endpoints.services import Services
 from webhook.kube.json_text import encode
 from webhook.settings.hook_secrets import ROOT
 from webhook.settings.limits import LimitSettings
@@ -106,7 +107,7 @@ def add_routes(
     tracing: Tracing | None,
 ) -> None:
     """Serve both hooks on their bare paths and on one path per kind, and the same again below the secret path."""
-    desk = _Desk(services.answers, settings, health, metrics, doorkeeper, bodies, tracing)
+    desk = _Desk(services, settings, health, metrics, doorkeeper, bodies, tracing)
     metrics.watch_in_flight("admission", lambda: desk.in_flight)
     below: dict[str, Handler] = {}
 
@@ -207,7 +208,7 @@ class _Desk:
 
     def __init__(
         self,
-        answers: Answers,
+        services: Services,
         settings: LimitSettings,
         health: Health,
         metrics: Metrics,
@@ -221,9 +222,9 @@ class _Desk:
         self._bodies = bodies
         self._strangers = _Strangers(settings.admission_in_flight // 2)
         self._long = asyncio.Semaphore(LONG_AT_ONCE)
+        answers = services.answers
+        self._history = services.history
         self._context = answers.admission
-        self._log = answers.admissions
-        self._now = answers.now
         self._rights = answers.admittance.rights
         self._synced = answers.synced
         self._has_been_synced = False
@@ -351,7 +352,7 @@ class _Desk:
         try:
             if judge is not None:
                 asking = judge if known else _not_enforced
-                judgement = await asking(review["request"], deadline - RIGHTS_MARGIN_SECONDS)
+                verdict = respond(await asking(review["request"], deadline - RIGHTS_MARGIN_SECONDS), review["request"])
             else:
                 context, user, reviewed = self._context(), None, UNDISPUTED
                 context = context if known else context.of_a_stranger()
@@ -360,8 +361,7 @@ class _Desk:
                     reviewed = await self._reviewed(review["request"], user, context, deadline, known=known)
                 if reviewed.unanswered and is_enforced(reviewed, context.settings.placement_authorization):
                     return self._refuse(503, "rights", f"the rights of the user are not known: {reviewed.unanswered}")
-                judgement = judged(review, hook, context, user, reviewed)
-            verdict = respond(judgement, review["request"])
+                verdict = answer(review, hook, context, user, reviewed)
         except Exception:  # noqa: BLE001 - an unforeseen error must obey failurePolicy
             return self._fail(hook, request, review["request"]["uid"])
         now = loop.time()
@@ -370,8 +370,8 @@ class _Desk:
         if now > deadline:
             return self._refuse(503, "deadline", "the time the caller allows is used up")
         self._record(hook, review["request"], verdict["response"], now - started)
-        if known:  # anybody could fill the log with what nobody has asked of the API server
-            self._log.note(judgement, review["request"], self._now())
+        if known:  # what strangers say of themselves is no history
+            note_review(self._history, review["request"], verdict["response"])
         return web.Response(body=encode(verdict), headers=_JSON)
 
     async def _reviewed(

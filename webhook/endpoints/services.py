@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from webhook.access.ports import Authenticator, Authorizer
-from webhook.admission.log import AdmissionLog
 from webhook.admission.rights import Rights
 from webhook.answers.extender import HubExtender
 from webhook.answers.history import RunHistory
@@ -21,6 +20,7 @@ from webhook.answers.upgrade_orders import UpgradeOrders
 from webhook.answers.upgrade_plans import HubUpgradePlanner
 from webhook.answers.upgrade_reports import UpgradeReports
 from webhook.gate.assembly import Disruption
+from webhook.history.desk import HistoryDesk
 from webhook.validation.context import Context
 
 
@@ -51,7 +51,6 @@ class Answers:
         planner: Answers ``/v1/plan``.
         admission: Returns what admission rules may look at besides the object; called once per request.
         admittance: Who may ask.
-        admissions: Remembers what admission refused or warned about.
         properties: Remembers what members reported.
         trees: Looks below placements.
         synced: Says whether all caches have been filled once.
@@ -65,7 +64,6 @@ class Answers:
     planner: HubPlanner
     admission: Callable[[], Context]
     admittance: Admittance
-    admissions: AdmissionLog
     properties: PropertyHistory
     trees: Trees
     synced: Callable[[], bool]
@@ -96,9 +94,11 @@ class Services:
         extender: Answers kube-schedulers.
         disruption: Says what may be disrupted.
         upgrades: Plans and orders upgrade runs.
+        history: Notes what happens, and knows what has happened.
     """
 
     answers: Answers
     extender: HubExtender
     disruption: Disruption
     upgrades: Upgrades
+    history: HistoryDesk

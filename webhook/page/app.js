@@ -309,13 +309,14 @@ const askRun = paced(() => reading("/v1/runs", async () => {
   return cost;
 }));
 
-const LOG = "/v1/admission-log";
+const HISTORY = "/v1/history";
+const LOG = `${HISTORY}?type=Refusal&type=Warning&limit=500`;
 
 const askLog = paced(async () => {
   if (!isShown("log")) return 0;
-  return reading(LOG, async () => {
-    const { document, bytes } = await ask(`${LOG}?limit=500`);
-    state.log = document.items;
+  return reading(HISTORY, async () => {
+    const { document, bytes } = await ask(LOG);
+    state.log = document;
     if (isShown("log")) render();
     return bytes;
   });
@@ -391,7 +392,7 @@ onAddress(() => {
     if (view === "placement") askDetail.now();
     if (view === "runs") askRun.now();
     if (view === "log") askLog.now();
-    else problem(LOG, "");
+    else problem(HISTORY, "");
   }
   if (view === "budgets") askCalendars();
   render();

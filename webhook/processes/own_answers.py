@@ -31,12 +31,13 @@ from webhook.endpoints.services import Admittance
 from webhook.gate.assembly import disruption_of
 from webhook.gate.nodes import HubNodeGate
 from webhook.gate.pools import COUNTED
+from webhook.history.desk import HistoryDesk
 from webhook.kube.cache import Cache
 from webhook.kube.client import ApiServer
 from webhook.kube.paths import ApiPath
 from webhook.kube.ports import StoreError
 from webhook.kube.store import HubStore
-from webhook.processes.services import answers_of, upgrades_of
+from webhook.processes.services import answers_of, upgrade_planner_of
 from webhook.server.app import add_disruption, make_answering_api
 from webhook.server.plain import add_last_route
 from webhook.settings.clock import utc_now
@@ -120,10 +121,10 @@ class OwnAnswers:
             api = make_answering_api(answers, self._settings)
             gates = disruption_of(cache, store, self._settings, self._now) if self._of_nodes else None
             if gates is not None:
-                add_disruption(api, gates)
+                add_disruption(api, gates, HistoryDesk(store, self._settings.namespace, None, self._now))
             if self._of_upgrades:
-                upgrades = upgrades_of(answers, cache, store, self._settings.default_upgrader)
-                upgrade_plans.add_routes(api, upgrades.planner)
+                planner = upgrade_planner_of(answers, cache, store, self._settings.default_upgrader)
+                upgrade_plans.add_routes(api, planner)
             reading = [asyncio.create_task(each.run()) for each in (cache, gates) if each is not None]
             stack.push_async_callback(_end, reading)
             await self._read(cache, None if gates is None else gates.nodes)

@@ -41,15 +41,18 @@ from webhook.embedded.pool_nodes import SimulatedNodes
 from webhook.embedded.store import EmbeddedStore
 from webhook.embedded.stored_kinds import EmbeddedKinds
 from webhook.endpoints.services import Admittance
+from webhook.history.desk import history_of
+from webhook.history.record import Source
 from webhook.kube.cache import Cache
 from webhook.kube.change import Change
+from webhook.kube.events import EventRecorder
 from webhook.kube.hub import Hub
 from webhook.kube.ports import AlreadyExistsError
 from webhook.kube.upgrades import readable_runs
 from webhook.processes import hub_kubeconfig
 from webhook.processes.data_folder import ELSEWHERE, DataFolderError, check_file, check_folder
 from webhook.processes.garbage import spare_what_stays
-from webhook.processes.services import answers_of, services_of
+from webhook.processes.services import Telling, answers_of, services_of
 from webhook.server.certificates import Certificates, own_leaves
 from webhook.server.server import Server
 from webhook.settings.bounded_file import read_bounded
@@ -113,7 +116,9 @@ class Up:
             self.hub = Hub(self.store, self.cache)
             settings = replace(self.settings.loop(), snapshots=THROTTLE)
             selectables = Selectables(self.cache, EmbeddedKinds(self.store.kinds), settings.selection)
-            self.loop = make_loop(self.hub, self._now, selectables, settings)
+            history = history_of(self.store, self.settings.namespace, self.settings, Source.LOOP, "up", self._now)
+            events = EventRecorder(self.store, self._now, "up", history.note_event)
+            self.loop = make_loop(self.hub, self._now, selectables, settings, events=events)
             self.members = SimulatedMembers(self.store, self.data, now=self._now)
             self.nodes = SimulatedNodes(self.store)
             for kind in (MEMBER_CLUSTER, INTERNAL_MEMBER_CLUSTER):
@@ -123,10 +128,11 @@ class Up:
             answers = answers_of(
                 self.cache, self.store, context, Admittance(owner, owner, UndisputedRights()), self._now
             )
-            self.services = services_of(answers, self.cache, self.store, self.settings, metrics)
+            telling = Telling(events.record, history)
+            self.services = services_of(answers, self.cache, self.store, self.settings, metrics, telling)
 
             def extend(app: web.Application) -> None:
-                add_routes(app, self.store, lambda: context().asked_by(OWNER), token, log=answers.admissions)
+                add_routes(app, self.store, lambda: context().asked_by(OWNER), token, history=history)
 
             named = self.settings.client_ca
             authorities = AuthorityFile(named, self.settings.certificate_check_seconds) if named else None
@@ -242,6 +248,7 @@ class Up:
             tasks.create_task(self.members.run())
             tasks.create_task(self.nodes.run())
             tasks.create_task(self.services.disruption.run())
+            tasks.create_task(self.services.history.run())
 
     async def _stop_running(self) -> None:
         assert self._running is not None

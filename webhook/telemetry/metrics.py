@@ -59,7 +59,6 @@ API_ROUTES: Final = (
     "/v1/placements/*/runs",
     "/v1/placements/*/tree/*",
     "/v1/placements/*/object",
-    "/v1/admission-log",
     "/v1/runs",
     "/v1/runs/*",
     "/v1/gate/disruption",

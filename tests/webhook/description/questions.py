@@ -74,6 +74,7 @@ EXAMPLES: dict[str, tuple[str, str, Any]] = {
         {"drained": ["smartfish"], "placements": [by_name("payments")["ref"]]},
     ),
     "gateDisruption": ("POST", "/v1/gate/disruption", BUSINESS_HOURS),
+    "listHistory": ("GET", "/v1/history?type=decision", None),
     "listReservations": ("GET", "/v1/gate/reservations", None),
     "planUpgrade": ("POST", "/v1/upgrade/plan", {"run": "kubernetes-1-31"}),
     "whatIfUpgrade": (
@@ -95,7 +96,6 @@ EXAMPLES: dict[str, tuple[str, str, Any]] = {
     "getCluster": ("GET", "/v1/clusters/bravelion", None),
     "getClusterHistory": ("GET", "/v1/clusters/bravelion/history", None),
     "getClusterResourcePlacementTree": ("GET", "/v1/placements/crp/payments/tree/bravelion", None),
-    "listAdmissions": ("GET", "/v1/admission-log", None),
     "listPlacements": ("GET", "/v1/placements", None),
     "getClusterResourcePlacement": ("GET", "/v1/placements/crp/payments", None),
     "listClusterResourcePlacementRuns": ("GET", "/v1/placements/crp/payments/runs", None),

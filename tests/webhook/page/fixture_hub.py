@@ -562,7 +562,7 @@ class FixtureHub:
         self.pools: list[BudgetedPool] = []
         self.runs: list[Json] = []
         self.log: list[Json] = []
-        """The items of the admission log, the latest first."""
+        """Refusals and warnings of the history, the latest first."""
         self.revision = 8841
         self.failing: dict[str, int] = {}
         self.in_full: Json = {}
@@ -614,7 +614,7 @@ class FixtureHub:
         app.router.add_get("/v1/clusters", self._clusters)
         app.router.add_get("/v1/clusters/{name}", self._cluster)
         app.router.add_get("/v1/clusters/{name}/history", self._history)
-        app.router.add_get("/v1/admission-log", self._log)
+        app.router.add_get("/v1/history", self._log)
         app.router.add_get("/v1/placements", self._placements)
         app.router.add_get("/v1/placements/{ref:.+}", self._placement)
         app.router.add_get("/v1/runs", self._runs)
@@ -666,7 +666,7 @@ class FixtureHub:
         )
 
     async def _log(self, _: web.Request) -> web.Response:
-        return web.json_response({"items": self.log, "continue": ""})
+        return web.json_response({"items": self.log, "more": False, "kept": True})
 
     async def _cluster(self, request: web.Request) -> web.Response:
         name = request.match_info["name"]

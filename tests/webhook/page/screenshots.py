@@ -29,9 +29,9 @@ def fixture(clusters: int) -> FixtureHub:
     if clusters > len(hub.clusters):
         many(hub)
     hub.runs, hub.pools = sample_runs(), sample_pools()
-    warned = {"verdict": "warned", "code": 200, "rules": ["X-14"], "messages": ["spec.strategy: maxSurge is 0"]}
-    warned |= {"user": "system:serviceaccount:shop:ci", "namespace": "shop", "name": "cart"}
-    hub.log = [ENTRY | {"number": 2} | warned, ENTRY]
+    about = {"kind": "ResourcePlacement", "name": "cart", "namespace": "shop"}
+    warned = ENTRY | {"type": "Warning", "object": about, "by": "system:serviceaccount:shop:ci", "reason": "Warned"}
+    hub.log = [warned | {"message": "update: spec.strategy: maxSurge is 0", "count": 4}, ENTRY]
     return hub
 
 

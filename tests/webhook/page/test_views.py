@@ -159,25 +159,18 @@ async def test_runs_and_pools_keep_their_filter(hub, open_page):
 
 
 ENTRY = {
-    "number": 1,
-    "at": "2026-11-24T10:00:00Z",
-    "user": "alice",
-    "operation": "CREATE",
-    "group": "placement.kubernetes-fleet.io",
-    "kind": "ClusterResourcePlacement",
-    "namespace": "",
-    "name": "web",
-    "subresource": "",
-    "verdict": "refused",
-    "code": 422,
-    "messages": ["spec.policy.numberOfClusters: must be given"],
-    "rules": ["P-25"],
-    "dryRun": False,
+    "time": "2026-11-24T10:00:00Z",
+    "type": "Refusal",
+    "object": {"kind": "ClusterResourcePlacement", "name": "web"},
+    "reason": "P-25",
+    "message": "create: spec.policy.numberOfClusters: must be given",
+    "by": "alice",
 }
 
 
 async def test_the_admission_log_says_who_what_and_by_which_rule(hub, open_page):
-    warned = ENTRY | {"number": 2, "user": "bob", "verdict": "warned", "code": 200, "rules": [], "name": "db"}
+    about = {"kind": "ResourcePlacement", "name": "db", "namespace": "shop"}
+    warned = ENTRY | {"type": "Warning", "by": "bob", "reason": "Warned", "object": about, "count": 3}
     hub.log = [warned, ENTRY]
     opened = await open_page("log")
     page = opened.page
@@ -190,7 +183,7 @@ async def test_the_admission_log_says_who_what_and_by_which_rule(hub, open_page)
     await expect(shown).to_have_count(1)
     assert page.url.endswith("#log?rule=P-25")
     await page.get_by_role("button", name="clear").click()
-    hub.log = [ENTRY | {"number": 3, "name": "<b>new</b>"}, *hub.log]
+    hub.log = [ENTRY | {"object": about | {"name": "<b>new</b>"}}, *hub.log]
     await expect(shown).to_have_count(3, timeout=60_000)  # it has no events: the page asks again
     await expect(shown.first).to_contain_text("<b>new</b>")
     await opened.assert_quiet()

@@ -1,4 +1,4 @@
-"""The columns of ``get``: those that the CustomResourceDefinition of a kind names, with the ages that kubectl shows.
+"""The columns of tables of objects: those that the definition of a kind names, with the ages that kubectl shows.
 
 Source: Kubernetes ``additionalPrinterColumns``; apimachinery ``pkg/util/duration``, HumanDuration.
 """
@@ -9,15 +9,17 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+import orjson
+
 from scorer.api.crd import PRINTER_COLUMNS, Column
+from scorer.api.documents import dicts_at, text_at
 from scorer.api.duration import format_duration
 from scorer.api.external_score import read_score, score_names
 from scorer.api.family import PLACEMENTS
 from scorer.api.kinds import KINDS, MEMBER_CLUSTER, NAMESPACE, Kind
 from scorer.api.member_cluster import MEMBER_AGENT
-from scorer.api.meta import JsonObject, parse_time
+from scorer.api.meta import JsonObject, dump_json, parse_time
 from scorer.api.names import SCORE_PREFIX
-from webhook.cli.output import format_json
 
 AGE: Final = Column("Age", ".metadata.creationTimestamp", "date")
 SCORES: Final = Column("Scores", ".metadata.annotations", "scores", wide=True)
@@ -65,8 +67,9 @@ def _defined(definition: JsonObject) -> tuple[Column, ...]:
     versions: list[JsonObject] = definition["spec"]["versions"]
     version = next((version for version in versions if version.get("storage")), versions[0])
     columns = tuple(
-        Column(str(each["name"]), str(each["jsonPath"]), str(each.get("type", "string")), bool(each.get("priority")))
-        for each in version.get("additionalPrinterColumns") or ()
+        Column(each["name"], each["jsonPath"], text_at(each, "type") or "string", bool(each.get("priority")))
+        for each in dicts_at(version, "additionalPrinterColumns")
+        if text_at(each, "name") and text_at(each, "jsonPath")
     )
     return columns if any(column.name == AGE.name for column in columns) else (*columns, AGE)
 
@@ -92,10 +95,17 @@ def _cell(value: Any, kind: str, now: datetime) -> str:
     if kind == "seen":
         return _cell(last_seen(value) or None, "date", now)
     if kind == "object":
-        return f"{str(value.get('kind', '')).lower()}/{value.get('name', '')}"
+        return f"{text_at(value, 'kind').lower()}/{text_at(value, 'name')}"
     if isinstance(value, dict | list):
-        return " ".join(format_json(value).split())
+        return _as_json(value)
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _as_json(value: Any) -> str:
+    try:
+        return " ".join(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode().split())
+    except orjson.JSONEncodeError:  # lone surrogates, integers beyond 64 bits
+        return dump_json(value).decode()
 
 
 def _scores(annotations: Mapping[str, str], now: datetime) -> str:
@@ -118,9 +128,10 @@ def _span(duration: timedelta) -> str:
     return format_duration(duration) if duration < _YEARS else format_age(duration.total_seconds())
 
 
-def _updated(entries: Sequence[Mapping[str, Any]]) -> str:
+def _updated(entries: Any) -> str:
     """Return `3/6` for three of six clusters; a cluster whose condition is still missing counts as not updated."""
-    picked = [entry.get("conditions") or () for entry in entries if entry.get("clusterName")]
+    of_clusters = dicts_at({"entries": entries}, "entries")
+    picked = [dicts_at(entry, "conditions") for entry in of_clusters if entry.get("clusterName")]
     done = sum(
         any(each.get("type") in ("Available", "DiffReported") and each.get("status") == "True" for each in conditions)
         for conditions in picked
