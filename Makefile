@@ -75,6 +75,7 @@ controlplane: $(VENV)/.development  ## Build the Kubernetes control plane for th
 
 programs: $(VENV)/.development
 	@tests/install-programs
+	@$(BIN)/python -m tests.webhook.page.axe
 
 bench: $(VENV)/.development  ## Measure: ours, the floor of the same run, the ratio
 	@$(BIN)/python -m tests.bench $(ARGS)

@@ -6,6 +6,7 @@ A test compares it with the routes of the application, in both directions.
 from collections.abc import Mapping
 from typing import Final
 
+from webhook.description.behind import ClusterHistory, PlacementTree
 from webhook.description.budgets import BudgetCalendar, BudgetList
 from webhook.description.explanation import ExplainAnswer
 from webhook.description.extender import (
@@ -21,6 +22,7 @@ from webhook.description.fleet import Cluster, ClusterList
 from webhook.description.gate import GateAnswer, GateAnswers, ReservationList, TakenReservation
 from webhook.description.history import History
 from webhook.description.member_gates import MemberGateAnswer
+from webhook.description.model import KubernetesObject
 from webhook.description.operation import Operation
 from webhook.description.placements import Change, PlacementDetail, PlacementList
 from webhook.description.plan import PlanAnswer
@@ -303,8 +305,10 @@ OPERATIONS: Final = (
         "/v1/clusters",
         "Fleet",
         "The fleet as the engine sees it",
-        "All member clusters, by name.",
+        "Member clusters, by name: all, those asked for, or a page. Clusters may come and go between two pages.",
         ClusterList,
+        problems=(Problem.VALIDATION_FAILED,),
+        query=("clusterNames", "limit", "continue"),
         tagged=True,
     ),
     Operation(
@@ -319,13 +323,28 @@ OPERATIONS: Final = (
         tagged=True,
     ),
     Operation(
+        "getClusterHistory",
+        "get",
+        "/v1/clusters/{name}/history",
+        "Fleet",
+        "The last day of a member cluster",
+        "The numbers that it reported, a value per quarter of an hour, as far as this server saw them since it was "
+        "started.",
+        ClusterHistory,
+        problems=(Problem.NOT_FOUND,),
+        tagged=True,
+    ),
+    Operation(
         "listPlacements",
         "get",
         "/v1/placements",
         "Fleet",
         "What is placed where",
-        "All placements of the kinds that the caller may list in all namespaces, by reference.",
+        "Placements of the kinds that the caller may list in all namespaces, by reference: all, those asked for, or a "
+        "page.",
         PlacementList,
+        problems=(Problem.VALIDATION_FAILED,),
+        query=("placementRefs", "limit", "continue"),
         tagged=True,
     ),
     Operation(
@@ -370,6 +389,39 @@ OPERATIONS: Final = (
             ("ResourcePlacement", "/v1/placements/rp/{namespace}/{name}"),
         )
     ),
+    *(
+        Operation(
+            f"get{kind}{what}",
+            "get",
+            f"{path}{suffix}",
+            "Fleet",
+            summary,
+            description,
+            answer,
+            problems=(Problem.NOT_FOUND,),
+            tagged=True,
+        )
+        for kind, path in (
+            ("ClusterResourcePlacement", "/v1/placements/crp/{name}"),
+            ("ResourcePlacement", "/v1/placements/rp/{namespace}/{name}"),
+        )
+        for what, suffix, summary, description, answer in (
+            (
+                "Tree",
+                "/tree/{cluster}",
+                f"What is below a {kind} on one cluster",
+                "Its binding, Works and objects there, with their states.",
+                PlacementTree,
+            ),
+            (
+                "Object",
+                "/object",
+                f"One {kind} as it is stored",
+                "Without `managedFields`. With `Accept: application/yaml`, the answer is YAML.",
+                KubernetesObject,
+            ),
+        )
+    ),
     Operation(
         "listUpdateRuns",
         "get",
@@ -405,8 +457,8 @@ OPERATIONS: Final = (
         "Fleet",
         "When to read again",
         "Server-sent events: one `change` event at once, and one whenever something has changed, at most four a "
-        "second. Its data is a `Change`: it names what changed, without the new content. After 15 s without an event, "
-        "the server sends a comment.",
+        "second. Its data is a `Change`: it names what to read again, without the new content. After 15 s without an "
+        "event, the server sends a comment.",
         Change,
         media="text/event-stream",
     ),

@@ -117,7 +117,7 @@ class OwnAnswers:
             cache = Cache(store)
             owner = _Owner(await self._who())
             admission = CachedContext(cache, self._settings.admission(), self._now)
-            answers = answers_of(cache, admission, Admittance(owner, owner, UndisputedRights()), self._now)
+            answers = answers_of(cache, store, admission, Admittance(owner, owner, UndisputedRights()), self._now)
             api = make_answering_api(answers, self._settings)
             gates = disruption_of(cache, store, self._settings, self._now) if self._of_nodes else None
             if gates is not None:

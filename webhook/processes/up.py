@@ -125,7 +125,9 @@ class Up:
                 self.cache.subscribe(kind, self._count_report)
             await self._make_namespaces()
             owner, metrics = OwnerToken(token), Metrics(commit=self.settings.commit)
-            answers = answers_of(self.cache, context, Admittance(owner, owner, UndisputedRights()), self._now)
+            answers = answers_of(
+                self.cache, self.store, context, Admittance(owner, owner, UndisputedRights()), self._now
+            )
             telling = Telling(events.record, history)
             self.services = services_of(answers, self.cache, self.store, self.settings, metrics, telling)
 

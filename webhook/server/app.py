@@ -140,6 +140,7 @@ def make_probe_app(parts: Parts) -> web.Application:
         app.middlewares.append(_only_this_machine)
         api = Api(app, parts.services.answers, parts.settings, parts.metrics)
         scoring.add_routes(api, explain_only=True)
+        planning.add_routes(api)
         _add_views(api, parts.services.disruption)
         budgets.add_routes(api, parts.services.disruption.budgets)
         history.add_routes(api, parts.services.history)
