@@ -13,13 +13,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
+from scorer.api.json_object import JsonObject
 from scorer.api.kinds import KINDS, Kind, api_version, group_kind, split_api_version
-from scorer.api.meta import JsonObject
 from scorer.api.quoting import quote
 from webhook.cli.failure import UserError
 from webhook.cli.yaml_text import DEEPEST, YamlError, parse_yaml
 from webhook.embedded.stored_kinds import DEFINITION, kind_of_definition
-from webhook.validation.object_metadata import validate_members, validate_place
 
 SUFFIXES: Final = (".yaml", ".yml", ".json")
 LARGEST_FILE: Final = 64 * 1024 * 1024
@@ -138,6 +137,18 @@ def read(paths: Sequence[str], *, texts: dict[str, str] | None = None) -> list[F
     return found
 
 
+def read_text(name: str, text: str) -> list[Found]:
+    """Read all objects in a text; as `read`, but *name* says where it comes from. Raises `UserError`."""
+    problems: list[str] = []
+    try:
+        found = list(_objects(name, text, problems))
+    except _UnreadableError as error:
+        raise UserError(str(error)) from error
+    if problems or not found:
+        raise UserError(problems or f"no objects in {name}")
+    return found
+
+
 class _UnreadableError(Exception):
     """A file or folder cannot be read; the message is a whole line."""
 
@@ -147,6 +158,8 @@ def _texts(path: str, problems: list[str]) -> Iterator[tuple[str, str]]:
     if path == STDIN:
         yield STDIN_NAME, _decode(STDIN_NAME, sys.stdin.buffer.read(LARGEST_FILE + 1))
         return
+    if path.startswith(("http://", "https://")):
+        raise _UnreadableError(f"{path}: addresses are not fetched; download it, look at it, and name the file")
     place = Path(path)
     if place.is_dir() and place.suffix not in SUFFIXES:
         yield from _texts_in_folder(place, problems)
@@ -352,6 +365,8 @@ def check_metadata(loaded: Iterable[Loaded]) -> None:
     Raises:
         UserError: With every mistake.
     """
+    from webhook.validation.object_metadata import validate_members, validate_place
+
     problems = [
         f"{one.source}: {error}"
         for one in loaded

@@ -17,14 +17,15 @@ from scorer.api.quoting import printable
 from webhook.cli.connection import Connection
 from webhook.cli.documents import DEFAULT_NAMESPACE
 from webhook.cli.failure import UserError
+from webhook.kube.kubeconfig_fields import parse_kubeconfig
 from webhook.processes.hub_kubeconfig import is_hub_of_up
 from webhook.settings.bounded_file import read_bounded
-from webhook.settings.hub import KubeconfigSettings
+from webhook.settings.variables import CommandVariables
 
 
 def files_of_kubectl(environment: Mapping[str, str]) -> list[Path]:
     """Return the files that kubectl would read: those of ``KUBECONFIG``, unchanged, else ``~/.kube/config``."""
-    return list(KubeconfigSettings.read(environment).kubeconfigs) or [Path.home() / ".kube" / "config"]
+    return list(CommandVariables.read(environment).kubeconfigs) or [Path.home() / ".kube" / "config"]
 
 
 def find_kubeconfig(file: Path | None, context: str | None, environment: Mapping[str, str]) -> Connection:
@@ -123,7 +124,7 @@ def _entry(document: Mapping[str, Any], section: str, name: object, member: str)
 def _read(file: Path) -> Mapping[str, Any]:
     try:
         content = read_bounded(file)
-        document = yaml.safe_load(content)
+        document = parse_kubeconfig(content)
     except OSError as error:
         raise UserError(f"kubeconfig {file}: {(error.strerror or str(error)).lower()}") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:

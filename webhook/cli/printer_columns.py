@@ -9,14 +9,14 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from scorer.api.crd import PRINTER_COLUMNS, Column
 from scorer.api.duration import format_duration
 from scorer.api.external_score import read_score, score_names
 from scorer.api.family import PLACEMENTS
-from scorer.api.kinds import KINDS, MEMBER_CLUSTER, NAMESPACE, Kind
-from scorer.api.member_cluster import MEMBER_AGENT
-from scorer.api.meta import JsonObject, parse_time
+from scorer.api.json_object import JsonObject, parse_time
+from scorer.api.kinds import MEMBER_CLUSTER, NAMESPACE, OUR_KINDS, Kind
 from scorer.api.names import SCORE_PREFIX
+from scorer.api.printer_columns import PRINTER_COLUMNS, Column
+from webhook.cli.kind_words import EVENT
 from webhook.cli.output import format_json
 
 AGE: Final = Column("Age", ".metadata.creationTimestamp", "date")
@@ -27,7 +27,6 @@ UPDATED: Final = Column("Updated", ".status.placementStatuses", "updated")
 JOINED: Final = Column("Joined", ".status", "joined")
 """Replaces the definition's column: until the loop has set the member's own condition, only its agent's is there."""
 _YEARS: Final = timedelta(days=2 * 365)
-EVENT: Final = KINDS["events.k8s.io", "Event"]
 _OF_EVENTS: Final = (
     Column("Last Seen", "", "seen"),
     Column("Type", ".type"),
@@ -59,6 +58,11 @@ def columns_of(kind: Kind, *, wide: bool, definition: JsonObject | None = None) 
     if kind in PLACEMENTS:
         columns = (*(column for column in columns if column != AGE), UPDATED, AGE)
     return tuple(column for column in columns if wide or not column.wide)
+
+
+def has_columns(kind: Kind) -> bool:
+    """Say whether the columns of a kind are known here."""
+    return kind in _OTHERS or kind in OUR_KINDS
 
 
 def _defined(definition: JsonObject) -> tuple[Column, ...]:
@@ -136,7 +140,7 @@ def last_seen(event: Mapping[str, Any]) -> str:
 
 def _joined(status: Mapping[str, Any]) -> str:
     """Return whether a member has joined: what the hub has concluded, else what its agent has said."""
-    agents = f'.agentStatus[?(@.type=="{MEMBER_AGENT}")].conditions'
+    agents = '.agentStatus[?(@.type=="MemberAgent")].conditions'
     of_hub, of_agent = (find_path(status, f'{path}[?(@.type=="Joined")].status') for path in (".conditions", agents))
     return str(of_hub or of_agent or "")
 

@@ -9,8 +9,8 @@ Source: serving.md 3.
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Callable
+from contextlib import AsyncExitStack
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -33,8 +33,9 @@ from webhook.gate.nodes import HubNodeGate
 from webhook.gate.pools import COUNTED
 from webhook.kube.cache import Cache
 from webhook.kube.client import ApiServer
+from webhook.kube.hub_http import Reply
 from webhook.kube.paths import ApiPath
-from webhook.kube.ports import StoreError
+from webhook.kube.ports import StoreError, UnavailableError
 from webhook.kube.store import HubStore
 from webhook.processes.services import answers_of, upgrades_of
 from webhook.server.app import add_disruption, make_answering_api
@@ -143,16 +144,21 @@ class OwnAnswers:
     ) -> None:
         await self._stack.__aexit__(kind, error, trace)
 
-    @asynccontextmanager
-    async def send(
-        self, method: str, path: str, content: bytes | None, patience: aiohttp.ClientTimeout
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Ask; *path* comes with its query."""
+    async def send(self, method: str, path: str, content: bytes | None, seconds: float) -> Reply:
+        """Ask; *path* comes with its query.
+
+        Raises:
+            UnavailableError: There is no answer.
+        """
         assert self._session is not None
         headers = {"Content-Type": "application/json"} if content is not None else {}
         url = URL(f"http://localhost{path}", encoded=True)
-        async with self._session.request(method, url, data=content, headers=headers, timeout=patience) as answer:
-            yield answer
+        patience = aiohttp.ClientTimeout(total=seconds)
+        try:
+            async with self._session.request(method, url, data=content, headers=headers, timeout=patience) as answer:
+                return Reply(answer.status, await answer.read())
+        except aiohttp.ClientError as error:
+            raise UnavailableError(f"no answer to {method} {path}: {error}") from error
 
     async def _who(self) -> UserInfo:
         try:

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from scorer.api.cel import CEL_RULES
-from scorer.api.crd import MODELS, PRINTER_COLUMNS, custom_resource_definitions, structural_schema
+from scorer.api.crd import MODELS, custom_resource_definitions, structural_schema
 from scorer.api.kinds import KINDS, NODE_POOL, OUR_KINDS, UPGRADE_GROUP
+from scorer.api.printer_columns import PRINTER_COLUMNS
 
 CRDS = {crd["spec"]["names"]["kind"]: crd for crd in custom_resource_definitions()}
 SCHEMAS = {kind.kind: structural_schema(kind) for kind in OUR_KINDS}

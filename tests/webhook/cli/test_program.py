@@ -173,7 +173,7 @@ main(sys.argv[3:])
         ("click", ["version"]),
         ("webhook.cli.plan", ["plan", "-f", "a.yaml"]),
         ("numpy", ["plan", "-f", "a.yaml"]),
-        ("aiohttp", ["get", "crp"]),
+        ("urllib3", ["get", "crp"]),
         ("webhook.processes.up", ["up"]),
         ("webhook.processes.serve", ["serve", "--tls-cert", "a", "--tls-key", "b"]),
         ("webhook.processes.reconcile", ["reconcile"]),
