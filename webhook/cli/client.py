@@ -7,7 +7,7 @@ answered in this process, from what that server lets us read, by the same code a
 import json
 import os
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from types import TracebackType
@@ -17,7 +17,7 @@ from scorer.api.documents import dicts_at, metadata_of
 from scorer.api.json_object import JsonObject, dump_json
 from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, Kind
 from webhook.cli.connection import Connection
-from webhook.cli.failure import UserError
+from webhook.cli.failure import UserError, complain
 from webhook.cli.reaching import SECONDS, login_to, no_address, not_let_in, open_server, unreachable
 from webhook.embedded.stored_kinds import kind_of_definition
 from webhook.kube.hub_http import HubHttp, Reply
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from webhook.processes.own_answers import OwnAnswers
 
 TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io, application/json"
+METADATA: Final = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io, application/json"
 PAGE: Final = 500
 """How many objects a hub sends at a time."""
 
@@ -171,6 +172,11 @@ class Client:
                 return {**page, "items": items}
             query["continue"] = following
 
+    async def few(self, place: Place, most: int) -> JsonObject:
+        """Return a list object with the metadata of the first objects of a collection, *most* of them."""
+        answer = await self._send("GET", place.path, query={"limit": str(most)}, accept=METADATA)
+        return _decoded(self._check(answer))
+
     async def table(self, place: Place, selector: str = "", fields: str = "") -> JsonObject:
         """Return what the hub itself shows of a collection or an object: a ``Table``, with the objects in its rows."""
         query = {"includeObject": "Object"} | _selection(selector, fields)
@@ -306,6 +312,7 @@ class Client:
                     of_upgrades=path.startswith("/v1/upgrade"),
                 )
                 self._answers = await self._stack.enter_async_context(answers)
+                complain(_computed(answers.unread))
             except SettingsError as error:
                 raise UserError(str(error)) from error
             except NotReadableError as error:
@@ -325,6 +332,12 @@ async def find(client: Client, place: Place) -> JsonObject | None:
         if error.code == 404:
             return None
         raise
+
+
+def _computed(unread: Sequence[str]) -> str:
+    """Say where an answer comes from, and what it does not know."""
+    note = "note: computed here from what you may read on the hub; no harbormaster serve is asked"
+    return note + (f"; without {', '.join(unread)}, which you may not read or the hub does not have" if unread else "")
 
 
 def _selection(selector: str, fields: str) -> dict[str, str]:

@@ -15,7 +15,8 @@ from webhook.cli.failure import UserError, complain
 from webhook.cli.files import FileOptions, file_options
 from webhook.cli.hub_options import HubOptions, hub_options
 from webhook.cli.kind_words import Wanted, parse_wanted
-from webhook.cli.options import grouped, hub_namespace_option, run
+from webhook.cli.object_names import meant
+from webhook.cli.options import grouped, hub_namespace_option, run, tab
 
 HELP = """Delete objects.
 
@@ -36,6 +37,7 @@ Exit codes:
 """
 
 _POLL_SECONDS = 0.2
+_MISSING = 404
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ class Manner:
 
 
 @click.command("delete", cls=DryRunCommand, help=HELP, short_help="Delete objects.")
-@click.argument("words", nargs=-1, metavar="[KIND/NAME | KIND NAME]...")
+@click.argument("words", nargs=-1, metavar="[KIND/NAME | KIND NAME]...", shell_complete=tab("objects"))
 @file_options
 @hub_namespace_option
 @grouped(
@@ -116,11 +118,12 @@ async def _delete(
                     continue
                 answer = await client.delete(place, dry_run=bool(manner.dry_run))
             except RefusedError as error:
-                if error.code == 404 and manner.ignore_not_found:
+                if error.code == _MISSING and manner.ignore_not_found:
                     continue
                 failed = True
+                hint = await meant(client, place) if error.code == _MISSING else ""
                 for line in error.lines():
-                    complain(f"error: {line}")
+                    complain(f"error: {line}{hint}")
                 continue
             for warning in answer.warnings:
                 complain(f"Warning: {warning}")

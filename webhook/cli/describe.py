@@ -15,7 +15,8 @@ from webhook.cli.documents import DEFAULT_NAMESPACE
 from webhook.cli.failure import UserError, complain
 from webhook.cli.hub_options import HubOptions, hub_options
 from webhook.cli.kind_words import EVENT, Wanted, parse_wanted
-from webhook.cli.options import hub_namespace_option, run
+from webhook.cli.object_names import meant
+from webhook.cli.options import hub_namespace_option, run, tab
 from webhook.cli.printer_columns import cells, columns_of, format_age, last_seen
 from webhook.cli.yaml_text import format_yaml
 
@@ -39,7 +40,7 @@ _WIDTH: Final = len("Annotations:") + 2
 
 
 @click.command("describe", help=HELP, short_help="Show all about objects, and their Events.")
-@click.argument("words", nargs=-1, required=True, metavar="KIND[/NAME] [NAME]...")
+@click.argument("words", nargs=-1, required=True, metavar="KIND[/NAME] [NAME]...", shell_complete=tab("objects"))
 @hub_namespace_option
 @click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="In all namespaces.")
 @click.option("-l", "--selector", default="", metavar="LABELS", help="Only with these labels: key=value, …")
@@ -76,7 +77,8 @@ async def _describe(
             except RefusedError as error:
                 if error.code != 404 or not each.name:
                     raise
-                missing += error.lines()
+                hint = await meant(client, Place(each.kind, space if each.kind.namespaced else None, each.name))
+                missing += [line + hint for line in error.lines()]
                 continue
             for document in found:
                 about = await _events(client, document) if events else []

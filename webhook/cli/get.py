@@ -14,9 +14,10 @@ from webhook.cli.failure import UserError, complain
 from webhook.cli.files import FileOptions, file_options
 from webhook.cli.hub_options import HubOptions, hub_options
 from webhook.cli.kind_words import EVENT, Wanted, parse_wanted
+from webhook.cli.object_names import meant
 from webhook.cli.object_order import sort_objects
 from webhook.cli.object_table import ObjectTable, Served, Style
-from webhook.cli.options import grouped, hub_namespace_option, run
+from webhook.cli.options import grouped, hub_namespace_option, run, tab
 from webhook.cli.output import print_plain, print_table
 from webhook.cli.output_format import CustomColumns, Format, format_option
 from webhook.cli.printer_columns import has_columns, last_seen
@@ -100,7 +101,7 @@ class View:
 
 
 @click.command("get", help=HELP, short_help="Show objects.")
-@click.argument("words", nargs=-1, metavar="KIND[/NAME] [NAME]...")
+@click.argument("words", nargs=-1, metavar="KIND[/NAME] [NAME]...", shell_complete=tab("objects"))
 @file_options
 @format_option
 @grouped(
@@ -179,7 +180,9 @@ async def _show(client: Client, wanted: list[Wanted], output: Format, view: View
         except RefusedError as error:
             if error.code != 404 or not each.name:
                 raise
-            missing += () if view.ignore_not_found else error.lines()
+            if not view.ignore_not_found:
+                hint = await meant(client, _place(each, client, view))
+                missing += [line + hint for line in error.lines()]
             continue
         last = groups[-1] if groups else None
         if last is not None and last.wanted.kind == each.kind and last.wanted.name and last.served is None:

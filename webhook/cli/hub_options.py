@@ -18,7 +18,7 @@ import click
 from webhook.cli.connection import Connection
 from webhook.cli.failure import UserError, complain
 from webhook.cli.kubeconfig import files_of_kubectl, find_kubeconfig
-from webhook.cli.options import grouped
+from webhook.cli.options import grouped, tab
 from webhook.cli.root import KUBECTL
 from webhook.kube.addresses import check_address, is_loopback
 from webhook.processes.data_folder import name_of_owner
@@ -219,7 +219,12 @@ def hub_options(command: _Command) -> _Command:
             metavar="FILE",
             help="Kubeconfig of the hub.  [default: as a kubectl plugin, kubectl's]",
         ),
-        click.option("--context", metavar="NAME", help="Context of the kubeconfig.  [default: its current context]"),
+        click.option(
+            "--context",
+            metavar="NAME",
+            shell_complete=tab("contexts"),
+            help="Context of the kubeconfig.  [default: its current context]",
+        ),
         click.option(
             "--data", type=_path, metavar="DIR", help="Data folder of the running `up`, also HARBORMASTER_DATA."
         ),

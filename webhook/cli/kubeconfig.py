@@ -63,6 +63,17 @@ def find_kubeconfig(file: Path | None, context: str | None, environment: Mapping
     raise UserError(f"kubeconfig {shown}: has no context {printable(chosen[:128])!r}; those there: {there}")
 
 
+def context_names(file: Path | None, environment: Mapping[str, str]) -> list[str]:
+    """Return the names of all contexts in a kubeconfig, None: in those of kubectl; none of a file that is no such."""
+    found: list[str] = []
+    for path in [file] if file is not None else files_of_kubectl(environment):
+        try:
+            found += (str(each["name"]) for each in _entries(_read(path), "contexts"))
+        except UserError:
+            continue
+    return sorted(set(found))
+
+
 def _connection(path: Path, document: Mapping[str, Any], name: str, found: Mapping[str, Any]) -> Connection:
     """Return the connection of a context; its parts have to be all in its own file."""
     parts: dict[str, Mapping[str, Any]] = {}

@@ -7,12 +7,26 @@ from dataclasses import fields
 from typing import Any, Final, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from webhook.cli.failure import UserError
 from webhook.cli.interrupts import end_in_order
 
 _Result = TypeVar("_Result")
 _Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def tab(what: str) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
+    """Return what completes an argument: ``complete_<what>`` of `webhook.cli.tab`, imported when Tab is pressed."""
+
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from webhook.cli import tab as completions
+
+        found: list[CompletionItem] = getattr(completions, f"complete_{what}")(ctx, param, incomplete)
+        return found
+
+    return complete
+
 
 file_option = click.option(
     "-f",
@@ -22,12 +36,20 @@ file_option = click.option(
     metavar="FILE",
     help="File, folder (recursively) or - for standard input: YAML or JSON. May be given several times.",
 )
-namespace_option = click.option("-n", "--namespace", default=None, metavar="NS", help="Namespace.  [default: default]")
+namespace_option = click.option(
+    "-n",
+    "--namespace",
+    default=None,
+    metavar="NS",
+    shell_complete=tab("namespaces"),
+    help="Namespace.  [default: default]",
+)
 hub_namespace_option = click.option(
     "-n",
     "--namespace",
     default=None,
     metavar="NS",
+    shell_complete=tab("namespaces"),
     help='Namespace.  [default: that of the kubeconfig\'s context, or "default"]',
 )
 FORMATS: Final = ("table", "json", "yaml")

@@ -135,6 +135,14 @@ class Root(click.Group):
         ]
         return found + click.Command.shell_complete(self, ctx, incomplete)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that is called; one that does not exist is told with those that are like it."""
+        if args and not args[0].startswith("-") and args[0] not in self.list_commands(ctx):
+            raise click.exceptions.NoSuchCommand(args[0], possibilities=self.list_commands(ctx), ctx=ctx)
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """List the commands by section, without importing them."""
         for section, entries in SECTIONS.items():

@@ -21,7 +21,7 @@ from webhook.cli.files import FileOptions, file_options
 from webhook.cli.hub_options import HubOptions, hub_options
 from webhook.cli.jsonpath import JsonPathError, go_text, parse_path
 from webhook.cli.kind_words import parse_wanted
-from webhook.cli.options import grouped, hub_namespace_option, run
+from webhook.cli.options import grouped, hub_namespace_option, run, tab
 
 HELP = """Wait until objects are as you need them.
 
@@ -160,7 +160,7 @@ class Which:
 
 
 @click.command("wait", help=HELP, short_help="Wait until objects are as you need them.")
-@click.argument("words", nargs=-1, metavar="[KIND/NAME | KIND NAME]...")
+@click.argument("words", nargs=-1, metavar="[KIND/NAME | KIND NAME]...", shell_complete=tab("objects"))
 @click.option("--for", "goal", type=GoalType(), required=True, metavar="GOAL", help="What to wait for.")
 @click.option("--timeout", type=Patience(), default="30s", show_default=True, help="How long; 0: look once.")
 @grouped(

@@ -108,6 +108,8 @@ class OwnAnswers:
         self._now = now
         self._stack = AsyncExitStack()
         self._session: aiohttp.ClientSession | None = None
+        self.unread: list[str] = []
+        """The kinds, as ``plural.group``, that the hub does not let us read, and that the answers do without."""
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
@@ -128,6 +130,7 @@ class OwnAnswers:
             reading = [asyncio.create_task(each.run()) for each in (cache, gates) if each is not None]
             stack.push_async_callback(_end, reading)
             await self._read(cache, None if gates is None else gates.nodes)
+            self.unread = cache.unread()
             add_last_route(api.app)
             runner = web.AppRunner(api.app, access_log=None)
             await runner.setup()
