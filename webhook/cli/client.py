@@ -295,7 +295,8 @@ class Client:
 
     async def _own_answers(self, path: str) -> "OwnAnswers":
         """Return what answers questions in place of a server that only has objects; made at the first question."""
-        from webhook.processes.own_answers import NotReadableError, OwnAnswers
+        from webhook.processes.hub_reading import NotReadableError
+        from webhook.processes.own_answers import OwnAnswers
         from webhook.settings.environment import SettingsError
         from webhook.settings.programs import ServerSettings
         from webhook.telemetry.logs import configure

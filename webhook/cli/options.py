@@ -4,6 +4,7 @@ import asyncio
 import functools
 from collections.abc import Callable, Coroutine
 from dataclasses import fields
+from importlib import import_module
 from typing import Any, Final, TypeVar
 
 import click
@@ -20,8 +21,7 @@ def tab(what: str) -> Callable[[click.Context, click.Parameter, str], list[Compl
     """Return what completes an argument: ``complete_<what>`` of `webhook.cli.tab`, imported when Tab is pressed."""
 
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        from webhook.cli import tab as completions
-
+        completions = import_module("webhook.cli.tab")
         found: list[CompletionItem] = getattr(completions, f"complete_{what}")(ctx, param, incomplete)
         return found
 

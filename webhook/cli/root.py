@@ -44,6 +44,7 @@ SECTIONS: Final = {
         Entry("edit", "Change an object in an editor."),
         Entry("delete", "Delete objects."),
         Entry("api-resources", "Show the kinds that a hub serves."),
+        Entry("dashboard", "Show the page over a hub, from this machine."),
     ),
     "Update a fleet in stages": (
         Entry("run", "Start, stop, resume and watch staged updates."),
