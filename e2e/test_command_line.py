@@ -137,7 +137,6 @@ def test_the_same_line_shows_the_same_as_kubectl(ours: Run, twin: Cluster, line:
         "get crp -o jsonpath={.items",
         "get crp -o something",
         "get crp -o custom-columns=NAME",
-        "get crp --sort-by={.spec",
         "get crp -l a==b=c",
         "get crp/a b",
         "wait crp/api --for=condition=Never --timeout=0",
@@ -191,7 +190,7 @@ def test_a_dry_run_stores_nothing_and_the_server_one_is_judged_there(ours: Run) 
         (["plan", "--lost", "dover", "-o", "json"], '"placements"'),
         (["budgets", "list"], "There is no NodePool."),
         (["gate", "list"], "nothing is reserved"),
-        (["gate", "rollout", "crp/api", "dover"], "llowed"),
+        (["gate", "rollout", "crp/api", "dover"], "Not now: crp/api has not picked cluster dover."),
     ],
     ids=lambda value: " ".join(value[:2]) if isinstance(value, list) else "",
 )

@@ -18,12 +18,14 @@ class Resource:
     """A kind that a hub serves.
 
     Args:
-        kind: With the version that the hub prefers first.
+        kind: The kind.
+        version: The ``apiVersion`` that the hub prefers.
         verbs: What can be done with its objects.
         categories: Words that mean several kinds, as ``all``.
     """
 
     kind: Kind
+    version: str
     verbs: tuple[str, ...]
     categories: tuple[str, ...]
 
@@ -65,7 +67,9 @@ def _resources(answer: JsonObject) -> Iterator[Resource]:
         kind = Kind(group, (version,), name, plural, bool(entry.get("namespaced")), shorts)
         if known is not None and known.group_kind == kind.group_kind and version in known.versions:
             kind = known
-        yield Resource(kind, tuple(texts_at(entry, "verbs")), tuple(texts_at(entry, "categories")))
+        yield Resource(
+            kind, text_at(answer, "groupVersion"), tuple(texts_at(entry, "verbs")), tuple(texts_at(entry, "categories"))
+        )
 
 
 async def server_version(client: Client) -> str:

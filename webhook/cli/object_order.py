@@ -1,12 +1,10 @@
 """The order that ``--sort-by`` asks for.
 
-Texts that are quantities are compared as such, others with their numbers as numbers; what has no such field comes
-first.
+Texts are compared as quantities if both are, else letter by letter; what has no such field comes first.
 
-Source: kubectl ``pkg/cmd/get/sorter.go``.
+Source: kubectl 1.36, ``get --sort-by``.
 """
 
-import re
 from collections.abc import Sequence
 from functools import cmp_to_key
 from typing import Any
@@ -16,8 +14,6 @@ from scorer.api.quantity import parse_quantity
 from scorer.api.quoting import printable
 from webhook.cli.failure import UserError
 from webhook.cli.jsonpath import JsonPathError, parse_path
-
-_PARTS = re.compile(r"(\d+)", re.ASCII)
 
 
 def sort_objects(documents: Sequence[JsonObject], path: str) -> list[JsonObject]:
@@ -46,20 +42,15 @@ def _compare(left: Any, right: Any, path: str) -> int:
     if left is None or right is None:
         return (left is not None) - (right is not None)
     if isinstance(left, str) and isinstance(right, str):
-        one, other = _order_of_text(left, right)
-        return int(one > other) - int(one < other)
+        return _compare_texts(left, right)
     if isinstance(left, int | float) and isinstance(right, int | float):
         return (left > right) - (left < right)
     raise UserError(f"--sort-by {printable(path)[:128]}: finds what has no order: objects, lists or mixed types")
 
 
-def _order_of_text(left: str, right: str) -> tuple[Any, Any]:
+def _compare_texts(left: str, right: str) -> int:
     try:
-        return parse_quantity(left).nano, parse_quantity(right).nano
+        amounts = parse_quantity(left).nano, parse_quantity(right).nano
     except ValueError:
-        return _natural(left), _natural(right)
-
-
-def _natural(text: str) -> list[tuple[int, int, str]]:
-    """Return the parts of a text: numbers, which come before other text, and what is between them."""
-    return [(0, int(part[:4000]), part) if part.isdigit() else (1, 0, part) for part in _PARTS.split(text) if part]
+        return (left > right) - (left < right)
+    return (amounts[0] > amounts[1]) - (amounts[0] < amounts[1])
