@@ -82,7 +82,7 @@ async def _discover(connection: Connection) -> list[Resource]:
 
 def _row(resource: Resource) -> list[str]:
     kind = resource.kind
-    words = [",".join(kind.short_names), resource.version, str(kind.namespaced).lower(), kind.kind]
+    words = [",".join(resource.short_names), resource.version, str(kind.namespaced).lower(), kind.kind]
     return [kind.plural, *words, ",".join(resource.verbs), ",".join(resource.categories)]
 
 
@@ -90,7 +90,7 @@ def _document(resource: Resource) -> dict[str, object]:
     kind = resource.kind
     return {
         "name": kind.plural,
-        "shortNames": list(kind.short_names),
+        "shortNames": list(resource.short_names),
         "apiVersion": resource.version,
         "namespaced": kind.namespaced,
         "kind": kind.kind,

@@ -147,7 +147,8 @@ class HubHttp:
             yield Stream(response.status, parts())
         finally:
             with suppress(ValueError, RuntimeError, OSError):  # it has ended by itself
-                response.shutdown()
+                response.shutdown()  # whoever reads in a thread is told first
+            response.close()
 
     def _begin(
         self,

@@ -70,6 +70,8 @@ def _trust(cluster: Mapping[str, Any], user: Mapping[str, Any], folder: Path) ->
     """Return what TLS needs: of a file and of data, kubernetes-asyncio takes the file, and so does this."""
     file, data = cluster.get("certificate-authority"), cluster.get("certificate-authority-data")
     authorities = None if file or not data else base64.b64decode(data).decode("ascii")
+    if authorities is not None and not authorities.strip():
+        raise ValueError("no authorities at all")  # which would be taken for those of the system
     trust = ssl.create_default_context(cafile=folder / file if file else None, cadata=authorities)
     files = [user.get("client-certificate"), user.get("client-key")]
     contents = [user.get("client-certificate-data"), user.get("client-key-data")]
