@@ -201,6 +201,7 @@ def fitting_of(world: World) -> Fitting:
     return Fitting(read_cluster(world.documents(), NOW))
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("world", range(CLUSTERS), indirect=True)
 def test_a_pod_fits_where_the_scheduler_says_so(world: World) -> None:
     """The choice of the scheduler is feasible; where it finds nothing, nothing is, for the same reasons."""

@@ -191,6 +191,15 @@ def test_a_refused_example_is_refused_for_what_its_comments_say(path):
     assert sorted((str(error.field), str(error.cause)) for error in judgement.errors) == sorted(wanted)
 
 
+def test_the_tests_of_the_examples_pass():
+    """As CI runs them; they name every refused object and every pool, and some placements of each kind."""
+    result = CliRunner().invoke(root, ["test", str(EXAMPLES)])
+    assert result.exit_code == 0, result.output
+    cases = "".join(path.read_text(encoding="utf-8") for path in (EXAMPLES / "tests").iterdir())
+    assert [path.name for path in REFUSED if f"../refused/{path.name}" not in cases] == []
+    assert [path.stem for path in BUDGETS if f"pool: {path.stem}" not in cases] == []
+
+
 def test_the_review_for_curl_is_answered_with_both_mistakes():
     review = parse_review((EXAMPLES / "admission-review.json").read_bytes())
     response = answer(review, "validate", Context())["response"]

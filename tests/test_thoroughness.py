@@ -1,9 +1,12 @@
 """Random tests try what they are told to try, and no failure is made smaller for minutes."""
 
+import re
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.internal.conjecture import engine
 
+from tests.docs.pages import ROOT
 from tests.thoroughness import DEFAULT_EXAMPLES, SHRINKING_SECONDS, SOAK, examples
 
 
@@ -25,3 +28,13 @@ def test_a_test_that_says_nothing_tries_its_share_of_the_usual_number():
 def test_no_example_has_a_deadline_and_smaller_ones_are_looked_for_only_so_long():
     assert settings().deadline is None
     assert engine.MAX_SHRINKING_SECONDS == SHRINKING_SECONDS
+
+
+def test_what_goes_on_for_longer_in_a_soak_is_run_by_it():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8").replace("\\\n", " ")
+    found = re.search(r"^SOAK := (.*)$", makefile, re.MULTILINE)
+    assert found is not None
+    run = {word for word in found[1].split() if word.endswith(".py")}
+    modules = {f"e2e/{path.name}": path.read_text(encoding="utf-8") for path in (ROOT / "e2e").glob("test_*.py")}
+    assert {name for name, text in modules.items() if "mark.soak" in text} == run
+    assert {name for name, text in modules.items() if re.search(r"\bif SOAK\b", text)} <= run

@@ -80,12 +80,20 @@ class Reconciler(Role):
         folder: For its log.
         identity: Its name in the Lease.
         settings: Given as ``HARBORMASTER_<NAME>``.
+        program: What is run.
     """
 
-    def __init__(self, kubeconfig: Path, folder: Path, identity: str, settings: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        kubeconfig: Path,
+        folder: Path,
+        identity: str,
+        settings: Mapping[str, Any],
+        program: tuple[str | Path, ...] = (HARBORMASTER,),
+    ) -> None:
         self.identity = identity
         words = ["reconcile", f"--kubeconfig={kubeconfig}", f"--namespace={SYSTEM}", f"--identity={identity}"]
-        super().__init__(words, folder / f"{identity}.log", settings)
+        super().__init__(words, folder / f"{identity}.log", settings, program)
 
 
 class Agent(Role):

@@ -128,10 +128,6 @@ class Workers:
             }
         )
 
-    def set_budget(self, pool: str, nodes: str) -> None:
-        """Let so many nodes of a pool go."""
-        self.objects.patch(NODE_POOL, pool, {"spec": {"disruption": {"budgets": [{"nodes": nodes}]}}})
-
     def add_node(self, pool: str, name: str, *conditions: JsonObject, **spec: Any) -> None:
         """Make a node with its claim; *conditions* and *spec* are more of the claim's."""
         owner = self.objects.get(NODE_POOL, pool)["metadata"]

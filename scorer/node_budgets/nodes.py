@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from scorer.api.documents import annotation, conditions_of, dicts_at, is_deleting, label, name_of, spec_of
+from scorer.api.documents import annotation, conditions_of, dicts_at, is_deleting, label, name_of, spec_of, text_at
 from scorer.api.meta import JsonObject
 from scorer.api.node_pool import NODE_POOL_LABEL
 from scorer.node_budgets.budgets import NodeCounts
@@ -90,6 +90,20 @@ def read_pool_node(node: JsonObject, claim: JsonObject | None) -> PoolNode | Non
         do_not_disrupt=annotation(node, DO_NOT_DISRUPT) == _TRUE,
         grace_bounded=spec_of(claim).get("terminationGracePeriod") is not None,
     )
+
+
+def is_of_another_instance(claim: JsonObject, instance: str) -> bool:
+    """Say whether a claim that names a node in its status is that of another machine than the node's.
+
+    Names of nodes come back, such as those that are made of addresses, and the claim of a former machine may be there
+    for long after the next one has come; ids of instances do not come back.
+
+    Args:
+        claim: That names the node.
+        instance: The node's ``spec.providerID``; empty: it has none yet.
+    """
+    own = text_at(claim, "status", "providerID")
+    return bool(own and instance) and own != instance
 
 
 def count_nodes(nodes: Iterable[PoolNode], held: Collection[str] = ()) -> NodeCounts:

@@ -40,6 +40,13 @@ class Allowances:
             found = self._refusals[key] = self._refusal(pool, reason, taken)
         return found
 
+    def holds_at(self, now: datetime) -> bool:
+        """Say whether everything that has been answered would be answered in the same way at *now*."""
+        then = Allowances(self._views, now)
+        return all(then._allowance(*key).remaining == each.remaining for key, each in self._known.items()) and all(
+            then.refusal(*key) == each for key, each in self._refusals.items()
+        )
+
     def _allowance(self, pool: str, reason: str) -> Allowance:
         key = pool, reason
         if (found := self._known.get(key)) is None:

@@ -112,9 +112,19 @@ class Circumstances:
     leaving: Collection[str] = ()
 
 
-def candidates(given: Circumstances) -> dict[str, Candidate]:
-    """Return every node that belongs to a pool, by name, with all that keeps it from being disrupted."""
-    return {name: _candidate(node, given) for name, node in given.cluster.nodes.items() if node.node is not None}
+def candidates(given: Circumstances, known: Mapping[str, Candidate] | None = None) -> dict[str, Candidate]:
+    """Return every node that belongs to a pool, by name, with all that keeps it from being disrupted.
+
+    Args:
+        given: What decides.
+        known: Of what is true already; see `scorer.node_disruption.recall`.
+    """
+    true = known or {}
+    return {
+        name: true.get(name) or _candidate(node, given)
+        for name, node in given.cluster.nodes.items()
+        if node.node is not None
+    }
 
 
 def _candidate(node: ClusterNode, given: Circumstances) -> Candidate:

@@ -32,7 +32,7 @@ from scorer.api.documents import (
 from scorer.api.meta import JsonObject
 from scorer.api.node_pool import CAPACITY_TYPE, NODE_POOL_LABEL, NodePool, parse_duration_or_never
 from scorer.node_budgets.blockers import PodGuard, read_pod_guard
-from scorer.node_budgets.nodes import DO_NOT_DISRUPT, read_pool_node
+from scorer.node_budgets.nodes import DO_NOT_DISRUPT, is_of_another_instance, read_pool_node
 from scorer.node_disruption.cluster import Claim, Cluster, ClusterNode, Pool
 from scorer.node_disruption.pod import Owner, Pod, read_instant, read_pod
 from scorer.node_disruption.requirements import INSTANCE_TYPE, ZONE, present_labels
@@ -167,15 +167,18 @@ def _taken_apart(documents: Iterable[JsonObject]) -> Iterator[JsonObject]:
 
 
 def _nodes(found: Mapping[str, Sequence[JsonObject]], claims: Mapping[str, Claim]) -> dict[str, ClusterNode]:
-    claim_of: dict[str, JsonObject] = {}
+    named: dict[str, list[JsonObject]] = {}
+    unnamed: dict[str, JsonObject] = {}
     for document in found.get("NodeClaim", ()):
-        for key in (text_at(document, "status", "nodeName"), text_at(document, "status", "providerID")):
-            if key:
-                claim_of[key] = document
+        if name := text_at(document, "status", "nodeName"):
+            named.setdefault(name, []).append(document)
+        elif instance := text_at(document, "status", "providerID"):
+            unnamed.setdefault(instance, document)
     nodes = {}
     for document in found.get("Node", ()):
-        claim = claim_of.get(name_of(document)) or claim_of.get(text_at(document, "spec", "providerID"))
-        node = read_node(document, claim)
+        instance = text_at(document, "spec", "providerID")
+        own = (each for each in named.get(name_of(document), ()) if not is_of_another_instance(each, instance))
+        node = read_node(document, next(own, None) or unnamed.get(instance))
         nodes[node.name] = replace(node, claim=claims[node.claim.name]) if node.claim else node
     return nodes
 

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from itertools import islice
 from typing import Final
 
 from scorer.api.node_pool import CAPACITY_TYPE
@@ -99,9 +100,10 @@ def cheaper_than(node: NewNode, price: float) -> NewNode | Refusal:
 
 def why_left(relocation: Relocation) -> Refusal:
     """Return that pods would find no place, with the first of them."""
-    listed = [f"{key}: {why}" for key, why in relocation.left.items()]
-    more = f"; and {len(listed) - _NAMED} more" if len(listed) > _NAMED else ""
-    return Refusal(Cause.PODS_DO_NOT_FIT, f"not all pods would find a place: {'; '.join(listed[:_NAMED])}{more}")
+    left = relocation.left
+    named = "; ".join(f"{key}: {left[key]}" for key in islice(left, _NAMED))
+    more = f"; and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
+    return Refusal(Cause.PODS_DO_NOT_FIT, f"not all pods would find a place: {named}{more}")
 
 
 def _replacement(survey: Survey, candidates: Sequence[Candidate], node: NewNode) -> NewNode | Refusal:

@@ -26,6 +26,9 @@ NO_AFFINITY: Final = "node(s) didn't match pod affinity rules"
 ANTI_AFFINITY: Final = "node(s) didn't match pod anti-affinity rules"
 KEPT_AWAY: Final = "node(s) didn't satisfy existing pods anti-affinity rules"
 
+_FEW: Final = 24
+"""A node goes with its pods to so many others; beyond it, numpy is faster with all nodes than a loop with some."""
+
 
 @dataclass(frozen=True, slots=True)
 class Terms:
@@ -55,19 +58,42 @@ class Tally:
     """How many pods there are in each domain of one label.
 
     Args:
-        counts: By code of the domain; one more entry, which stays 0, is for nodes without the label.
+        pods: On each node.
         codes: Domain of each node.
+        values: How many domains there are.
         included: Nodes that count.
     """
 
-    __slots__ = ("_codes", "_included", "counts", "domains")
+    __slots__ = ("_codes", "_included", "_nodes", "_pods", "counts", "domains")
 
     def __init__(self, pods: IntColumn, codes: CodeColumn, values: int, included: BoolColumn) -> None:
-        self._codes, self._included = codes, included
+        self._codes, self._included, self._pods = codes, included, pods
         rows = np.flatnonzero(pods)
         rows = rows[included[rows]]
         self.counts: IntColumn = np.bincount(codes[rows], pods[rows], values + 1).astype(np.int64)
-        self.domains: BoolColumn = np.bincount(codes[included], minlength=values + 1) > 0
+        """By code of the domain; one more entry, which stays 0, is for nodes without the label."""
+        self._nodes = np.bincount(codes[included], minlength=values + 1)
+        self.domains: BoolColumn = self._nodes > 0
+
+    def following(self, pods: IntColumn, present: BoolColumn, rows: Iterable[int]) -> "Tally":
+        """Return the tally of a state that differs in a few nodes; this one must not have been changed.
+
+        Args:
+            pods: On each node now.
+            present: Nodes that are still there.
+            rows: Of all nodes that differ.
+        """
+        found = Tally.__new__(Tally)
+        found._codes, found._pods = self._codes, pods
+        found._included = self._included & present
+        found.counts, found._nodes = self.counts.copy(), self._nodes.copy()
+        for row in rows:
+            if self._included[row]:
+                code, stays = self._codes[row], found._included[row]
+                found.counts[code] += (pods[row] if stays else 0) - self._pods[row]
+                found._nodes[code] -= not stays
+        found.domains = found._nodes > 0
+        return found
 
     def change(self, row: int, sign: int) -> None:
         """Count one more pod on a node, or one less."""
@@ -88,10 +114,18 @@ class Domains:
         present: Those that are there.
         occupancy: What runs on them.
         terms: Shapes with the numbers of their terms, by id of the shape; states of one cluster share them.
+        base: Of a state of the same nodes that does not change; None: there is none.
+        changed: Rows that differ from that.
     """
 
     def __init__(
-        self, rows: NodeRows, present: BoolColumn, occupancy: Occupancy, terms: dict[int, tuple[Shape, Terms]]
+        self,
+        rows: NodeRows,
+        present: BoolColumn,
+        occupancy: Occupancy,
+        terms: dict[int, tuple[Shape, Terms]],
+        base: "Domains | None" = None,
+        changed: Iterable[int] = (),
     ) -> None:
         self._rows = rows
         self._present = present
@@ -101,12 +135,25 @@ class Domains:
         self._spread_tallies: dict[tuple[int, int], Tally] = {}
         self._by_number: dict[int, list[Tally]] = {}
         self.terms = terms
+        self.base = base
+        self.changed = set(changed)
 
     def change(self, numbers: tuple[int, ...], row: int, sign: int) -> None:
         """Follow the change of a count on a node."""
+        self.changed.add(row)
         for number in numbers:
             for tally in self._by_number.get(number, ()):
                 tally.change(row, sign)
+
+    @property
+    def is_near_base(self) -> bool:
+        """Whether so few nodes differ from the base that looking at these is less work than looking at all."""
+        return len(self.changed) <= _FEW
+
+    def matter(self, pod: Pod) -> bool:
+        """Say whether it depends on more than a node itself whether it could take *pod*."""
+        shape = pod.shape
+        return bool(shape.spreads or shape.affinity or shape.anti_affinity or self._keeping(pod))
 
     def keys(self, pod: Pod) -> frozenset[str]:
         """Return the labels of nodes that make a difference for *pod*, given what runs now."""
@@ -180,7 +227,7 @@ class Domains:
         return True
 
     def _keeping(self, pod: Pod) -> tuple[int, ...]:
-        return self._counts.meaning(pod)[1]
+        return self._counts.meaning(pod)[1] if self._counts.some_carry else ()
 
     def _free_of(self, pairs: Iterable[tuple[int, str]]) -> BoolColumn:
         mask = np.ones(len(self._rows), dtype=np.bool_)
@@ -202,22 +249,36 @@ class Domains:
 
     def _tally(self, number: int, key: str) -> Tally:
         if (found := self._tallies.get((number, key))) is None:
-            found = self._made(number, key, self._present & self._rows.with_keys((key,)))
+            if self.base is not None and self.is_near_base:
+                found = self._following(self.base._tally(number, key), number)
+            else:
+                found = self._made(number, key, self._present & self._rows.with_keys((key,)))
             self._tallies[number, key] = found
         return found
 
     def _spread_tally(self, shape: Shape, index: int) -> Tally:
         if (found := self._spread_tallies.get((id(shape), index))) is None:
             number, spread = self._terms_of(shape).spreads[index], shape.spreads[index]
-            found = self._made(number, spread.topology_key, self._present & self._rows.counted(shape, spread))
+            if self.base is not None and self.is_near_base:
+                found = self._following(self.base._spread_tally(shape, index), number)
+            else:
+                found = self._made(number, spread.topology_key, self._present & self._rows.counted(shape, spread))
             self._spread_tallies[id(shape), index] = found
         return found
 
     def _made(self, number: int, key: str, included: BoolColumn) -> Tally:
         labels = self._rows.label(key)
-        found = Tally(self._occupancy.number_of(number), labels.codes, len(labels.values), included)
-        self._by_number.setdefault(number, []).append(found)
-        return found
+        return self._followed(
+            Tally(self._occupancy.number_of(number), labels.codes, len(labels.values), included), number
+        )
+
+    def _following(self, tally: Tally, number: int) -> Tally:
+        return self._followed(tally.following(self._occupancy.number_of(number), self._present, self.changed), number)
+
+    def _followed(self, tally: Tally, number: int) -> Tally:
+        """Have a tally be kept up from now on."""
+        self._by_number.setdefault(number, []).append(tally)
+        return tally
 
 
 def _selects_own(spread: Spread, pod: Pod) -> bool:

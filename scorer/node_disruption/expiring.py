@@ -36,7 +36,11 @@ def expirations(cluster: Cluster) -> tuple[Expiration, ...]:
             found.append(Expiration(claim.created + claim.expire_after, name))
         except OverflowError:  # after the year 9999
             continue
-    return tuple(sorted(found))
+    return tuple(sorted(found, key=_in_order))
+
+
+def _in_order(each: Expiration) -> tuple[datetime, str]:
+    return each.at, each.node
 
 
 def expired(cluster: Cluster, now: datetime) -> tuple[str, ...]:

@@ -7,11 +7,13 @@ Source: nodepool-disruption.md 6.3; Kubernetes v1.36 ``pkg/scheduler/framework/p
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Final
 
 import numpy as np
 
 from scorer.columns import BoolColumn
+from scorer.node_disruption.choices import Choices
 from scorer.node_disruption.cluster import Cluster, ClusterNode
 from scorer.node_disruption.domains import (
     ANTI_AFFINITY,
@@ -20,6 +22,7 @@ from scorer.node_disruption.domains import (
     Domains,
     Terms,
 )
+from scorer.node_disruption.load import NOTHING, Load, asking, loads
 from scorer.node_disruption.node_rows import (
     CORDONED,
     NOT_SELECTED,
@@ -31,6 +34,7 @@ from scorer.node_disruption.occupancy import Occupancy
 from scorer.node_disruption.pod import Pod
 from scorer.node_disruption.pod_counts import PodCounts
 from scorer.node_disruption.resources import PODS
+from scorer.node_disruption.shape import Shape
 
 CLOSED: Final = "node(s) take no more pods"
 NO_PORTS: Final = "node(s) didn't have free ports for the requested pod ports"
@@ -44,19 +48,31 @@ class Fitting:
         cluster: At the start.
         without: Names of nodes that are gone, with their pods.
         closed: Names of nodes that keep their pods and take no more.
+        before: Made of the same cluster at another time: what the pods of a node take is taken over when they are the
+            same. None: there is none.
     """
 
-    def __init__(self, cluster: Cluster, *, without: Collection[str] = (), closed: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        without: Collection[str] = (),
+        closed: Collection[str] = (),
+        before: "Fitting | None" = None,
+    ) -> None:
         self._rows = NodeRows([node for _, node in sorted(cluster.nodes.items())])
         self.names: tuple[str, ...] = tuple(node.name for node in self._rows.nodes)
         self._present = self._but(without)
         self._open = self._present & self._but(closed)
-        pods = list(_running(cluster, self._rows))
-        shapes = {id(pod.shape): pod.shape for pod in _all_pods(cluster)}
-        counts = PodCounts(pods, shapes.values(), cluster.namespaces)
-        self._occupancy = Occupancy(self._rows.nodes, pods, counts)
+        self._loads: Mapping[str, Load] = loads(cluster, before._loads if before else {})
+        others = asking((*cluster.pending, *cluster.daemons))
+        shapes = {id(shape): shape for shape in (*_asked(self._loads.values()), *others)}
+        rows = [self._loads.get(name, NOTHING) for name in self.names]
+        counts = PodCounts(rows, shapes.values(), cluster.namespaces)
+        self._occupancy = Occupancy(self._rows.nodes, rows, counts)
         terms = {id(shape): (shape, Terms.of(shape, counts)) for shape in shapes.values()}
         self._domains = Domains(self._rows, self._present, self._occupancy, terms)
+        self._choices: Choices | None = None
 
     def feasible(self, pod: Pod) -> BoolColumn:
         """Return which nodes could take *pod*.
@@ -64,10 +80,28 @@ class Fitting:
         Returns:
             Shape (nodes,), in the order of `names`; False for nodes that are gone or closed.
         """
-        mask: BoolColumn = self._open & self._rows.accepting(pod.shape)
-        for _, held in (*self._resources(pod), *self._ports(pod), *self._topology(pod)):
+        mask = self._roomy(pod)
+        for _, held in self._topology(pod):
             mask &= held
         return mask
+
+    def first(self, pod: Pod) -> str | None:
+        """Return the node that *pod* comes to: of those that could take it an initialized one, then the first by name.
+
+        Returns:
+            Its name; None when no node could take it.
+        """
+        if self._choices is not None:
+            choice, changed = self._choices.of(pod), self._domains.changed
+            rows = (row for row in choice.rows if row not in changed or self._takes(pod, row))
+            found = self._first_allowed(pod, rows)
+            if found is not None or choice.are_all:
+                return found
+        mask = self.feasible(pod)[: len(self._rows.real)]
+        if not mask.any():
+            return None
+        best = mask & self.initialized
+        return self.names[int((best if best.any() else mask).argmax())]
 
     def topology(self, pod: Pod) -> BoolColumn:
         """Return where pod affinity and topology spread allow *pod*, whatever else a node is like; as `feasible`."""
@@ -108,6 +142,10 @@ class Fitting:
         """Return the node of a row."""
         return self._rows.nodes[row]
 
+    def queue(self, node: str) -> Sequence[Pod]:
+        """Return the pods of a node at the start that need a new place when it goes, as `load.queued`."""
+        return self._loads.get(node, NOTHING).queue
+
     def place(self, pod: Pod, node: str) -> None:
         """Put *pod* on a node; whether it fits is not asked.
 
@@ -132,12 +170,25 @@ class Fitting:
             closed: Names of nodes that take no more pods.
         """
         found = Fitting.__new__(Fitting)
-        found._rows, found.names = self._rows, self.names
+        found._rows, found.names, found._loads = self._rows, self.names, self._loads
         found._present = self._present & self._but(names) if names else self._present
-        found._open = found._present & self._open & self._but(closed)
+        found._open = found._present & self._open & self._but(closed) if names or closed else self._open
         found._occupancy = self._occupancy.copy()
-        found._domains = Domains(found._rows, found._present, found._occupancy, self._domains.terms)
+        changed = self._domains.changed.union(row for name in names if (row := self._rows.find(name)) is not None)
+        found._domains = self._domains_of(found, self._domains.base, changed)
+        found._choices = None if closed else self._choices
         return found
+
+    def settled(self) -> "Fitting":
+        """Return the same state as one from which many others are made: in these, pods find places sooner."""
+        found, kept = self.without(()), self.without(())
+        kept._domains = self._domains_of(kept)
+        found._domains = self._domains_of(found, kept._domains)
+        found._choices = Choices(kept._roomy, kept.initialized)
+        return found
+
+    def _domains_of(self, state: "Fitting", base: Domains | None = None, changed: Iterable[int] = ()) -> Domains:
+        return Domains(state._rows, state._present, state._occupancy, self._domains.terms, base, changed)
 
     def with_imagined(self, nodes: Sequence[ClusterNode], added: int) -> "Fitting":
         """Return the state with nodes that are not there, after all others; `feasible` says no for them.
@@ -147,13 +198,14 @@ class Fitting:
             added: How many of them, at the end, are new.
         """
         found = Fitting.__new__(Fitting)
-        found._rows = NodeRows(nodes, self._rows.real)
+        found._rows, found._loads = NodeRows(nodes, self._rows.real), self._loads
         found.names = (*self.names, *(node.name for node in nodes[len(nodes) - added :]))
         found._present = np.concatenate([self._present, np.ones(added, dtype=np.bool_)])
         found._open = np.concatenate([self._open, np.zeros(added, dtype=np.bool_)])
         found._occupancy = self._occupancy.copy()
         found._occupancy.add_nodes(nodes[len(nodes) - added :])
-        found._domains = Domains(found._rows, found._present, found._occupancy, self._domains.terms)
+        found._domains = self._domains_of(found, None, self._domains.changed)
+        found._choices = self._choices
         return found
 
     def reasons(self, pod: Pod) -> Mapping[str, int]:
@@ -214,6 +266,32 @@ class Fitting:
         if (row := self._rows.find(node)) is None:
             raise KeyError(node)
         self._domains.change(self._occupancy.change(pod, row, node, sign), row, sign)
+        if sign < 0:  # a kind of pod may fit on the node now that did not
+            self._choices = None
+
+    def _roomy(self, pod: Pod) -> BoolColumn:
+        """Return which nodes could take *pod* as far as that does not depend on pods of other nodes; as `feasible`."""
+        mask: BoolColumn = self._open & self._rows.accepting(pod.shape)
+        for _, held in (*self._resources(pod), *self._ports(pod)):
+            mask &= held
+        return mask
+
+    def _first_allowed(self, pod: Pod, rows: Iterator[int]) -> str | None:
+        """Return the first node of *rows* where affinity and spread allow *pod*."""
+        row = next(rows, None)
+        if row is None or not self._domains.matter(pod):
+            return None if row is None else self.names[row]
+        allowed = self.topology(pod)
+        return next((self.names[each] for each in chain((row,), rows) if allowed[each]), None)
+
+    def _takes(self, pod: Pod, row: int) -> bool:
+        """Say whether a node that could take *pod* once still has room for it."""
+        occupancy, ports = self._occupancy, pod.shape.host_ports
+        return (
+            bool(self._open[row])
+            and all(occupancy.free(key)[row] >= amount for key, amount in pod.requests.items() if amount > 0)
+            and all(occupancy.without_ports(port)[row] for port in ports)
+        )
 
     def _but(self, names: Iterable[str]) -> BoolColumn:
         """Return all nodes but those of *names*; names that are not known make no difference."""
@@ -224,17 +302,6 @@ class Fitting:
         return mask
 
 
-def _running(cluster: Cluster, rows: NodeRows) -> Iterator[tuple[Pod, int]]:
-    """Yield the pods that take something, with their rows."""
-    for name, pods in sorted(cluster.pods.items()):
-        if (row := rows.find(name)) is not None:
-            for pod in pods:
-                if not pod.finished:
-                    yield pod, row
-
-
-def _all_pods(cluster: Cluster) -> Iterator[Pod]:
-    for pods in cluster.pods.values():
-        yield from pods
-    yield from cluster.pending
-    yield from cluster.daemons
+def _asked(several: Iterable[Load]) -> Iterator[Shape]:
+    for load in several:
+        yield from load.asking

@@ -66,12 +66,21 @@ class InstanceType:
         labels: That its nodes have in any case: architecture, operating system, its name.
         allocatable: What pods may take, by resource: cpu in thousandths, all else in whole units.
         offerings: By zone and capacity type.
+        zones: Where it can be had at present.
+        capacity_types: As what it can be had at present.
     """
 
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
     allocatable: Mapping[str, int] = field(default_factory=dict)
     offerings: tuple[Offering, ...] = ()
+    zones: frozenset[str] = field(init=False, repr=False, compare=False)
+    capacity_types: frozenset[str] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        found = [each for each in self.offerings if each.available]
+        object.__setattr__(self, "zones", frozenset(each.zone for each in found))
+        object.__setattr__(self, "capacity_types", frozenset(each.capacity_type for each in found))
 
     def offered(self, requirements: Mapping[str, Allowed]) -> Iterator[Offering]:
         """Yield the offerings that can be had now and meet *requirements*, as far as those are about offerings."""

@@ -135,7 +135,10 @@ def wishes(shape: Shape) -> Iterator[dict[str, Allowed]]:
 def has_room(kind: InstanceType, needs: Mapping[str, int]) -> bool:
     """Say whether an instance type has room for *needs*, by resource."""
     has = kind.allocatable
-    return not any(amount > has.get(resource, 0) for resource, amount in needs.items() if amount > 0)
+    for resource, amount in needs.items():  # noqa: SIM110 - asked for 500,000 times in a pass; all() takes thrice as long
+        if amount > 0 and amount > has.get(resource, 0):
+            return False
+    return True
 
 
 def can_be(kind: InstanceType, requirements: Mapping[str, Allowed]) -> bool:
@@ -150,9 +153,9 @@ def can_be(kind: InstanceType, requirements: Mapping[str, Allowed]) -> bool:
 def values_of(kind: InstanceType, key: str) -> Iterable[str]:
     """Return the values that a label can have on nodes of an instance type."""
     if key == ZONE:
-        return {each.zone for each in kind.offerings if each.available}
+        return kind.zones
     if key == CAPACITY_TYPE:
-        return {each.capacity_type for each in kind.offerings if each.available}
+        return kind.capacity_types
     value = kind.name if key == INSTANCE_TYPE else kind.labels.get(key)
     return () if value is None else (value,)
 

@@ -44,6 +44,7 @@ class NodeRows:
         self._new = self if base is None else NodeRows(nodes)
         self._labels: dict[str, CodeBook[str]] = {}
         self._masks: dict[tuple[str, int], BoolColumn] = {}
+        self._by_wish: dict[tuple[object, ...], BoolColumn] = {}
         self._with_keys: dict[tuple[str, ...], BoolColumn] = {}
         self._shapes: dict[int, Shape] = {}
 
@@ -109,10 +110,15 @@ class NodeRows:
         key = name, id(shape)
         if (found := self._masks.get(key)) is None:
             self._shapes[id(shape)] = shape  # as long as it lives, its id is its own
-            parts = [] if self._base is None else [self._base, self._new]
-            found = np.concatenate([each._mask(name, shape, made) for each in parts]) if parts else made(self, shape)
+            wish = name, shape.node_selector, shape.node_terms, shape.volume_terms, shape.tolerations
+            if (found := self._by_wish.get(wish)) is None:
+                found = self._by_wish[wish] = self._made(name, shape, made)
             self._masks[key] = found
         return found
+
+    def _made(self, name: str, shape: Shape, made: "Callable[[NodeRows, Shape], BoolColumn]") -> BoolColumn:
+        parts = [] if self._base is None else [self._base, self._new]
+        return np.concatenate([each._mask(name, shape, made) for each in parts]) if parts else made(self, shape)
 
     def _read(self, key: str) -> CodeBook[str]:
         if key == _NAME_FIELD:
@@ -122,10 +128,11 @@ class NodeRows:
     def _extended(self, key: str) -> CodeBook[str]:
         assert self._base is not None
         known, new = self._base.label(key), self._new.label(key)
-        values = (*known.values, *(value for value in new.values if value not in known.index))
-        index = {value: code for code, value in enumerate(values)} if len(values) > len(known.values) else known.index
-        codes = [ABSENT if (value := new.value(row)) is None else index[value] for row in range(len(self._new))]
-        return CodeBook(np.concatenate([known.codes, np.array(codes, dtype=np.int32)]), values)
+        more = [value for value in new.values if value not in known.index]
+        code_of = {value: code for code, value in enumerate(more, len(known.values))}
+        table = [known.index.get(value, code_of.get(value, ABSENT)) for value in new.values]
+        codes = np.array([*table, ABSENT], dtype=np.int32)[new.codes]  # the last entry is for ABSENT, which is -1
+        return CodeBook(np.concatenate([known.codes, codes]), (*known.values, *more))
 
     @cached_property
     def initialized(self) -> BoolColumn:

@@ -12,6 +12,7 @@ import numpy as np
 
 from scorer.columns import BoolColumn, IntColumn
 from scorer.node_disruption.cluster import ClusterNode
+from scorer.node_disruption.load import Load
 from scorer.node_disruption.pod import Pod
 from scorer.node_disruption.pod_counts import PodCounts
 from scorer.node_disruption.shape import HostPort, Shape
@@ -26,20 +27,21 @@ class Occupancy:
 
     Args:
         nodes: One row each.
-        pods: With the row of the node that each runs on.
+        loads: What runs on them; one for each row.
         counts: Of the same pods.
     """
 
-    def __init__(self, nodes: Sequence[ClusterNode], pods: Sequence[tuple[Pod, int]], counts: PodCounts) -> None:
+    def __init__(self, nodes: Sequence[ClusterNode], loads: Sequence[Load], counts: PodCounts) -> None:
         self.size = self._first_size = len(nodes)
         self.counts = counts
         self._places: list[_Place] = []
         self._columns: dict[Hashable, IntColumn] = {}
         self._owned: set[Hashable] = set()
-        for resource, column in _free(nodes, pods).items():
+        for resource, column in _free(nodes, loads).items():
             self._columns["free", resource] = column
-        for pod, row in pods:
-            self._take_ports(pod.shape, row, 1)
+        for row, load in enumerate(loads):
+            for pod in load.special:
+                self._take_ports(pod.shape, row, 1)
         self._owned = set(self._columns)
 
     def copy(self) -> "Occupancy":
@@ -127,14 +129,14 @@ class Occupancy:
         return self.counts.carried(pod.shape).count(number) or int(number in self.counts.meaning(pod)[0])
 
 
-def _free(nodes: Sequence[ClusterNode], pods: Sequence[tuple[Pod, int]]) -> Mapping[str, IntColumn]:
+def _free(nodes: Sequence[ClusterNode], loads: Sequence[Load]) -> Mapping[str, IntColumn]:
     """Return what is left of what nodes have, by resource; nodes that do not name a resource have none of it."""
     left: dict[str, list[int]] = {}
     for row, node in enumerate(nodes):
         for resource, amount in node.allocatable.items():
             left.setdefault(resource, [0] * len(nodes))[row] = amount
-    for pod, row in pods:
-        for resource, amount in pod.takes(nodes[row].name).items():
+    for row, load in enumerate(loads):
+        for resource, amount in load.taken.items():
             if (column := left.get(resource)) is None:
                 column = left[resource] = [0] * len(nodes)
             column[row] -= amount

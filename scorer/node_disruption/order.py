@@ -158,25 +158,28 @@ def drained_from(order: Order, now: datetime) -> Order:
 
 
 def orders_on(nodes: Iterable[JsonObject]) -> dict[str, tuple[Order, dict[str, JsonObject]]]:
-    """Return the orders that nodes carry, by id, each with its nodes by name.
+    """Return the orders that nodes carry, by what they say, each with its nodes by name.
 
-    A node whose annotation cannot be read, or does not name it, carries none: see `strays`.
+    A node whose annotation cannot be read, or does not name it, carries none: see `strays`. One whose annotation says
+    anything else than those of the other nodes, under the same id or not, does not speak for them.
     """
     found: dict[str, tuple[Order, dict[str, JsonObject]]] = {}
     for node in nodes:
-        order = _own_order(node)
+        order = own_order(node)
         if order is not None:
-            _, carrying = found.setdefault(order.id, (replace(order, draining=None), {}))
+            accepted = replace(order, draining=None)
+            _, carrying = found.setdefault(written(accepted), (accepted, {}))
             carrying[name_of(node)] = node
     return dict(sorted(found.items()))
 
 
 def strays(nodes: Iterable[JsonObject]) -> list[JsonObject]:
     """Return the nodes with our annotation that no command holds."""
-    return [node for node in nodes if is_marked(node) and _own_order(node) is None]
+    return [node for node in nodes if is_marked(node) and own_order(node) is None]
 
 
-def _own_order(node: JsonObject) -> Order | None:
+def own_order(node: JsonObject) -> Order | None:
+    """Return the order that takes a node; None: there is none, whatever its annotation says of others."""
     order = read_order(node)
     return order if order is not None and name_of(node) in order.nodes else None
 

@@ -3,23 +3,22 @@
 Source: nodepool-disruption.md 6.3, 7 and 15; Karpenter v1.15.0 ``pkg/controllers/provisioning/scheduling``.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from functools import cached_property
 from typing import Final
 
 from scorer.api.node_pool import HOSTNAME
 from scorer.node_disruption.fitting import Fitting
+from scorer.node_disruption.load import queued
 from scorer.node_disruption.new_node import NewNode, room_after, templates, wishes, within_limits
 from scorer.node_disruption.pod import Pod
 from scorer.node_disruption.requirements import both, compatible, one_of
-from scorer.node_disruption.resources import CPU, MEMORY
 
 __all__ = ["NewNode", "Placed", "place_all", "templates"]
 
 _MOST_CHOICES: Final = 100
 """How many choices of zone and the like are tried for one pod on one new node."""
-_EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +29,23 @@ class Placed:
         onto: Name of the node, by the key of the pod; those on new nodes are not here.
         new_nodes: That would be made, in the order in which they were opened, with their pods.
         left: Why a pod finds no place, by its key; see `_Reasons`.
-        after: What is free then.
+        unplaced: The pods of *left*, in the order in which they were tried.
+        fitting: What is free then; not to be changed.
     """
 
     onto: Mapping[str, str]
     new_nodes: tuple[NewNode, ...]
     left: Mapping[str, str]
-    after: Fitting
+    unplaced: Sequence[Pod]
+    fitting: Fitting
+
+    @property
+    def after(self) -> Fitting:
+        """What is free then; the caller's own."""
+        return self.fitting.without(())
 
 
-def place_all(fitting: Fitting, pods: Sequence[Pod], new: Sequence[NewNode] = ()) -> Placed:
+def place_all(fitting: Fitting, pods: Sequence[Pod], new: Sequence[NewNode] = (), *, is_queued: bool = False) -> Placed:
     """Find a place for each of *pods*; *fitting* stays as it is.
 
     Large pods come first: by cpu, then memory, then age. Nodes that are there come before new ones, initialized ones
@@ -53,20 +59,15 @@ def place_all(fitting: Fitting, pods: Sequence[Pod], new: Sequence[NewNode] = ()
         fitting: What is free.
         pods: That need a place.
         new: Templates of new nodes; the first that can take a pod is opened.
+        is_queued: *pods* are in the order of `queued` already.
     """
     placing = _Placing(fitting, new)
-    left = sorted(pods, key=_size)
+    left = pods if is_queued else queued(pods)
     while True:
         still = [pod for pod in left if not placing.put(pod)]
         if not still or len(still) == len(left):
             return placing.placed(still)
         left = still
-
-
-def _size(pod: Pod) -> tuple[int, int, datetime, str, str]:
-    """Return by what pods are sorted: the largest first."""
-    needs = pod.requests
-    return -needs.get(CPU, 0), -needs.get(MEMORY, 0), pod.created or _EARLIEST, pod.uid, pod.key
 
 
 class _Placing:
@@ -80,7 +81,6 @@ class _Placing:
     def __init__(self, fitting: Fitting, new: Sequence[NewNode]) -> None:
         self._fitting = fitting.without(())
         self._real = len(fitting.names)
-        self._initialized = fitting.initialized
         self._templates = new
         self._room = {template.pool: template.room for template in new}
         self._opened: list[NewNode] = []
@@ -101,15 +101,13 @@ class _Placing:
     def placed(self, left: Sequence[Pod]) -> Placed:
         """Return what has come of it."""
         pools = tuple(template.pool for template in self._templates)
-        why_not = _Reasons(self._fitting.without(()), left, pools) if left else {}
-        return Placed(self._onto, tuple(self._opened), why_not, self._fitting)
+        why_not = _Reasons(self._fitting, left, pools) if left else {}
+        return Placed(self._onto, tuple(self._opened), why_not, left, self._fitting)
 
     def _put_on_real(self, pod: Pod) -> bool:
-        mask = self._fitting.feasible(pod)[: self._real]
-        if not mask.any():
+        name = self._fitting.first(pod)
+        if name is None:
             return False
-        best = mask & self._initialized
-        name = self._fitting.names[int((best if best.any() else mask).argmax())]
         self._fitting.place(pod, name)
         self._onto[pod.key] = name
         return True
@@ -143,6 +141,7 @@ class _Placing:
         """Choose what affinity and spread need to know of a new node, such as its zone, so that they allow a pod."""
         keys = self._fitting.topology_keys(pod)
         choices = sorted((self._crowd(pod, choice), sorted(choice.items())) for choice in node.pinned(keys))
+        expected = self._expected(pod)
         for _, choice in choices[:_MOST_CHOICES]:
             pinned = both(node.requirements, {key: one_of(value) for key, value in choice})
             settled = node.narrowed(pinned) if choice else node
@@ -150,7 +149,7 @@ class _Placing:
                 continue
             fitting = self._with(settled, index)
             row = self._real + index
-            if fitting.topology(pod)[row] and fitting.is_even(pod, row, self._expected(pod)):
+            if fitting.topology(pod)[row] and fitting.is_even(pod, row, expected):
                 fitting.place(pod, settled.name)
                 self._fitting = fitting
                 self._opened[index:] = [settled, *self._opened[index + 1 :]]
@@ -192,11 +191,15 @@ class _Reasons(Mapping[str, str]):
         pools: That could have made a node.
     """
 
-    def __init__(self, fitting: Fitting, pods: Iterable[Pod], pools: Sequence[str]) -> None:
+    def __init__(self, fitting: Fitting, pods: Sequence[Pod], pools: Sequence[str]) -> None:
         self._fitting = fitting
-        self._pods = {pod.key: pod for pod in pods}
+        self._left = pods
         self._pools = pools
         self._known: dict[int, str] = {}
+
+    @cached_property
+    def _pods(self) -> Mapping[str, Pod]:
+        return {pod.key: pod for pod in self._left}
 
     def __getitem__(self, key: str) -> str:
         pod = self._pods[key]
@@ -208,7 +211,7 @@ class _Reasons(Mapping[str, str]):
         return iter(self._pods)
 
     def __len__(self) -> int:
-        return len(self._pods)
+        return len(self._left)
 
     def __contains__(self, key: object) -> bool:
         return key in self._pods

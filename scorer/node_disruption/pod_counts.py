@@ -9,12 +9,14 @@ Source: Kubernetes v1.36 ``pkg/scheduler/framework/plugins``: interpodaffinity, 
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scorer.columns import IntColumn
+from scorer.node_disruption.load import Load
 from scorer.node_disruption.pod import Pod
 from scorer.node_disruption.shape import PodTerm, Shape, Spread
 
@@ -72,28 +74,23 @@ class PodCounts:
     """The pods of a cluster by class.
 
     Args:
-        pods: With the row of the node that each runs on.
-        shapes: Of all pods that may be asked about; of others it takes longer.
+        loads: What runs on the nodes; one for each row.
+        shapes: Of the pods that may be asked about, as far as these ask for others; of others it takes longer.
         namespaces: Labels of the namespaces that are known.
     """
 
     def __init__(
         self,
-        pods: Sequence[tuple[Pod, int]],
+        loads: Sequence[Load],
         shapes: Iterable[Shape],
         namespaces: Mapping[str, Mapping[str, str]],
     ) -> None:
-        self._pods = pods
+        self._loads = loads
         self._namespaces = namespaces
         self._keys = tuple(sorted(frozenset[str]().union(*(shape.selected_keys() for shape in shapes))))
         self._classes: dict[tuple[object, ...], int] = {}
         self._examples: list[Pod] = []
-        self._class_of = np.array([self._class(pod) for pod, _ in pods], dtype=np.intp)
-        self._rows = np.array([row for _, row in pods], dtype=np.intp)
-        self._in_namespace: dict[str, list[int]] = {}
-        for number, pod in enumerate(self._examples):
-            self._in_namespace.setdefault(pod.namespace, []).append(number)
-        self._present = len(self._examples)
+        self._class_by_pod: dict[int, tuple[Pod, int]] = {}
         self._numbers: dict[Counted, int] = {}
         self._counted: list[Counted] = []
         self._unusual: list[int] = []
@@ -101,9 +98,12 @@ class PodCounts:
         self._meaning: dict[int, tuple[int, Meaning]] = {}
         self._carried: dict[int, tuple[Shape, tuple[int, ...]]] = {}
         self._carriers: dict[int, list[int]] = {}
-        for pod, row in pods:
-            for number in self.carried(pod.shape):
-                self._carriers.setdefault(number, []).append(row)
+        self.some_carry = False
+        """Some pod that is or was there has a term of anti-affinity."""
+        for row, load in enumerate(loads):
+            for pod in load.special:
+                for number in self.carried(pod.shape):
+                    self._carriers.setdefault(number, []).append(row)
 
     @property
     def size(self) -> int:
@@ -115,6 +115,7 @@ class PodCounts:
         if (found := self._numbers.get(counted)) is None:
             found = self._numbers[counted] = len(self._counted)
             self._counted.append(counted)
+            self.some_carry |= isinstance(counted, Carrying)
             if not counted.keys.issubset(self._keys):
                 self._unusual.append(found)
         return found
@@ -160,11 +161,14 @@ class PodCounts:
         return found
 
     def _class(self, pod: Pod) -> int:
+        if (known := self._class_by_pod.get(id(pod))) is not None:  # the pod is kept, so that its id stays its own
+            return known[1]
         labels = pod.labels
-        key = (pod.namespace, pod.terminating_since is None, *(labels.get(key) for key in self._keys))
+        key = (pod.namespace, pod.terminating_since is None, *map(labels.get, self._keys))
         if (found := self._classes.get(key)) is None:
             found = self._classes[key] = len(self._examples)
             self._examples.append(pod)
+        self._class_by_pod[id(pod)] = pod, found
         return found
 
     def _with_meant(self, found: Meaning, numbers: Iterable[int], pod: Pod) -> Meaning:
@@ -197,15 +201,43 @@ class PodCounts:
     def _rows_with(self, selected: Selected, number: int) -> NDArray[np.intp]:
         """Return the row of every pod that is selected."""
         if number in self._unusual:
-            return np.array([row for pod, row in self._pods if self.is_meant(number, pod)], dtype=np.intp)
-        table = np.zeros(self._present, dtype=np.bool_)
-        for each in self._classes_of(selected):
-            table[each] = self.is_meant(number, self._examples[each])
-        return self._rows[table[self._class_of]]
+            pairs = ((pod, row) for row, load in enumerate(self._loads) for pod in load.pods)
+            return np.array([row for pod, row in pairs if self.is_meant(number, pod)], dtype=np.intp)
+        there = self._there
+        table = np.zeros(len(there.examples), dtype=np.bool_)
+        for each in there.classes_of(selected):
+            table[each] = self.is_meant(number, there.examples[each])
+        return there.rows[table[there.class_of]]
 
-    def _classes_of(self, selected: Selected) -> Iterable[int]:
+    @cached_property
+    def _there(self) -> "_There":
+        class_of = np.array([self._class(pod) for load in self._loads for pod in load.pods], dtype=np.intp)
+        rows = np.repeat(np.arange(len(self._loads)), [len(load.pods) for load in self._loads])
+        by_namespace: dict[str, list[int]] = {}
+        for number, pod in enumerate(self._examples):
+            by_namespace.setdefault(pod.namespace, []).append(number)
+        return _There(class_of, rows, tuple(self._examples), by_namespace)
+
+
+@dataclass(frozen=True, slots=True)
+class _There:
+    """The pods that were there at the start.
+
+    Args:
+        class_of: Class of each pod; shape (pods,).
+        rows: Row of its node; shape (pods,).
+        examples: A pod of each class that is known by then.
+        by_namespace: These classes by namespace.
+    """
+
+    class_of: NDArray[np.intp]
+    rows: NDArray[np.intp]
+    examples: tuple[Pod, ...]
+    by_namespace: Mapping[str, Sequence[int]]
+
+    def classes_of(self, selected: Selected) -> Iterable[int]:
         """Return the classes that may be selected, by their namespaces where those are named."""
         if not selected.terms or any(term.namespace_selector is not None for term in selected.terms):
-            return range(self._present)
+            return range(len(self.examples))
         namespaces = frozenset.intersection(*(term.namespaces for term in selected.terms))
-        return [each for namespace in namespaces for each in self._in_namespace.get(namespace, ())]
+        return [each for namespace in namespaces for each in self.by_namespace.get(namespace, ())]

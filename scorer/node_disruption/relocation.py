@@ -9,7 +9,7 @@ Source: nodepool-disruption.md 5.4, 5.6 and 6.3; Karpenter v1.15.0 ``pkg/control
 """
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
@@ -19,11 +19,11 @@ from typing import Final
 import numpy as np
 
 from scorer.columns import FloatColumn, IntColumn
-from scorer.node_budgets.blockers import PodGuard
 from scorer.node_disruption.candidates import Candidate, is_inside
 from scorer.node_disruption.cluster import Cluster
 from scorer.node_disruption.fitting import Fitting
 from scorer.node_disruption.instance_types import Catalog
+from scorer.node_disruption.load import queued
 from scorer.node_disruption.new_node import NewNode, templates, within_limits
 from scorer.node_disruption.placing import Placed, place_all
 from scorer.node_disruption.pod import Owner, Pod
@@ -74,6 +74,26 @@ class _Settled:
     unplaced: Mapping[str, str]
 
 
+class _Merged(Mapping[str, str]):
+    """Several mappings as one, by key; of those that have a key the first counts. What is not asked for is not made."""
+
+    def __init__(self, parts: Sequence[Mapping[str, str]]) -> None:
+        self._parts = parts
+        self._keys = sorted(frozenset(chain.from_iterable(parts)))
+
+    def __getitem__(self, key: str) -> str:
+        for part in self._parts:
+            if key in part:
+                return part[key]
+        raise KeyError(key)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+
 class Relocations:
     """Answers where pods would go, for one cluster at one instant.
 
@@ -83,6 +103,7 @@ class Relocations:
         now: The instant, with a time zone.
         going: Names of nodes that are going already.
         closed: Names of nodes that take no more pods, for whatever reason.
+        before: Of the same cluster at another time, from which is taken over what is still true; None: there is none.
     """
 
     def __init__(
@@ -93,12 +114,22 @@ class Relocations:
         *,
         going: Collection[str] = (),
         closed: Collection[str] = (),
+        before: "Relocations | None" = None,
     ) -> None:
         self._cluster = cluster
         self._catalog = catalog
         self._now = now
         self._going = frozenset(going)
         self._closed = frozenset(closed)
+        self._fitting: Fitting | None = before._fitting if before else None
+        """What was made last of the cluster."""
+
+    @property
+    def changes(self) -> Iterator[datetime | None]:
+        """When the passing of time changes which pods of nodes that are going need a new place."""
+        for name in self._going:
+            for pod in self._cluster.pods.get(name, ()):
+                yield pod.held.protected_until if pod.held.protected else None
 
     @cached_property
     def nominated(self) -> Mapping[str, str]:
@@ -119,21 +150,21 @@ class Relocations:
             below: New nodes are not tried when none that has room for what is left costs less than this.
         """
         settled = self._settled
-        pods = [pod for each in candidates for pod in self._evicted(each.pods)]
+        pods = self._queued(candidates)
         names = frozenset(each.name for each in candidates)
-        placed = place_all(settled.fitting.without(names, closed=self._inside if consolidating else ()), pods)
+        free = self._quiet if consolidating else settled.fitting
+        placed = place_all(free.without(names), pods, is_queued=True)
         moves, left, new_nodes = dict(placed.onto), placed.left, tuple[NewNode, ...]()
         unsure = self._unsure(placed)
-        if left and not settled.unplaced and not unsure and self._catalog is not None:
-            over = [pod for pod in pods if pod.key in left]
+        over = placed.unplaced
+        if over and not settled.unplaced and not unsure and self._catalog is not None:
             if not self._is_had(below, total(pod.requests for pod in over)):
                 return Hopeless(len(over))
-            placed = place_all(placed.after, over, self.templates(names))
+            placed = place_all(placed.fitting, over, self.templates(names), is_queued=True)
             moves |= placed.onto
             moves |= {pod.key: node.name for node in placed.new_nodes for pod in node.pods}
             left, new_nodes, unsure = placed.left, placed.new_nodes, self._unsure(placed)
-        why = {**settled.unplaced, **left, **unsure}
-        return Relocation(moves, new_nodes, dict(sorted(why.items())))
+        return Relocation(moves, new_nodes, _Merged((unsure, left, settled.unplaced)))
 
     def templates(self, names: Collection[str] = ()) -> tuple[NewNode, ...]:
         """Return what pools could make when the nodes of these names go, which limits do not count then."""
@@ -211,7 +242,8 @@ class Relocations:
 
     @cached_property
     def _settled(self) -> _Settled:
-        fitting = Fitting(self._cluster, without=self._going, closed=self._closed)
+        fitting = Fitting(self._cluster, without=self._going, closed=self._closed, before=self._fitting)
+        self._fitting = fitting
         pods = self._waits
         if not pods:
             return _Settled(fitting, {}, {})
@@ -236,19 +268,29 @@ class Relocations:
         return found
 
     @cached_property
+    def _quiet(self) -> Fitting:
+        """What is free on nodes that take pods that are moved."""
+        return self._settled.fitting.without((), closed=self._inside).settled()
+
+    @cached_property
     def _inside(self) -> frozenset[str]:
         pools = self._cluster.pools
         return frozenset(
             name for name, node in self._cluster.nodes.items() if is_inside(node, pools.get(node.pool), self._now)
         )
 
+    def _queued(self, candidates: Sequence[Candidate]) -> Sequence[Pod]:
+        """Return the pods that need a new place when *candidates* go, in the order in which they get one."""
+        fitting = self._settled.fitting
+        queues = [[pod for pod in fitting.queue(each.name) if not self._stays(pod)] for each in candidates]
+        return queues[0] if len(queues) == 1 else queued(chain.from_iterable(queues))
+
     def _evicted(self, pods: Iterable[Pod]) -> list[Pod]:
         """Return the pods that need a new place: those that will never be evicted do not."""
-        guards = self._cluster.guards
-        return [pod for pod in pods if pod.reschedulable and not self._stays(pod, guards.get(pod.namespace, ()))]
+        return [pod for pod in pods if pod.reschedulable and not self._stays(pod)]
 
-    def _stays(self, pod: Pod, guards: Sequence[PodGuard]) -> bool:
-        held = pod.held
+    def _stays(self, pod: Pod) -> bool:
+        held, guards = pod.held, self._cluster.guards.get(pod.namespace, ())
         if held.active and held.is_protected(self._now):
             return True
         if not guards or not held.evictable:

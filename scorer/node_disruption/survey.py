@@ -17,6 +17,7 @@ from scorer.node_disruption.candidates import Candidate, Circumstances, candidat
 from scorer.node_disruption.cluster import Cluster
 from scorer.node_disruption.command import Cause, Held, Refusal
 from scorer.node_disruption.instance_types import Catalog
+from scorer.node_disruption.recall import recalled
 from scorer.node_disruption.relocation import Relocations
 
 _GONE: Final = frozenset((BlockReason.NO_CLAIM, BlockReason.REBOOTING, BlockReason.DELETING))
@@ -49,9 +50,7 @@ class Survey:
     """A cluster at one instant, with the figures of its nodes.
 
     Args:
-        cluster: The cluster.
-        catalog: Instance types and prices; None: not available.
-        now: The instant, with a time zone.
+        given: The cluster and the instant, with what else decides.
         settings: Of the operator.
         nodes: Every node that belongs to a pool, by name.
         allowances: What budgets allow.
@@ -59,14 +58,27 @@ class Survey:
         unseen: Pools that single-node consolidation did not come to last time.
     """
 
-    cluster: Cluster
-    catalog: Catalog | None
-    now: datetime
+    given: Circumstances
     settings: Settings
     nodes: Mapping[str, Candidate]
     allowances: Allowances
     relocations: Relocations
     unseen: frozenset[str] = frozenset()
+
+    @property
+    def cluster(self) -> Cluster:
+        """The cluster."""
+        return self.given.cluster
+
+    @property
+    def catalog(self) -> Catalog | None:
+        """Instance types and prices; None: not available."""
+        return self.given.catalog
+
+    @property
+    def now(self) -> datetime:
+        """The instant, with a time zone."""
+        return self.given.now
 
     def eligible(self, class_: DisruptionClass) -> list[Candidate]:
         """Return the nodes that a disruption of this class may take, by name."""
@@ -119,6 +131,7 @@ def survey(
     *,
     leaving: Collection[str] = (),
     unseen: Collection[str] = (),
+    before: Survey | None = None,
 ) -> Survey:
     """Look at a cluster.
 
@@ -130,14 +143,22 @@ def survey(
         views: The pools by name, with what is reserved.
         leaving: Names of nodes that have begun to go, though that does not show yet.
         unseen: Pools that single-node consolidation did not come to last time.
+        before: A look at it at another time, from which is taken over what is still true; None: there is none.
     """
     views = {name: view.with_held(_of_pool(leaving, cluster, name)) for name, view in views.items()}
     going = {name for name, node in cluster.nodes.items() if node.node and (node.node.going or node.node.instance_gone)}
     reserved = {name for view in views.values() for name in view.held_nodes}
-    relocations = Relocations(cluster, catalog, now, going=going.union(leaving), closed=reserved.difference(leaving))
+    relocations = Relocations(
+        cluster,
+        catalog,
+        now,
+        going=going.union(leaving),
+        closed=reserved.difference(leaving),
+        before=before.relocations if before else None,
+    )
     given = Circumstances(cluster, catalog, now, views, relocations.nominated, frozenset(leaving))
-    found = candidates(given)
-    return Survey(cluster, catalog, now, settings, found, Allowances(views, now), relocations, frozenset(unseen))
+    found = candidates(given, recalled(before.given, before.nodes, given) if before else None)
+    return Survey(given, settings, found, Allowances(views, now), relocations, frozenset(unseen))
 
 
 def pool_views(cluster: Cluster, settings: Settings) -> dict[str, PoolView]:

@@ -144,7 +144,7 @@ def notes(decision: Decision, cluster: Cluster, views: Mapping[str, PoolView], *
         yield from _shut(name, view, decision.now)
     if not acting:
         for command in decision.commands:
-            message = f"{describe(command)}; mode Advise: nothing is done"
+            message = f"{describe(command)}; nothing is done"
             yield from (Note("Node", node, ToldReason.CANDIDATE, message) for node in command.nodes)
         for node in decision.expired:
             yield Note(
@@ -205,9 +205,12 @@ def _by_reason(going: Mapping[str, str]) -> dict[str, list[str]]:
 
 
 def _counted(held: Iterable[Held]) -> str:
-    """Count the nodes that each cause keeps."""
-    found = Counter(reason for reason, _ in {(each.reason, each.node) for each in held})
-    listed = ", ".join(f"{reason} {number}" for reason, number in sorted(found.items()))
+    """Count the nodes that each cause keeps, and say until when budgets do."""
+    known = tuple(held)
+    found = Counter(reason for reason, _ in {(each.reason, each.node) for each in known})
+    ends = [each.until for each in known if each.reason == Cause.BUDGET and each.until is not None]
+    until = {str(Cause.BUDGET): f" (the first until {format_time(min(ends))})"} if ends else {}
+    listed = ", ".join(f"{reason} {number}{until.get(reason, '')}" for reason, number in sorted(found.items()))
     return f"nodes that stay by what keeps them: {listed}"
 
 
@@ -220,7 +223,9 @@ def _shut(name: str, view: PoolView, now: datetime) -> Iterator[Note]:
     counts = view.counts()
     if not counts.total:
         return
-    shut = [reason.value for reason in DisruptionReason if allowance(view.budgets, counts, reason, now).limit == 0]
+    closed = [reason for reason in DisruptionReason if allowance(view.budgets, counts, reason, now).limit == 0]
+    opens = {reason: view.opening(reason, 1, now).instant for reason in closed}
+    shut = [reason.value + (f" until {format_time(at)}" if at is not None else "") for reason, at in opens.items()]
     if shut:
         message = f"budgets allow no disruption now for {', '.join(shut)}"
         yield Note("NodePool", name, ToldReason.BLOCKED, message, quiet=SHUT_EVERY)

@@ -18,6 +18,8 @@ from scorer.placement.schedule import Schedule, Scored
 
 MOST_DECISIONS = 1000
 MOST_UNSELECTED = 20
+MOST_TOLD = 12
+"""How many clusters a text names."""
 
 FULFILLED = "SchedulingPolicyFulfilled"
 UNFULFILLED = "SchedulingPolicyUnfulfilled"
@@ -100,6 +102,30 @@ def scheduled_condition(schedule: Schedule) -> tuple[ConditionStatus, str, str]:
     turned_away = f"; {sum(counts.values())} of {len(schedule.fleet)} do not qualify: {why}" if counts else ""
     needed = schedule.request.wanted
     return FALSE, UNFULFILLED, f"found {schedule.found} of {_clusters(needed or 0)} needed{turned_away}"
+
+
+def decision_text(schedule: Schedule) -> str:
+    """Return which clusters a run adds and drops, and what is found then; empty when it moves nothing."""
+    before = {binding.cluster for binding in (*schedule.holdings.obsolete, *schedule.holdings.taken)}
+    added = [pick for pick in schedule.picked if pick.cluster not in before]
+    dropped = sorted(binding.cluster for binding in schedule.dropped)
+    if not added and not dropped:
+        return ""
+    scored = schedule.request is None or schedule.request.policy.placement_type is not PlacementType.PICK_FIXED
+    moves = [f"picked {_listed([_scored(pick) if scored else pick.cluster for pick in added])}"] if added else []
+    moves += [f"dropped {_listed(dropped)}"] if dropped else []
+    return f"{'; '.join(moves)}; {scheduled_condition(schedule)[2]}"
+
+
+def _scored(pick: Scored) -> str:
+    scores = f"affinity {pick.affinity}" if pick.affinity else ""
+    scores += (", " if scores and pick.topology else "") + (f"spread {pick.topology}" if pick.topology else "")
+    return f"{pick.cluster} ({scores})" if scores else pick.cluster
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - MOST_TOLD} more" if len(names) > MOST_TOLD else ""
+    return ", ".join(names[:MOST_TOLD]) + more
 
 
 def unselected_counts(schedule: Schedule) -> dict[str, int]:

@@ -23,6 +23,7 @@ from scorer.upgrade.members import Member, on_hold
 from scorer.upgrade.operations import still_open
 from scorer.upgrade.versions import Version, is_version, parse_version
 from scorer.upgrade.window_policy import too_short
+from scorer.upgrade.wording import in_words
 
 REJECTED_RETRY: Final = timedelta(minutes=1)
 """How long a member waits that its back end does not take for the moment."""
@@ -308,7 +309,8 @@ class _Turn:
         placement = endangered(name, guarded, self.ev.upgrading) if guarded else None
         if placement is None:
             return None
-        message = f"placement {placement.full_name} may have at most {placement.allowed} clusters in upgrade at once"
+        allowed = in_words(placement.allowed, "cluster")
+        message = f"placement {placement.full_name} may have at most {allowed} in upgrade at once"
         return _Cause("PlacementGuard", message)
 
 

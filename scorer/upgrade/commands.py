@@ -21,6 +21,7 @@ from scorer.upgrade.halting import halt
 from scorer.upgrade.initialization import tell_clamped
 from scorer.upgrade.member_states import reset_member, skip_member
 from scorer.upgrade.record import OVER, SKIPPED_BY_USER, GroupWork, StageWork
+from scorer.upgrade.wording import in_words
 
 _SKIPPABLE: Final = frozenset({UpgradeState.NOT_STARTED, UpgradeState.PENDING, UpgradeState.STOPPED})
 _DRAINED: Final = frozenset({UpgradeState.STOPPED, UpgradeState.FAILED})
@@ -50,7 +51,7 @@ def start(ev: Evaluation, *, initialised: bool) -> None:
         return
     ev.record.put(start_time=ev.now, resolved=choose(ev), observed_restart_token=ev.spec.restart_token)
     ev.record.put_state(UpgradeState.RUNNING, ev.now)
-    ev.announce("RunStarted", f"the run has started with {ev.record.status.counts.total} members")
+    ev.announce("RunStarted", f"the run has started with {in_words(ev.record.status.counts.total, 'member')}")
     tell_clamped(ev)
 
 

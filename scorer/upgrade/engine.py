@@ -46,7 +46,7 @@ def advance(run: ClusterUpgradeRun, facts: Facts) -> Step:
         run: As it is stored.
         facts: The hub around it.
     """
-    ev = Evaluation(run, facts, Record(run.status))
+    ev = Evaluation(run, facts, Record(run.status, facts.rosters))
     if ev.record.state not in OVER:
         initialised = _take_in(ev)
         _check_clocks(ev)
@@ -65,7 +65,7 @@ def take_in(run: ClusterUpgradeRun, facts: Facts) -> Step:
 
     Only who has the orders of one instant one by one needs this, as a simulation does; `advance` follows.
     """
-    ev = Evaluation(run, facts, Record(run.status))
+    ev = Evaluation(run, facts, Record(run.status, facts.rosters))
     if ev.record.state not in OVER:
         _take_in(ev)
     return _step(ev)

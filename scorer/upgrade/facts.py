@@ -12,6 +12,7 @@ from scorer.api.upgrade.strategy import StrategySpec
 from scorer.upgrade.back_end import Capabilities, Issue, Observation, Rejected
 from scorer.upgrade.catalog import Catalog
 from scorer.upgrade.members import Member
+from scorer.upgrade.rosters import Rosters
 from scorer.upgrade.tiers import Standings
 from scorer.windows.member_windows import Definition
 
@@ -56,6 +57,7 @@ class Facts:
         strategy: The one that the run refers to; None: there is none. Only looked at before the start.
         windows: Every maintenance window, by name.
         standings: What is known of when they are open; kept by who asks about one instant after another.
+        rosters: What is known of the members of the run; kept by who asks about one instant after another.
         catalog: What is published where.
         newest_patches: The newest patch of each minor version that back ends know, for hubs without a catalog.
         upgraders: What each back end can do, by name.
@@ -75,6 +77,7 @@ class Facts:
     strategy: StrategySpec | None = None
     windows: Mapping[str, Definition] = field(default_factory=dict)
     standings: Standings = field(default_factory=Standings)
+    rosters: Rosters = field(default_factory=Rosters)
     catalog: Catalog = field(default_factory=Catalog)
     newest_patches: Mapping[str, str] = field(default_factory=dict)
     upgraders: Mapping[str, Capabilities] = field(default_factory=dict)

@@ -8,6 +8,7 @@ from scorer.upgrade.evaluation import Evaluation
 from scorer.upgrade.member_states import stop_member
 from scorer.upgrade.record import OVER, GroupWork, StageWork
 from scorer.upgrade.texts import LONGEST_TOLD, shortened
+from scorer.upgrade.wording import in_words
 
 
 def halt(ev: Evaluation, why: str) -> None:
@@ -39,7 +40,8 @@ def check_thresholds(ev: Evaluation) -> None:
         what, failed, allowed = f"group {over.name}", over.failed, over.status.max_allowed_failures
     else:
         what, failed, allowed = f"stage {stage.name}", stage.failed, stage.status.max_allowed_failures
-    halt(ev, f"{failed} members of {what} have failed, more than the {allowed} that it allows")
+    have = "has" if failed == 1 else "have"
+    halt(ev, f"{in_words(failed, 'member')} of {what} {have} failed, more than the {allowed} that it allows")
 
 
 def derive_halted(ev: Evaluation) -> None:

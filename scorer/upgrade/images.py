@@ -67,12 +67,13 @@ def _common(lists: Sequence[tuple[str, ...]]) -> list[str]:
 class ImageTargets:
     """The image targets of a run."""
 
-    __slots__ = ("_catalog", "_chosen", "_selection")
+    __slots__ = ("_catalog", "_chosen", "_newest", "_selection")
 
     def __init__(self, upgrade: Upgrade, chosen: Iterable[NodeImageVersion], catalog: Catalog) -> None:
         self._selection = selection_of(upgrade)
         self._chosen = {each.family: each.version for each in chosen}
         self._catalog = catalog
+        self._newest: dict[tuple[str, str], str | None] = {}
 
     def unfindable(self, member: Member) -> Pool | None:
         """Return a pool of a family that has no common image; None: there is none."""
@@ -102,9 +103,18 @@ class ImageTargets:
 
     def _target(self, member: Member, family: str, at: datetime | None) -> str | None:
         if self._selection is NodeImageSelection.LATEST:
+            if at is None:
+                return self._newest_image(member.region, family)
             return self._catalog.newest_image(member.region, family, at)
         version = self._chosen.get(family)
         return None if version == UNLISTED else version
+
+    def _newest_image(self, region: str, family: str) -> str | None:
+        """Return the newest image of a family; it is searched once for all members of a region."""
+        place = (region, family)
+        if place not in self._newest:
+            self._newest[place] = self._catalog.newest_image(region, family)
+        return self._newest[place]
 
 
 def behind(inventory: Inventory, images: Mapping[str, str]) -> Iterator[Pool]:

@@ -27,6 +27,7 @@ from scorer.upgrade.evaluation import Evaluation
 from scorer.upgrade.limits import Limits, group_limits, groups_of, is_clamped, stage_limits
 from scorer.upgrade.record import Record
 from scorer.upgrade.selection import MemberInMultipleGroupsError, SelectionError, select
+from scorer.upgrade.wording import in_words
 
 DEFAULT: Final = "default"
 """The name of the only stage, and of its only group, of a run without a strategy."""
@@ -73,7 +74,7 @@ def initialise(ev: Evaluation) -> bool:
 def _begin_record(ev: Evaluation, stages: tuple[StageStatus, ...]) -> None:
     """Replace the stages; what the user has skipped is skipped again in the new ones."""
     status = ev.record.status.model_copy(update={"stages": stages, "observed_skip_targets": 0})
-    ev.record = Record(status)
+    ev.record = Record(status, ev.facts.rosters)
 
 
 def _origin(ev: Evaluation) -> str:
@@ -184,9 +185,8 @@ def tell_clamped(ev: Evaluation) -> None:
             status = known[group.name]
             limits = Limits(status.max_concurrency, status.max_allowed_failures)
             if is_clamped(group, len(status.members), limits):
-                message = (
-                    f"group {group.name} upgrades {limits.max_concurrency} members at once, not {group.max_concurrency}"
-                )
+                at_once = in_words(limits.max_concurrency, "member")
+                message = f"group {group.name} upgrades {at_once} at once, not {group.max_concurrency}"
                 ev.announce("ConcurrencyClamped", message)
 
 

@@ -3,6 +3,8 @@
 Source: upgrade-runs.md 10.5.
 """
 
+from collections.abc import Set
+
 from scorer.api.upgrade.fields import UpgradeState
 from scorer.upgrade.conditions import DRIFTED, names_said, put_condition
 from scorer.upgrade.evaluation import Evaluation
@@ -16,7 +18,8 @@ def follow_members(ev: Evaluation) -> None:
     """Skip the members that have left, and tell which have joined too late."""
     if not ev.record.is_started:
         return
-    names = {entry.name for stage in ev.record.stages for group in stage.groups for entry in group.members}
+    groups = (group for stage in ev.record.stages for group in stage.groups)
+    names = frozenset[str]().union(*(group.roster.names for group in groups))
     if not names <= ev.facts.members.keys():
         _skip_removed(ev)
     _tell_drift(ev, names)
@@ -31,7 +34,7 @@ def _skip_removed(ev: Evaluation) -> None:
         skip_member(ev, group, index, "MemberRemoved", "has left the fleet")
 
 
-def _tell_drift(ev: Evaluation, names: set[str]) -> None:
+def _tell_drift(ev: Evaluation, names: Set[str]) -> None:
     later = sorted(ev.facts.members.keys() - names)
     if later and (joined := _would_belong(ev, later)):
         message = f"not part of this run, as they have joined after its start: {names_said(joined)}"

@@ -1,13 +1,13 @@
 """The record of a run while an evaluation works on it.
 
-A status is frozen; a `Record` is an open copy of it, of which only what changes is copied. How many members of a group
-are in which state is counted along, so that an evaluation of a large run does not count them again and again.
+A status is frozen; a `Record` is an open copy of it, of which only what changes is copied. Of the members of a group,
+which may be many, it has a `Roster`.
 
 Source: upgrade-runs.md 3.4 and 8.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
@@ -22,6 +22,7 @@ from scorer.api.upgrade.run import (
     UpgradeRunStatus,
     WaitStatus,
 )
+from scorer.upgrade.rosters import Roster, Rosters
 
 OVER: Final = frozenset({UpgradeState.COMPLETED, UpgradeState.SKIPPED})
 """States that nothing follows."""
@@ -67,22 +68,13 @@ class Gates:
 
 
 class GroupWork:
-    """A group that is worked on.
+    """A group that is worked on."""
 
-    ``at_work`` has the positions of its members in upgrade, ``given_up`` of those whose operations may still go on
-    although the run has given them up.
-    """
+    __slots__ = ("after", "before", "roster", "status")
 
-    __slots__ = ("after", "at_work", "before", "counts", "given_up", "members", "status")
-
-    def __init__(self, status: GroupStatus) -> None:
+    def __init__(self, status: GroupStatus, roster: Roster) -> None:
         self.status = status
-        self.members = list(status.members)
-        states = [member.state for member in status.members]
-        self.counts = Counter(states)
-        running = self.counts[UpgradeState.RUNNING] and UpgradeState.RUNNING
-        self.at_work = {index for index, state in enumerate(states) if state is running} if running else set()
-        self.given_up = {index for index, member in enumerate(status.members) if member.operation_open}
+        self.roster = roster
         self.before = Gates(status.before_gates)
         self.after = Gates(status.after_gates)
 
@@ -95,6 +87,16 @@ class GroupWork:
     def state(self) -> UpgradeState:
         """Return its state."""
         return self.status.state
+
+    @property
+    def members(self) -> Sequence[MemberStatus]:
+        """Return its members as they are now."""
+        return self.roster.entries
+
+    @property
+    def counts(self) -> Counter[UpgradeState]:
+        """Return how many members are in which state."""
+        return self.roster.counts
 
     @property
     def is_skipped_by_user(self) -> bool:
@@ -136,27 +138,14 @@ class GroupWork:
 
     def put_member(self, index: int, **changes: Any) -> None:
         """Change fields of one member."""
-        known = self.members[index]
-        changed = self.members[index] = _changed(known, changes)
-        if changed.state is not known.state:
-            self.counts[known.state] -= 1
-            self.counts[changed.state] += 1
-            if changed.state is UpgradeState.RUNNING:
-                self.at_work.add(index)
-            else:
-                self.at_work.discard(index)
-        if changed.operation_open is not known.operation_open:
-            (self.given_up.add if changed.operation_open else self.given_up.discard)(index)
+        self.roster.put(index, _changed(self.roster.entries[index], changes))
 
     def result(self) -> GroupStatus:
         """Return its status as it is now."""
-        members, before, after = self.status.members, self.before.reports, self.after.reports
-        if any(new is not old for new, old in zip(self.members, members, strict=True)):
-            members = tuple(self.members)
         changes = {
-            "members": members,
-            "before_gates": before,
-            "after_gates": after,
+            "members": self.roster.result(),
+            "before_gates": self.before.reports,
+            "after_gates": self.after.reports,
             "failure_count": self.failed,
         }
         return _changed(self.status, changes)
@@ -167,9 +156,9 @@ class StageWork:
 
     __slots__ = ("after", "before", "groups", "status", "wait")
 
-    def __init__(self, status: StageStatus) -> None:
+    def __init__(self, status: StageStatus, rosters: Rosters) -> None:
         self.status = status
-        self.groups = [GroupWork(group) for group in status.groups]
+        self.groups = [GroupWork(group, rosters.of(status.name, group)) for group in status.groups]
         self.before = Gates(status.before_gates)
         self.after = Gates(status.after_gates)
         self.wait = status.after_stage_wait or WaitStatus(state=UpgradeState.NOT_STARTED)
@@ -236,9 +225,9 @@ class Record:
 
     __slots__ = ("stages", "status")
 
-    def __init__(self, status: UpgradeRunStatus) -> None:
+    def __init__(self, status: UpgradeRunStatus, rosters: Rosters) -> None:
         self.status = status
-        self.stages = [StageWork(stage) for stage in status.stages]
+        self.stages = [StageWork(stage, rosters) for stage in status.stages]
 
     @property
     def state(self) -> UpgradeState:
@@ -280,14 +269,14 @@ class Record:
         """Yield the members in upgrade with their places."""
         for stage in self.stages:
             for group in stage.groups:
-                for index in sorted(group.at_work):
+                for index in sorted(group.roster.at_work):
                     yield group, index, group.members[index]
 
     def given_up(self) -> Iterator[tuple[GroupWork, int, MemberStatus]]:
         """Yield the members with operations that may still go on although they were given up, with their places."""
         for stage in self.stages:
             for group in stage.groups:
-                for index in sorted(group.given_up):
+                for index in sorted(group.roster.given_up):
                     yield group, index, group.members[index]
 
     def result(self) -> UpgradeRunStatus:

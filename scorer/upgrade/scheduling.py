@@ -8,10 +8,10 @@ the members started before it endanger.
 Source: upgrade-runs.md 6.6, 7.2 and 7.3.
 """
 
-import heapq
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
+from functools import partial
 from typing import Final
 
 from scorer.api.upgrade.fields import UpgradeState
@@ -19,14 +19,13 @@ from scorer.upgrade.back_end import Operation
 from scorer.upgrade.checks import Checks, Outcome, Verdict
 from scorer.upgrade.evaluation import Evaluation
 from scorer.upgrade.halting import check_thresholds
+from scorer.upgrade.line_up import Turn
 from scorer.upgrade.member_states import fail_member, let_wait, skip_member
 from scorer.upgrade.record import OVER, GroupWork, StageWork
 from scorer.upgrade.step import StartUpgrade
 from scorer.upgrade.texts import shortened
 from scorer.upgrade.versions import LONGEST_VERSION
 from scorer.upgrade.window_policy import closing, is_reserved
-
-_CANDIDATES: Final = frozenset({UpgradeState.NOT_STARTED, UpgradeState.PENDING})
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,28 +41,16 @@ class _Offer:
 class _Queue:
     """The candidates of a group that have not been looked at yet, the first in order on top."""
 
-    __slots__ = ("_heap", "group")
-    _heap: list[tuple[tuple[int, datetime], int, str, int]]
+    __slots__ = ("_candidates", "group")
 
     def __init__(self, ev: Evaluation, group: GroupWork) -> None:
         self.group = group
-        members, turns = ev.facts.members, dict[tuple[str, ...], tuple[int, datetime]]()
-        self._heap = []
-        for index, entry in enumerate(group.members):
-            if entry.state not in _CANDIDATES:
-                continue
-            known = members[entry.name]
-            turn = turns.get(known.windows.names)
-            if turn is None:  # many members share their windows
-                tier = ev.tiers.tier(known)
-                turn = turns[known.windows.names] = (tier, closing(ev, known, tier))
-            self._heap.append((turn, known.order, known.name, index))
-        heapq.heapify(self._heap)
+        line_up = group.roster.line_up(ev.facts.members)
+        self._candidates = line_up.candidates(group.members, partial(_turn, ev))
 
     def next_offer(self, ev: Evaluation, checks: Checks) -> _Offer | None:
         """Return the first that may go; what is found of those before it is written at once."""
-        while self._heap:
-            (tier, _), _, _, index = heapq.heappop(self._heap)
+        for (tier, _), index in self._candidates:
             verdict = checks.verdict(self.group.members[index])
             if verdict.outcome is Outcome.GO:
                 return _Offer(self.group, index, tier, verdict)
@@ -71,6 +58,12 @@ class _Queue:
             if ev.record.is_halted:
                 return None
         return None
+
+
+def _turn(ev: Evaluation, name: str) -> Turn:
+    member = ev.facts.members[name]
+    tier = ev.tiers.tier(member)
+    return tier, closing(ev, member, tier)
 
 
 def schedule(ev: Evaluation, stage: StageWork) -> None:

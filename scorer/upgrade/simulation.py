@@ -25,8 +25,8 @@ from scorer.upgrade.engine import advance, take_in
 from scorer.upgrade.facts import Estimate, Facts, GuardedPlacement
 from scorer.upgrade.gates import APPROVED
 from scorer.upgrade.members import Member
-from scorer.upgrade.operations import to_observe
 from scorer.upgrade.record import OVER
+from scorer.upgrade.rosters import Rosters
 from scorer.upgrade.simulated_back_end import UPGRADER, SimulatedBackEnd, moved
 from scorer.upgrade.step import CancelUpgrade, StartUpgrade, Step, WriteGate
 from scorer.upgrade.tiers import Standings
@@ -169,13 +169,14 @@ class SimulatedHub:
     guarded: dict[str, Sequence[GuardedPlacement]] = field(default_factory=dict)
     gates: dict[str, UpgradeGateStatus] = field(default_factory=dict)
     _standings: Standings = field(default_factory=Standings)
+    _rosters: Rosters = field(default_factory=Rosters)
     _rejections: dict[str, Rejected] = field(default_factory=dict)
     _events: list[Event] = field(default_factory=list)
     _crashing: bool = False
 
     def facts(self, now: datetime) -> Facts:
         """Return the hub as the engine sees it."""
-        observed = {id_: self.back_end.observe(id_, now) for id_ in to_observe(self.run.status)}
+        observed = {id_: self.back_end.observe(id_, now) for id_ in self._operations()}
         rejections, self._rejections = self._rejections, {}
         return Facts(
             now=now,
@@ -183,6 +184,7 @@ class SimulatedHub:
             strategy=self.strategy,
             windows=self.windows,
             standings=self._standings,
+            rosters=self._rosters,
             catalog=self.catalog,
             newest_patches=self.newest_patches,
             upgraders=self.upgraders,
@@ -193,6 +195,13 @@ class SimulatedHub:
             guarded=self.guarded,
             busy=self.busy,
         )
+
+    def _operations(self) -> Iterator[str]:
+        """Yield the ids of the operations that may still be changing a cluster."""
+        for stage in self.run.status.stages:
+            for group in stage.groups:
+                roster = self._rosters.of(stage.name, group)
+                yield from (roster.entries[index].operation_id for index in sorted(roster.at_work | roster.given_up))
 
     def _seen_members(self, now: datetime) -> dict[str, Member]:
         late = self.back_end.last_seen()
@@ -333,7 +342,7 @@ class SimulatedHub:
         return bool(self._rejections)
 
     def _is_lost(self, now: datetime) -> bool:
-        return any(self.back_end.observe(id_, now).state == "Unknown" for id_ in to_observe(self.run.status))
+        return any(self.back_end.observe(id_, now).state == "Unknown" for id_ in self._operations())
 
 
 def _look_different(members: dict[str, Member], name: str, **changes: Any) -> None:

@@ -12,6 +12,7 @@ from scorer.upgrade.gates import open_group_gates, open_stage_gates
 from scorer.upgrade.halting import derive_halted, skip_rest
 from scorer.upgrade.record import OVER, GroupWork, StageWork
 from scorer.upgrade.scheduling import schedule
+from scorer.upgrade.wording import in_words
 
 
 def settle(ev: Evaluation) -> None:
@@ -119,7 +120,8 @@ def _wait(ev: Evaluation, stage: StageWork) -> None:
     if stage.wait.state is UpgradeState.NOT_STARTED:
         stage.put_wait(state=UpgradeState.RUNNING, start_time=ev.now)
         if stage.wait.seconds:
-            ev.announce("StageWaiting", f"the run waits {stage.wait.seconds} seconds after stage {stage.name}")
+            length = in_words(stage.wait.seconds, "second")
+            ev.announce("StageWaiting", f"the run waits {length} after stage {stage.name}")
     end_wait(ev, stage)
 
 

@@ -17,6 +17,7 @@ from scorer.upgrade.conditions import names_said
 from scorer.upgrade.limits import group_limits, groups_of, stage_limits
 from scorer.upgrade.members import GROUP_LABEL, Member
 from scorer.upgrade.selection import MemberInMultipleGroupsError, SelectionError, select
+from scorer.upgrade.wording import in_words
 
 VALID: Final = "Valid"
 WARNINGS: Final = "Warnings"
@@ -77,8 +78,8 @@ def _warnings(spec: StrategySpec, members: Iterable[Member]) -> Iterator[tuple[s
     """Yield the reason and message of everything that people should know."""
     last = spec.stages[-1]
     if last.after_stage_wait_seconds:
-        message = f"stage {last.name} is the last one, and the run waits for {last.after_stage_wait_seconds} seconds"
-        yield "LastStageWait", f"{message} after it"
+        length = in_words(last.after_stage_wait_seconds, "second")
+        yield "LastStageWait", f"stage {last.name} is the last one, and the run waits for {length} after it"
     known = list(members)
     try:
         selected = select(spec, None, known)

@@ -13,6 +13,7 @@ from scorer.upgrade.halting import halt
 from scorer.upgrade.member_states import fail_member, skip_member
 from scorer.upgrade.record import GroupWork
 from scorer.upgrade.step import CancelUpgrade
+from scorer.upgrade.wording import in_words
 
 _TIMED_OUT = "PendingTimeout"
 
@@ -51,7 +52,7 @@ def _give_up(ev: Evaluation, group: GroupWork, index: int) -> None:
         fail_member(ev, group, index, "UpgraderNotResponding", "nobody has taken up its upgrade in time")
     else:
         seconds = ev.spec.timeouts.member_upgrade_seconds
-        fail_member(ev, group, index, "UpgradeTimeout", f"its upgrade was not done after {seconds} seconds")
+        fail_member(ev, group, index, "UpgradeTimeout", f"its upgrade was not done after {in_words(seconds, 'second')}")
     group.put_member(index, operation_open=found is None or found.in_flight)
     if ev.spec.timeouts.cancel_on_timeout:
         ev.actions.append(CancelUpgrade(entry.operation_id, entry.name, entry.upgrader))
@@ -70,7 +71,7 @@ def _check_pending(ev: Evaluation) -> None:
 
 def _end_waiting(ev: Evaluation, group: GroupWork, index: int) -> None:
     entry, timeouts = group.members[index], ev.spec.timeouts
-    message = f"has waited for {timeouts.pending_seconds} seconds, {entry.reason}: {entry.message}"
+    message = f"has waited for {in_words(timeouts.pending_seconds, 'second')}, {entry.reason}: {entry.message}"
     if timeouts.on_pending_timeout is OnPendingTimeout.SKIP:
         skip_member(ev, group, index, _TIMED_OUT, message)
     else:
@@ -86,5 +87,6 @@ def _check_gates(ev: Evaluation) -> None:
             if gate.state is not UpgradeState.PENDING or gate.start_time is None:
                 continue
             if gate.start_time + timedelta(seconds=seconds) <= ev.now:
-                halt(ev, f"GateTimeout: gate {gate.gate} {position.where} was waited for during {seconds} seconds")
+                waited = in_words(seconds, "second")
+                halt(ev, f"GateTimeout: gate {gate.gate} {position.where} was waited for during {waited}")
                 return

@@ -36,28 +36,19 @@ def _due(ev: Evaluation) -> Iterator[datetime]:
 
 
 def _pending(ev: Evaluation, stage: StageWork) -> Iterator[datetime]:
-    """Yield when members that wait may go on, in one look: all members of a run may wait for their windows."""
-    opens, since, others = set[datetime](), set[datetime](), []
-    limit = pending_limit(ev)
-    opening: datetime | None = None
+    """Yield when members that wait may go on."""
+    limit, held_up = pending_limit(ev), []
     for group in stage.groups:
-        if not group.counts[UpgradeState.PENDING]:
-            continue
-        for entry in group.members:
-            if entry.state is not UpgradeState.PENDING:
-                continue
-            if entry.next_window_open is not opening:  # most wait for the same
-                opening = entry.next_window_open
-                if opening is not None:
-                    opens.add(opening)
-            if limit is not None and entry.pending_since is not None:
-                since.add(entry.pending_since + limit)
-            if entry.reason != "MaintenanceWindowClosed":
-                others.append(entry)
+        for opens, since in group.roster.waits:
+            if opens is not None:
+                yield opens
+            if limit is not None and since is not None:
+                yield since + limit
+        for index in group.roster.held_up:
+            held_up.append(entry := group.members[index])
             if entry.attempt and not entry.operation_id and entry.completion_time is not None:
                 yield entry.completion_time + REJECTED_RETRY
-    yield from opens | since
-    yield from _changes(ev, others)
+    yield from _changes(ev, held_up)
 
 
 def _changes(ev: Evaluation, waiting: Iterable[MemberStatus]) -> Iterator[datetime]:

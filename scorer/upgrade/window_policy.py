@@ -12,6 +12,7 @@ from scorer.upgrade.evaluation import Evaluation
 from scorer.upgrade.members import Member
 from scorer.upgrade.record import GroupWork, StageWork
 from scorer.upgrade.tiers import FREE_TIER, OPEN_TIER, SOON_TIER
+from scorer.upgrade.wording import in_words
 from scorer.windows.member_windows import ClosedWindow
 
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)
@@ -37,8 +38,8 @@ def too_short(ev: Evaluation, member: Member) -> ClosedWindow | None:
         return None
     if ev.tiers.longest(member) < estimate.p50:
         return None
-    minutes = round(estimate.p90.total_seconds() / 60)
-    message = f"its maintenance window closes before an upgrade of up to {minutes} minutes would end"
+    length = in_words(round(estimate.p90.total_seconds() / 60), "minute")
+    message = f"its maintenance window closes before an upgrade of up to {length} would end"
     return ClosedWindow(message, ev.tiers.next_opening(member))
 
 

@@ -33,6 +33,8 @@ from webhook.admission.rights import UndisputedRights
 from webhook.embedded.owner import OwnerToken
 from webhook.embedded.store import EmbeddedStore
 from webhook.endpoints.services import Admittance
+from webhook.history.desk import history_of
+from webhook.history.record import Source
 from webhook.kube.cache import Cache
 from webhook.processes.services import answers_of, services_of
 from webhook.server.certificates import Certificates, own_leaves
@@ -157,7 +159,8 @@ async def run_ours() -> None:
     cache = Cache(store)
     owner, metrics = OwnerToken("bench"), Metrics()
     answers = answers_of(cache, Context, Admittance(owner, owner, UndisputedRights()), lambda: NOW)
-    services = services_of(answers, cache, store, settings, metrics)
+    history = history_of(store, settings.namespace, settings, Source.SERVER, "bench", lambda: NOW)
+    services = services_of(answers, cache, store, settings, metrics, history)
     watching = asyncio.create_task(cache.run())
     await cache.wait_synced()
     certificates = Certificates(own_leaves(settings, utc_now), None, metrics, utc_now, 3600.0)

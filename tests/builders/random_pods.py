@@ -1,6 +1,7 @@
 """Nodes and pods at random, with everything by which the scheduler filters."""
 
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from itertools import product
 from random import Random
 from typing import Any, Final
@@ -285,7 +286,7 @@ def make_volumes() -> list[JsonObject]:
                     "accessModes": modes,
                     "csi": {"driver": "example.com", "volumeHandle": volume},
                     "claimRef": {"namespace": namespace, "name": name},
-                    "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}},
+                    "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [deepcopy(expression)]}]}},
                 },
             }
         )

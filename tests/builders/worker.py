@@ -4,8 +4,9 @@ A worker is initialized, has been quiet for long, and lives for ever unless it i
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from scorer.api.meta import JsonObject, format_time
 from scorer.node_disruption.cluster import Cluster
@@ -13,6 +14,7 @@ from scorer.node_disruption.cluster_reading import HASH, HASH_VERSION, read_clus
 from scorer.node_disruption.instance_types import Catalog, read_instance_types
 from tests.builders.node import make_claim, make_node, make_pool
 
+T = TypeVar("T")
 NOW: Final = datetime(2026, 6, 10, 12, tzinfo=UTC)
 POOL: Final = "general"
 TYPE, CAPACITY = "node.kubernetes.io/instance-type", "karpenter.sh/capacity-type"
@@ -95,6 +97,21 @@ def make_pool_of(name: str = POOL, *requirements: JsonObject, digest: str = "", 
 def make_cluster(*documents: Any, now: datetime = NOW) -> Cluster:
     """Read a cluster from documents, any of them in groups."""
     return read_cluster(_flat(documents), now)
+
+
+def kept(old: Cluster, new: Cluster) -> Cluster:
+    """Return *new*, with everything that is as in *old* being the same object."""
+    return replace(
+        new,
+        pools=_same(old.pools, new.pools),
+        nodes=_same(old.nodes, new.nodes),
+        pods=_same(old.pods, new.pods),
+        guards=_same(old.guards, new.guards),
+    )
+
+
+def _same(before: Mapping[str, T], after: Mapping[str, T]) -> dict[str, T]:
+    return {name: before[name] if before.get(name) == each else each for name, each in after.items()}
 
 
 def _flat(documents: Iterable[Any]) -> Iterator[JsonObject]:

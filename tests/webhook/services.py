@@ -13,6 +13,8 @@ from webhook.access.ports import AccessReviewer, Authenticator, Authorizer
 from webhook.admission.rights import AuthorRights, UndisputedRights
 from webhook.embedded.owner import OwnerToken
 from webhook.endpoints.services import Admittance, Services
+from webhook.history.desk import HistoryDesk, history_of
+from webhook.history.record import Source
 from webhook.kube.cache import Cache
 from webhook.kube.ports import Store
 from webhook.processes.services import answers_of, services_of
@@ -48,13 +50,16 @@ def make_services(
     settings: ServerSettings | None = None,
     admission: Callable[[], Context] = Context,
     now: Callable[[], datetime] = utc_now,
+    recorded: HistoryDesk | None = None,
     **answers: Any,
 ) -> Services:
     """Make what the handlers of a server need; *answers* take the place of what would answer below ``/v1``."""
     store = store or Unread()
     cache = cache or Cache(store)
+    settings = settings or ServerSettings()
+    recorded = recorded or history_of(store, settings.namespace, settings, Source.SERVER, "test", now)
     made = replace(answers_of(cache, admission, admittance or admit(), now), **answers)
-    return services_of(made, cache, store, settings or ServerSettings(), Metrics())
+    return services_of(made, cache, store, settings, Metrics(), recorded)
 
 
 def make_server(

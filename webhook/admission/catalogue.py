@@ -173,6 +173,11 @@ def catalogue() -> tuple[Entry, ...]:
     return tuple(sorted(entries, key=lambda entry: (entry.rule.group, int(entry.rule.id.partition("-")[2]))))
 
 
+def what_rules_demand() -> dict[str, str]:
+    """Return the sentence of every rule, by id."""
+    return {entry.rule.id: entry.rule.what for entry in catalogue()}
+
+
 def _enforcements(group: Iterable[_Found]) -> Iterator[Enforcement]:
     places: dict[tuple[Kind, str], list[_Found]] = {}
     for found in group:

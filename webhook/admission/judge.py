@@ -61,6 +61,11 @@ class Judgement:
     retry_after_seconds: int = 0
     rule: str = ""
 
+    @property
+    def rules(self) -> str:
+        """The ids of the rules that refused, separated by commas."""
+        return ",".join(sorted({error.rule for error in self.errors if error.rule} or {self.rule} - {""}))
+
 
 @dataclass(frozen=True, slots=True)
 class Mutation:

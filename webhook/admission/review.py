@@ -214,8 +214,8 @@ def respond(judgement: Judgement, request: JsonObject) -> JsonObject:
     response: JsonObject = {"uid": request["uid"], "allowed": judgement.allowed}
     if not judgement.allowed:
         response["status"] = status_of(judgement, request)
-        if rules := sorted({error.rule for error in judgement.errors if error.rule} or {judgement.rule} - {""}):
-            response["auditAnnotations"] = {"rules": ",".join(rules)[:LONGEST_ANNOTATION]}
+        if rules := judgement.rules:
+            response["auditAnnotations"] = {"rules": rules[:LONGEST_ANNOTATION]}
     if judgement.warnings:
         response["warnings"] = for_headers(judgement.warnings)
     if judgement.patch:

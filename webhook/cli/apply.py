@@ -8,9 +8,9 @@ from webhook.cli.connection import Connection
 from webhook.cli.documents import Found, check_metadata
 from webhook.cli.dry_run import DryRun, DryRunCommand, dry_run_option
 from webhook.cli.failure import complain
-from webhook.cli.files import FileOptions, file_options
 from webhook.cli.hub_options import HubOptions, hub_options
 from webhook.cli.known_objects import known_objects
+from webhook.cli.object_files import ObjectFiles, file_options
 from webhook.cli.options import hub_namespace_option, run
 
 HELP = """Create objects, or change them to what the files say.
@@ -43,7 +43,7 @@ Exit codes:
 @hub_namespace_option
 @dry_run_option("store nothing")
 @hub_options
-def command(files: FileOptions, namespace: str | None, dry_run: DryRun, hub: HubOptions) -> int:
+def command(files: ObjectFiles, namespace: str | None, dry_run: DryRun, hub: HubOptions) -> int:
     """Apply files."""
     if not files:
         raise click.UsageError("say what to apply: -f FILE or -k DIR")

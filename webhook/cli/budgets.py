@@ -15,8 +15,9 @@ from scorer.api.kinds import NODE, NODE_CLAIM, NODE_POOL
 from scorer.api.meta import JsonObject, format_time, parse_time
 from scorer.api.quoting import quote
 from webhook.cli.connection import Connection
-from webhook.cli.documents import Loaded, load
+from webhook.cli.documents import Loaded, load_ours
 from webhook.cli.failure import UserError, complain
+from webhook.cli.files import Files
 from webhook.cli.hub_options import HubOptions, hub_options
 from webhook.cli.node_counts import CountOptions, count_options
 from webhook.cli.options import file_option, grouped, output_option, run, tab
@@ -142,7 +143,7 @@ def command() -> None:
 @hub_options
 def list_command(
     pools: Sequence[str],
-    files: Sequence[str],
+    files: Files,
     zone: str | None,
     counts: CountOptions,
     output: str,
@@ -154,7 +155,7 @@ def list_command(
         hub.refuse_with_files()
         from scorer.node_budgets.documents import overview
 
-        found = pools_in_files(load(files), pools, _counts(counts))
+        found = pools_in_files(load_ours(files), pools, _counts(counts))
         answer = overview(found, datetime.now(UTC))
     else:
         _only_with_files(counts)
@@ -187,7 +188,7 @@ def list_command(
 @hub_options
 def calendar_command(
     pools: Sequence[str],
-    files: Sequence[str],
+    files: Files,
     window: Window,
     counts: CountOptions,
     output: str,
@@ -208,7 +209,7 @@ def calendar_command(
         raise UserError(f"--from {shown}: the calendar would leave the years 1 to 9999") from error
     if files:
         hub.refuse_with_files()
-        found = pools_in_files(load(files), pools, _counts(counts))
+        found = pools_in_files(load_ours(files), pools, _counts(counts))
         answer = _offline(found, asked_from, asked_days, shown_in if window.zone else None)
     else:
         _only_with_files(counts)

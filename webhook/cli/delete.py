@@ -12,9 +12,9 @@ from webhook.cli.connection import Connection
 from webhook.cli.documents import Found, in_order_of_dependence, title_of
 from webhook.cli.dry_run import DryRun, DryRunCommand, dry_run_option
 from webhook.cli.failure import UserError, complain
-from webhook.cli.files import FileOptions, file_options
 from webhook.cli.hub_options import HubOptions, hub_options
 from webhook.cli.kind_words import Wanted, parse_wanted
+from webhook.cli.object_files import ObjectFiles, file_options
 from webhook.cli.object_names import meant
 from webhook.cli.options import grouped, hub_namespace_option, run, tab
 
@@ -84,7 +84,7 @@ class Manner:
     dry_run_option("delete nothing"),
 )
 @hub_options
-def command(words: Sequence[str], files: FileOptions, namespace: str | None, manner: Manner, hub: HubOptions) -> int:
+def command(words: Sequence[str], files: ObjectFiles, namespace: str | None, manner: Manner, hub: HubOptions) -> int:
     """Delete objects."""
     if bool(words) == bool(files):
         raise click.UsageError("say what to delete: KIND/NAME or -f FILE")

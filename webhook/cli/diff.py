@@ -19,9 +19,9 @@ from webhook.cli.client import Client, RefusedError
 from webhook.cli.connection import Connection
 from webhook.cli.documents import Found, Loaded, check_metadata, in_order_of_dependence
 from webhook.cli.failure import UserError, complain
-from webhook.cli.files import FileOptions, file_options
 from webhook.cli.hub_options import HubOptions, hub_options
 from webhook.cli.known_objects import known_objects
+from webhook.cli.object_files import ObjectFiles, file_options
 from webhook.cli.options import hub_namespace_option, run
 from webhook.cli.yaml_text import format_yaml
 from webhook.settings.command_line import DiffSettings
@@ -58,7 +58,7 @@ class DiffCommand(click.Command):
 @file_options
 @hub_namespace_option
 @hub_options
-def command(files: FileOptions, namespace: str | None, hub: HubOptions) -> int:
+def command(files: ObjectFiles, namespace: str | None, hub: HubOptions) -> int:
     """Show the differences."""
     if not files:
         raise click.UsageError("say what to compare: -f FILE or -k DIR")

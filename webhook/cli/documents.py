@@ -1,29 +1,22 @@
-"""Reads the objects that ``-f`` names: files, folders, standard input; YAML, JSON, lists of objects.
+"""Reads the objects of files: YAML, JSON, lists of objects.
 
 All objects are read and checked before a command does anything with one of them. Every mistake is one line that names
 the file, the number of the document, the field and the value.
 """
 
 import json
-import os
-import stat
-import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from scorer.api.json_object import JsonObject
-from scorer.api.kinds import KINDS, Kind, api_version, group_kind, split_api_version
+from scorer.api.kinds import KINDS, OUR_KINDS, Kind, api_version, group_kind, split_api_version
 from scorer.api.quoting import quote
-from webhook.cli.failure import UserError
+from webhook.cli.failure import UserError, complain
+from webhook.cli.files import STDIN_NAME, Files, Search, UnreadableError
 from webhook.cli.yaml_text import DEEPEST, YamlError, parse_yaml
 from webhook.embedded.stored_kinds import DEFINITION, kind_of_definition
 
-SUFFIXES: Final = (".yaml", ".yml", ".json")
-LARGEST_FILE: Final = 64 * 1024 * 1024
-STDIN: Final = "-"
-STDIN_NAME: Final = "standard input"
 DEFAULT_NAMESPACE: Final = "default"
 
 Identity = tuple[str, str, str, str]
@@ -89,51 +82,50 @@ def title_of(kind: Kind, name: str) -> str:
     return f"{singular}.{kind.group}/{name}" if kind.group else f"{singular}/{name}"
 
 
-def load(
-    paths: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE, texts: dict[str, str] | None = None
-) -> list[Loaded]:
-    """Read and check all objects in *paths*, in order; objects without a namespace that need one get *namespace*.
-
-    Args:
-        paths: See `read`.
-        namespace: For objects that need one and name none.
-        texts: See `read`.
+def load(files: Files, *, namespace: str = DEFAULT_NAMESPACE) -> list[Loaded]:
+    """Read and check all objects of *files*, in order; objects without a namespace that need one get *namespace*.
 
     Raises:
         UserError: Something cannot be read or is no object of a known kind; every such mistake is named.
     """
-    return resolve(read(paths, texts=texts), namespace=namespace)
+    return resolve(read(files), namespace=namespace)
 
 
-def read(paths: Sequence[str], *, texts: dict[str, str] | None = None) -> list[Found]:
-    """Read all objects in *paths*: files, folders (recursively, by name), ``-`` for standard input.
+def load_ours(files: Files, *, namespace: str = DEFAULT_NAMESPACE, texts: dict[str, str] | None = None) -> list[Loaded]:
+    """Do the same, but pass over what is foreign, with notes on standard error: see `without_foreign`."""
+    ours, notes = without_foreign(read(files, texts=texts), {*files.paths, STDIN_NAME})
+    for note in notes:
+        complain(f"note: {note}")
+    return resolve(ours, namespace=namespace)
+
+
+def read(files: Files, *, texts: dict[str, str] | None = None, may_be_empty: bool = False) -> list[Found]:
+    """Read all objects of *files*; what was passed over without being asked for is told on standard error.
 
     Args:
-        paths: As the user gave them.
+        files: What to read.
         texts: Filled with the text of each file, by the file name of `Source`, for callers that show positions in it.
+        may_be_empty: Whether it is all right if there is nothing.
 
     Raises:
         UserError: Something cannot be read, and every such mistake is named; or there are no objects at all.
     """
     found: list[Found] = []
-    problems: list[str] = []
-    if paths.count(STDIN) > 1:
-        raise UserError("-f -: standard input can be read once only")
-    for path in paths:
+    search = Search(files)
+    for name, text in search.texts():
+        if texts is not None:
+            texts[name] = text
         try:
-            for name, text in _texts(path, problems):
-                if texts is not None:
-                    texts[name] = text
-                try:
-                    found += _objects(name, text, problems)
-                except _UnreadableError as error:
-                    problems.append(str(error))
-        except _UnreadableError as error:
-            problems.append(str(error))
-    if problems:
-        raise UserError(problems)
-    if paths and not found:
-        raise UserError(f"no objects in {', '.join(STDIN_NAME if path == STDIN else path for path in paths)}")
+            found += objects_in(name, text, search.problems)
+        except UnreadableError as error:
+            search.problems.append(str(error))
+    for note in search.notes():
+        complain(f"note: {note}")
+    if search.problems:
+        raise UserError(search.problems)
+    if files and not found and not may_be_empty:
+        left_out = " that are not ignored" if search.ignored else ""
+        raise UserError(f"no objects in {files}{left_out}")
     return found
 
 
@@ -141,82 +133,25 @@ def read_text(name: str, text: str) -> list[Found]:
     """Read all objects in a text; as `read`, but *name* says where it comes from. Raises `UserError`."""
     problems: list[str] = []
     try:
-        found = list(_objects(name, text, problems))
-    except _UnreadableError as error:
+        found = objects_in(name, text, problems)
+    except UnreadableError as error:
         raise UserError(str(error)) from error
     if problems or not found:
         raise UserError(problems or f"no objects in {name}")
     return found
 
 
-class _UnreadableError(Exception):
-    """A file or folder cannot be read; the message is a whole line."""
+def objects_in(name: str, text: str, problems: list[str]) -> list[Found]:
+    """Return the objects in the text of a file.
 
+    Args:
+        name: Of the file.
+        text: Its text.
+        problems: Gets what is no object, one line each.
 
-def _texts(path: str, problems: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield name and text of every file that *path* means."""
-    if path == STDIN:
-        yield STDIN_NAME, _decode(STDIN_NAME, sys.stdin.buffer.read(LARGEST_FILE + 1))
-        return
-    if path.startswith(("http://", "https://")):
-        raise _UnreadableError(f"{path}: addresses are not fetched; download it, look at it, and name the file")
-    place = Path(path)
-    if place.is_dir() and place.suffix not in SUFFIXES:
-        yield from _texts_in_folder(place, problems)
-    else:
-        yield path, _decode(path, _content(place))
-
-
-def _texts_in_folder(folder: Path, problems: list[str]) -> Iterator[tuple[str, str]]:
-    def fail(error: OSError) -> NoReturn:
-        raise _UnreadableError(f"{error.filename}: {_reason(error)}") from error
-
-    count = 0
-    for base, folders, files in os.walk(folder, onerror=fail):
-        misnamed = [name for name in folders if name.endswith(SUFFIXES)]
-        folders[:] = sorted(name for name in folders if name not in misnamed and not name.startswith("."))
-        for name in sorted((*files, *misnamed)):
-            if not name.endswith(SUFFIXES) or name.startswith("."):
-                continue
-            count += 1
-            file = Path(base) / name
-            try:
-                yield str(file), _decode(str(file), _content(file, regular=True))
-            except _UnreadableError as error:
-                problems.append(str(error))
-    if not count:
-        raise _UnreadableError(f"{folder}: no *.yaml, *.yml or *.json file in this folder")
-
-
-def _content(file: Path, *, regular: bool = False) -> bytes:
-    try:
-        mode = file.stat().st_mode
-        if stat.S_ISDIR(mode):
-            raise _UnreadableError(f"{file}: is a directory, expected a file")
-        if regular and not stat.S_ISREG(mode):
-            raise _UnreadableError(f"{file}: is not a regular file")
-        with file.open("rb") as stream:
-            return stream.read(LARGEST_FILE + 1)
-    except OSError as error:
-        raise _UnreadableError(f"{file}: {_reason(error)}") from error
-
-
-def _reason(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()
-
-
-def _decode(name: str, content: bytes) -> str:
-    if len(content) > LARGEST_FILE:
-        raise _UnreadableError(f"{name}: is larger than {LARGEST_FILE // 2**20} MiB")
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise _UnreadableError(
-            f"{name}: is not UTF-8 text: byte {error.start} is {content[error.start]:#04x}"
-        ) from None
-
-
-def _objects(name: str, text: str, problems: list[str]) -> list[Found]:
+    Raises:
+        UnreadableError: The text is neither YAML nor JSON.
+    """
     found: list[Found] = []
     for number, value in enumerate(_values(name, text), start=1):
         source = Source(name, number)
@@ -237,11 +172,11 @@ def _values(name: str, text: str) -> list[Any]:
             return _json_values(text)
         except (ValueError, RecursionError) as error:
             if is_json:
-                raise _UnreadableError(f"{name}: {_json_trouble(error)}") from error
+                raise UnreadableError(f"{name}: {_json_trouble(error)}") from error
     try:
         return [parsed.value for parsed in parse_yaml(text)]
     except YamlError as error:
-        raise _UnreadableError(f"{name}: {error}") from error
+        raise UnreadableError(f"{name}: {error}") from error
 
 
 def _json_values(text: str) -> list[Any]:
@@ -357,6 +292,43 @@ def resolve(
     if problems:
         raise UserError(problems)
     return loaded
+
+
+def without_foreign(found: Sequence[Found], named: Collection[str]) -> tuple[list[Found], list[str]]:
+    """Return the objects that can be judged, and a note for each kind of the others.
+
+    An object is foreign if its group is neither ours nor Kubernetes', or if it is no Kubernetes object at all. An
+    object that looks like one of our kinds is kept: it has a mistake, and `resolve` reports it.
+
+    Args:
+        found: What was read.
+        named: Files that the user named, as opposed to files in a folder: nothing in them is skipped.
+    """
+    known = {**definitions(found), **KINDS}
+    groups, names = {kind.group for kind in OUR_KINDS}, {kind.kind for kind in OUR_KINDS}
+    ours: list[Found] = []
+    skipped: dict[str, list[Found]] = {}
+    for each in found:
+        version, kind = each.document.get("apiVersion"), each.document.get("kind")
+        if each.source.file in named:
+            ours.append(each)
+        elif kind is None and "metadata" not in each.document and split_api_version(str(version))[0] not in groups:
+            skipped.setdefault("no Kubernetes object", []).append(each)
+        elif (
+            isinstance(version, str)
+            and isinstance(kind, str)
+            and group_kind(each.document) not in known
+            and split_api_version(version)[0] not in (groups | {""})
+            and kind not in names
+        ):
+            skipped.setdefault(f"{kind} of {version}, which is not known here", []).append(each)
+        else:
+            ours.append(each)
+    notes = []
+    for what, objects in skipped.items():
+        more = f", and {len(objects) - 1} more" if len(objects) > 1 else ""
+        notes.append(f"{objects[0].source}{more}: skipped: {what}")
+    return ours, notes
 
 
 def check_metadata(loaded: Iterable[Loaded]) -> None:

@@ -8,11 +8,12 @@ import click
 from scorer.api.quoting import printable
 from webhook.cli.client import Client
 from webhook.cli.draining import Drain, Standing, cordon, read_member
+from webhook.cli.durations import Duration
 from webhook.cli.failure import complain
 from webhook.cli.hub_options import HubOptions, hub_options
 from webhook.cli.options import run, tab
 from webhook.cli.run_following import DONE, NEEDS_PERSON, TIMED_OUT
-from webhook.cli.update_runs import Duration, not_empty
+from webhook.cli.update_runs import not_empty
 
 HELP: Final = """Take everything that is placed on a member off it.
 

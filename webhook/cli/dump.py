@@ -28,6 +28,7 @@ from scorer.node_disruption.cluster import Pool
 from scorer.node_disruption.cluster_reading import read_pool
 from webhook.cli.documents import Found, Source, read, resolve
 from webhook.cli.failure import UserError
+from webhook.cli.files import Files
 from webhook.cli.offline_admission import admit, context_of
 
 DUMP_LINE: Final = "kubectl get nodepools,nodeclaims,nodes,pods,pdb,namespaces,pv,pvc,daemonsets -A -o yaml > dump.yaml"
@@ -81,11 +82,11 @@ class Dump:
     made: datetime | None
 
 
-def read_dump(paths: Sequence[str], now: datetime, *, pools_needed: bool = True) -> Dump:
+def read_dump(files: Files, now: datetime, *, pools_needed: bool = True) -> Dump:
     """Read a dump.
 
     Args:
-        paths: Files, folders, or ``-``.
+        files: What to read.
         now: The present, for the rules of admission.
         pools_needed: Whether it is of no use without NodePools.
 
@@ -93,7 +94,7 @@ def read_dump(paths: Sequence[str], now: datetime, *, pools_needed: bool = True)
         UserError: Something cannot be read, is no object, or is a NodePool that admission refuses; or there are no
             nodes, or no pools though they are needed.
     """
-    found = read(paths)
+    found = read(files)
     by_kind: dict[tuple[str, str], list[Found]] = {kind.group_kind: [] for kind in DUMPED}
     others: Counter[str] = Counter()
     problems: list[str] = []
@@ -109,7 +110,7 @@ def read_dump(paths: Sequence[str], now: datetime, *, pools_needed: bool = True)
     needed = (NODE, NODE_POOL) if pools_needed else (NODE,)
     for kind in needed:
         if not by_kind[kind.group_kind]:
-            raise UserError(f"there is no {kind.kind} in {', '.join(paths)}; make a dump with: {DUMP_LINE}")
+            raise UserError(f"there is no {kind.kind} in {files}; make a dump with: {DUMP_LINE}")
     pools = _admitted(by_kind.pop(NODE_POOL.group_kind), now)
     notes = [*_missing(by_kind), *_duplicates(each for several in by_kind.values() for each in several)]
     if others:
@@ -118,13 +119,13 @@ def read_dump(paths: Sequence[str], now: datetime, *, pools_needed: bool = True)
     return Dump(documents, tuple(notes), _made(each.document for each in by_kind[NODE.group_kind]))
 
 
-def read_pools(paths: Sequence[str], now: datetime) -> tuple[Pool, ...]:
+def read_pools(files: Files, now: datetime) -> tuple[Pool, ...]:
     """Read NodePools, and nothing else.
 
     Raises:
         UserError: Something cannot be read, or is no NodePool that admission takes.
     """
-    found = read(paths)
+    found = read(files)
     strange = [
         f"{each.source}: kind: {quote(each.document.get('kind'))}: only NodePools can be changed"
         for each in found

@@ -14,9 +14,10 @@ from scorer.placement.plan_document import children_of, decide
 from scorer.placement.policy_hash import policy_in_force
 from scorer.placement.trace import Occasion, explanation
 from webhook.cli.connection import Connection
-from webhook.cli.documents import load
+from webhook.cli.documents import load_ours
 from webhook.cli.explanation import advice, details, heading, limits, overview, ranges
 from webhook.cli.failure import UserError
+from webhook.cli.files import Files
 from webhook.cli.hub_options import HubOptions, hub_options
 from webhook.cli.instants import now_option
 from webhook.cli.offline_hub import find_placement, make_hub
@@ -56,7 +57,7 @@ Exit codes:
 def command(
     placement: str,
     clusters: Sequence[str],
-    files: Sequence[str],
+    files: Files,
     output: str,
     runs: bool,
     now: datetime | None,
@@ -116,8 +117,8 @@ def _of_runs(kind: Kind | None, names: Sequence[str]) -> str:
     return ""
 
 
-def _from_files(files: Sequence[str], kind: Kind, namespace: str, name: str, now: datetime | None) -> JsonObject:
-    hub = make_hub(load(files), now=now, clock=datetime.now(UTC))
+def _from_files(files: Files, kind: Kind, namespace: str, name: str, now: datetime | None) -> JsonObject:
+    hub = make_hub(load_ours(files), now=now, clock=datetime.now(UTC))
     placement = find_placement(hub, kind, namespace, name)
     bindings, snapshots = children_of(placement, hub.bindings), children_of(placement, hub.snapshots)
     decision = decide(placement, hub.fleet, bindings, snapshots, hub.now)

@@ -12,9 +12,10 @@ import click
 from scorer.api.meta import JsonObject, format_time, parse_time
 from scorer.api.quoting import printable
 from webhook.cli.connection import Connection
-from webhook.cli.documents import load
+from webhook.cli.documents import load_ours
 from webhook.cli.explain import parse_reference
 from webhook.cli.failure import UserError
+from webhook.cli.files import Files
 from webhook.cli.gate_drain import command as drain_command
 from webhook.cli.hub_options import HubOptions, hub_options
 from webhook.cli.instants import Instant
@@ -187,7 +188,7 @@ class Reservation:
     seconds: int | None
     holder: str | None
 
-    def check(self, files: Sequence[str] = ()) -> None:
+    def check(self, files: Files | None = None) -> None:
         """Raise `click.UsageError` when one of the two is missing, or the answer is to come from files."""
         if files and self.seconds is not None:
             raise click.UsageError("--reserve is for the running hub; files (-f) hold no reservations")
@@ -251,7 +252,7 @@ def disruption(
     wanted: Disruption,
     reservation: Reservation,
     moment: Moment,
-    files: Sequence[str],
+    files: Files,
     counts: CountOptions,
     output: str,
     hub: HubOptions,
@@ -270,7 +271,9 @@ def disruption(
     reservation.check(files)
     if files:
         hub.refuse_with_files()
-        return _show(_of_files(files, question), output, shown_in)
+        from webhook.cli.offline_pools import gate_answer, offline_pools
+
+        return _show(gate_answer(offline_pools(load_ours(files)), question, datetime.now(UTC)), output, shown_in)
     connection = hub.find()
     return _show(run(_of_hub(connection, "disruption", question, reservation)), output, shown_in)
 
@@ -342,38 +345,6 @@ def release(identity: str, hub: HubOptions) -> int:
 
 
 command.add_command(drain_command)
-
-
-def _of_files(files: Sequence[str], question: JsonObject) -> JsonObject:
-    from scorer.node_budgets.blockers import DisruptionClass
-    from scorer.node_budgets.budgets import NodeCounts
-    from scorer.node_budgets.gate import answer
-    from scorer.node_budgets.question import InvalidQuestion, Mode, Question
-    from webhook.cli.offline_pools import offline_pools
-
-    pools = offline_pools(load(files))
-    view = pools.pool(question["pool"])
-    if view is None:
-        known = ", ".join(pools.names()[:20]) or "none"
-        raise UserError(f"there is no NodePool {question['pool'][:253]!r} in the files; those there: {known}")
-    observed = question.get("observed")
-    try:
-        counts = observed and NodeCounts(observed["total"], observed["deleting"], observed["notReady"])
-        asked = Question(
-            question["pool"],
-            question["reason"],
-            tuple(question["nodes"]) if "nodes" in question else None,
-            question.get("count", 0),
-            DisruptionClass(question["class"]),
-            Mode(question["mode"]),
-            parse_time(question["now"]) if "now" in question else None,
-            counts,
-        )
-        return answer(asked, view, datetime.now(UTC)).document()
-    except InvalidQuestion as error:
-        raise UserError(error.detail) from error
-    except ValueError as error:
-        raise UserError(f"--total, --deleting, --not-ready: {error}") from error
 
 
 async def _of_hub(connection: Connection, gate: str, question: JsonObject, reservation: Reservation) -> JsonObject:

@@ -14,6 +14,7 @@ from scorer.api.quoting import printable
 from webhook.cli.connection import Connection
 from webhook.cli.dump import DAEMON_SET, DUMP_LINE, DUMPED
 from webhook.cli.failure import UserError, complain
+from webhook.cli.files import Files
 from webhook.cli.hub_options import HubOptions, hub_options
 from webhook.cli.instants import Instant
 from webhook.cli.options import file_option, output_option, run
@@ -74,7 +75,7 @@ _WITHOUT: Final = {
 @output_option("table", "json", "yaml")
 @hub_options
 def command(
-    nodes: Sequence[str], files: Sequence[str], now: datetime | None, zone: str | None, output: str, hub: HubOptions
+    nodes: Sequence[str], files: Files, now: datetime | None, zone: str | None, output: str, hub: HubOptions
 ) -> int:
     """Show what a drain would do."""
     from scorer.node_disruption.cluster_reading import read_cluster
@@ -104,7 +105,7 @@ def command(
     return 0 if preview.is_clear else HELD
 
 
-def _of_files(files: Sequence[str], now: datetime) -> tuple[Sequence[JsonObject], list[str], datetime | None]:
+def _of_files(files: Files, now: datetime) -> tuple[Sequence[JsonObject], list[str], datetime | None]:
     from webhook.cli.dump import read_dump
 
     dump = read_dump(files, now, pools_needed=False)

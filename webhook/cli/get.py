@@ -11,9 +11,9 @@ from webhook.cli.client import Client, Place, RefusedError
 from webhook.cli.connection import Connection
 from webhook.cli.documents import Found, title_of
 from webhook.cli.failure import UserError, complain
-from webhook.cli.files import FileOptions, file_options
 from webhook.cli.hub_options import HubOptions, hub_options
 from webhook.cli.kind_words import EVENT, Wanted, parse_wanted
+from webhook.cli.object_files import ObjectFiles, file_options
 from webhook.cli.object_names import meant
 from webhook.cli.object_order import sort_objects
 from webhook.cli.object_table import ObjectTable, Served, Style
@@ -123,7 +123,7 @@ class View:
     click.option("--show-labels", is_flag=True, help="A column with all labels."),
 )
 @hub_options
-def command(words: Sequence[str], files: FileOptions, output: Format, view: View, hub: HubOptions) -> int:
+def command(words: Sequence[str], files: ObjectFiles, output: Format, view: View, hub: HubOptions) -> int:
     """Show objects."""
     if bool(words) == bool(files):
         raise click.UsageError("say what to show: KIND, KIND/NAME or -f FILE")

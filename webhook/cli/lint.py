@@ -1,7 +1,7 @@
 """``harbormaster lint``: all that is wrong or odd in files, with line and column, for CI."""
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,44 +10,50 @@ from typing import Final
 import click
 
 from scorer.api.field_path import FieldPath
-from scorer.api.kinds import KINDS, OUR_KINDS, group_kind, split_api_version
 from scorer.api.meta import JsonObject, dump_json
 from scorer.api.quoting import printable
 from scorer.node_budgets.lints import block_style, flow_style
 from webhook.access.user import UserInfo
-from webhook.admission import registry
-from webhook.admission.catalogue import catalogue
+from webhook.admission.catalogue import what_rules_demand
 from webhook.admission.judge import as_warnings
-from webhook.cli.documents import DEFAULT_NAMESPACE, STDIN_NAME, Found, Loaded, definitions, read, resolve
+from webhook.cli.admission_findings import ADMISSION
+from webhook.cli.annotations import annotations
+from webhook.cli.documents import DEFAULT_NAMESPACE, Loaded, read, resolve, without_foreign
 from webhook.cli.failure import complain
-from webhook.cli.offline_admission import Verdict, admit, context_of
+from webhook.cli.files import STDIN_NAME, Files
+from webhook.cli.offline_admission import admit, context_of, field_warnings
 from webhook.cli.options import file_option, namespace_option, output_option
 from webhook.cli.output import print_document
 from webhook.cli.positions import Place, Positions
+from webhook.cli.reports import Report, failures_told, report_option, write
 from webhook.cli.sarif import Replacement, Result, sarif_log
 from webhook.validation.context import Context
 from webhook.validation.field import FieldWarning
-from webhook.validation.live.check import counted, run_checks
+from webhook.validation.live.check import counted
 from webhook.validation.node_pool import BudgetHint, BudgetWarning
 
 HELP = """Find what is wrong or odd in files, for CI.
 
-Judges every object as `harbormaster validate` does, offline and by the same rules. In a folder, objects of unknown
-kinds are skipped, with a note. An error is what admission would refuse; a warning is what it would admit with a
-warning. All of them are shown, each with file, line, column, rule and field. If the budgets of a NodePool do not do
-what they seem to, the output has the corrected budgets, ready to paste.
+Judges every object as `harbormaster validate` does, offline and by the same rules. PATH is a file or folder to search:
+in it, objects of unknown kinds are skipped, with a note, as in a folder that -f names; a file that -f names has to
+consist of objects of known kinds. Templates of Helm charts are skipped; --ignore skips more.
+
+An error is what admission would refuse; a warning is what it would admit with a warning. All of them are shown, each
+with file, line, column, rule and field. If the budgets of a NodePool do not do what they seem to, the output has the
+corrected budgets, ready to paste.
 
 \b
 Output:
   text   FILE:LINE:COLUMN: SEVERITY RULE OBJECT: FIELD: WHY, and corrections below
   json   the same for programs
   sarif  SARIF 2.1.0, with corrections as fixes, for tools that show findings in a code review
+  github one annotation per finding, which GitHub shows beside the changed lines
 
 \b
 Examples:
-  harbormaster lint -f examples/budgets
+  harbormaster lint examples/budgets
   harbormaster lint -f pools -f placements.yaml --strict
-  harbormaster lint -f . -o sarif > harbormaster.sarif
+  harbormaster lint . --ignore vendor --report sarif=harbormaster.sarif
 
 \b
 Exit codes:
@@ -55,12 +61,11 @@ Exit codes:
   1  an error, with --strict also a warning, or a file cannot be used
 """
 
+FORMATS: Final = ("text", "json", "sarif", "github")
 ERROR: Final = "error"
 WARNING: Final = "warning"
 UNKNOWN_FIELD: Final = "unknown-field"
 """Takes the place of a rule id for a field that is dropped because no schema knows it."""
-ADMISSION: Final = "admission"
-"""Takes the place of a rule id where admission names no rule."""
 
 _UNKNOWN: Final = re.compile(r'unknown field "(.*)"', re.DOTALL)
 _AND_MORE: Final = re.compile(r"and [0-9]+ more warnings")
@@ -111,75 +116,63 @@ class Remark:
 
 
 @click.command("lint", help=HELP, short_help="Find what is wrong or odd in files, for CI.")
+@click.argument("searched", nargs=-1, metavar="[PATH]...")
 @file_option
 @namespace_option
-@output_option("text", "json", "sarif")
+@output_option(*FORMATS)
+@report_option(*FORMATS)
 @click.option("--strict", is_flag=True, help="Exit with 1 for warnings, too.")
-def command(files: Sequence[str], namespace: str | None, output: str, *, strict: bool) -> int:
+def command(
+    searched: Sequence[str],
+    files: Files,
+    namespace: str | None,
+    output: str,
+    reports: Sequence[Report],
+    *,
+    strict: bool,
+) -> int:
     """Check files."""
-    if not files:
-        raise click.UsageError("say what to check: -f FILE")
+    if not (files or searched):
+        raise click.UsageError("say what to check: PATH, or -f FILE")
+    with failures_told(output, reports):
+        count, remarks = _lint(Files((*files.paths, *searched), files.ignored), files.paths, namespace)
+    write(reports, lambda wanted: _show(count, remarks, wanted))
+    _show(count, remarks, output)
+    return 1 if any(strict or remark.severity == ERROR for remark in remarks) else 0
+
+
+def _lint(every: Files, named: Sequence[str], namespace: str | None) -> tuple[int, list[Remark]]:
+    """Return how many objects there are, and what is wrong or odd about them. Raises `UserError`."""
     texts: dict[str, str] = {}
-    ours, notes = without_foreign(read(files, texts=texts), {*files, STDIN_NAME})
+    found = read(every, texts=texts, may_be_empty=len(named) < len(every.paths))
+    ours, notes = without_foreign(found, {*named, STDIN_NAME})
     loaded = resolve(ours, namespace=namespace or DEFAULT_NAMESPACE)
     for note in notes:
         complain(f"note: {note}")
     context = context_of(loaded, datetime.now(UTC)).asked_by(_ADMINISTRATOR)
     positions = Positions(texts)
-    remarks = [remark for one in loaded for remark in _sorted(_remarks(one, context, positions))]
+    return len(loaded), [remark for one in loaded for remark in remarks_about(one, context, positions)]
+
+
+def _show(count: int, remarks: Sequence[Remark], output: str) -> None:
     errors = sum(remark.severity == ERROR for remark in remarks)
     warnings = len(remarks) - errors
     if output == "text":
         _print(remarks)
-        click.echo(f"{counted(len(loaded), 'object')}: {counted(errors, 'error')}, {counted(warnings, 'warning')}")
+        click.echo(f"{counted(count, 'object')}: {counted(errors, 'error')}, {counted(warnings, 'warning')}")
     elif output == "json":
         items = [_item(remark) for remark in remarks]
-        print_document({"objects": len(loaded), "errors": errors, "warnings": warnings, "items": items}, "json")
+        print_document({"objects": count, "errors": errors, "warnings": warnings, "items": items}, "json")
+    elif output == "sarif":
+        print_document(sarif_log([result_of(remark) for remark in remarks], what_rules_demand(), Path.cwd()), "json")
     else:
-        words = {entry.rule.id: entry.rule.what for entry in catalogue()}
-        print_document(sarif_log([_result(remark) for remark in remarks], words, Path.cwd()), "json")
-    return 1 if errors or (strict and warnings) else 0
+        for line in annotations([result_of(remark) for remark in remarks], Path.cwd()):
+            click.echo(line)
 
 
-def without_foreign(found: Sequence[Found], named: Collection[str]) -> tuple[list[Found], list[str]]:
-    """Return the objects that can be judged, and a note for each kind of the others.
-
-    An object is foreign if its group is neither ours nor Kubernetes', or if it is no Kubernetes object at all. An
-    object that looks like one of our kinds is kept: it has a mistake, and `resolve` reports it.
-
-    Args:
-        found: What was read.
-        named: Files that the user named, as opposed to files in a folder: nothing in them is skipped.
-    """
-    known = {**definitions(found), **KINDS}
-    groups, names = {kind.group for kind in OUR_KINDS}, {kind.kind for kind in OUR_KINDS}
-    ours: list[Found] = []
-    skipped: dict[str, list[Found]] = {}
-    for each in found:
-        version, kind = each.document.get("apiVersion"), each.document.get("kind")
-        if each.source.file in named:
-            ours.append(each)
-        elif version is None and kind is None and "metadata" not in each.document:
-            skipped.setdefault("no Kubernetes object", []).append(each)
-        elif (
-            isinstance(version, str)
-            and isinstance(kind, str)
-            and group_kind(each.document) not in known
-            and split_api_version(version)[0] not in (groups | {""})
-            and kind not in names
-        ):
-            skipped.setdefault(f"{kind} of {version}, which is not known here", []).append(each)
-        else:
-            ours.append(each)
-    notes = []
-    for what, objects in skipped.items():
-        more = f", and {len(objects) - 1} more" if len(objects) > 1 else ""
-        notes.append(f"{objects[0].source}{more}: skipped: {what}")
-    return ours, notes
-
-
-def _sorted(remarks: Iterator[Remark]) -> list[Remark]:
-    return sorted(remarks, key=lambda remark: remark.place[:2])
+def remarks_about(one: Loaded, context: Context, positions: Positions) -> list[Remark]:
+    """Return all errors and warnings about one object, in the order of their places."""
+    return sorted(_remarks(one, context, positions), key=lambda remark: remark.place[:2])
 
 
 def _remarks(one: Loaded, context: Context, positions: Positions) -> Iterator[Remark]:
@@ -190,7 +183,7 @@ def _remarks(one: Loaded, context: Context, positions: Positions) -> Iterator[Re
         yield Remark(one, ERROR, error.rule or ADMISSION, str(error.field), error.text(), place)
     if verdict.refusal:
         yield Remark(one, ERROR, ADMISSION, "", verdict.refusal, positions.place(one.source, FieldPath()))
-    told = _field_warnings(one, verdict, context)
+    told = field_warnings(verdict, context)
     for warning in told:
         if not isinstance(warning, BudgetHint):
             yield _from_warning(one, warning, positions)
@@ -198,23 +191,6 @@ def _remarks(one: Loaded, context: Context, positions: Positions) -> Iterator[Re
     for text in verdict.warnings:
         if text not in known and not _AND_MORE.fullmatch(text):
             yield _from_text(one, text, positions)
-
-
-def _field_warnings(one: Loaded, verdict: Verdict, context: Context) -> list[FieldWarning]:
-    """Return the warnings of the rules of a kind; the verdict has only the first few of them, as text."""
-    entry = registry.REGISTRY.get(one.kind.group_kind) if verdict.has_rules else None
-    if entry is None:
-        return []
-    told: list[FieldWarning] = []
-    if entry.default is not None:  # of the object as written it may say more than of the one that was judged
-        defaulted = entry.default(one.document, None).warnings
-        told += (warning for warning in defaulted if as_warnings([warning])[0] in verdict.warnings)
-    if entry.validate is not None:
-        found = entry.validate(verdict.document, None, context)
-        told += (finding for finding in found if isinstance(finding, FieldWarning))
-    if verdict.allowed and context.settings.live_warnings:
-        told += run_checks(entry.live, verdict.document, None, context)
-    return list(dict.fromkeys(told))
 
 
 def _from_warning(one: Loaded, warning: FieldWarning, positions: Positions) -> Remark:
@@ -278,6 +254,7 @@ def _item(remark: Remark) -> JsonObject:
     }
 
 
-def _result(remark: Remark) -> Result:
+def result_of(remark: Remark) -> Result:
+    """Return a remark as a finding."""
     message = f"{remark.object}: {remark.text}"
     return Result(remark.rule, remark.severity, message, remark.file, remark.place, remark.replacement)

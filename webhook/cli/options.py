@@ -11,6 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from webhook.cli.failure import UserError
+from webhook.cli.files import Files
 from webhook.cli.interrupts import end_in_order
 
 _Result = TypeVar("_Result")
@@ -28,14 +29,6 @@ def tab(what: str) -> Callable[[click.Context, click.Parameter, str], list[Compl
     return complete
 
 
-file_option = click.option(
-    "-f",
-    "--filename",
-    "files",
-    multiple=True,
-    metavar="FILE",
-    help="File, folder (recursively) or - for standard input: YAML or JSON. May be given several times.",
-)
 namespace_option = click.option(
     "-n",
     "--namespace",
@@ -77,6 +70,29 @@ def grouped(name: str, group: type[Any], *options: Callable[[Any], Any]) -> Call
         return function  # type: ignore[no-any-return]  # the command still, as far as click can see
 
     return give
+
+
+ignore_option = click.option(
+    "--ignore",
+    "ignored",
+    multiple=True,
+    metavar="GLOB",
+    help="Files and folders to pass over: a name, or a path with * and **. May be given several times.",
+)
+file_option = grouped(
+    "files",
+    Files,
+    click.option(
+        "-f",
+        "--filename",
+        "paths",
+        multiple=True,
+        metavar="FILE",
+        help="File, folder (recursively) or - for standard input: YAML or JSON. May be given several times.",
+    ),
+    ignore_option,
+)
+"""What to read; the command gets it as ``files``."""
 
 
 def output_option(*formats: str) -> Callable[[_Command], _Command]:

@@ -1,12 +1,11 @@
 """``harbormaster plan``: what would happen to the placements, on files or on the running hub, without doing it."""
 
-import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import click
 
@@ -16,20 +15,23 @@ from scorer.api.meta import JsonObject
 from scorer.what_if.comparison import compare
 from scorer.what_if.document import changes_anything
 from scorer.what_if.state import Identity
-from webhook.access.user import UserInfo
-from webhook.admission.failures import log_failure
-from webhook.answers.proposal import EVERYBODY, RUNS, Audience, Given, Proposal, ProposalError, plan
+from webhook.admission.catalogue import what_rules_demand
+from webhook.answers.proposal import RUNS
+from webhook.cli.admission_findings import findings
 from webhook.cli.connection import Connection
-from webhook.cli.documents import DEFAULT_NAMESPACE, Loaded, load
+from webhook.cli.documents import DEFAULT_NAMESPACE, Loaded, load, load_ours
 from webhook.cli.failure import UserError, complain
+from webhook.cli.files import Files
 from webhook.cli.hub_options import HubOptions, called_by_kubectl, hub_options
 from webhook.cli.instants import now_option
-from webhook.cli.offline_hub import StoredFiles, store
+from webhook.cli.offline_plan import Fate, Places, plan_changes, plan_files
 from webhook.cli.options import file_option, grouped, output_option, run
 from webhook.cli.output import print_document
+from webhook.cli.plan_markdown import markdown
 from webhook.cli.plan_output import print_comparison, print_plan
+from webhook.cli.reports import failures_told
+from webhook.cli.sarif import sarif_log
 from webhook.cli.update_runs import run_namespace_option
-from webhook.validation.context import Context
 
 HELP = """Show what would happen to the placements, and what staged update runs would do, without doing it.
 
@@ -42,6 +44,9 @@ placements, runs, member clusters, budgets or other objects. Admission judges al
 
 A staged update run that is not over is shown with its stages, their clusters in order, what they wait for, what changes
 on the clusters, and when it is done at the earliest. What would end the run is told too; nothing is refused for that.
+
+With -o markdown, the plan is a comment for a pull request: what changes in a table, and why below it, folded; at most
+65,536 characters. With -o sarif, it is what admission says about the files.
 
 \b
 Examples:
@@ -66,9 +71,6 @@ Exit codes:
 """
 
 CHANGES = 2
-_POINTER: Final = re.compile(r"(?<= in )(/(?:objects|lost|drained)(?:/[0-9]+)?)$", re.ASCII)
-"""In the text of a mistake: the pointer to the other place where the same is given."""
-_ADMINISTRATOR = UserInfo("harbormaster:plan", frozenset({"system:masters", "system:authenticated"}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +99,8 @@ class _Ground:
         """Return the plan of applying *given*, or that of one run after that. Raises `UserError`."""
         if self.connection is not None:
             return run(_ask(self.connection, given, lost, drained, _wanted_part(only, named)))
-        stored = store(self.base, now=self.now, clock=datetime.now(UTC))
-        objects = [Given(one.kind, one.document) for one in given]
-        document = _plan(stored, self.base, Proposal(objects, lost=lost, drained=drained), given, named)
+        fate = Fate(lost, drained)
+        document = plan_changes(self.base, given, fate, now=self.now, clock=datetime.now(UTC), named=named)
         if only is not None:
             wanted = {(one.namespace, one.name) for one in only}
             found = [entry for entry in document["placements"] if (entry["namespace"], entry["name"]) in wanted]
@@ -122,7 +123,7 @@ class Wanted:
         namespace: That of the run.
     """
 
-    files: Sequence[str]
+    files: Files
     bases: Sequence[str]
     live: bool
     lost: Sequence[str]
@@ -190,32 +191,41 @@ class Wanted:
     click.option("--run", "named", metavar="NAME", help="Only what this staged update run would do."),
     run_namespace_option,
 )
-@output_option()
+@output_option("table", "json", "yaml", "markdown", "sarif")
 @now_option
 @hub_options
 def command(wanted: Wanted, output: str, now: datetime | None, hub: HubOptions) -> int:
     """Plan."""
+    with failures_told(output):
+        return _plan(wanted, output, now, hub)
+
+
+def _plan(wanted: Wanted, output: str, now: datetime | None, hub: HubOptions) -> int:
     live = wanted.is_of_hub(hub, now)
     files, bases, lost, drained = wanted.files, wanted.bases, wanted.lost, wanted.drained
-    connection = hub.find() if live else None
+    connection, texts = hub.find() if live else None, dict[str, str]()
     if wanted.pair is not None:
+        if output in ("markdown", "sarif"):
+            raise click.UsageError(f"--compare takes no -o {output}: it is a table, json or yaml")
         if files and (live or bases):
             raise click.UsageError(
                 "--compare takes two files and one fleet: that of a hub (--hub), of a dump (--on FILE), or of files "
                 "(-f FILE)"
             )
-        ground = _Ground(connection, load([*files, *bases]) if not live else (), now)
+        ground = _Ground(connection, load_ours(Files((*files.paths, *bases), files.ignored)) if not live else (), now)
         return _compare(wanted.pair, ground, output)
     if connection is None and not bases:
         if called_by_kubectl():
             complain("planning on these files alone; to plan on the hub of the current context, give --hub")
-        return _plan_files(load(files), wanted, output, now)
-    given = load(files, namespace=connection.namespace if connection else DEFAULT_NAMESPACE) if files else []
+        return _plan_files(load_ours(files, texts=texts), wanted, _Report(output, texts), now)
+    namespace = connection.namespace if connection else DEFAULT_NAMESPACE
+    given = load_ours(files, namespace=namespace, texts=texts) if files else []
     _point_to_upgrades(given)
-    document = _Ground(connection, load(bases) if bases else (), now).plan(
+    hub_files = Files(bases, files.ignored)
+    document = _Ground(connection, load_ours(hub_files) if bases else (), now).plan(
         given, lost=lost, drained=drained, named=wanted.run
     )
-    return _report(document, given, output, everything=wanted.run is not None)
+    return _Report(output, texts).show(document, given, everything=wanted.run is not None)
 
 
 def _point_to_upgrades(loaded: Sequence[Loaded]) -> None:
@@ -225,55 +235,13 @@ def _point_to_upgrades(loaded: Sequence[Loaded]) -> None:
         complain("note: what an upgrade run would do: harbormaster upgrade plan -f FILE")
 
 
-def _plan_files(loaded: Sequence[Loaded], wanted: Wanted, output: str, now: datetime | None) -> int:
+def _plan_files(loaded: Sequence[Loaded], wanted: Wanted, report: "_Report", now: datetime | None) -> int:
     """Plan on files that are both the hub and what is planned on it."""
-    planned = [one for one in loaded if one.kind in (*PLACEMENTS, *RUNS)]
-    others = [one for one in loaded if one.kind not in (*PLACEMENTS, *RUNS)]
-    stored = store(others, now=now, clock=datetime.now(UTC))
     _point_to_upgrades(loaded)
-    adopted = [Given(one.kind, one.document) for one in planned]
-    proposal = Proposal(adopted=adopted, lost=wanted.lost, drained=wanted.drained)
-    document = _plan(stored, loaded, proposal, (), wanted.run)
-    return _report(document, planned, output, everything=wanted.run is not None or not (wanted.lost or wanted.drained))
-
-
-def _plan(
-    stored: StoredFiles, loaded: Sequence[Loaded], proposal: Proposal, given: Sequence[Loaded], named: Identity | None
-) -> JsonObject:
-    context = Context.of_objects(
-        [one.document for one in loaded], user=_ADMINISTRATOR, now=stored.now, on_failure=log_failure
-    )
-    audience = EVERYBODY if named is None else Audience(only=(), runs=(named,))
-    try:
-        return plan(stored.hub, proposal, context, audience)
-    except ProposalError as error:
-        places = _Places(given, proposal.lost, proposal.drained, named)
-        raise UserError(places.told(pointer, detail) for pointer, _, detail in error.mistakes) from error
-
-
-class _Places(NamedTuple):
-    """Translates the JSON Pointers of a proposal into what the user wrote."""
-
-    given: Sequence[Loaded]
-    lost: Sequence[str]
-    drained: Sequence[str]
-    named: Identity | None
-
-    def told(self, pointer: str, detail: str) -> str:
-        """Return a mistake as one about the command line and the files."""
-        return f"{self._place(pointer)}: {_POINTER.sub(lambda found: self._place(found[1]), detail)}"
-
-    def _place(self, pointer: str) -> str:
-        _, member, *rest = pointer.split("/")
-        at = int(rest[0]) if rest and rest[0].isdecimal() else -1
-        if member == "objects":
-            if not 0 <= at < len(self.given):
-                return "-f"
-            return ": ".join(filter(None, (str(self.given[at].source), ".".join(rest[1:]))))
-        if member == "runs" and self.named is not None:
-            return f"--run {self.named.name}"
-        names: Sequence[str] = {"lost": self.lost, "drained": self.drained}.get(member, ())
-        return f"--{member} {names[at]}" if 0 <= at < len(names) else pointer
+    fate = Fate(wanted.lost, wanted.drained)
+    document, planned = plan_files(loaded, fate, now=now, clock=datetime.now(UTC), named=wanted.run)
+    everything = wanted.run is not None or not (wanted.lost or wanted.drained)
+    return report.show(document, planned, everything=everything)
 
 
 class _Part(NamedTuple):
@@ -311,19 +279,48 @@ async def _ask(
         try:
             return await client.ask("/v1/plan", changes | part.members)
         except RefusedError as error:
-            places = _Places(given, lost, drained, part.named)
+            places = Places(given, Fate(lost, drained), part.named)
             told = [places.told(pointer, detail) for pointer, detail in error.mistakes]
             raise UserError(told or error.message) from error
 
 
-def _report(document: JsonObject, given: Sequence[Loaded], output: str, *, everything: bool) -> int:
-    """Print a plan, unless admission refuses part of it; return the exit code."""
-    _check(document["admission"], given)
-    if output != "table":
-        print_document(document, output)
-    else:
-        print_plan(document, everything=everything)
+class _Report(NamedTuple):
+    """How a plan is shown.
+
+    Args:
+        output: The format.
+        texts: Of the files that are planned, for what is shown with lines.
+    """
+
+    output: str
+    texts: Mapping[str, str]
+
+    def show(self, document: JsonObject, given: Sequence[Loaded], *, everything: bool) -> int:
+        """Print a plan, unless admission refuses part of it; return the exit code."""
+        if self.output == "sarif":
+            results = list(findings(document["admission"], given, self.texts))
+            print_document(sarif_log(results, what_rules_demand(), Path.cwd()), "json")
+            return _code(document)
+        _check(document["admission"], given)
+        if self.output == "markdown":
+            warnings = [f"{one.source}: {warning}" for one, warning in _warnings(document["admission"], given)]
+            click.echo(markdown(document, warnings), nl=False)
+        elif self.output == "table":
+            print_plan(document, everything=everything)
+        else:
+            print_document(document, self.output)
+        return _code(document)
+
+
+def _code(document: JsonObject) -> int:
+    if any(verdict["errors"] for verdict in document["admission"]):
+        return 1
     return CHANGES if changes_anything(document) else 0
+
+
+def _warnings(admission: Sequence[JsonObject], given: Sequence[Loaded]) -> Iterator[tuple[Loaded, str]]:
+    for verdict, one in zip(admission, given, strict=False):
+        yield from ((one, warning) for warning in verdict["warnings"])
 
 
 def _check(admission: Sequence[JsonObject], given: Sequence[Loaded]) -> None:
@@ -339,9 +336,8 @@ def _check(admission: Sequence[JsonObject], given: Sequence[Loaded]) -> None:
     ]
     if refusals:
         raise UserError(refusals)
-    for verdict, one in zip(admission, given, strict=False):
-        for warning in verdict["warnings"]:
-            complain(f"Warning: {one.source}: {warning}")
+    for one, warning in _warnings(admission, given):
+        complain(f"Warning: {one.source}: {warning}")
 
 
 def _compare(pair: tuple[str, str], ground: _Ground, output: str) -> int:
@@ -387,7 +383,7 @@ def _place(one: Loaded) -> JsonObject:
 
 def _the_placement(file: str) -> Loaded:
     """Return the only placement in *file*. Raises `UserError`."""
-    found = [one for one in load([file]) if one.kind in PLACEMENTS]
+    found = [one for one in load(Files((file,))) if one.kind in PLACEMENTS]
     if len(found) != 1:
         raise UserError(f"{file}: has {len(found) or 'no'} placements, expected one")
     return found[0]

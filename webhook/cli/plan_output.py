@@ -1,7 +1,7 @@
 """Plans as tables: first what moves, then how it would be rolled out. Unchanged placements are only counted."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -9,6 +9,7 @@ from scorer.api.meta import JsonObject
 from scorer.api.quoting import printable
 from webhook.cli.failure import complain
 from webhook.cli.output import print_table
+from webhook.cli.plan_words import reference, rollout_lines
 from webhook.cli.planned_runs import print_runs
 
 MOST_KEPT: Final = 12
@@ -42,10 +43,16 @@ def print_plan(plan: JsonObject, *, everything: bool) -> None:
 
 
 def _print_fleet(fleet: Mapping[str, Sequence[str]]) -> None:
-    words = [f"{word} {' '.join(fleet[word])}" for word in ("gained", "changed", "drained", "lost") if fleet[word]]
-    if words:
-        click.echo(printable(f"Fleet: {', '.join(words)}"))
+    if words := fleet_words(fleet):
+        click.echo(printable(f"Fleet: {words}"))
         click.echo()
+
+
+def fleet_words(fleet: Mapping[str, Sequence[str]]) -> str:
+    """Return which members a plan assumes to come, change or go; empty: none."""
+    return ", ".join(
+        f"{word} {' '.join(fleet[word])}" for word in ("gained", "changed", "drained", "lost") if fleet[word]
+    )
 
 
 def _row(entry: JsonObject) -> list[str]:
@@ -61,54 +68,21 @@ def _row(entry: JsonObject) -> list[str]:
     wanted = "all" if entry["wanted"] is None else str(entry["wanted"])
     ends = entry["rollout"]["type"] == "Deletion"
     why = "" if entry["satisfied"] and not ends else entry["message"]
-    return [_reference(entry), entry["type"], wanted, str(len(picked)), " ".join(words), why]
-
-
-def _reference(entry: Mapping[str, Any]) -> str:
-    return f"rp/{entry['namespace']}/{entry['name']}" if entry["namespace"] else f"crp/{entry['name']}"
+    return [reference(entry), entry["type"], wanted, str(len(picked)), " ".join(words), why]
 
 
 def _rollouts(entries: Sequence[JsonObject]) -> Iterator[str]:
     """Yield how placements would be rolled out, apart from those that reach all their clusters in one step."""
     first = True
     for entry in entries:
-        lines = list(_rollout(entry["rollout"], entry["moves"]["stays"]))
+        lines = list(rollout_lines(entry["rollout"], entry["moves"]["stays"]))
         if lines:
             if first:
                 yield ""
                 yield "Rollout:"
                 first = False
-            yield f"  {_reference(entry)}"
+            yield f"  {reference(entry)}"
             yield from (f"    {line}" for line in lines)
-
-
-def _rollout(rollout: JsonObject, stays: Sequence[str]) -> Iterator[str]:
-    """Yield what the table does not say: what blocks the rollout, and the order of its steps if there are several."""
-    for eviction in rollout["evictions"]:
-        cluster = eviction["cluster"]
-        if not eviction["executed"]:
-            yield f"not evicted from {cluster}: {eviction['message']}"
-        elif cluster in stays:
-            yield f"evicted from {cluster}, and placed there again, because it tolerates the taint"
-        elif eviction["budget"]:
-            yield f"evicted from {cluster}: {eviction['message']}"
-    if rollout["applyStrategy"]:
-        yield f"apply strategy changed at once on {' '.join(rollout['applyStrategy'])}"
-    for wait in rollout["waits"]:
-        yield f"waits: {wait['cluster']}: {wait['message']}"
-    steps = rollout["steps"]
-    if len(steps) > 1 or any(step["update"] for step in steps) or (steps and rollout["blocked"]):
-        yield from (f"{step['step']}. {_step(step)}" for step in steps)
-        if rollout["more"]:
-            yield f"   and so on, for {rollout['more']} more clusters"
-    if blocked := rollout["blocked"]:
-        waiting = f"{' '.join(blocked['clusters'])}: " if blocked["clusters"] else ""
-        yield f"waits: {waiting}{blocked['message']}"
-
-
-def _step(step: JsonObject) -> str:
-    words = (("update", "update"), ("bind", "place on"), ("remove", "remove from"))
-    return "; ".join(f"{verb} {' '.join(step[key])}" for key, verb in words if step[key])
 
 
 def print_comparison(answer: JsonObject, names: tuple[str, str]) -> None:
@@ -121,7 +95,7 @@ def print_comparison(answer: JsonObject, names: tuple[str, str]) -> None:
     for name, side in zip(names, ("left", "right"), strict=True):
         head = answer[side]
         wanted = "all" if head["wanted"] is None else head["wanted"]
-        line = f"{name}: {_reference(head)}, {head['type']}, wants {wanted}, gets {head['found']}"
+        line = f"{name}: {reference(head)}, {head['type']}, wants {wanted}, gets {head['found']}"
         click.echo(printable(line if head["satisfied"] else f"{line}: {head['message']}"))
     different = [cluster for cluster in answer["clusters"] if cluster["differs"]]
     if different:

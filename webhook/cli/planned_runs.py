@@ -31,11 +31,12 @@ def print_runs(runs: Sequence[JsonObject], *, after_other: bool) -> None:
     for place, run in enumerate(runs):
         if place or after_other:
             click.echo()
-        for line in _lines(run):
+        for line in run_lines(run):
             click.echo(printable(line))
 
 
-def _lines(run: JsonObject) -> Iterator[str]:
+def run_lines(run: JsonObject) -> Iterator[str]:
+    """Yield what a run would do, line by line."""
     namespace = f"{run['namespace']}/" if run["namespace"] else ""
     placement = f"rp/{namespace}{run['placement']}" if namespace else f"crp/{run['placement']}"
     name = f"Run {namespace}{run['name']} of {placement}"

@@ -1,7 +1,8 @@
 """The program: its name, its commands, and how it reports errors.
 
 Exit codes: 0 fine, 1 any error (also of usage), 2 from ``plan`` and ``simulate``: something would change, from
-``gate``: not allowed now, and where a staged update is waited for: somebody has to act; 3 only there: the time is up.
+``gate``: not allowed now, from ``test``: a case failed, and where a staged update is waited for: somebody has to act; 3
+only there: the time is up.
 """
 
 import io
@@ -39,6 +40,7 @@ SECTIONS: Final = {
         Entry("get", "Show objects."),
         Entry("describe", "Show all about objects, and their Events."),
         Entry("tree", "Show a placement down to its objects, once or as it changes."),
+        Entry("history", "Show what has happened in the last days."),
         Entry("diff", "Show what apply would change."),
         Entry("wait", "Wait until objects are as you need them."),
         Entry("edit", "Change an object in an editor."),
@@ -64,6 +66,7 @@ SECTIONS: Final = {
         Entry("explain", "Say why a placement got the clusters it got."),
         Entry("validate", "Check objects as admission would."),
         Entry("lint", "Find what is wrong or odd in files, for CI."),
+        Entry("test", "Run tests of placements, admission, budgets and the gate."),
         Entry("gate", "Ask whether something may be disrupted now, and if not, when."),
         Entry("budgets", "Show what disruption budgets allow, now and on a calendar."),
         Entry("simulate", "Play what would happen to the nodes of a cluster in the days to come."),
@@ -102,8 +105,8 @@ Start here:
 Exit codes:
   0  fine
   1  an error, reported in one line; usage errors too
-  2  from plan, simulate: something would change; from gate: not allowed now; from drain, run --wait, upgrade --wait:
-     somebody has to act
+  2  from plan, simulate: something would change; from gate: not allowed now; from test: a case failed; from drain,
+     run --wait, upgrade --wait: somebody has to act
   3  from drain, run --wait, upgrade --wait: the time is up
 
 Tables and colours are for people (NO_COLOR turns colours off); -o json and -o yaml are for programs.

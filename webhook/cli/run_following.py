@@ -14,11 +14,12 @@ from scorer.api.meta import JsonObject
 from scorer.api.quoting import printable
 from scorer.staged_update.waiting import RunPhase, WaitKind
 from webhook.cli.client import RefusedError
+from webhook.cli.durations import Duration
 from webhook.cli.failure import UserError, complain
 from webhook.cli.hub_options import HubOptions
 from webhook.cli.options import grouped
 from webhook.cli.run_output import run_document, wait_lines
-from webhook.cli.update_runs import Duration, Found, Runs
+from webhook.cli.update_runs import Found, Runs
 from webhook.settings.clock import utc_now
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])

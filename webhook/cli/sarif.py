@@ -1,6 +1,6 @@
 """Findings as SARIF 2.1.0, the format that code hosts show beside the changed lines.
 
-Source: OASIS SARIF 2.1.0, sections 3.13 (log), 3.14 (run), 3.27 (result), 3.30 (region), 3.55 (fix).
+Source: OASIS SARIF 2.1.0, sections 3.13 (log), 3.14 (run), 3.20 (invocation), 3.27 (result), 3.30 (region), 3.55 (fix).
 """
 
 import os
@@ -12,6 +12,7 @@ from typing import Final
 from urllib.parse import quote
 
 from scorer.api.meta import JsonObject
+from scorer.api.quoting import printable
 from webhook.cli.positions import Place
 
 SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -53,13 +54,16 @@ class Result:
     replacement: Replacement | None = None
 
 
-def sarif_log(results: Sequence[Result], rules: Mapping[str, str], folder: Path) -> JsonObject:
+def sarif_log(
+    results: Sequence[Result], rules: Mapping[str, str], folder: Path, *, failures: Sequence[str] = ()
+) -> JsonObject:
     """Return the log of one run.
 
     Args:
         results: In the order in which they are shown.
         rules: What each rule demands, by id; those without words go without a description.
         folder: Names of files within it are relative to it.
+        failures: Why there are no results, where files could not be used.
     """
     ids = sorted({result.rule for result in results})
     driver = {
@@ -67,11 +71,14 @@ def sarif_log(results: Sequence[Result], rules: Mapping[str, str], folder: Path)
         "version": version("harbormaster"),
         "rules": [_rule(rule, rules.get(rule, "")) for rule in ids],
     }
-    run = {
+    run: JsonObject = {
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
         "results": [_result(result, ids.index(result.rule), folder) for result in results],
     }
+    if failures:
+        notes = [{"level": "error", "message": {"text": printable(failure)}} for failure in failures]
+        run["invocations"] = [{"executionSuccessful": False, "toolExecutionNotifications": notes}]
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
@@ -112,7 +119,11 @@ def _fix(replacement: Replacement, artifact: JsonObject) -> JsonObject:
 
 def artifact_uri(file: str, folder: Path) -> str:
     """Return the URI of a file: relative to *folder* within it, else absolute."""
+    path = relative_path(file, folder)
+    return Path(path).as_uri() if Path(path).is_absolute() else quote(path)
+
+
+def relative_path(file: str, folder: Path) -> str:
+    """Return the path of a file: relative to *folder* within it, else absolute."""
     place = Path(os.path.normpath(folder / file))
-    if place.is_relative_to(folder):
-        return quote(place.relative_to(folder).as_posix())
-    return place.as_uri()
+    return (place.relative_to(folder) if place.is_relative_to(folder) else place).as_posix()

@@ -13,6 +13,7 @@ import click
 from scorer.api.meta import JsonObject, format_time
 from webhook.cli.dump import DUMP_LINE
 from webhook.cli.failure import UserError, complain
+from webhook.cli.files import Files
 from webhook.cli.instants import Instant
 from webhook.cli.options import file_option, grouped, output_option
 from webhook.cli.output import print_document
@@ -145,7 +146,7 @@ def command() -> None:
     click.option("--spot-to-spot", is_flag=True, help="Let spot nodes be replaced by cheaper spot nodes."),
 )
 @output_option("table", "json", "ics")
-def disruption(files: Sequence[str], period: Period, choices: Choices, output: str) -> int:
+def disruption(files: Files, period: Period, choices: Choices, output: str) -> int:
     """Play the disruption of nodes."""
     from scorer.node_disruption.changed_pools import with_pools
     from scorer.node_disruption.cluster_reading import read_cluster
@@ -158,7 +159,7 @@ def disruption(files: Sequence[str], period: Period, choices: Choices, output: s
     present = datetime.now(UTC).replace(microsecond=0)
     dump = read_dump(files, present)
     catalog = read_prices(choices.prices) if choices.prices else None
-    changed = read_pools(choices.pools, present) if choices.pools else ()
+    changed = read_pools(Files(choices.pools, files.ignored), present) if choices.pools else ()
     start = period.now or dump.made or present
     cluster = read_cluster(dump.documents, start)
     if catalog is not None and choices.prices is not None:

@@ -19,6 +19,7 @@ from scorer.api.meta import JsonObject
 from scorer.api.references import PlacementRef
 from webhook.cli.documents import Loaded, check_metadata, load
 from webhook.cli.failure import UserError, complain
+from webhook.cli.files import Files
 from webhook.cli.hub_options import HubOptions, called_by_kubectl, default_data
 from webhook.cli.interrupts import end_in_order
 from webhook.cli.options import file_option
@@ -79,7 +80,7 @@ _MOST_WAITS: Final = 3
 @click.option("--no-color", is_flag=True, help="No colours; NO_COLOR does the same.")
 def command(
     data: Path | None,
-    files: Sequence[str],
+    files: Files,
     https_port: int | None,
     http_port: int | None,
     once: bool,

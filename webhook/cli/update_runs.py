@@ -4,14 +4,12 @@ import getpass
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any, Final, TypeVar
 
 import click
 from click.core import ParameterSource
 
 from scorer.api.documents import name_of, text_at
-from scorer.api.duration import parse_wait_time
 from scorer.api.family import Family, family_in
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
@@ -61,21 +59,6 @@ def told_to_user() -> Iterator[None]:
         yield
     except (OrderRefusedError, upgrades.OrderRefusedError) as error:
         raise UserError(str(error)) from error
-
-
-class Duration(click.ParamType[timedelta]):
-    """A duration such as ``90s`` or ``1h30m``."""
-
-    name = "DURATION"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
-        """Return the duration; fail with a message that shows the value."""
-        if isinstance(value, timedelta):
-            return value
-        try:
-            return parse_wait_time(str(value))
-        except (ValueError, OverflowError) as error:
-            self.fail(str(error), param, ctx)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,10 @@ from scorer.api.kinds import UPGRADE_RUN, UPGRADE_STRATEGY
 from scorer.api.meta import JsonObject
 from scorer.upgrade.inventories import OBSERVED
 from webhook.cli.client import Client, Place, RefusedError
-from webhook.cli.documents import Loaded, read, resolve
+from webhook.cli.documents import Loaded, load_ours
 from webhook.cli.failure import UserError, complain
+from webhook.cli.files import Files
 from webhook.cli.hub_options import HubOptions, hub_options
-from webhook.cli.lint import without_foreign
 from webhook.cli.offline_admission import admit, context_of
 from webhook.cli.options import file_option, output_option, run
 from webhook.cli.output import print_document
@@ -66,14 +66,14 @@ PATIENCE_SECONDS: Final = 6.0
 @file_option
 @output_option("table", "json", "yaml")
 @hub_options
-def command(name: str, files: tuple[str, ...], output: str, hub: HubOptions) -> int:
+def command(name: str, files: Files, output: str, hub: HubOptions) -> int:
     """Show the plan of a run."""
     if not name and not files:
         raise click.UsageError("name a run, or give files with -f")
     return run(_plan_of_files(hub, name, files, output) if files else _plan(hub, name, output))
 
 
-async def _plan_of_files(hub: HubOptions, name: str, files: tuple[str, ...], output: str) -> int:
+async def _plan_of_files(hub: HubOptions, name: str, files: Files, output: str) -> int:
     loaded = _checked(files)
     given = {one.name for one in loaded if one.kind == UPGRADE_RUN}
     async with Client(hub.find()) as client:
@@ -93,16 +93,13 @@ async def _plan_of_files(hub: HubOptions, name: str, files: tuple[str, ...], out
     return 0
 
 
-def _checked(files: tuple[str, ...]) -> list[Loaded]:
+def _checked(files: Files) -> list[Loaded]:
     """Read files, and check what a plan is made from as admission would.
 
     Raises:
         UserError: With every mistake.
     """
-    found, notes = without_foreign(read(files), set(files))
-    for note in notes:
-        complain(f"note: {note}")
-    loaded = resolve(found)
+    loaded = load_ours(files)
     context = context_of(loaded, datetime.now(UTC))
     verdicts = [admit(one, context) for one in loaded if one.kind in PLANNED]
     if mistakes := [line for verdict in verdicts if not verdict.allowed for line in verdict.lines()]:

@@ -1,16 +1,22 @@
 """``harbormaster validate``: what admission would say, without a hub."""
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 
 import click
 
 from scorer.api.meta import JsonObject
 from webhook.access.user import UserInfo
-from webhook.cli.documents import load
+from webhook.admission.catalogue import what_rules_demand
+from webhook.cli.documents import DEFAULT_NAMESPACE, load_ours
+from webhook.cli.files import Files
+from webhook.cli.lint import remarks_about, result_of
 from webhook.cli.offline_admission import Verdict, admit, context_of
 from webhook.cli.options import file_option, namespace_option, output_option
 from webhook.cli.output import print_document, print_table
+from webhook.cli.positions import Positions
+from webhook.cli.reports import failures_told
+from webhook.cli.sarif import sarif_log
 
 HELP = """Check objects as admission would, without a hub.
 
@@ -21,6 +27,7 @@ it. All mistakes are shown, with the path of the field. Of kinds without rules, 
 Examples:
   harbormaster validate -f examples/fleet
   harbormaster validate -f placement.yaml -o json
+  harbormaster validate -f . -o sarif > harbormaster.sarif
 
 \b
 Exit codes:
@@ -34,18 +41,24 @@ _ADMINISTRATOR = UserInfo("harbormaster:validate", frozenset({"system:masters", 
 @click.command("validate", help=HELP, short_help="Check objects as admission would.")
 @file_option
 @namespace_option
-@output_option()
-def command(files: Sequence[str], namespace: str | None, output: str) -> int:
+@output_option("table", "json", "yaml", "sarif")
+def command(files: Files, namespace: str | None, output: str) -> int:
     """Check files."""
     if not files:
         raise click.UsageError("say what to check: -f FILE")
-    loaded = load(files, namespace=namespace) if namespace else load(files)
+    texts: dict[str, str] = {}
+    with failures_told(output):
+        loaded = load_ours(files, namespace=namespace or DEFAULT_NAMESPACE, texts=texts)
     context = context_of(loaded, datetime.now(UTC)).asked_by(_ADMINISTRATOR)
     verdicts = [admit(one, context) for one in loaded]
     allowed = all(verdict.allowed for verdict in verdicts)
     if output == "table":
         rows = [row for verdict in verdicts for row in _rows(verdict)]
         print_table(["DOCUMENT", "OBJECT", "VERDICT", "WHY"], rows)
+    elif output == "sarif":
+        positions = Positions(texts)
+        results = [result_of(remark) for one in loaded for remark in remarks_about(one, context, positions)]
+        print_document(sarif_log(results, what_rules_demand(), Path.cwd()), "json")
     else:
         print_document({"allowed": allowed, "items": [_item(verdict) for verdict in verdicts]}, output)
     return 0 if allowed else 1

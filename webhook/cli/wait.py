@@ -17,10 +17,10 @@ from webhook.cli.client import Client, Place, RefusedError, find
 from webhook.cli.connection import Connection
 from webhook.cli.documents import Found, title_of
 from webhook.cli.failure import UserError, complain
-from webhook.cli.files import FileOptions, file_options
 from webhook.cli.hub_options import HubOptions, hub_options
 from webhook.cli.jsonpath import JsonPathError, go_text, parse_path
 from webhook.cli.kind_words import parse_wanted
+from webhook.cli.object_files import ObjectFiles, file_options
 from webhook.cli.options import grouped, hub_namespace_option, run, tab
 
 HELP = """Wait until objects are as you need them.
@@ -178,7 +178,7 @@ def command(
     goal: Goal,
     timeout: float,
     which: Which,
-    files: FileOptions,
+    files: ObjectFiles,
     namespace: str | None,
     hub: HubOptions,
 ) -> int:

@@ -120,8 +120,8 @@ def make_loop(
     settings: LoopSettings,
     observer: QueueObserver = UNOBSERVED,
     upgrades: UpgradeObserver = UNOBSERVED_UPGRADES,
-    instance: str = "harbormaster",
     nodes: NodeSide = NodeSide(),
+    events: EventRecorder | None = None,
 ) -> Loop:
     """Make the loop of one term of leadership.
 
@@ -132,10 +132,10 @@ def make_loop(
         settings: What the operator decided.
         observer: Is told what the queues do.
         upgrades: Is told what upgrade runs do.
-        instance: What Events call this process.
         nodes: What the disruption of nodes needs.
+        events: Writes Events; None: one that nobody else hears.
     """
-    events = EventRecorder(hub.store, now, instance)
+    events = events or EventRecorder(hub.store, now, "harbormaster")
     controllers = (
         *_controllers(hub, now, selectables, settings, events.record, upgrades),
         *_of_nodes(hub, now, settings, events.record, nodes),
@@ -157,7 +157,7 @@ def _controllers(
     yield MemberController(hub, now, record, settings.force_delete_after).wiring()
     yield OverrideController(hub, record).wiring()
     yield PlacementController(hub, now, record, selectables, settings).wiring()
-    yield SchedulerController(hub, now).wiring()
+    yield SchedulerController(hub, now, record).wiring()
     yield RolloutController(hub, now, settings, windows, turns.get(MemberDisruption.ROLLOUT)).wiring()
     staged = turns.get(MemberDisruption.STAGED_UPDATE)
     yield StagedUpdateController(hub, now, record, selectables, settings, windows, staged).wiring()

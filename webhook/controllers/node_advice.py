@@ -7,7 +7,8 @@ Source: nodepool-disruption.md 12.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
@@ -24,6 +25,8 @@ from webhook.controllers.node_world import NodeWorld
 CONDITION: Final = OURS + DISRUPTION
 MOST_EVENTS: Final = 100
 """How many Events one pass records; the others are recorded by those that follow."""
+_SAID_ONCE: Final = frozenset((ToldReason.FAILED_DRAINING,))
+"""What such an Event names changes from one second to the next, and is not told again for that."""
 
 Record = Callable[[JsonObject, Event], None]
 
@@ -42,6 +45,17 @@ class NodeAdvice:
         self._record = record
         self._now = now
         self._told: dict[Note, datetime] = {}
+        self._recorded = 0
+
+    def begin_pass(self) -> None:
+        """Let as many Events be recorded again as one pass may."""
+        now = self._now()
+        self._recorded = 0
+        self._told = {note: until for note, until in self._told.items() if until > now}
+
+    def forget(self) -> None:
+        """Forget when what was told: the clock has been set back."""
+        self._told = {}
 
     def stand(self, standings: Mapping[str, Standing]) -> None:
         """Set the condition of pools by name; writes nothing where it says that already."""
@@ -59,14 +73,13 @@ class NodeAdvice:
     def tell(self, notes: Iterable[Note]) -> None:
         """Record Events that have not been recorded a short while ago, as many as one pass may."""
         now = self._now()
-        self._told = {note: until for note, until in self._told.items() if until > now}
-        recorded = 0
         for note in notes:
-            if recorded >= MOST_EVENTS:
+            if self._recorded >= MOST_EVENTS:
                 return
-            if note not in self._told:
-                self._told[note] = now + note.quiet
-                recorded += self._tell(note)
+            what = replace(note, message="") if note.reason in _SAID_ONCE else note
+            if self._told.get(what, now) <= now:
+                self._told[what] = now + note.quiet
+                self._recorded += self._tell(note)
 
     def tell_of_annotations(self) -> None:
         """Tell of pods whose do-not-disrupt annotation says nothing that anybody understands."""
@@ -106,6 +119,16 @@ class NodeAdvice:
 
 
 _INVALID: Final = f'annotation {DO_NOT_DISRUPT} is neither "true" nor a positive duration like "4h": it has no effect'
+
+
+def joined(notes: Iterable[Note]) -> Iterator[Note]:
+    """Yield *notes* with those of one object and one reason as one: an API server keeps only the first of several."""
+    found: dict[tuple[str, str, str, str], list[Note]] = {}
+    for each in notes:
+        found.setdefault((each.kind, each.namespace, each.name, each.reason), []).append(each)
+    for several in found.values():
+        messages = "; ".join(dict.fromkeys(each.message for each in several))
+        yield replace(several[0], message=messages, quiet=min(each.quiet for each in several))
 
 
 def counted_by_cause(held: Iterable[tuple[str, str]]) -> dict[str, int]:

@@ -50,26 +50,32 @@ class NodeCommands:
         self._hub = world.hub
         self._now = now
 
-    async def mark(self, name: str, order: Order) -> bool:
-        """Put taint and annotation on a node; False: it is gone, or somebody else has marked or tainted it."""
+    async def mark(self, name: str, uid: str, order: Order) -> bool:
+        """Put taint and annotation on a node; False: it is gone, or somebody else has marked or tainted it.
+
+        Args:
+            name: Of the node.
+            uid: Of the node: another one of that name is left alone.
+            order: What it says.
+        """
 
         def change(node: JsonObject) -> JsonObject | None:
             known = read_order(node)
             taken = known.id != order.id if known is not None else is_marked(node) or is_tainted(node)
             return None if taken else marked(node, order)
 
-        return await self._change(name, change) is not None
+        return await self._change(name, uid, change) is not None
 
-    async def mark_deleted(self, name: str, order: Order) -> None:
-        """Put taint and annotation on a node that somebody else deletes, whatever it has."""
-        await self._change(name, lambda node: marked(node, order))
+    async def mark_deleted(self, name: str, uid: str, order: Order) -> bool:
+        """Put taint and annotation on a node that somebody else deletes, whatever it has; False: it is gone."""
+        return await self._change(name, uid, lambda node: marked(node, order)) is not None
 
-    async def unmark(self, name: str) -> None:
+    async def unmark(self, name: str, uid: str) -> None:
         """Take both off a node that has our annotation, and the condition off its claim; any other node stays."""
         claim = self._world.claim_of(name)
         if claim is not None:
             await self.set_condition(claim, "")
-        await self._change(name, lambda node: unmarked(node) if is_marked(node) else None)
+        await self._change(name, uid, lambda node: unmarked(node) if is_marked(node) else None)
 
     async def set_condition(self, claim: JsonObject, reason: str, message: str = "") -> None:
         """Say on a claim why it is disrupted; empty: take that back."""
@@ -86,10 +92,11 @@ class NodeCommands:
 
     async def set_deadline(self, claim: JsonObject, deadline: datetime) -> None:
         """Write on a claim when its drain ends, unless it says so already."""
-        if annotation(claim, TERMINATION_TIMESTAMP):
+        said = format_time(deadline)
+        if annotation(claim, TERMINATION_TIMESTAMP) == said:
             return
         metadata = metadata_of(claim)
-        annotations = {**(metadata.get("annotations") or {}), TERMINATION_TIMESTAMP: format_time(deadline)}
+        annotations = {**(metadata.get("annotations") or {}), TERMINATION_TIMESTAMP: said}
         changed = {**claim, "metadata": {**metadata, "annotations": annotations}}
         await self._hub.amend(kinds.NODE_CLAIM, changed)
 
@@ -100,12 +107,14 @@ class NodeCommands:
                 with suppress(AlreadyExistsError):
                     await self._hub.create(kinds.NODE_CLAIM, claim)
 
-    async def delete(self, name: str) -> None:
+    async def delete(self, name: str, uid: str) -> None:
         """Delete the claim of a node that has been drained, or the node where no claim is left."""
-        claim, node = self._world.claim_of(name), self._world.cache.get(kinds.NODE, name)
-        if claim is not None:
+        node = self._world.cache.get(kinds.NODE, name)
+        if node is None or uid_of(node) != uid:
+            return
+        if (claim := self._world.claim_of(name)) is not None:
             await self.delete_claim(claim)
-        elif node is not None and not is_deleting(node):
+        elif not is_deleting(node):
             await self._hub.delete(kinds.NODE, node)
 
     async def delete_claim(self, claim: JsonObject) -> None:
@@ -113,7 +122,7 @@ class NodeCommands:
         if not is_deleting(claim):
             await self._hub.delete(kinds.NODE_CLAIM, claim)
 
-    async def _change(self, name: str, change: Change) -> JsonObject | None:
+    async def _change(self, name: str, uid: str, change: Change) -> JsonObject | None:
         """Change a node as it is stored, which is more than is cached; None: it is gone, or left alone."""
         known = self._world.cache.get(kinds.NODE, name)
         for _ in range(_ATTEMPTS):
@@ -125,7 +134,8 @@ class NodeCommands:
                 if known is not None:
                     self._world.cache.shelf(kinds.NODE).drop(known)
                 return None
-            if known is not None and uid_of(known) != uid_of(found):
+            if uid_of(found) != uid:
+                self._world.cache.shelf(kinds.NODE).put(found)
                 return None
             wanted = change(found)
             if wanted is None or wanted == found:

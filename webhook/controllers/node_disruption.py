@@ -12,38 +12,41 @@ Source: nodepool-disruption.md 5.1, 7.1, 9 and 10.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Final
 
 from scorer.api import kinds
-from scorer.api.documents import conditions_of, is_deleting, name_of, uid_of
+from scorer.api.conditions import UNKNOWN
+from scorer.api.documents import uid_of
 from scorer.api.meta import JsonObject
+from scorer.node_budgets.nodes import DISRUPTED_TAINT
 from scorer.node_disruption.command import Command
-from scorer.node_disruption.order import (
-    Order,
-    deletion_of,
-    expiration_of,
-    is_marked,
-    order_of,
-    orders_on,
-    read_order,
-    strays,
-)
-from scorer.node_disruption.pod import read_instant
-from scorer.node_disruption.progress import Next, Step, next_step
+from scorer.node_disruption.order import Order, expiration_of, is_marked, is_tainted, order_of
 from scorer.node_disruption.replacement import claims_of
-from scorer.node_disruption.rival import rival_of
-from scorer.node_disruption.telling import Circumstance, Note, ToldReason, describe, notes, standings
+from scorer.node_disruption.telling import (
+    Circumstance,
+    Note,
+    Standing,
+    StandingReason,
+    ToldReason,
+    describe,
+    notes,
+    standings,
+)
 from scorer.node_disruption.validation import Failure
 from scorer.rollout.placement_status import Event
 from webhook.controllers.failures import Concerned
-from webhook.controllers.node_advice import NodeAdvice, counted_by_cause
+from webhook.controllers.node_advice import NodeAdvice, counted_by_cause, joined
 from webhook.controllers.node_commands import NodeCommands
 from webhook.controllers.node_disruption_observer import UNOBSERVED_NODES, NodeDisruptionObserver
 from webhook.controllers.node_draining import POLL, NodeDraining, is_going
-from webhook.controllers.node_planning import NodePlanning, Pass
+from webhook.controllers.node_orders import NodeOrders, under_way
+from webhook.controllers.node_planning import PASS, NodePlanning, Pass
+from webhook.controllers.node_rivals import RIVAL_EVERY, SKEW, NodeRivals
 from webhook.controllers.node_turns import NodeTurns
 from webhook.controllers.node_world import NodeWorld
 from webhook.controllers.result import DONE, Result
@@ -51,8 +54,9 @@ from webhook.controllers.wiring import Later, Signal, Watch, Wiring
 from webhook.gate.reservations import LeaseReservations
 from webhook.kube.channel import Channel
 from webhook.kube.hub import Hub, at_once
+from webhook.kube.leader import monotonic
 from webhook.kube.node_work import NodeWork
-from webhook.kube.ports import ForbiddenError, Key
+from webhook.kube.ports import Key, StoreError, UnavailableError
 from webhook.settings.node_disruption import NodeDisruptionMode, NodeDisruptionOptions
 
 NAME: Final = "node_disruption"
@@ -60,10 +64,8 @@ KEY: Final = "nodes"
 DEBOUNCE: Final = timedelta(seconds=1)
 """How long changes are collected before they are looked at."""
 SYNC: Final = timedelta(seconds=1)
-RIVAL_EVERY: Final = timedelta(seconds=10)
-"""How often to look whether Karpenter runs; before a command is accepted in any case."""
-REST: Final = timedelta(minutes=1)
-"""How long no command is accepted after one could not be carried out."""
+MOST_OF_ONE: Final = 100
+"""How many nodes one accepted command takes that makes no replacements: each of them carries the names of all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,7 @@ class NodeDisruptionController:
         now: The clock.
         record: Takes events.
         observer: Is told what is found and done.
+        clock: Seconds, of a clock that never jumps.
     """
 
     def __init__(
@@ -99,19 +102,22 @@ class NodeDisruptionController:
         now: Callable[[], datetime],
         record: Callable[[JsonObject, Event], None],
         observer: NodeDisruptionObserver = UNOBSERVED_NODES,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         self._place = place
         self._options = options
         self._now = now
         self._record = record
         self._observer = observer
+        self._clock = clock
+        self._rivals = NodeRivals(place.work, options, now, clock)
         self._told = Channel[None]()
         self._opened = asyncio.Event()
         self._site: _Site | None = None
+        self._set_to: timedelta | None = None
         self._why_not = ""
-        self._rival_due: datetime | None = None
-        self._rests_until: datetime | None = None
         self._acted = False
+        self._has_begun = False
         self._advised: tuple[Command, ...] = ()
 
     def wiring(self) -> Wiring[str]:
@@ -145,33 +151,66 @@ class NodeDisruptionController:
         self._observer.ended()
 
     async def reconcile(self, _: str) -> Result:
-        """Go on with what is under way, and look for more."""
+        """Go on with what is under way, and look for more.
+
+        Raises:
+            UnavailableError: Nobody can tell now whether Karpenter runs; it is to be tried again soon.
+        """
         if self._options.mode is NodeDisruptionMode.OFF or (self._site is None and not self._pools()):
             return DONE
         site = self._opened_site()
         if not site.synced:
             return Result(SYNC)
+        site.advice.begin_pass()
+        self._heed_the_clock(site)
         if trouble := site.world.trouble:
             site.advice.cannot_read(trouble)
+            self._observer.ended()
             return Result(RIVAL_EVERY)
         acting = await self._may_act()
         if acting is not self._acted:
             self._acted = acting
             site.planning.hurry()
-        steps = await self._go_on(site) if acting else []
+        is_at_work = await self._go_on(site) if acting else False
+        if not acting:
+            self._observer.draining(0)
         now = self._now()
         if site.planning.next_look(now) <= now:
             await self._look(site, acting)
+        return Result(self._pause(site, is_at_work=is_at_work))
+
+    async def _go_on(self, site: "_Site") -> bool:
+        """Go on with what is under way; says whether anything is."""
+        if not self._has_begun and site.turns is not None:
+            await site.turns.give_back_all()
+        self._has_begun = True
+        return await site.orders.go_on()
+
+    def _pause(self, site: "_Site", *, is_at_work: bool) -> timedelta:
+        """Return how long to wait at most: changes of pods wake nobody."""
         now = self._now()
-        instants = [site.planning.next_look(now), *steps, *((self._rival_due,) if self._rival_due else ())]
-        return Result(max(min(instants) - now, POLL / 10))
+        pauses = [site.planning.next_look(now) - now, PASS]
+        pauses += [POLL] if is_at_work else []
+        pauses += [self._rivals.due_in] if self._options.mode is NodeDisruptionMode.ACT else []
+        return max(min(pauses), POLL / 10)
+
+    def _heed_the_clock(self, site: "_Site") -> None:
+        """Forget what waits for an instant when the clock has been set: that may come too late, or be another one."""
+        set_to = self._now() - _EPOCH - timedelta(seconds=self._clock())
+        if self._set_to is None or abs(set_to - self._set_to) > SKEW:
+            site.planning.begin_again()
+            site.advice.forget()
+            self._rivals.look_again()
+            self._set_to = set_to
 
     def _pools(self) -> list[str]:
         return [key.name for key in self._place.hub.cache.shelf(kinds.NODE_POOL).objects]
 
     def _opened_site(self) -> "_Site":
         if self._site is None:
-            self._site = _Site(self._place, self._options, self._now, self._record)
+            self._site = _Site(
+                self._place, self._options, self._record, self._observer, now=self._now, clock=self._clock
+            )
             self._site.world.subscribe(self._told.tell)
             self._opened.set()
         return self._site
@@ -184,94 +223,11 @@ class NodeDisruptionController:
         """
         if self._options.mode is not NodeDisruptionMode.ACT:
             return False
-        now = self._now()
-        if surely or self._rival_due is None or now >= self._rival_due:
-            self._why_not, self._rival_due = await self._rival(), now + RIVAL_EVERY
-        return not self._why_not
-
-    async def _rival(self) -> str:
-        """Return why nothing may be carried out; empty when it may."""
-        if self._place.work is None:
-            return "mode Act needs an API server that evicts pods, and this store does not"
-        name, namespace = self._options.karpenter_lease, self._options.karpenter_namespace
         try:
-            return rival_of(await self._place.work.leases(name, namespace), self._now())
-        except ForbiddenError as error:
-            return f"nobody can tell whether Karpenter runs: {error}"
-
-    async def _go_on(self, site: "_Site") -> list[datetime]:
-        """Take the next step of every command under way; returns when each is to be looked at again."""
-        world, now = site.world, self._now()
-        for node in strays(world.nodes()):
-            await site.commands.unmark(name_of(node))
-        orders = orders_on(world.nodes())
-        doings = [self._advance(site, order, carrying, len(orders)) for order, carrying in orders.values()]
-        adopted = [site.draining.advance(name, order) for name, order in self._adopt(site)]
-        await at_once([*doings, *adopted])
-        await self._clear(site)
-        site.draining.forget()
-        draining = sum(_is_drained(node) for node in world.nodes())
-        self._observer.draining(draining)
-        return [now + POLL] if orders or adopted else []
-
-    def _adopt(self, site: "_Site") -> list[tuple[str, Order]]:
-        """Return the nodes that somebody else deletes and that carry no command, but pods; with a command for each."""
-        found = []
-        for node in site.world.nodes():
-            name = name_of(node)
-            if is_marked(node) or not is_going(site.world, name) or site.world.claim_of(name) is None:
-                continue
-            if any(pod.evictable for pod in site.world.pools.pods_on(name)):
-                found.append((name, deletion_of(name, uid_of(node), _deleted_at(site.world, name) or self._now())))
-        return found
-
-    async def _advance(self, site: "_Site", order: Order, carrying: dict[str, JsonObject], commands: int) -> None:
-        world = site.world
-        there = [name for name in order.nodes if world.cache.get(kinds.NODE, name) is not None]
-        step = next_step(
-            order,
-            there=there,
-            marked=carrying,
-            going=[name for name, node in carrying.items() if _is_drained(node) or is_going(world, name)],
-            replacements={
-                name: _is_initialized(claim)
-                for name in order.replacements
-                if (claim := world.claim(name)) is not None and not is_deleting(claim)
-            },
-            commands=commands,
-            now=self._now(),
-        )
-        await self._carry_out(site, order, carrying, step)
-
-    async def _carry_out(self, site: "_Site", order: Order, carrying: Iterable[str], step: Step) -> None:
-        match step.next:
-            case Next.WAIT:
-                for name in carrying:
-                    if (claim := site.world.claim_of(name)) is not None:
-                        await site.commands.set_condition(claim, order.reason, f"{order.method}, command {order.id}")
-                site.advice.tell(Note("Node", name, ToldReason.WAITING, step.message) for name in carrying)
-            case Next.UNDO:
-                await self._undo(site, order, carrying, step.message)
-            case Next.DRAIN:
-                await at_once(site.draining.advance(name, order) for name in carrying)
-
-    async def _undo(self, site: "_Site", order: Order, carrying: Iterable[str], why: str) -> None:
-        self._rests_until = self._now() + REST
-        self._observer.failed(order.method, "undone")
-        for name in list(carrying):
-            await site.commands.unmark(name)
-            site.advice.tell([Note("Node", name, ToldReason.UNDONE, f"{order.reason}: it stays: {why}", warning=True)])
-        site.planning.hurry()
-
-    async def _clear(self, site: "_Site") -> None:
-        """Delete claims that were made for commands which no node carries any more, unless they have become nodes."""
-        running = orders_on(site.world.nodes())
-        for claim in site.world.cache.list(kinds.NODE_CLAIM):
-            order = read_order(claim)
-            if order is None or name_of(claim) not in order.replacements or order.id in running:
-                continue
-            if not _is_initialized(claim):
-                await site.commands.delete_claim(claim)
+            self._why_not = await self._rivals.why_not(surely=surely)
+        except UnavailableError as error:
+            raise UnavailableError(str(error), error.retry_after or RIVAL_EVERY.total_seconds()) from error
+        return not self._why_not
 
     async def _look(self, site: "_Site", acting: bool) -> None:
         """Decide, begin what has been decided, and tell of it."""
@@ -285,29 +241,39 @@ class NodeDisruptionController:
             self._advised = decision.commands
             for command in decision.commands:
                 self._observer.decided(command.method, command.decided)
-        given = Circumstance(
-            acting, self._why_not, found.problem or site.planning.types.problem, _under_way(site.world)
-        )
-        site.advice.stand(standings(decision, found.cluster, given))
+        self._stand(site, found, acting)
         site.advice.tell(self._notes(found, acting))
         site.advice.tell_of_annotations()
+
+    def _stand(self, site: "_Site", found: Pass, acting: bool) -> None:
+        """Say on every pool how things are; of one that cannot be read, that."""
+        going = under_way(site.world)
+        trouble = found.problem or site.planning.types.problem
+        given = Circumstance(acting, self._why_not, trouble, going if acting else None)
+        left = tuple(name for name in found.decision.expired if not _is_of_others(site.world, name))
+        told = standings(replace(found.decision, expired=left), found.cluster, given)
+        if not acting:
+            told = {name: _with_stuck(each, _of_pool(site.world, going, name)) for name, each in told.items()}
+        unreadable = sorted(set(site.world.pools.names()) - set(told))
+        site.advice.stand({**told, **dict.fromkeys(unreadable, _UNREADABLE)})
 
     def _notes(self, found: Pass, acting: bool) -> Iterable[Note]:
         if self._why_not:
             for name in found.cluster.pools:
                 yield Note("NodePool", name, ToldReason.REFUSED, self._why_not, warning=True)
-        yield from notes(found.decision, found.cluster, found.views, acting=acting)
+        yield from joined(notes(found.decision, found.cluster, found.views, acting=acting))
 
     async def _begin_all(self, site: "_Site", found: Pass) -> None:
         decision = found.decision
         for name in decision.expired:
-            await self._expire(site, name)
+            if not await site.orders.about(name, partial(self._expire, site, name, found.uids.get(name, ""))):
+                site.planning.repeat()
         if isinstance(found.checked, Failure) and found.waited is not None:
             self._fail(site, found.waited, found.checked)
         elif isinstance(found.checked, Command):
-            await self._begin(site, found.checked)
+            await self._begin(site, found.checked, found)
             return
-        if site.planning.waiting is not None or (self._rests_until is not None and self._now() < self._rests_until):
+        if site.planning.waiting is not None or site.orders.resting:
             return
         for command in decision.commands:
             if command.validate_after:
@@ -315,75 +281,104 @@ class NodeDisruptionController:
                 said = f"{describe(command)}; it is looked at again in {command.validate_after.seconds} s"
                 site.advice.tell(Note("Node", node, ToldReason.CANDIDATE, said) for node in command.nodes)
                 return
-            await self._begin(site, command)
+            await self._begin(site, command, found)
 
     def _fail(self, site: "_Site", command: Command, failure: Failure) -> None:
         self._observer.failed(command.method, failure.word)
         said = f"{command.reason}: {failure.word}: {failure.message}"
         site.advice.tell(Note("Node", node, ToldReason.REJECTED, said) for node in command.nodes)
 
-    async def _expire(self, site: "_Site", name: str) -> None:
+    async def _expire(self, site: "_Site", name: str, uid: str) -> None:
         node = site.world.cache.get(kinds.NODE, name)
-        if node is None or is_marked(node) or is_going(site.world, name) or not await self._may_act(surely=True):
+        if node is None or uid_of(node) != uid or is_marked(node) or is_going(site.world, name):
             return
-        order = expiration_of(name, uid_of(node), self._now())
-        if self._options.graceful_expiration and not await self._reserved(site, order, found_pools(site.world, order)):
+        if _is_of_others(site.world, name):
+            said = f"it has reached its age, and has the taint {DISRUPTED_TAINT} of somebody else: it goes without that"
+            site.advice.tell([Note("Node", name, ToldReason.BLOCKED, said, warning=True)])
+            return
+        if not await self._may_act(surely=True):
+            return
+        order = expiration_of(name, uid, self._now())
+        if self._options.graceful_expiration and not await self._reserved(site, order, uid):
             return
         self._observer.decided(order.method, "delete")
-        await site.draining.advance(name, order)
+        await site.draining.advance(name, uid, order)
         site.planning.hurry()
 
-    async def _begin(self, site: "_Site", command: Command) -> None:
-        """Accept a command: reserve its nodes, mark them, and have its replacements made."""
-        documents = [site.world.cache.get(kinds.NODE, name) for name in sorted(command.nodes)]
+    async def _begin(self, site: "_Site", command: Command, found: Pass) -> None:
+        """Accept a command: in parts, where its nodes do not depend on each other."""
+        if command.replacements:
+            await self._accept(site, command, found)
+            return
+        for start in range(0, len(command.nodes), MOST_OF_ONE):
+            await self._accept(site, replace(command, nodes=command.nodes[start : start + MOST_OF_ONE]), found)
+
+    async def _accept(self, site: "_Site", command: Command, found: Pass) -> None:
+        """Reserve the nodes of a command, mark them, and have its replacements made."""
+        uids = {name: found.uids.get(name, "") for name in sorted(command.nodes)}
         pools = {each.pool: site.world.cache.get(kinds.NODE_POOL, each.pool) for each in command.replacements}
         known = {name: pool for name, pool in pools.items() if pool is not None}
-        if any(each is None for each in documents) or len(known) < len(pools):
+        if len(known) < len(pools) or any(_uid(site.world, name) != uid for name, uid in uids.items()):
             site.planning.hurry()
             return
         if not await self._may_act(surely=True):
             return
-        order = order_of(command, [uid_of(each) for each in documents if each is not None], self._now())
-        assert site.turns is not None
-        refusal, taken = await site.turns.take(order, found_pools(site.world, order), command)
-        try:
+        order = order_of(command, uids.values(), self._now())
+        async with self._turn(site, order, command) as refusal:
             if refusal:
                 self._refuse(site, command, refusal)
                 return
             self._observer.decided(command.method, command.decided)
             site.advice.tell(Note("Node", name, ToldReason.APPROVED, describe(command)) for name in order.nodes)
             site.planning.hurry()
-            await self._mark(site, order, claims_of(order, command.replacements, known))
-        finally:
-            await site.turns.give_back(taken)
+            await self._mark(site, order, uids, claims_of(order, command.replacements, known))
 
-    async def _mark(self, site: "_Site", order: Order, replacements: list[JsonObject]) -> None:
-        marked = [name for name in order.nodes if await site.commands.mark(name, order)]
-        if replacements and len(marked) < len(order.nodes):
-            await self._undo(site, order, marked, "not every node of the command could be marked")
-            return
-        for name in marked:
+    async def _mark(self, site: "_Site", order: Order, uids: dict[str, str], replacements: list[JsonObject]) -> None:
+        marked: dict[str, str] = {}
+
+        async def mark(name: str) -> None:
+            if not await site.commands.mark(name, uids[name], order):
+                return
+            marked[name] = uids[name]
             if (claim := site.world.claim_of(name)) is not None:
                 await site.commands.set_condition(claim, order.reason, f"{order.method}, command {order.id}")
-        if replacements:
-            said = f"{order.reason}: waits for {', '.join(order.replacements)}"
-            site.advice.tell(Note("Node", name, ToldReason.LAUNCHING, said) for name in marked)
+
+        await at_once(site.orders.about(name, partial(mark, name)) for name in order.nodes)
+        if not replacements:
+            return
+        if len(marked) < len(order.nodes):
+            await site.orders.undo(order, marked, "not every node of the command could be marked")
+            return
+        said = f"{order.reason}: waits for {', '.join(order.replacements)}"
+        site.advice.tell(Note("Node", name, ToldReason.LAUNCHING, said) for name in sorted(marked))
+        try:
             await site.commands.create(replacements)
+        except StoreError as error:
+            await site.orders.undo(order, marked, f"no replacement can be made: {error}")
 
     def _refuse(self, site: "_Site", command: Command, refusal: str) -> None:
-        self._rests_until = self._now() + RIVAL_EVERY
+        site.orders.rest(RIVAL_EVERY)
         self._observer.failed(command.method, "gate")
         said = f"{command.reason}: the gate says no: {refusal}"
         site.advice.tell(Note("Node", node, ToldReason.BLOCKED, said) for node in command.nodes)
 
-    async def _reserved(self, site: "_Site", order: Order, pools: dict[str, list[str]]) -> bool:
-        """Say whether the gate lets nodes go that have reached their age; they are marked at once."""
+    @asynccontextmanager
+    async def _turn(self, site: "_Site", order: Order, command: Command | None) -> AsyncIterator[str]:
+        """Hold the nodes of an order at the gate meanwhile; yields why that is refused, empty when it is not."""
         assert site.turns is not None
-        refusal, taken = await site.turns.take(order, pools, None)
-        if not refusal:
-            await site.commands.mark(order.nodes[0], order)
-        await site.turns.give_back(taken)
-        return not refusal
+        try:
+            refusal, taken = await site.turns.take(order, found_pools(site.world, order), command)
+        except StoreError as error:
+            refusal, taken = f"nothing can be reserved now: {error}", []
+        try:
+            yield refusal
+        finally:
+            await site.turns.give_back(taken)
+
+    async def _reserved(self, site: "_Site", order: Order, uid: str) -> bool:
+        """Say whether the gate lets a node go that has reached its age; it is marked at once."""
+        async with self._turn(site, order, None) as refusal:
+            return not refusal and await site.commands.mark(order.nodes[0], uid, order)
 
 
 class _Site:
@@ -393,8 +388,11 @@ class _Site:
         self,
         place: NodePlace,
         options: NodeDisruptionOptions,
-        now: Callable[[], datetime],
         record: Callable[[JsonObject, Event], None],
+        observer: NodeDisruptionObserver,
+        *,
+        now: Callable[[], datetime],
+        clock: Callable[[], float],
     ) -> None:
         store = place.hub.store
         self.world = NodeWorld(store, template_do_not_disrupt=options.gate.template_do_not_disrupt)
@@ -403,9 +401,13 @@ class _Site:
         reservations = LeaseReservations(store, place.namespace, now) if place.namespace else None
         self.turns = None if reservations is None else NodeTurns(self.world, reservations, store, options.gate, now)
         self.planning = NodePlanning(self.world, options, reservations, now)
-        self._draining = (
-            None if place.work is None else NodeDraining(self.world, place.work, self.commands, self.advice, now)
-        )
+        self._draining: NodeDraining | None = None
+        self._orders: NodeOrders | None = None
+        if place.work is not None:
+            self._draining = NodeDraining(self.world, place.work, self.commands, self.advice, now, clock)
+            self._orders = NodeOrders(
+                self.world, self.commands, self._draining, self.planning, self.advice, observer, now, clock
+            )
 
     @property
     def draining(self) -> NodeDraining:
@@ -414,9 +416,23 @@ class _Site:
         return self._draining
 
     @property
+    def orders(self) -> NodeOrders:
+        """The commands under way; only asked for where something is carried out."""
+        assert self._orders is not None
+        return self._orders
+
+    @property
     def synced(self) -> bool:
         """Whether everything has been read once."""
         return self.world.synced and (self.turns is None or self.turns.reservations.synced)
+
+
+_EPOCH: Final = datetime.fromtimestamp(0, UTC)
+_UNREADABLE: Final = Standing(
+    UNKNOWN,
+    StandingReason.CANNOT_READ,
+    "the NodePool is none that Karpenter would take, and so its nodes stay until they reach their age",
+)
 
 
 def found_pools(world: NodeWorld, order: Order) -> dict[str, list[str]]:
@@ -429,22 +445,27 @@ def found_pools(world: NodeWorld, order: Order) -> dict[str, list[str]]:
     return dict(sorted(found.items()))
 
 
-def _under_way(world: NodeWorld) -> dict[str, str]:
-    """Return the reason of every node that carries a command, by its name."""
-    return {name_of(node): order.reason for node in world.nodes() if (order := read_order(node)) is not None}
+def _uid(world: NodeWorld, name: str) -> str | None:
+    node = world.cache.get(kinds.NODE, name)
+    return None if node is None else uid_of(node)
 
 
-def _is_drained(node: JsonObject) -> bool:
-    order = read_order(node)
-    return order is not None and order.draining is not None
+def _is_of_others(world: NodeWorld, name: str) -> bool:
+    """Say whether a node has the taint of a node that goes, and not by a command of ours."""
+    node = world.cache.get(kinds.NODE, name)
+    return node is not None and is_tainted(node) and not is_marked(node)
 
 
-def _is_initialized(claim: JsonObject) -> bool:
-    return any(each.get("type") == "Initialized" and each.get("status") == "True" for each in conditions_of(claim))
+def _of_pool(world: NodeWorld, names: Iterable[str], pool: str) -> list[str]:
+    return sorted(name for name in names if (known := world.pools.node(name)) is not None and known[0] == pool)
 
 
-def _deleted_at(world: NodeWorld, name: str) -> datetime | None:
-    """Return when somebody has deleted a node or its claim."""
-    documents = (world.claim_of(name), world.cache.get(kinds.NODE, name))
-    found = (read_instant(each["metadata"].get("deletionTimestamp")) for each in documents if each is not None)
-    return next((each for each in found if each is not None), None)
+def _with_stuck(standing: Standing, nodes: list[str]) -> Standing:
+    """Return what is said of a pool some of whose nodes carry commands that nobody carries out now."""
+    if not nodes:
+        return standing
+    listed = ", ".join(nodes[:_NAMED]) + (f" and {len(nodes) - _NAMED} more" if len(nodes) > _NAMED else "")
+    return replace(standing, message=f"{standing.message}; begun in mode Act, and left as they are: {listed}")
+
+
+_NAMED: Final = 5

@@ -7,30 +7,41 @@ that takes over tries at once.
 Source: nodepool-disruption.md 9.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
 from scorer.api import kinds
-from scorer.api.documents import is_deleting
-from scorer.api.meta import format_time
+from scorer.api.documents import is_deleting, text_at, uid_of
+from scorer.api.meta import JsonObject, format_time
 from scorer.node_budgets.blockers import PodGuard, read_pod_guard
 from scorer.node_disruption.cluster_reading import read_claim
 from scorer.node_disruption.draining import DrainStep, drain_deadline, drain_step
+from scorer.node_disruption.drains import Hold
 from scorer.node_disruption.order import DELETION, Order, drained_from, read_order
 from scorer.node_disruption.pod import Pod, read_pod
 from scorer.node_disruption.telling import Note, ToldReason
 from webhook.controllers.node_advice import NodeAdvice
 from webhook.controllers.node_commands import NodeCommands
+from webhook.controllers.node_rivals import SKEW
 from webhook.controllers.node_world import NodeWorld
+from webhook.controllers.pauses import Pauses
 from webhook.kube.node_work import NodeWork
-from webhook.kube.ports import ConflictError, Key, UnavailableError
+from webhook.kube.ports import Key, StoreError
 
 POLL: Final = timedelta(seconds=1)
 """How often a drain is looked at: pods that end tell nobody here."""
 FIRST_PAUSE: Final = timedelta(milliseconds=100)
 LONGEST_PAUSE: Final = timedelta(seconds=10)
 """Between two attempts to evict one pod."""
+MOST_AT_ONCE: Final = 50
+"""How many pods of one node are evicted or deleted in one step; then it is the turn of others."""
+_FINISHED: Final = ("Succeeded", "Failed")
+"""Phases of pods that nobody waits for; there may be thousands of them."""
+_NAMED: Final = 3
+"""How many pods an Event names."""
 
 
 class NodeDraining:
@@ -42,6 +53,7 @@ class NodeDraining:
         commands: Writes about nodes and claims.
         advice: Is told what goes on.
         now: The clock.
+        clock: Seconds, of a clock that never jumps.
     """
 
     def __init__(
@@ -51,48 +63,55 @@ class NodeDraining:
         commands: NodeCommands,
         advice: NodeAdvice,
         now: Callable[[], datetime],
+        clock: Callable[[], float],
     ) -> None:
         self._world = world
         self._work = work
         self._commands = commands
         self._advice = advice
         self._now = now
-        self._pauses: dict[tuple[str, bool], tuple[timedelta, datetime]] = {}
-        """By uid of a pod, and whether it is to be deleted: how long it is left alone, and until when."""
+        self._pauses = Pauses[tuple[str, bool]](clock, FIRST_PAUSE, LONGEST_PAUSE)
+        """By uid of a pod, and whether it is to be deleted."""
 
-    async def advance(self, name: str, order: Order) -> None:
+    async def advance(self, name: str, uid: str, order: Order) -> None:
         """Take the next step of the drain of a node.
+
+        Args:
+            name: Of the node.
+            uid: Of the node: another one of that name is left alone.
+            order: Why it goes.
 
         Raises:
             StoreError: It cannot be taken now.
         """
-        since = await self._begin(name, order)
+        since = await self._begin(name, uid, order)
         if since is None:
             return
         deadline = await self._tell_claim(name, order, since)
-        step = drain_step(self._pods(name), self._guards(), self._now(), since=since, deadline=deadline)
-        await self._carry_out(step)
-        self._advice.tell(_notes(name, step))
-        if step.is_over:
-            await self._commands.delete(name)
+        step = self._step(self._world.pods_on(name), since, deadline)
+        errors = await self._carry_out(step)
+        self._advice.tell(_notes(name, step, errors))
+        if step.is_over and await self._is_empty(name, since, deadline):
+            await self._commands.delete(name, uid)
 
     def forget(self) -> None:
         """Forget pods that are gone."""
         known = {pod["metadata"].get("uid", "") for pod in self._world.cache.shelf(kinds.POD).objects.values()}
-        self._pauses = {each: pause for each, pause in self._pauses.items() if each[0] in known}
+        self._pauses.keep({(uid, by_force) for uid in known for by_force in (True, False)})
 
-    async def _begin(self, name: str, order: Order) -> datetime | None:
+    async def _begin(self, name: str, uid: str, order: Order) -> datetime | None:
         """Return since when a node is drained, from now on if it was not; None: it is gone, or not ours."""
         node = self._world.cache.get(kinds.NODE, name)
-        if node is None:
+        if node is None or uid_of(node) != uid:
             return None
-        known = read_order(node)
+        known, now = read_order(node), self._now()
+        begun = drained_from(order, now)
         if known is not None and known.id == order.id and known.draining is not None:
-            return known.draining
-        begun = drained_from(order, self._now())
-        if order.method == DELETION:
-            await self._commands.mark_deleted(name, begun)
-        elif not await self._commands.mark(name, begun):
+            if known.draining <= now + SKEW:
+                return known.draining
+            begun = replace(order, draining=now.replace(microsecond=0))
+        mark = self._commands.mark_deleted if order.method == DELETION else self._commands.mark
+        if not await mark(name, uid, begun):
             return None
         self._advice.tell(
             [Note("Node", name, ToldReason.TERMINATING, f"{order.reason}: it is drained, and then deleted")]
@@ -100,49 +119,68 @@ class NodeDraining:
         return begun.draining
 
     async def _tell_claim(self, name: str, order: Order, since: datetime) -> datetime | None:
-        """Say on the claim of a node why it goes, and when at the latest; returns that; None: it waits for its pods."""
+        """Say on the claim of a node why it goes, and when at the latest; returns that; None: it waits for its pods.
+
+        What the claim says already about the end counts only while it is being deleted, and if it is no older than the
+        drain: else it is of an earlier one that was broken off.
+        """
         claim = self._world.claim_of(name)
         if claim is None:
             return None
-        if order.method != DELETION:
+        if order.method != DELETION or not is_deleting(claim):
             await self._commands.set_condition(claim, order.reason, f"{order.method}, command {order.id}")
             claim = self._world.claim_of(name) or claim
         read = read_claim(claim)
-        deadline = drain_deadline(read.deletion or since, read.termination_grace, read.terminates_at)
+        announced = read.terminates_at if read.deletion is not None else None
+        if announced is not None and announced < since:
+            announced = None
+        deadline = drain_deadline(read.deletion or since, read.termination_grace, announced)
         if deadline is not None:
             await self._commands.set_deadline(claim, deadline)
             said = f"its drain ends at {format_time(deadline)}, whatever pods remain"
             self._advice.tell([Note("Node", name, ToldReason.EXPIRING, said, quiet=timedelta(days=1))])
         return deadline
 
-    async def _carry_out(self, step: DrainStep) -> None:
-        for each in step.delete:
-            await self._attempt(each.pod, int(each.grace.total_seconds()))
-        for pod in step.evict:
-            await self._attempt(pod, None)
+    def _step(self, pods: Iterable[JsonObject], since: datetime, deadline: datetime | None) -> DrainStep:
+        left = [read_pod(pod) for pod in pods if text_at(pod, "status", "phase") not in _FINISHED]
+        return drain_step(left, self._guards(), self._now(), since=since, deadline=deadline)
+
+    async def _is_empty(self, name: str, since: datetime, deadline: datetime | None) -> bool:
+        """Ask the server itself whether no pod is left: a watch is behind at times, and the next step ends them all."""
+        found = await self._work.pods_on(name)
+        for pod in found:
+            self._world.cache.shelf(kinds.POD).put(pod)
+        return self._step(found, since, deadline).is_over
+
+    async def _carry_out(self, step: DrainStep) -> dict[str, str]:
+        """Evict and delete what can wait least; returns what could not be, and why, by key of the pod."""
+        wanted: list[tuple[Pod, int | None]] = [(each.pod, int(each.grace.total_seconds())) for each in step.delete]
+        wanted += [(pod, None) for pod in step.evict]
+        due = [each for each in wanted if _key(*each) not in self._pauses]
+        due.sort(key=lambda each: (each[1] is None, self._pauses.until(_key(*each))))
+        tried = due[:MOST_AT_ONCE]
+        found = await asyncio.gather(*(self._attempt(*each) for each in tried), return_exceptions=True)
+        errors = {}
+        for (pod, seconds), error in zip(tried, found, strict=True):
+            if isinstance(error, StoreError):
+                errors[pod.key] = f"pod {pod.key} cannot be {'evicted' if seconds is None else 'deleted'}: {error}"
+            elif error is not None:
+                raise error
+        return errors
 
     async def _attempt(self, pod: Pod, grace_seconds: int | None) -> None:
-        """Evict a pod, or delete it, unless that was tried a moment ago."""
-        this, key = (pod.uid, grace_seconds is not None), Key(pod.name, pod.namespace)
-        pause, until = self._pauses.get(this, (FIRST_PAUSE / 2, None))
-        if until is not None and self._now() < until:
-            return
+        """Evict a pod, or delete it. Raises `StoreError`: a budget, a policy, the server, another pod of that name."""
+        key = Key(pod.name, pod.namespace)
         try:
             if grace_seconds is None:
                 await self._work.evict(key, pod.uid)
             else:
                 await self._work.delete(key, pod.uid, grace_seconds)
-        except (UnavailableError, ConflictError) as error:  # a budget, the server, or another pod of that name
-            pause = min(2 * pause, LONGEST_PAUSE)
-            message = f"pod {pod.key} cannot be {'evicted' if grace_seconds is None else 'deleted'}: {error}"
-            self._advice.tell([Note("Node", pod.node, ToldReason.FAILED_DRAINING, message, warning=True)])
-        else:
-            pause = LONGEST_PAUSE  # it is ending, which the watch tells in a moment
-            self._advice.tell([_told_of(pod, grace_seconds)])
-        self._pauses[this] = (pause, self._now() + pause)
-
-    def _pods(self, node: str) -> list[Pod]:
-        return [read_pod(document) for document in self._world.pods_on(node)]
+        except StoreError:
+            self._pauses.failed(_key(pod, grace_seconds))
+            raise
+        self._pauses.rest(_key(pod, grace_seconds))  # it is ending, which the watch tells in a moment
+        self._advice.tell([_told_of(pod, grace_seconds)])
 
     def _guards(self) -> Mapping[str, Sequence[PodGuard]]:
         found: dict[str, list[PodGuard]] = {}
@@ -152,11 +190,25 @@ class NodeDraining:
         return found
 
 
-def _notes(node: str, step: DrainStep) -> Iterator[Note]:
-    if step.holds:
-        more = f" and {len(step.holds) - 3} more pods" if len(step.holds) > 3 else ""
-        message = "; ".join(each.message for each in step.holds[:3]) + more
-        yield Note("Node", node, ToldReason.FAILED_DRAINING, message, warning=True)
+def _key(pod: Pod, grace_seconds: int | None) -> tuple[str, bool]:
+    return pod.uid, grace_seconds is not None
+
+
+def _notes(node: str, step: DrainStep, errors: Mapping[str, str]) -> Iterator[Note]:
+    """Yield what keeps pods: budgets and annotations, and what the server says of those that neither keeps."""
+    held = {each.pod for each in step.holds}
+    said = [f"{each.message}{_until(each)}" for each in step.holds]
+    said += [error for key, error in sorted(errors.items()) if key not in held]
+    if said:
+        more = f" and {len(said) - _NAMED} more pods" if len(said) > _NAMED else ""
+        yield Note("Node", node, ToldReason.FAILED_DRAINING, "; ".join(said[:_NAMED]) + more, warning=True)
+
+
+def _until(hold: Hold) -> str:
+    """Return when a pod is deleted all the same, where its hold does not end by itself before that."""
+    if hold.until is None or (at := format_time(hold.until)) in hold.message:
+        return ""
+    return f", until it is deleted at {at}"
 
 
 def _told_of(pod: Pod, grace_seconds: int | None) -> Note:

@@ -9,10 +9,13 @@ Source: nodepool-disruption.md 5.1 and 7.
 import asyncio
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
+from scorer.api.documents import name_of, uid_of
+from scorer.api.kinds import NODE
+from scorer.api.meta import JsonObject
 from scorer.node_budgets.pool_view import PoolView
 from scorer.node_disruption.cluster import Cluster
 from scorer.node_disruption.cluster_reading import read_cluster
@@ -46,6 +49,7 @@ class Pass:
         waited: A command that was decided some time ago, and has been validated now; None: there was none.
         checked: What is left of that, or why nothing is.
         problem: Why the instance types are not used; empty when they are.
+        uids: Of the nodes, by name: what has been decided about one is not about another that has taken its name since.
     """
 
     cluster: Cluster
@@ -54,6 +58,7 @@ class Pass:
     waited: Command | None = None
     checked: Command | Failure | None = None
     problem: str = ""
+    uids: Mapping[str, str] = field(default_factory=dict)
 
 
 class NodePlanning:
@@ -95,6 +100,15 @@ class NodePlanning:
         self._earliest = None
         self._due = self._now()
 
+    def repeat(self) -> None:
+        """Have the next look come as soon as one may after the last: something could not be done."""
+        self._due = self._now()
+
+    def begin_again(self) -> None:
+        """Forget all instants, and what waits for one: the clock has been set back."""
+        self.waiting = None
+        self.hurry()
+
     def next_look(self, now: datetime) -> datetime:
         """Return when to look again, as far as is known at *now*; not before that."""
         soon = now if self._seen != self._world.changes else None
@@ -120,7 +134,7 @@ class NodePlanning:
 
     def _think(
         self,
-        documents: list[dict[str, object]],
+        documents: list[JsonObject],
         held: Mapping[str, tuple[Reservation, ...] | None],
         catalog: Catalog | None,
         now: datetime,
@@ -135,7 +149,8 @@ class NodePlanning:
         }
         decision = decide(cluster, catalog, now, self._settings, views=views, unseen=self._unseen)
         checked = None if waits is None else validate(waits, cluster, catalog, now, self._settings, views=views)
-        return Pass(cluster, decision, views, waits, checked, problem)
+        uids = {name_of(each): uid_of(each) for each in documents if each.get("kind") == NODE.kind}
+        return Pass(cluster, decision, views, waits, checked, problem, uids)
 
     def _held(self) -> dict[str, tuple[Reservation, ...] | None]:
         """Return what is reserved of every pool; None of one where that cannot be read."""

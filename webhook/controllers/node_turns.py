@@ -1,7 +1,7 @@
 """Reserves nodes at the gate of their pools before they are marked, so that no other client is granted the same.
 
 A reservation is needed only until the taint is on the nodes: from then on they count as being disrupted by themselves.
-One that is left behind by a crash expires.
+One that is left behind by a process that was killed is given back by the next one.
 
 Source: nodepool-disruption.md 14.2; serving.md 3.1.
 """
@@ -10,13 +10,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
+from scorer.api.references import UnknownObjectError
 from scorer.node_budgets.answer import Answer
 from scorer.node_budgets.blockers import DisruptionClass
 from scorer.node_budgets.question import Question
 from scorer.node_disruption.command import Command, Method
 from scorer.node_disruption.order import Order
-from scorer.reservations import UnreadableReservationsError
+from scorer.reservations import TooManyReservationsError, UnreadableReservationsError
 from webhook.controllers.node_world import NodeWorld
+from webhook.gate.errors import GateError
 from webhook.gate.keeper import Claimant, ReservationKeeper
 from webhook.gate.nodes import HubNodeGate
 from webhook.gate.reservations import LeaseReservations
@@ -78,11 +80,16 @@ class NodeTurns:
         ]
         try:
             answers = await self._gate.answer(questions, Claimant(f"command {order.id}", IDENTITY))
-        except UnreadableReservationsError as error:
-            return str(error), []
+        except (UnreadableReservationsError, TooManyReservationsError, UnknownObjectError, GateError) as error:
+            return str(error), []  # the last two: pool or node has gone since the decision
         taken = [each.reservation[0] for each in answers if each.reservation is not None]
         refused = [_said(pool, each) for pool, each in zip(pools, answers, strict=True) if not each.allowed]
         return "; ".join(refused), taken
+
+    async def give_back_all(self) -> None:
+        """Give back what processes before this one have left behind; only one has a term at a time."""
+        known, _ = self.reservations.all_known()
+        await self.give_back(each.id for _, held in known for each in held if each.identity == IDENTITY)
 
     async def give_back(self, taken: Iterable[str]) -> None:
         """Give reservations back; one that cannot be given back now expires."""

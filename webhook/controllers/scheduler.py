@@ -37,7 +37,7 @@ from scorer.api.placement import PlacementType
 from scorer.api.references import PlacementRef
 from scorer.placement.binding_plan import BrokenBindingError, is_readable, lost_binding, plan_bindings, read_binding
 from scorer.placement.holdings import Binding
-from scorer.placement.record import snapshot_status
+from scorer.placement.record import decision_text, snapshot_status
 from scorer.placement.request import read_request
 from scorer.placement.schedule import Schedule, hold, schedule
 from scorer.placement.wake import Sleeper, woken
@@ -45,7 +45,7 @@ from scorer.rollout.deletion import is_to_go, leaves_objects, plan_binding_delet
 from scorer.rollout.eviction import EVICTED_BINDING
 from scorer.rollout.intent import is_meant
 from scorer.rollout.lost_bindings import as_works_say, orphaned_works
-from scorer.rollout.placement_status import condition_type
+from scorer.rollout.placement_status import Event, condition_type
 from scorer.rollout.policy_snapshots import latest_policy_snapshots
 from scorer.rollout.writes import replace
 from scorer.selectors import InvalidPolicyError
@@ -54,6 +54,7 @@ from webhook.controllers.inventory import all_placements, placement_refs
 from webhook.controllers.removal import take_away
 from webhook.controllers.result import DONE, Result, TerminalError
 from webhook.controllers.wiring import Waker, Watch, Wiring
+from webhook.history.entry import CLUSTERS_PICKED
 from webhook.kube.cache import read_member
 from webhook.kube.change import Change, desired
 from webhook.kube.children import children
@@ -69,11 +70,13 @@ class SchedulerController:
     Args:
         hub: Where everything is.
         now: The clock.
+        record: Takes Events.
     """
 
-    def __init__(self, hub: Hub, now: Callable[[], datetime]) -> None:
+    def __init__(self, hub: Hub, now: Callable[[], datetime], record: Callable[[JsonObject, Event], None]) -> None:
         self._hub = hub
         self._now = now
+        self._record = record
 
     def wiring(self) -> Wiring[PlacementRef]:
         """Say what wakes it: a new policy, what members are and report, and bindings that are not as it left them."""
@@ -106,7 +109,7 @@ class SchedulerController:
                 yield from (ref for ref in placement_refs(cache) if str(ref) in names)
 
     def _sleeper(self, ref: PlacementRef, document: JsonObject) -> Sleeper:
-        kind = dict_at(document, "spec", "policy").get("placementType") or "PickAll"
+        kind = dict_at(document, "spec", "policy").get("placementType") or PlacementType.PICK_ALL.value
         known = kind if kind in tuple(PlacementType) else PlacementType.PICK_ALL
         return Sleeper(str(ref), PlacementType(known), self._is_fully_scheduled(ref, document))
 
@@ -159,6 +162,8 @@ class SchedulerController:
         generation = _placement_generation(snapshot)
         status = snapshot_status(run, snapshot, generation, self._now())
         self._hub.report(family.policy_snapshot, snapshot, status)
+        if text := decision_text(run):
+            self._record(placement, Event(CLUSTERS_PICKED, text))
         return DONE
 
     def decide(self, ref: PlacementRef, snapshot: JsonObject, documents: list[JsonObject]) -> Schedule:

@@ -24,6 +24,8 @@ from webhook.description.problem import ProblemDetails
 from webhook.description.schemas import named, reference, references, schemas_of
 from webhook.endpoints.budgets import USUAL_DAYS
 from webhook.endpoints.problems import PROBLEM_JSON, Problem
+from webhook.history.entry import EntryType
+from webhook.history.query import MOST_ITEMS, USUAL_ITEMS
 
 VERSION: Final = "3.1.1"
 EVENT_STREAM: Final = "text/event-stream"
@@ -137,6 +139,32 @@ _PARAMETERS: Final[JsonObject] = {
         "in": "query",
         "description": "A time zone, such as `Europe/Berlin`, to tell instants in as well.",
         "schema": {"type": "string"},
+    },
+    "type": {
+        "name": "type",
+        "in": "query",
+        "description": "Only entries of this type; may be given several times.",
+        "schema": {"type": "array", "items": {"enum": list(EntryType)}},
+    },
+    **{
+        key: {"name": name, "in": "query", "description": about, "schema": {"type": "string"}}
+        for key, name, about in (
+            ("ofKind", "kind", "Only about objects of this kind."),
+            ("ofNamespace", "namespace", "Only about objects in this namespace."),
+            ("ofName", "name", "Only about objects of this name."),
+            ("ruleOrReason", "reason", "Only for this reason, or by this rule of admission."),
+            ("by", "by", "Only what this user has caused."),
+        )
+    },
+    **{
+        name: {"name": name, "in": "query", "description": about, "schema": {"type": "string", "format": "date-time"}}
+        for name, about in (("since", "Not older than this."), ("before", "Older than this."))
+    },
+    "atMost": {
+        "name": "limit",
+        "in": "query",
+        "description": f"So many entries at most, the latest ones; {USUAL_ITEMS} when it is left out.",
+        "schema": {"type": "integer", "minimum": 1, "maximum": MOST_ITEMS},
     },
     "namespace": {
         "name": "namespace",

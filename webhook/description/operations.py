@@ -19,6 +19,7 @@ from webhook.description.extender import (
 )
 from webhook.description.fleet import Cluster, ClusterList
 from webhook.description.gate import GateAnswer, GateAnswers, ReservationList, TakenReservation
+from webhook.description.history import History
 from webhook.description.member_gates import MemberGateAnswer
 from webhook.description.operation import Operation
 from webhook.description.placements import Change, PlacementDetail, PlacementList
@@ -209,6 +210,20 @@ OPERATIONS: Final = (
         problems=(Problem.NOT_FOUND, Problem.VALIDATION_FAILED),
         tagged=True,
         query=("pool", "days", "from", "tz"),
+    ),
+    Operation(
+        "listHistory",
+        "get",
+        "/v1/history",
+        "Fleet",
+        "What has happened in the last days",
+        "Decisions, rollouts, refusals and warnings of admission, answers of the gate, and all else the loop tells, as "
+        "the loop and all servers have kept it. What other processes did in the last seconds may not be there yet. "
+        "Entries about placements and runs are for callers who may list those.",
+        History,
+        problems=(Problem.VALIDATION_FAILED,),
+        tagged=True,
+        query=("type", "ofKind", "ofNamespace", "ofName", "ruleOrReason", "by", "since", "before", "atMost"),
     ),
     Operation(
         "listReservations",

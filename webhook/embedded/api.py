@@ -31,6 +31,7 @@ from webhook.embedded.target import Target, parse_target
 from webhook.embedded.watch_stream import WatchOptions, stream
 from webhook.embedded.watcher import Watcher
 from webhook.embedded.write_rules import FIELD_VALIDATIONS, FieldValidation, WriteRules
+from webhook.history.desk import HistoryDesk
 from webhook.kube.json_text import MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from webhook.kube.ports import ConflictError, NotFoundError, StoreError
 from webhook.validation.context import Context
@@ -46,6 +47,7 @@ def add_routes(
     token: str,
     *,
     staged_run_default_state: str = RunState.INITIALIZE.value,
+    history: HistoryDesk | None = None,
 ) -> None:
     """Serve *store* under ``/api``, ``/apis`` and ``/version`` of *app*.
 
@@ -55,8 +57,9 @@ def add_routes(
         context: Returns what admission rules may read, called for every request; its user is the author.
         token: What a client must send as ``Authorization: Bearer``.
         staged_run_default_state: Default of ``spec.state`` of a staged update run.
+        history: Where refusals and warnings are noted; None: nowhere.
     """
-    api = _Api(store, context, OwnerToken(token), staged_run_default_state)
+    api = _Api(store, context, OwnerToken(token), staged_run_default_state, history)
     for path in ("/api", "/api/{rest:.*}", "/apis", "/apis/{rest:.*}", "/version"):
         app.router.add_route("*", path, api.handle)
     app.on_shutdown.append(api.end_watches)
@@ -68,6 +71,7 @@ class _Api:
     context: Callable[[], Context]
     owner: OwnerToken
     staged_run_default_state: str
+    history: HistoryDesk | None
     watchers: weakref.WeakSet[Watcher] = field(default_factory=weakref.WeakSet)
     patching: asyncio.Lock = field(default_factory=asyncio.Lock)
     """One patch at a time: patches never conflict with each other, and the attempts are left for other writes."""
@@ -239,7 +243,8 @@ class _Api:
         validation = request.query.get("fieldValidation") or "Warn"
         if validation not in FIELD_VALIDATIONS:
             raise ApiError(400, f"fieldValidation {validation[:64]!r} is none of {', '.join(FIELD_VALIDATIONS)}")
-        return WriteRules(self.context(), cast(FieldValidation, validation), self.staged_run_default_state)
+        history = None if "dryRun" in request.query else self.history
+        return WriteRules(self.context(), cast(FieldValidation, validation), self.staged_run_default_state, history)
 
 
 def _patched(request: web.Request, target: Target, stored: JsonObject, patch: JsonObject) -> Any:

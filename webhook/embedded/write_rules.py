@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, get_args
 
+from scorer.api.documents import name_of
 from scorer.api.field_path import FieldPath
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
@@ -22,6 +23,8 @@ from webhook.admission.review import for_headers, status_of
 from webhook.defaulting.defaulted import Occasion
 from webhook.embedded.answers import ApiError
 from webhook.embedded.target import Target
+from webhook.history.desk import HistoryDesk
+from webhook.history.entry import About
 from webhook.validation.context import Context
 from webhook.validation.object_metadata import KNOWN_MEMBERS, METADATA
 
@@ -37,11 +40,13 @@ class WriteRules:
         context: What rules may read.
         validation: What to do about unknown fields, as ``fieldValidation`` of a request says.
         staged_run_default_state: Default of ``spec.state`` of a staged update run.
+        history: Where refusals and warnings are noted; None: nowhere.
     """
 
     context: Context
     validation: FieldValidation = "Warn"
     staged_run_default_state: str = RunState.INITIALIZE.value
+    history: HistoryDesk | None = None
 
     def admit(self, target: Target, document: JsonObject, old: JsonObject | None) -> tuple[JsonObject, tuple[str, ...]]:
         """Return *document* as it is to be stored, and warnings.
@@ -69,6 +74,7 @@ class WriteRules:
             warnings.extend(for_headers(mutation.warnings))
         judgement = judge(operation, document, before, self.context, subresource=target.subresource)
         warnings.extend(for_headers(judgement.warnings))
+        self._note(operation, target, document, judgement, tuple(warnings))
         _check(target, judgement, document, tuple(warnings))
         return document, tuple(warnings)
 
@@ -78,8 +84,22 @@ class WriteRules:
             return ()
         judgement = judge("DELETE", None, target.present(old), self.context)
         warnings = tuple(for_headers(judgement.warnings))
+        self._note("DELETE", target, old, judgement, warnings)
         _check(target, judgement, old, warnings)
         return warnings
+
+    def _note(
+        self, operation: str, target: Target, document: JsonObject, judgement: Judgement, warnings: tuple[str, ...]
+    ) -> None:
+        if self.history is not None:
+            self.history.note_review(
+                operation.lower(),
+                About(target.kind.kind, name_of(document), target.namespace or ""),
+                self.context.user.username,
+                refused="" if judgement.allowed else judgement.message,
+                rules=judgement.rules or judgement.reason,
+                warnings=warnings,
+            )
 
     def _with_defaults(self, kind: Kind, document: JsonObject) -> JsonObject:
         return apply_schema_defaults(kind, document, staged_run_default_state=self.staged_run_default_state)

@@ -43,7 +43,8 @@ from webhook.endpoints.bodies import (
     BrokenBodyError,
 )
 from webhook.endpoints.doorkeeper import Doorkeeper
-from webhook.endpoints.services import Answers, Services
+from webhook.endpoints.noting import note_review
+from webhook.endpoints.services import Services
 from webhook.kube.json_text import encode
 from webhook.settings.hook_secrets import ROOT
 from webhook.settings.limits import LimitSettings
@@ -106,7 +107,7 @@ def add_routes(
     tracing: Tracing | None,
 ) -> None:
     """Serve both hooks on their bare paths and on one path per kind, and the same again below the secret path."""
-    desk = _Desk(services.answers, settings, health, metrics, doorkeeper, bodies, tracing)
+    desk = _Desk(services, settings, health, metrics, doorkeeper, bodies, tracing)
     metrics.watch_in_flight("admission", lambda: desk.in_flight)
     below: dict[str, Handler] = {}
 
@@ -207,7 +208,7 @@ class _Desk:
 
     def __init__(
         self,
-        answers: Answers,
+        services: Services,
         settings: LimitSettings,
         health: Health,
         metrics: Metrics,
@@ -221,6 +222,8 @@ class _Desk:
         self._bodies = bodies
         self._strangers = _Strangers(settings.admission_in_flight // 2)
         self._long = asyncio.Semaphore(LONG_AT_ONCE)
+        answers = services.answers
+        self._history = services.history
         self._context = answers.admission
         self._rights = answers.admittance.rights
         self._synced = answers.synced
@@ -367,6 +370,8 @@ class _Desk:
         if now > deadline:
             return self._refuse(503, "deadline", "the time the caller allows is used up")
         self._record(hook, review["request"], verdict["response"], now - started)
+        if known:  # what strangers say of themselves is no history
+            note_review(self._history, review["request"], verdict["response"])
         return web.Response(body=encode(verdict), headers=_JSON)
 
     async def _reviewed(

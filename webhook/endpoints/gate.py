@@ -28,9 +28,12 @@ from webhook.endpoints.gate_question import (
     refusal,
 )
 from webhook.endpoints.member_gates import ClusterUpdateModel, RolloutModel
+from webhook.endpoints.noting import note_nodes, note_reservation
 from webhook.endpoints.problems import Mistake, ProblemError
 from webhook.gate.desk import GateDesk
+from webhook.gate.errors import RefusedError
 from webhook.gate.keeper import Claimant
+from webhook.history.desk import HistoryDesk
 from webhook.kube.json_text import encode
 
 QUESTION: Final = "/question"
@@ -39,7 +42,7 @@ _OF_ROLLOUTS: Final = rollout_holder("")
 _HEADERS: Final = headers(Content_Type=JSON, Cache_Control="no-store")
 
 
-def add_routes(api: Api, desk: GateDesk) -> None:
+def add_routes(api: Api, desk: GateDesk, history: HistoryDesk) -> None:
     """Serve the questions."""
 
     async def disruption(request: web.Request) -> web.Response:
@@ -47,7 +50,10 @@ def add_routes(api: Api, desk: GateDesk) -> None:
         identity = caller_of(request).username
         with problems(_place_in(body)):
             desk.require_nodes()
-            answers = await desk.answer(_questions(body), Claimant(identity, identity))
+            questions = _questions(body)
+            answers = await desk.answer(questions, Claimant(identity, identity))
+        for question, answer in zip(questions, answers, strict=True):
+            note_nodes(history, question.pool, answer, identity)
         documents = [answer.document() for answer in answers]
         return _answered({"answers": documents} if isinstance(body, DisruptionBatchModel) else documents[0])
 
@@ -73,6 +79,14 @@ def add_routes(api: Api, desk: GateDesk) -> None:
         if body.holder == HOLDER:
             raise refusal([Mistake("/holder", "invalid", f"{quote(HOLDER)} is what admission calls itself")])
         claimant = Claimant(body.holder, caller_of(request).username)
+        try:
+            return await reserve_for(request, body, claimant)
+        except ProblemError as problem:
+            if isinstance(problem.__cause__, RefusedError):
+                note_reservation(history, body.question, problem.__cause__.answer, claimant.identity)
+            raise
+
+    async def reserve_for(request: web.Request, body: ReservationModel, claimant: Claimant) -> web.Response:
         with problems(lambda _: QUESTION):
             if body.gate == "disruption":
                 return await reserve_nodes(body, claimant)

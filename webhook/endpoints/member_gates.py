@@ -12,9 +12,12 @@ from scorer.api.meta import JsonObject
 from scorer.api.references import PlacementRef
 from webhook.endpoints.answers import JSON, headers
 from webhook.endpoints.api import Api, RequestModel
+from webhook.endpoints.callers import caller_of
 from webhook.endpoints.gate_problems import problems
+from webhook.endpoints.noting import note_member
 from webhook.endpoints.question import Name, PlacementModel
 from webhook.gate.desk import GateDesk
+from webhook.history.desk import HistoryDesk
 from webhook.kube.json_text import encode
 
 _HEADERS: Final = headers(Content_Type=JSON, Cache_Control="no-store")
@@ -52,7 +55,7 @@ class ClusterUpdateModel(RequestModel):
     """Name of the ClusterUpgradeRun that asks; absent: the oldest unfinished run that includes the cluster."""
 
 
-def add_routes(api: Api, desk: GateDesk) -> None:
+def add_routes(api: Api, desk: GateDesk, history: HistoryDesk) -> None:
     """Serve the questions."""
 
     async def rollout(request: web.Request) -> web.Response:
@@ -60,13 +63,17 @@ def add_routes(api: Api, desk: GateDesk) -> None:
         with problems():
             desk.require_members()
         await api.require_placement(request, body.ref)
-        return _answered(desk.rollout(body.ref, body.cluster).document())
+        answer = desk.rollout(body.ref, body.cluster)
+        note_member(history, body.cluster, answer, caller_of(request).username)
+        return _answered(answer.document())
 
     async def cluster_update(request: web.Request) -> web.Response:
         body = await api.read(request, ClusterUpdateModel)
         with problems():
             desk.require_members()
-        return _answered(desk.cluster_update(body.cluster, body.run or "").document())
+        answer = desk.cluster_update(body.cluster, body.run or "")
+        note_member(history, body.cluster, answer, caller_of(request).username)
+        return _answered(answer.document())
 
     api.post("/v1/gate/rollout", "/v1/gate/rollout", rollout)
     api.post("/v1/gate/cluster-update", "/v1/gate/cluster-update", cluster_update)

@@ -18,6 +18,7 @@ from webhook.answers.upgrade_orders import UpgradeOrders
 from webhook.answers.upgrade_plans import HubUpgradePlanner
 from webhook.answers.upgrade_reports import UpgradeReports
 from webhook.gate.assembly import Disruption
+from webhook.history.desk import HistoryDesk
 from webhook.validation.context import Context
 
 
@@ -87,9 +88,11 @@ class Services:
         extender: Answers kube-schedulers.
         disruption: Says what may be disrupted.
         upgrades: Plans and orders upgrade runs.
+        history: Notes what happens, and knows what has happened.
     """
 
     answers: Answers
     extender: HubExtender
     disruption: Disruption
     upgrades: Upgrades
+    history: HistoryDesk

@@ -32,7 +32,7 @@ from scorer.node_budgets.blockers import (
     read_pod_guard,
 )
 from scorer.node_budgets.budgets import PoolBudgets
-from scorer.node_budgets.nodes import DO_NOT_DISRUPT, PoolNode, count_nodes, read_pool_node
+from scorer.node_budgets.nodes import DO_NOT_DISRUPT, PoolNode, count_nodes, is_of_another_instance, read_pool_node
 from scorer.node_budgets.pool_view import PoolView
 from webhook.defaulting.node_pool import default
 from webhook.kube.cache import Cache
@@ -268,7 +268,10 @@ class _Pool:
 
 
 class _Links:
-    """Which claim belongs to which node: by the name in its status, else by the id of the instance."""
+    """Which claim belongs to which node: by the name in its status, else by the id of the instance.
+
+    One that names a node of another instance belongs to none.
+    """
 
     def __init__(self) -> None:
         self.nodes: dict[str, JsonObject] = {}
@@ -300,11 +303,11 @@ class _Links:
 
     def claim_of_node(self, name: str) -> JsonObject | None:
         """Return the claim of a node; of several the first by name."""
-        named = self._named.get(name)
-        if named:
-            return self._claims[min(named)]
         node = self.nodes.get(name)
         instance = _provider_id(node) if node is not None else ""
+        named = [each for each in self._named.get(name, ()) if not is_of_another_instance(self._claims[each], instance)]
+        if named:
+            return self._claims[min(named)]
         unnamed = [claim for claim in self._with_id.get(instance, ()) if not _node_name(self._claims[claim])]
         return self._claims[min(unnamed)] if unnamed else None
 

@@ -31,17 +31,27 @@ class EventRecorder:
         store: Where events go.
         now: The clock.
         instance: Which process reports: in a pod its name.
+        heard: Is told of every event as well, also of those that are dropped.
     """
 
-    def __init__(self, store: Store, now: Callable[[], datetime], instance: str) -> None:
+    def __init__(
+        self,
+        store: Store,
+        now: Callable[[], datetime],
+        instance: str,
+        heard: Callable[[JsonObject, Event], None] | None = None,
+    ) -> None:
         self._store = store
         self._now = now
         self._instance = instance
+        self._heard = heard
         self._line: asyncio.Queue[tuple[JsonObject, Event]] = asyncio.Queue(MOST_WAITING)
         self._dropped = 0
 
     def record(self, document: JsonObject, event: Event) -> None:
         """Have an Event written: *event* happened to *document*."""
+        if self._heard is not None:
+            self._heard(document, event)
         try:
             self._line.put_nowait((document, event))
         except asyncio.QueueFull:

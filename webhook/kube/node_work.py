@@ -3,15 +3,16 @@
 Source: nodepool-disruption.md 9; Kubernetes, API-initiated Eviction.
 """
 
+from datetime import datetime
 from typing import Final, Protocol
 
-from scorer.api.documents import dicts_at
+from scorer.api.documents import dicts_at, text_at
 from scorer.api.kinds import LEASE, POD
 from scorer.api.meta import JsonObject
 from webhook.kube.client import ApiServer
 from webhook.kube.fence import Fence
-from webhook.kube.paths import path_of, path_of_object
-from webhook.kube.ports import Key, NotFoundError
+from webhook.kube.paths import ApiPath, path_of, path_of_object
+from webhook.kube.ports import Key, NotFoundError, UnavailableError
 
 _EVICTION: Final = "policy/v1"
 
@@ -27,8 +28,16 @@ class NodeWork(Protocol):
         """Delete a pod whatever guards it; one that is ending already is given no more than this time."""
         ...
 
+    async def pods_on(self, node: str) -> list[JsonObject]:
+        """Return the pods of a node as they are now, whatever a watch has told of them."""
+        ...
+
     async def leases(self, name: str, namespace: str) -> list[JsonObject]:
         """Return the Leases of a name, of one namespace or, when that is empty, of all."""
+        ...
+
+    def time_of_day(self) -> datetime | None:
+        """Return the time on the server, to a second or two, as of its last answer; None: it does not say."""
         ...
 
 
@@ -70,9 +79,22 @@ class ServerNodeWork:
         except NotFoundError:
             return
 
+    async def pods_on(self, node: str) -> list[JsonObject]:
+        """See `NodeWork.pods_on`."""
+        found = await self._list(path_of(POD), f"spec.nodeName={node}")
+        return [{"apiVersion": POD.api_version, "kind": POD.kind, **each} for each in found]
+
     async def leases(self, name: str, namespace: str) -> list[JsonObject]:
         """See `NodeWork.leases`; an account whose right is limited to the name may ask for all namespaces, too."""
-        found = await self._server.request(
-            "GET", path_of(LEASE, namespace), query={"fieldSelector": f"metadata.name={name}"}
-        )
+        return await self._list(path_of(LEASE, namespace), f"metadata.name={name}")
+
+    def time_of_day(self) -> datetime | None:
+        """See `NodeWork.time_of_day`."""
+        return self._server.time_of_day()
+
+    async def _list(self, path: ApiPath, selector: str) -> list[JsonObject]:
+        """Return the objects that a field selector selects; nothing but a whole list says that there are none."""
+        found = await self._server.request("GET", path, query={"fieldSelector": selector})
+        if not text_at(found, "kind").endswith("List"):  # a proxy has answered, say
+            raise UnavailableError(f"the answer to GET {path} is not a list of an API server")
         return dicts_at(found, "items")

@@ -90,6 +90,20 @@ class Registration:
         self._member = member
         self._home = home
         self._take_over = take_over
+        self._hub: str | None = None
+
+    async def is_recorded(self) -> bool:
+        """Say whether the cluster is recorded as ours; the hub counts as soon as it has said which one it is.
+
+        So an agent that is started again while the hub is away knows its cluster by the name alone.
+
+        Raises:
+            StoreError: The cluster did not answer.
+        """
+        recorded = _recorded(await self._read())
+        if recorded is None:
+            return False
+        return HubMember.named(self._cluster, recorded.hub if self._hub is None else self._hub).may_be(recorded)
 
     async def claim(self, hub: str) -> None:
         """Record that the cluster is ours, and prepare for applying.
@@ -101,6 +115,7 @@ class Registration:
             NotOursError: It is another's, and nothing was written.
             StoreError: It could not be read or recorded, so the cluster is not known to be ours.
         """
+        self._hub = hub
         us = HubMember.named(self._cluster, hub)
         applied = await self._applied_works()
         record = await self._read()

@@ -18,6 +18,7 @@ from scorer.api.names import MEMBER_NAMESPACE_PREFIX
 from scorer.membership.access import RBAC_GROUP
 from scorer.node_disruption.order import COMMAND
 from scorer.reservations import LEASE_PREFIX
+from webhook.history.record import CONFIG_MAP, PREFIX
 from webhook.kube.authority_secret import SECRET, TYPE
 from webhook.member.hub_token import SERVICE_ACCOUNT
 from webhook.processes.member_objects import account_of
@@ -78,6 +79,7 @@ def reconcile_policies(lease: str, namespace: str) -> tuple[Policy, ...]:
             f"variables.name.startsWith({json.dumps(LEASE_PREFIX)}) || variables.name == {json.dumps(lease)}",
             f"harbormaster's loop writes the Lease {lease} and Leases {LEASE_PREFIX}*, and no others",
         ),
+        _of_history("harbormaster-reconcile-configmaps", "loop"),
         Policy(  # an account that may ask for its own tokens may ask for one that outlives every renewal
             "harbormaster-agent-tokens",
             (SERVICE_ACCOUNT,),
@@ -98,6 +100,16 @@ def serve_policies() -> tuple[Policy, ...]:
             f"variables.name.startsWith({json.dumps(LEASE_PREFIX)})",
             f"harbormaster's server writes Leases {LEASE_PREFIX}* and no others",
         ),
+        _of_history("harbormaster-serve-configmaps", "server"),
+    )
+
+
+def _of_history(name: str, process: str) -> Policy:
+    return Policy(
+        name,
+        (CONFIG_MAP,),
+        f"variables.name.startsWith({json.dumps(PREFIX)})",
+        f"harbormaster's {process} writes ConfigMaps {PREFIX}* and no others",
     )
 
 

@@ -127,14 +127,16 @@ class Agent:
             metrics = Metrics(commit=self.settings.commit)
             counts = AgentMetrics(metrics.registry, joined=lambda: self.membership.joined, works=self._works)
             self._counts = counts
+            registration = Registration(options.cluster, self._member, self._home, take_over=options.take_over)
+            self._registration = registration
             self._nodes = MemberNodes(
                 self._member_server,
                 self._home,
                 self.settings.node_disruption(),
                 NodeDisruptionMetrics(metrics.registry),
                 self._now,
+                self._is_ours,
             )
-            registration = Registration(options.cluster, self._member, self._home, take_over=options.take_over)
             self.membership = Membership(
                 options.cluster,
                 self._hub,
@@ -196,6 +198,10 @@ class Agent:
         if not self._own_namespace:
             self._own_namespace = await home_of(self._member_server, self.settings.namespace)
         return self._own_namespace
+
+    async def _is_ours(self) -> bool:
+        """Say whether the cluster is that of our member, also while the hub does not answer."""
+        return not self.membership.refused and await self._registration.is_recorded()
 
     async def _apply(self, hub_uid: str) -> None:
         """Apply Works for as long as this is a member; each time begins without memory of the last."""

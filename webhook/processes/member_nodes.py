@@ -1,7 +1,9 @@
 """The disruption of nodes in a member: what of the reconcile loop its agent runs there.
 
 One process does so at a time, by a Lease in the agent's own namespace, whose term also fences every write. Where there
-are no NodePools nothing of it is there but a question now and then.
+are no NodePools nothing of it is there but a question now and then. And only where the cluster is recorded as that of
+our member (`webhook.member.registration`): an agent whose kubeconfig names the wrong cluster touches no node there, and
+one whose member has left none any more. The hub itself is not needed for it.
 
 Source: nodepool-disruption.md 5.1.
 """
@@ -9,6 +11,7 @@ Source: nodepool-disruption.md 5.1.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import datetime
 from typing import Final
 
@@ -44,6 +47,7 @@ class MemberNodes:
         options: What the operator decided.
         observer: Is told what is found and done.
         now: The clock.
+        is_ours: Says whether the cluster is that of our member; may raise `StoreError`.
     """
 
     def __init__(
@@ -53,12 +57,14 @@ class MemberNodes:
         options: NodeDisruptionOptions,
         observer: NodeDisruptionObserver,
         now: Callable[[], datetime],
+        is_ours: Callable[[], Awaitable[bool]],
     ) -> None:
         self._server = server
         self._home = home
         self._options = options
         self._observer = observer
         self._now = now
+        self._is_ours = is_ours
 
     async def run(self) -> None:
         """Do so until cancelled; in mode Off, return at once."""
@@ -67,9 +73,10 @@ class MemberNodes:
         await self._wait_for_pools()
         while True:
             try:
-                namespace = await self._home()
-                leader = Leader(HubStore(self._server), Key(NODE_LEASE, namespace), own_identity(), now=self._now)
-                await leader.run(self._lead)
+                if await self._is_ours():
+                    namespace = await self._home()
+                    leader = Leader(HubStore(self._server), Key(NODE_LEASE, namespace), own_identity(), now=self._now)
+                    await leader.run(self._lead)
             except StoreError as error:
                 log.warning("nodes are not looked at", extra={"error": str(error)})
             except Exception:  # a bug here must not end what else the agent does; logged with the traceback
@@ -100,5 +107,16 @@ class MemberNodes:
         controller = NodeDisruptionController(place, self._options, self._now, events.record, self._observer)
         loop = Loop(hub, self._now, (controller.wiring(),), events, (), workers=1)
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(hub.cache.run())
-            tasks.create_task(loop.run())
+            running = [tasks.create_task(hub.cache.run()), tasks.create_task(loop.run())]
+            await self._wait_while_ours()
+            for each in running:
+                each.cancel()
+
+    async def _wait_while_ours(self) -> None:
+        """Return when the cluster is no longer that of our member; one that does not answer stays what it was."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            with suppress(StoreError):
+                if not await self._is_ours():
+                    log.info("leaves the nodes alone: the cluster is not that of our member any more")
+                    return

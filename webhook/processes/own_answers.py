@@ -20,6 +20,7 @@ from aiohttp import web
 from yarl import URL
 
 from webhook.endpoints import upgrade_plans
+from webhook.history.desk import HistoryDesk
 from webhook.kube.client import ApiServer
 from webhook.kube.hub_http import Reply
 from webhook.kube.ports import UnavailableError
@@ -74,7 +75,7 @@ class OwnAnswers:
             hub = await HubReading.begin(self._hub, self._settings, self._now, of_nodes=self._of_nodes)
             api = make_answering_api(hub.answers, self._settings)
             if hub.disruption is not None:
-                add_disruption(api, hub.disruption)
+                add_disruption(api, hub.disruption, HistoryDesk(hub.store, self._settings.namespace, None, self._now))
             if self._of_upgrades:
                 upgrades = upgrades_of(hub.answers, hub.cache, hub.store, self._settings.default_upgrader)
                 upgrade_plans.add_routes(api, upgrades.planner)

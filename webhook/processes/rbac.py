@@ -175,6 +175,12 @@ def _reserving() -> Rule:
     return Rule("what the gate lets through is reserved by Leases", OWN, (Resource.of(kinds.LEASE),))
 
 
+def _remembering() -> Rule:
+    """Return what the history takes in our own namespace; its ConfigMaps are named by time, which no rule can name."""
+    verbs = ("create", "delete", "get", "list", "update")
+    return Rule("what has happened is kept in ConfigMaps", verbs, (Resource.of(_CONFIG_MAP),))
+
+
 def reconcile_roles(
     selected: Selected,
     namespace: str,
@@ -213,6 +219,7 @@ def reconcile_roles(
         ),
         Rule("to go on leading", ("get", "update"), (Resource.of(kinds.LEASE),), (lease,)),
         _reserving(),
+        _remembering(),
     )
     return Role("harbormaster-reconcile", tuple(rules)), Role("harbormaster-reconcile", leading, namespace)
 
@@ -359,7 +366,7 @@ def serve_roles(
     if hand_off:
         what = "what upgraders report over HTTPS, signed"
         rules.append(_rule(what, ("update",), [kinds.UPGRADE_REQUEST], "status"))
-    own = [_reserving()]
+    own = [_reserving(), _remembering()]
     if certificate_secret:
         rules.append(_announcing(webhook_configuration))
         own += _keeping(certificate_secret)

@@ -22,10 +22,13 @@ from webhook.controllers.assembly import NodeSide, make_loop, required
 from webhook.controllers.selectables import Selectables
 from webhook.controllers.work_generator import without_manifests
 from webhook.gate.instance_types import check_instance_types
+from webhook.history.desk import history_of
+from webhook.history.record import Source
 from webhook.kube.cache import Cache
 from webhook.kube.client import ApiServer
 from webhook.kube.discovery import Discovery
 from webhook.kube.event_documents import own_name
+from webhook.kube.events import EventRecorder
 from webhook.kube.hub import Hub
 from webhook.kube.leader import Leader, Term
 from webhook.kube.node_work import ServerNodeWork
@@ -92,6 +95,7 @@ class Reconciliation:
         self._metrics = LoopMetrics(metrics.registry, lambda: self.leader.leading, tracing)
         self._upgrades = UpgradeMetrics(metrics.registry)
         self._nodes = NodeDisruptionMetrics(metrics.registry)
+        self._history = history_of(HubStore(server), settings.namespace, settings, Source.LOOP, self._instance, now)
         self._required = required(self._settings)
         cache.require(self._required)
         cache.trim(WORK, without_manifests)  # also while others lead
@@ -100,7 +104,12 @@ class Reconciliation:
         """Reconcile whenever this process leads, until cancelled. The cache must be running."""
         # Before it is a candidate: a leader whose cache is empty would keep others from leading, and do nothing.
         await self._cache.wait_synced(self._required)
-        await self.leader.run(self._lead)
+        keeping = asyncio.create_task(self._history.run(), name="history of the loop")
+        try:
+            await self.leader.run(self._lead)
+        finally:
+            keeping.cancel()
+            await asyncio.wait([keeping])
 
     async def run_beside_others(self) -> None:
         """Do the same in a process that has more to do: a bug ends the term and not the process."""
@@ -134,8 +143,8 @@ class Reconciliation:
             self._settings,
             observer=self._metrics,
             upgrades=self._upgrades,
-            instance=self._instance,
             nodes=NodeSide(ServerNodeWork(self._server, fence=term.check), self._nodes),
+            events=EventRecorder(store, self._now, self._instance, self._history.note_event),
         )
         try:
             await loop.run()

@@ -23,6 +23,8 @@ from webhook.admission.cached import CachedContext
 from webhook.admission.rights import AuthorRights
 from webhook.endpoints.services import Admittance
 from webhook.gate.instance_types import check_instance_types
+from webhook.history.desk import history_of
+from webhook.history.record import Source
 from webhook.kube.access import AccessReviewer
 from webhook.kube.authority_secret import AuthoritySecret
 from webhook.kube.ca_bundles import CaBundles
@@ -102,7 +104,15 @@ class Serve:
             access = AccessReviewer(hub, counts)
             admittance = Admittance(TokenReviewer(hub, self.settings.audience, counts), access, AuthorRights(access))
             answers = answers_of(self.cache, admission, admittance, self._now)
-            services = services_of(answers, self.cache, store, self.settings, metrics)
+            history = history_of(
+                store,
+                self.settings.namespace,
+                self.settings,
+                Source.SERVER,
+                own_name(self._reconcile_as or ""),
+                self._now,
+            )
+            services = services_of(answers, self.cache, store, self.settings, metrics, history)
             authorities = authorities_of(self.settings, hub)
 
             def hub_time() -> datetime:  # certificates have to be good by the clock of the hub, which checks them
@@ -128,6 +138,8 @@ class Serve:
             stack.push_async_callback(_end, watching)
             telling = asyncio.create_task(events.run(), name="events")
             stack.push_async_callback(_end, telling)
+            keeping = asyncio.create_task(history.run(), name="history")
+            stack.push_async_callback(_end, keeping)
             following = asyncio.create_task(services.disruption.run(), name="reservations")
             stack.push_async_callback(_end, following)
             if self._reconcile_as is not None:

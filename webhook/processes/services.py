@@ -19,6 +19,7 @@ from webhook.answers.upgrade_reports import UpgradeReports
 from webhook.endpoints.services import Admittance, Answers, Services, Upgrades
 from webhook.gate.assembly import disruption_of
 from webhook.gate.metrics import PoolMetrics
+from webhook.history.desk import HistoryDesk
 from webhook.kube.cache import Cache
 from webhook.kube.maintenance import MaintenanceWindows
 from webhook.kube.ports import Store
@@ -53,7 +54,14 @@ def answers_of(
     )
 
 
-def services_of(answers: Answers, cache: Cache, store: Store, settings: ServerSettings, metrics: Metrics) -> Services:
+def services_of(
+    answers: Answers,
+    cache: Cache,
+    store: Store,
+    settings: ServerSettings,
+    metrics: Metrics,
+    history: HistoryDesk,
+) -> Services:
     """Make all that a server answers with, and register its metrics.
 
     Args:
@@ -62,13 +70,14 @@ def services_of(answers: Answers, cache: Cache, store: Store, settings: ServerSe
         store: The hub itself.
         settings: What the operator decided.
         metrics: Where to count.
+        history: Of this process.
     """
     disruption = disruption_of(cache, store, settings, answers.now)
     pools = PoolMetrics(metrics.registry, disruption.nodes.views, answers.now)
     metrics.prepare_with(pools.prepare)
     metrics.watch_cache(cache.freshness)
     upgrades = upgrades_of(answers, cache, store, settings.default_upgrader)
-    return Services(answers, HubExtender(cache, settings, answers.now), disruption, upgrades)
+    return Services(answers, HubExtender(cache, settings, answers.now), disruption, upgrades, history)
 
 
 def upgrades_of(answers: Answers, cache: Cache, store: Store, default_upgrader: str) -> Upgrades:

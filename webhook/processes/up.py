@@ -41,8 +41,11 @@ from webhook.embedded.pool_nodes import SimulatedNodes
 from webhook.embedded.store import EmbeddedStore
 from webhook.embedded.stored_kinds import EmbeddedKinds
 from webhook.endpoints.services import Admittance
+from webhook.history.desk import history_of
+from webhook.history.record import Source
 from webhook.kube.cache import Cache
 from webhook.kube.change import Change
+from webhook.kube.events import EventRecorder
 from webhook.kube.hub import Hub
 from webhook.kube.ports import AlreadyExistsError
 from webhook.kube.upgrades import readable_runs
@@ -113,7 +116,9 @@ class Up:
             self.hub = Hub(self.store, self.cache)
             settings = replace(self.settings.loop(), snapshots=THROTTLE)
             selectables = Selectables(self.cache, EmbeddedKinds(self.store.kinds), settings.selection)
-            self.loop = make_loop(self.hub, self._now, selectables, settings)
+            history = history_of(self.store, self.settings.namespace, self.settings, Source.LOOP, "up", self._now)
+            events = EventRecorder(self.store, self._now, "up", history.note_event)
+            self.loop = make_loop(self.hub, self._now, selectables, settings, events=events)
             self.members = SimulatedMembers(self.store, self.data, now=self._now)
             self.nodes = SimulatedNodes(self.store)
             for kind in (MEMBER_CLUSTER, INTERNAL_MEMBER_CLUSTER):
@@ -121,10 +126,10 @@ class Up:
             await self._make_namespaces()
             owner, metrics = OwnerToken(token), Metrics(commit=self.settings.commit)
             answers = answers_of(self.cache, context, Admittance(owner, owner, UndisputedRights()), self._now)
-            self.services = services_of(answers, self.cache, self.store, self.settings, metrics)
+            self.services = services_of(answers, self.cache, self.store, self.settings, metrics, history)
 
             def extend(app: web.Application) -> None:
-                add_routes(app, self.store, lambda: context().asked_by(OWNER), token)
+                add_routes(app, self.store, lambda: context().asked_by(OWNER), token, history=history)
 
             named = self.settings.client_ca
             authorities = AuthorityFile(named, self.settings.certificate_check_seconds) if named else None
@@ -240,6 +245,7 @@ class Up:
             tasks.create_task(self.members.run())
             tasks.create_task(self.nodes.run())
             tasks.create_task(self.services.disruption.run())
+            tasks.create_task(self.services.history.run())
 
     async def _stop_running(self) -> None:
         assert self._running is not None

@@ -24,6 +24,7 @@ from webhook.endpoints import (
     events,
     extender,
     gate,
+    history,
     member_gates,
     openapi,
     page,
@@ -46,6 +47,7 @@ from webhook.endpoints.doorkeeper import Doorkeeper
 from webhook.endpoints.problems import Problem, ProblemError, problem_response
 from webhook.endpoints.services import Answers, Services
 from webhook.gate.assembly import Disruption
+from webhook.history.desk import HistoryDesk
 from webhook.kube.addresses import is_loopback
 from webhook.server.connections import Connections
 from webhook.server.plain import add_last_route, make_plain_app
@@ -115,7 +117,7 @@ def make_app(parts: Parts) -> web.Application:
         parts.metrics.watch_in_flight(surface, partial(api.in_flight, surface))
     _add_questions(api)
     _add_views(api, services.disruption)
-    add_disruption(api, services.disruption)
+    add_disruption(api, services.disruption, services.history)
     upgrade_plans.add_routes(api, services.upgrades.planner)
     upgrade_orders.add_routes(api, services.upgrades.orders)
     hand_off = SecretFile(settings.handoff_secret_file, "HANDOFF_SECRET_FILE")
@@ -124,6 +126,7 @@ def make_app(parts: Parts) -> web.Application:
     extender.add_routes(api, services.extender, parts.tracing)
     if settings.metrics_auth:
         api.get("/metrics", "/metrics", probes.exposition(parts.metrics), when_synced=False)
+    history.add_routes(api, services.history)
     _add_page(api, parts.health)
     return app
 
@@ -191,14 +194,15 @@ def make_probe_app(parts: Parts) -> web.Application:
         scoring.add_routes(api, explain_only=True)
         _add_views(api, parts.services.disruption)
         budgets.add_routes(api, parts.services.disruption.budgets)
+        history.add_routes(api, parts.services.history)
         _add_page(api, parts.health)
     return app
 
 
-def add_disruption(api: Api, disruption: Disruption) -> None:
-    """Serve the questions about node pools, gates and reservations."""
-    gate.add_routes(api, disruption.desk)
-    member_gates.add_routes(api, disruption.desk)
+def add_disruption(api: Api, disruption: Disruption, history: HistoryDesk) -> None:
+    """Serve the questions about node pools, gates and reservations; *history* gets what is refused."""
+    gate.add_routes(api, disruption.desk, history)
+    member_gates.add_routes(api, disruption.desk, history)
     budgets.add_routes(api, disruption.budgets)
 
 

@@ -13,6 +13,7 @@ from scorer.rollout.selectable_kinds import SelectionSettings
 from webhook.settings.analysis import AnalysisOptions, AnalysisSettings
 from webhook.settings.environment import Contradiction, Settings
 from webhook.settings.gate import HeldMemberSettings
+from webhook.settings.history import HistorySettings
 from webhook.settings.node_disruption import NodeDisruptionOptions, NodeDisruptionSettings
 from webhook.settings.rollout import RolloutSettings, ThrottleSettings
 from webhook.settings.selection import PlaceableSettings
@@ -105,7 +106,7 @@ class LeaseSettings(Settings):
             )
 
 
-class HubLoopSettings(ControllerSettings, ThrottleSettings, LeaseSettings, NodeDisruptionSettings):
+class HubLoopSettings(ControllerSettings, ThrottleSettings, LeaseSettings, NodeDisruptionSettings, HistorySettings):
     """The loop over the API server of a hub."""
 
     write_concurrency: int = Field(

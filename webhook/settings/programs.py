@@ -22,6 +22,7 @@ from webhook.settings.environment import Settings
 from webhook.settings.extender import ExtenderSettings
 from webhook.settings.gate import DisruptionSettings
 from webhook.settings.hand_off import HandOffSecretSettings
+from webhook.settings.history import HistorySettings
 from webhook.settings.hook_secrets import HookSecretSettings
 from webhook.settings.hub import HubSettings
 from webhook.settings.installation import InstallationSettings, NamespaceSettings
@@ -44,6 +45,7 @@ class ServerSettings(
     DisruptionSettings,
     DefaultUpgraderSettings,
     HandOffSecretSettings,
+    HistorySettings,
 ):
     """What a server needs to answer for any hub; commands that answer from a hub themselves read these too."""
 
@@ -89,6 +91,7 @@ class UpSettings(ServerSettings, ControllerSettings, DataSettings, ProcessSettin
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="error", description=_described("log_level")
     )
+    history_seconds: SecondsWithin = Field(default=1, ge=1, le=300, description=_described("history_seconds"))
     upgraders: Words = Field(default=(SIMULATED, HAND_OFF), description=_described("upgraders"))
     default_upgrader: str = Field(default=SIMULATED, description=_described("default_upgrader"))
     upgrader_poll_seconds: SecondsWithin = Field(

@@ -15,6 +15,7 @@ from webhook.settings import (
     extender,
     gate,
     hand_off,
+    history,
     hook_secrets,
     hub,
     installation,
@@ -141,6 +142,11 @@ ROOMS: Final = (
         "Reconcile loop",
         "How the controllers work.",
         (loop.LeaseSettings, loop.ControllerSettings, loop.HubLoopSettings),
+    ),
+    Room(
+        "History",
+        "What has happened is kept in ConfigMaps in the namespace of the installation, by the loop and every server.",
+        (history.HistorySettings,),
     ),
     Room(
         "Agent",

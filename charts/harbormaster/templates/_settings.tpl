@@ -78,6 +78,9 @@
 {{- include "harbormaster.setting" (list "HARBORMASTER_FORCE_DELETE_SECONDS" .Values.settings.forceDeleteSeconds "900") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_RECONCILE_WORKERS" .Values.settings.reconcileWorkers "16") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_WRITE_CONCURRENCY" .Values.settings.writeConcurrency "32") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_HISTORY_DAYS" .Values.settings.historyDays "7") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_HISTORY_MEGABYTES" .Values.settings.historyMegabytes "8") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_HISTORY_SECONDS" .Values.settings.historySeconds "10") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_LOG_FORMAT" .Values.settings.logFormat "json") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_LOG_LEVEL" .Values.settings.logLevel "info") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_TRACING_ENDPOINT" .Values.settings.tracingEndpoint "") }}
@@ -114,6 +117,9 @@
 {{- include "harbormaster.setting" (list "HARBORMASTER_FORCE_DELETE_SECONDS" .Values.settings.forceDeleteSeconds "900") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_RECONCILE_WORKERS" .Values.settings.reconcileWorkers "16") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_WRITE_CONCURRENCY" .Values.settings.writeConcurrency "32") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_HISTORY_DAYS" .Values.settings.historyDays "7") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_HISTORY_MEGABYTES" .Values.settings.historyMegabytes "8") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_HISTORY_SECONDS" .Values.settings.historySeconds "10") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_LOG_FORMAT" .Values.settings.logFormat "json") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_LOG_LEVEL" .Values.settings.logLevel "info") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_TRACING_ENDPOINT" .Values.settings.tracingEndpoint "") }}

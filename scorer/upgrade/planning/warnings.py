@@ -17,6 +17,7 @@ from scorer.upgrade.planning.blast_radius import most_of
 from scorer.upgrade.planning.forecast import HORIZON, Forecast
 from scorer.upgrade.planning.windows import too_short
 from scorer.upgrade.record import OVER
+from scorer.upgrade.wording import in_words
 
 IMAGE_AGE: Final = timedelta(days=90)
 """How long after its publication a node image may be used."""
@@ -69,7 +70,7 @@ def _in_the_way(found: Forecast) -> Iterator[str]:
 def _last_wait(found: Forecast) -> Iterator[str]:
     last = found.run.status.stages[-1:]
     if last and last[0].after_stage_wait is not None and (seconds := last[0].after_stage_wait.seconds):
-        yield f"stage {last[0].name} is the last one, and the run waits for {seconds} seconds after it"
+        yield f"stage {last[0].name} is the last one, and the run waits for {in_words(seconds, 'second')} after it"
 
 
 def _short_windows(run: ClusterUpgradeRun, facts: Facts) -> Iterator[str]:

@@ -109,6 +109,17 @@ def test_a_claim():
     )
 
 
+def test_the_claim_of_a_former_machine_of_that_name_is_not_the_node_s():
+    claims = [make_claim("c-1", "n"), make_claim("c-2", "n"), make_claim("c-3", "n")]
+    for number, each in enumerate(claims, 1):
+        each["status"]["providerID"] = f"i-{number}"
+    found = cluster(*claims, make_node("n", pool="general", providerID="i-2"))
+    assert found.nodes["n"].claim == read_claim(claims[1])
+    found = cluster(*claims, make_node("n", pool="general"))
+    assert found.nodes["n"].claim == read_claim(claims[0])
+    assert cluster(*claims, make_node("n", pool="general", providerID="i-4")).nodes["n"].claim is None
+
+
 def test_a_claim_is_found_by_name_or_by_instance():
     by_instance = make_claim("c", "")
     by_instance["status"]["providerID"] = "aws://1"

@@ -179,6 +179,12 @@ def test_works_without_a_catalog():
     assert found.command.savings == 0
 
 
+def test_without_a_catalog_only_what_finds_no_place_goes_to_a_new_node():
+    other = make_pod("small-on-a", "a", needs={"cpu": "1"})
+    found = decided(quiet(), old("a"), make_worker("b"), busy("a", "3"), other, busy("b", "2"), catalog=None)
+    assert found.command.moves == {"shop/on-a": "general/new-1", "shop/small-on-a": "b"}
+
+
 @pytest.mark.parametrize(
     ("spec", "moves"),
     [

@@ -1,10 +1,10 @@
-"""A command as it stands on its nodes, and the Lease by which another controller would hold them."""
+"""A command as it stands on its nodes."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
-from scorer.api.meta import format_time
 from scorer.node_disruption.order import (
     COMMAND,
     OUT_OF_BALANCERS,
@@ -19,7 +19,6 @@ from scorer.node_disruption.order import (
     unmarked,
     written,
 )
-from scorer.node_disruption.rival import rival_of
 from tests.builders.node import make_node, make_taint
 from tests.builders.worker import NOW
 
@@ -77,29 +76,7 @@ def test_nodes_are_found_by_their_command():
     }
 
 
-def lease(name="karpenter-leader-election", namespace="karpenter", **spec):
-    return {"metadata": {"name": name, "namespace": namespace}, "spec": spec}
-
-
-@pytest.mark.parametrize(
-    ("spec", "held"),
-    [
-        pytest.param(
-            {"holderIdentity": "k", "renewTime": format_time(NOW), "leaseDurationSeconds": 15}, True, id="now"
-        ),
-        pytest.param(
-            {"holderIdentity": "k", "renewTime": format_time(NOW - timedelta(seconds=16)), "leaseDurationSeconds": 15},
-            False,
-            id="its-time-is-over",
-        ),
-        pytest.param({"holderIdentity": "", "renewTime": format_time(NOW)}, False, id="released"),
-        pytest.param({}, False, id="nobody"),
-        pytest.param({"holderIdentity": "k"}, True, id="never-renewed-counts-as-held"),
-        pytest.param({"holderIdentity": "k", "renewTime": "soon"}, True, id="unreadable-counts-as-held"),
-        pytest.param(
-            {"holderIdentity": "k", "renewTime": format_time(NOW), "leaseDurationSeconds": "x"}, True, id="odd-duration"
-        ),
-    ],
-)
-def test_who_leads_is_told_by_the_lease(spec, held):
-    assert bool(rival_of([lease(**spec)], NOW)) is held
+def test_a_node_does_not_speak_for_others_of_the_same_id():
+    forged = marked(make_node("a"), replace(ORDER, replacements=()))
+    found = orders_on([forged, marked(make_node("b"), ORDER)])
+    assert {order.replacements: sorted(nodes) for order, nodes in found.values()} == {(): ["a"], ("new-0",): ["b"]}

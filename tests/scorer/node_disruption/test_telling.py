@@ -87,6 +87,24 @@ def test_a_shut_pool_is_told_and_its_nodes_are_not():
     assert not any(kind == "Node" for kind, *_ in found)
 
 
+def test_it_is_said_until_when_budgets_keep_nodes():
+    window = [{"nodes": "0", "schedule": "0 9 * * *", "duration": "8h"}, {"nodes": "0", "reasons": ["Unhealthy"]}]
+    documents = [make_pool_of(budgets=window), make_worker("a")]
+    assert standing(*documents).message == (
+        "nodes that stay by what keeps them: Budget 1 (the first until 2026-06-10T17:00:00Z)"
+    )
+    decision, cluster = passed(*documents)
+    [found] = [
+        each.message
+        for each in notes(decision, cluster, pool_views(cluster, Settings()), acting=False)
+        if each.kind == "NodePool"
+    ]
+    assert found == (
+        "budgets allow no disruption now for Underutilized until 2026-06-10T17:00:00Z, "
+        "Empty until 2026-06-10T17:00:00Z, Drifted until 2026-06-10T17:00:00Z, Unhealthy"
+    )
+
+
 def test_a_pod_says_until_when_it_is_protected_and_when_that_is_over():
     pod = make_pod("web", "a", annotations={"karpenter.sh/do-not-disrupt": "2h"})
     documents = [make_pool_of(after="Never"), make_worker("a"), pod]

@@ -11,6 +11,7 @@ from scorer.api.policy_snapshot import PolicySnapshotStatus
 from scorer.fleet import Fleet
 from scorer.placement.record import (
     MOST_DECISIONS,
+    decision_text,
     decisions,
     reason_category,
     scheduled_condition,
@@ -306,3 +307,27 @@ def test_a_transition_keeps_other_conditions_and_moves_the_time():
     met = snapshot_status(run(pick_n(1), CLUSTERS), snapshot(more), 1, LATER)
     assert met["conditions"][0]["lastTransitionTime"] == "2026-11-20T13:00:00Z"
     assert met["conditions"][1] == other
+
+
+@pytest.mark.parametrize(
+    ("wanted", "bindings", "text"),
+    [
+        pytest.param(pick_fixed("a", "b"), [], "picked a, b; found all clusters needed: 2 clusters", id="new"),
+        pytest.param(pick_fixed("a"), [held("a")], "", id="nothing-moves"),
+        pytest.param(pick_fixed("a"), [obsolete("a")], "", id="kept-under-a-new-policy"),
+        pytest.param(
+            pick_fixed("a"),
+            [held("a"), obsolete("b")],
+            "dropped b; found all clusters needed: 1 cluster",
+            id="one-less",
+        ),
+        pytest.param(
+            pick_n(2, preferred=[prefer(30)]),
+            [held("a")],
+            "picked c (affinity 30); found all clusters needed: 2 clusters",
+            id="scored",
+        ),
+    ],
+)
+def test_a_decision_is_told_by_what_it_moves(wanted, bindings, text):
+    assert decision_text(run(wanted, [make_cluster(name) for name in "abc"], bindings)) == text

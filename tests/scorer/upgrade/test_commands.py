@@ -310,6 +310,32 @@ def test_people_are_told_how_a_run_goes():
     ]
 
 
+@pytest.mark.parametrize(
+    ("members", "begins", "stops"),
+    [
+        pytest.param(
+            ["a"],
+            "the run has started with 1 member",
+            "1 member of group g has failed, more than the 0 that it allows",
+            id="one",
+        ),
+        pytest.param(
+            ["a", "b"],
+            "the run has started with 2 members",
+            "2 members of group g have failed, more than the 0 that it allows",
+            id="two",
+        ),
+    ],
+)
+def test_people_are_told_of_one_member_or_of_several(members, begins, stops):
+    wide = stage("s", {"name": "g", "maxConcurrency": "100%"})
+    failing = (member(name, outcomes=["fail"]) for name in members)
+    said = {
+        each.reason: each.message for moment in prepared(*failing, stages=[wide]).moments() for each in moment.events
+    }
+    assert (said["RunStarted"], said["RunStopping"]) == (begins, stops)
+
+
 def test_conditions_follow_the_run():
     hub, _ = started(member("a"), member("b", outcomes=["fail"]))
     run = hub.run

@@ -196,7 +196,7 @@ def test_a_count_that_is_lowered_is_told_at_the_start():
     hub = prepared(member("a"), stages=[stage("s", {"name": "g", "maxConcurrency": 3})]).hub
     moment = hub.evaluate(BEGIN, [Start()])
     assert [each.message for each in moment.events if each.reason == "ConcurrencyClamped"] == [
-        "group g upgrades 1 members at once, not 3"
+        "group g upgrades 1 member at once, not 3"
     ]
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from webhook.cli.documents import load
 from webhook.cli.failure import UserError
+from webhook.cli.files import Files
 
 NAMESPACE = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n"
 CONFIG = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: routes}\n"
@@ -20,7 +21,7 @@ MEMBER = "apiVersion: cluster.kubernetes-fleet.io/v1\nkind: MemberCluster\n"
 
 def mistakes(*paths):
     with pytest.raises(UserError) as caught:
-        load([str(path) for path in paths])
+        load(Files([str(path) for path in paths]))
     assert all("\n" not in line for line in caught.value.lines)
     return list(caught.value.lines)
 
@@ -128,7 +129,7 @@ def test_two_documents_with_one_name_are_both_named(tmp_path):
 def test_one_name_in_two_namespaces_or_kinds_is_two_objects(tmp_path):
     other = CONFIG.replace("routes", "routes, namespace: shop")
     (tmp_path / "a.yaml").write_text("---\n".join((CONFIG, other, CONFIG.replace("ConfigMap", "Secret"))))
-    assert [one.namespace for one in load([str(tmp_path)])] == ["default", "shop", "default"]
+    assert [one.namespace for one in load(Files((str(tmp_path),)))] == ["default", "shop", "default"]
 
 
 def test_every_mistake_in_every_file_is_told(tmp_path):
@@ -153,7 +154,7 @@ def test_a_folder_is_read_by_name_and_recursively(tmp_path):
         file.parent.mkdir(exist_ok=True)
         label = name.replace("/", "-").strip(".").lower()
         file.write_text(json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": label}}))
-    assert [one.name for one in load([str(tmp_path)])] == ["a.yaml", "b-a.json", "b-x.yml"]
+    assert [one.name for one in load(Files((str(tmp_path),)))] == ["a.yaml", "b-a.json", "b-x.yml"]
 
 
 def test_a_folder_without_files_is_a_mistake(tmp_path):
@@ -204,7 +205,7 @@ def test_lists_are_taken_apart(tmp_path):
         json.dumps({"apiVersion": "v1", "kind": "ConfigMapList", "metadata": {}, "items": [config]})
     )
     (tmp_path / "b.yaml").write_text("apiVersion: v1\nkind: List\nitems:\n- " + NAMESPACE.replace("\n", "\n  "))
-    one, other = load([str(tmp_path)])
+    one, other = load(Files((str(tmp_path),)))
     assert one.document == {"apiVersion": "v1", "kind": "ConfigMap", "data": {"x": "1"}} | {
         "metadata": {"name": "a", "namespace": "default"}
     }
@@ -215,12 +216,12 @@ def test_json_documents_may_follow_one_another(tmp_path):
     texts = [json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}) for name in "ab"]
     (tmp_path / "a.json").write_text("\n".join(texts))
     (tmp_path / "b.yaml").write_text('{"apiVersion": "v1", kind: Namespace, metadata: {name: c}}')
-    assert [one.name for one in load([str(tmp_path)])] == ["a", "b", "c"]
+    assert [one.name for one in load(Files((str(tmp_path),)))] == ["a", "b", "c"]
 
 
 def test_a_byte_order_mark_is_no_mistake(tmp_path):
     (tmp_path / "a.yaml").write_bytes(b"\xef\xbb\xbf" + NAMESPACE.encode())
-    assert load([str(tmp_path)])[0].name == "shop"
+    assert load(Files((str(tmp_path),)))[0].name == "shop"
 
 
 def test_a_definition_in_the_same_input_makes_its_kind_known(tmp_path):
@@ -239,7 +240,7 @@ def test_a_definition_in_the_same_input_makes_its_kind_known(tmp_path):
     (tmp_path / "a.json").write_text(json.dumps(boat))
     assert 'kind: "Boat" of "example.com/v1" is not a known kind' in mistakes(tmp_path)[0]
     (tmp_path / "b.json").write_text(json.dumps(definition))
-    assert load([str(tmp_path)])[0].kind.plural == "boats"
+    assert load(Files((str(tmp_path),)))[0].kind.plural == "boats"
 
 
 def test_standard_input_is_read_once(monkeypatch):
@@ -247,10 +248,10 @@ def test_standard_input_is_read_once(monkeypatch):
         buffer = io.BytesIO(NAMESPACE.encode())
 
     monkeypatch.setattr("sys.stdin", Stdin)
-    assert str(load(["-"])[0].source) == "standard input: document 1"
+    assert str(load(Files(("-",)))[0].source) == "standard input: document 1"
     assert mistakes("-", "-") == ["-f -: standard input can be read once only"]
 
 
 def test_instants_and_words_stay_what_they_are(tmp_path):
     (tmp_path / "a.yaml").write_text(CONFIG + "data: {a: 2026-03-01T10:00:00Z, b: '1:30', c: 1:30}\n")
-    assert load([str(tmp_path)])[0].document["data"] == {"a": "2026-03-01T10:00:00Z", "b": "1:30", "c": "1:30"}
+    assert load(Files((str(tmp_path),)))[0].document["data"] == {"a": "2026-03-01T10:00:00Z", "b": "1:30", "c": "1:30"}

@@ -219,7 +219,7 @@ def test_what_cannot_be_used_is_told_as_validate_tells_it(cli, tmp_path, name, c
     file = tmp_path / name
     if content is not None:
         file.write_bytes(content)
-    result, validated = cli("lint", "-f", file, "-o", "sarif"), cli("validate", "-f", file)
+    result, validated = cli("lint", "-f", file, "-o", "json"), cli("validate", "-f", file)
     assert (result.exit_code, result.stdout) == (1, "")
     assert says in result.stderr
     assert result.stderr == validated.stderr
@@ -228,7 +228,7 @@ def test_what_cannot_be_used_is_told_as_validate_tells_it(cli, tmp_path, name, c
 def test_without_files_the_usage_is_told(cli):
     result = cli("lint")
     assert result.exit_code == 1
-    assert "say what to check: -f FILE" in result.stderr
+    assert "say what to check: PATH, or -f FILE" in result.stderr
 
 
 def test_what_could_steer_a_terminal_is_replaced(cli, tmp_path):

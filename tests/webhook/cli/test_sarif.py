@@ -99,6 +99,23 @@ DRIVER = {
     },
     "additionalProperties": False,
 }
+INVOCATION = {
+    "type": "object",
+    "required": ["executionSuccessful"],
+    "properties": {
+        "executionSuccessful": {"type": "boolean"},
+        "toolExecutionNotifications": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["message"],
+                "properties": {"level": {"enum": ["none", "note", "warning", "error"]}, "message": MESSAGE},
+                "additionalProperties": False,
+            },
+        },
+    },
+    "additionalProperties": False,
+}
 RUN = {
     "type": "object",
     "required": ["tool"],
@@ -106,6 +123,7 @@ RUN = {
         "tool": {"type": "object", "required": ["driver"], "properties": {"driver": DRIVER}},
         "columnKind": {"enum": ["utf16CodeUnits", "unicodeCodePoints"]},
         "results": {"type": "array", "items": RESULT},
+        "invocations": {"type": "array", "items": INVOCATION},
     },
     "additionalProperties": False,
 }

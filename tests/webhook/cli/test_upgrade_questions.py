@@ -7,6 +7,7 @@ from click.testing import CliRunner
 from tests.webhook.controllers.upgrade_world import make_upgrade_run, make_upgrade_strategy, make_upgraded, make_window
 from webhook.cli.documents import load
 from webhook.cli.failure import UserError
+from webhook.cli.files import Files
 from webhook.cli.root import root
 from webhook.cli.upgrade_questions import plan_question
 
@@ -22,7 +23,7 @@ def written(tmp_path):
 
 
 def asked(name, files, follows=""):
-    return plan_question(name, load(files), follows)
+    return plan_question(name, load(Files(files)), follows)
 
 
 def test_everything_has_its_place(written):

@@ -9,6 +9,8 @@ from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
 from typing import Any
 
+import pytest
+
 from scorer.api import kinds
 from scorer.api.documents import annotations_of, conditions_of, is_deleting, name_of, namespace_of, text_at
 from scorer.api.kinds import KINDS, LEASE, NAMESPACE, NODE, NODE_CLAIM, NODE_POOL, POD, POD_DISRUPTION_BUDGET, Kind
@@ -20,6 +22,7 @@ from tests.builders.worker import NOW
 from webhook.controllers.node_disruption import KEY, NodeDisruptionController, NodePlace
 from webhook.controllers.node_world import HELPFUL, NEEDED
 from webhook.embedded.store import EmbeddedStore
+from webhook.kube import hub as hub_module
 from webhook.kube.cache import Cache
 from webhook.kube.hub import Hub
 from webhook.kube.ports import (
@@ -63,6 +66,10 @@ class MortalStore:
         """What was written, as ``replace Node a``."""
         self.forbidden: Kind | None = None
         """A kind that may not be read."""
+        self.deaf: Kind | None = None
+        """A kind of which no change is heard any more."""
+        self.refused: dict[str, StoreError] = {}
+        """What is answered to writes, by what they are called in `log`."""
 
     @property
     def dead(self) -> bool:
@@ -76,8 +83,11 @@ class MortalStore:
             raise ForbiddenError(f"cannot list {kind.plural}")
         return await self.store.list(kind, namespace, labels)
 
-    def watch(self, kind: Kind, since: str, namespace: str | None = None) -> AsyncIterator[WatchEvent]:
-        return self.store.watch(kind, since, namespace)
+    async def watch(self, kind: Kind, since: str, namespace: str | None = None) -> AsyncIterator[WatchEvent]:
+        async for event in self.store.watch(kind, since, namespace):
+            if kind == self.deaf:
+                await asyncio.Event().wait()
+            yield event
 
     async def create(self, kind: Kind, document: JsonObject) -> JsonObject:
         return await self.write(f"create {kind.kind} {name_of(document)}", lambda: self.store.create(kind, document))
@@ -104,6 +114,8 @@ class MortalStore:
                 self.log.append(f"{what} (unanswered)")
                 await doing()
             raise DeadError("killed")
+        if what in self.refused:
+            raise self.refused[what]
         self.log.append(what)
         return await doing()
 
@@ -122,6 +134,8 @@ class Kubelets:
         self.asked: list[str] = []
         self.blind = False
         """Whether no Lease may be read."""
+        self.ahead = timedelta()
+        """How far the clock of the server is ahead of that of the process."""
 
     async def evict(self, pod: Key, uid: str) -> None:
         self.asked.append(f"evict {pod.name}")
@@ -141,6 +155,12 @@ class Kubelets:
         self.asked.append(f"delete {pod.name} {grace_seconds}s")
         if await self._pod(pod, uid) is not None:
             await self._mortal.write(f"delete Pod {pod.name}", lambda: self._mortal.store.delete(POD, pod, uid=uid))
+
+    async def pods_on(self, node: str) -> list[JsonObject]:
+        return [each for each in (await self._mortal.list(POD)).items if text_at(each, "spec", "nodeName") == node]
+
+    def time_of_day(self) -> datetime | None:
+        return self._now() + self.ahead
 
     async def leases(self, name: str, namespace: str) -> list[JsonObject]:
         if self.blind:
@@ -168,9 +188,16 @@ class Nodes:
         """Which nodes were tainted or going after each pass."""
         self.started = 0
         """How many processes there have been."""
+        self.jumped = timedelta()
+        """How far the clock has been set ahead or back."""
 
     def pass_by(self, **delta: float) -> None:
         self.now += timedelta(**delta)
+
+    def set_clock(self, **delta: float) -> None:
+        """Set the clock ahead or back; no time passes."""
+        self.now += timedelta(**delta)
+        self.jumped += timedelta(**delta)
 
     async def add_old(self, *documents: Any) -> None:
         """Store objects that were made two hours ago."""
@@ -283,16 +310,18 @@ class Nodes:
         """Run one process."""
         mortal = MortalStore(self.store, lives_for, stored=stored)
         self.started += 1
-        found = Process(self, mortal, mode, graceful=graceful, **options)
-        running = [asyncio.create_task(found.cache.run()), asyncio.create_task(found.controller.run())]
-        try:
-            await found.cache.wait_synced((NODE_POOL,))
-            yield found
-        finally:
-            found.controller.end()
-            for task in running:
-                task.cancel()
-            await asyncio.wait(running)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(hub_module, "STATUS_DELAY_SECONDS", 0.0)
+            found = Process(self, mortal, mode, graceful=graceful, **options)
+            running = [asyncio.create_task(found.cache.run()), asyncio.create_task(found.controller.run())]
+            try:
+                await found.cache.wait_synced((NODE_POOL,))
+                yield found
+            finally:
+                found.controller.end()
+                for task in running:
+                    task.cancel()
+                await asyncio.wait(running)
 
     def close(self) -> None:
         self.store.close()
@@ -316,7 +345,11 @@ class Process:
         )
         place = NodePlace(Hub(mortal, self.cache), options.pop("work", self.kubelets), SYSTEM)
         self.controller = NodeDisruptionController(
-            place, NodeDisruptionOptions(mode, gate=gate, **options), self._now, self._record
+            place,
+            NodeDisruptionOptions(mode, gate=gate, **options),
+            self._now,
+            self._record,
+            clock=lambda: (nodes.now - NOW - nodes.jumped).total_seconds(),
         )
         self._ticks: timedelta | None = None
 
@@ -356,8 +389,9 @@ class Process:
         async with asyncio.timeout(20):
             while not await self._is_known(self.cache, (NODE_POOL,)):
                 await asyncio.sleep(0.001)
+            heard = [each for each in (*NEEDED, *HELPFUL) if each != self.mortal.deaf]
             while site is not None and not (
-                site.synced and site.world.hub.idle and await self._is_known(site.world.cache, (*NEEDED, *HELPFUL))
+                site.synced and site.world.hub.idle and await self._is_known(site.world.cache, heard)
             ):
                 if self.mortal.dead or (
                     self.mortal.forbidden is not None and site.world.trouble and site.world.hub.idle

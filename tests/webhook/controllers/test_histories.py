@@ -92,7 +92,7 @@ class History:
 
     def _live(self) -> Life:
         life = Life(self.store, KINDS)
-        self.scheduler = SchedulerController(life.hub, self.clock)
+        self.scheduler = SchedulerController(life.hub, self.clock, lambda *_: None)
         self.rollout = RolloutController(life.hub, self.clock, LoopSettings(), MaintenanceWindows(life.cache))
         self.works = WorkGenerator(life.hub, self.clock, Served(), lambda document, event: None)
         self.eviction = EvictionController(life.hub, self.clock)

@@ -97,6 +97,20 @@ async def test_whenever_it_dies_the_next_one_goes_on(scene, stored):
             raise AssertionError(f"killed at write {lives_for}: {log[lives_for]}; then {found}") from error
 
 
+async def test_a_command_whose_process_was_killed_is_begun_again_at_once(fresh):
+    """It was taken back because nobody had made its replacement, not because that could not be had."""
+    await drift(fresh)
+    async with fresh.process(lives_for=3) as process:
+        with suppress(DeadError):
+            await process.play(passes=4)
+    assert await fresh.tainted() == ["a"]
+    assert await fresh.names(NODE_CLAIM) == ["a"]
+    async with fresh.process() as process:
+        await process.play(passes=4)
+    assert await fresh.tainted() == ["a"]
+    assert len(await fresh.names(NODE_CLAIM)) == 2
+
+
 async def test_a_replacement_of_a_command_that_was_undone_goes(fresh):
     await drift(fresh)
     async with fresh.process() as process:

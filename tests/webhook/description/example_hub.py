@@ -17,6 +17,7 @@ from webhook.access.ports import Authenticator, Authorizer
 from webhook.cli.applying import apply_all
 from webhook.cli.client import Client
 from webhook.cli.documents import load
+from webhook.cli.files import Files
 from webhook.cli.hub_options import HubOptions
 from webhook.processes.up import Up
 from webhook.server.server import Server
@@ -125,7 +126,7 @@ async def serving_example_fleet(folder: Path, **settings: Any) -> AsyncIterator[
     """Run a server on the example fleet, at rest."""
     async with serving(folder, **settings) as caller:
         async with Client(HubOptions(data=folder).find({})) as client:
-            outcomes = [outcome async for outcome in apply_all(client, load([str(FLEET)]), keep_edits=True)]
+            outcomes = [outcome async for outcome in apply_all(client, load(Files((str(FLEET),))), keep_edits=True)]
         assert [str(outcome.refusal) for outcome in outcomes if outcome.refusal] == []
         assert await caller.up.settled(SETTLE_SECONDS)
         yield caller

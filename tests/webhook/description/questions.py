@@ -74,6 +74,7 @@ EXAMPLES: dict[str, tuple[str, str, Any]] = {
         {"drained": ["smartfish"], "placements": [by_name("payments")["ref"]]},
     ),
     "gateDisruption": ("POST", "/v1/gate/disruption", BUSINESS_HOURS),
+    "listHistory": ("GET", "/v1/history?type=decision", None),
     "listReservations": ("GET", "/v1/gate/reservations", None),
     "planUpgrade": ("POST", "/v1/upgrade/plan", {"run": "kubernetes-1-31"}),
     "whatIfUpgrade": (

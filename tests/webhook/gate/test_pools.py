@@ -183,6 +183,15 @@ class TestLinks:
             await there.delete(claim("y"))
             assert (there.pools.node("a")[1].claim, there.counts()) == ("", (0, 0, 0))
 
+    async def test_a_name_that_has_come_back_is_not_that_of_the_former_machine(self):
+        documents = [claim("x", "a", instance="i-1"), claim("y", "a", instance="i-2"), node("a", instance="i-2")]
+        async with hub(pool(), *documents) as there:
+            assert there.pools.node("a")[1].claim == "y"
+            await there.delete(claim("y"))
+            assert there.pools.node("a")[1].claim == ""
+            await there.write(node("a", instance="i-1"))
+            assert there.pools.node("a")[1].claim == "x"
+
     async def test_a_claim_may_come_first_or_last_or_change(self):
         async with hub(pool(), claim("x", instance="i-1"), node("a", instance="i-1")) as there:
             assert there.counts() == (1, 0, 0)

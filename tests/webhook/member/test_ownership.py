@@ -13,7 +13,7 @@ from webhook.embedded.member_stores import ObservedStore
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube.ports import AlreadyExistsError, Key, NotFoundError
 from webhook.member.applier import clean_up_after, reconcile_work
-from webhook.member.registration import Registration
+from webhook.member.registration import NotOursError, Registration
 from webhook.member.rescue import free_without_work
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -253,3 +253,19 @@ async def test_who_joins_again_goes_on_with_what_it_had(cluster, side):
     assert LET_GO not in (await cluster.get(APPLIED_WORK, Key("shop-work")))["metadata"]["annotations"]
     assert (await ours.remove())[0]
     assert await live(cluster, "cart") is None
+
+
+async def test_who_a_cluster_is_recorded_for_is_known_without_the_hub(side):
+    ours, theirs, elsewhere = side("berlin", "hub-1"), side("paris", "hub-1"), side("berlin", "hub-2")
+    assert not await ours.registration().is_recorded()
+    registration = ours.registration()
+    await registration.claim("hub-1")
+    assert await registration.is_recorded()
+    assert await ours.registration().is_recorded()  # an agent that was started again
+    assert not await theirs.registration().is_recorded()
+    other = elsewhere.registration()
+    with pytest.raises(NotOursError):
+        await other.claim("hub-2")
+    assert not await other.is_recorded()
+    await registration.release("hub-1")
+    assert not await ours.registration().is_recorded()

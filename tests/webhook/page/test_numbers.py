@@ -22,6 +22,7 @@ from tests.webhook.page.conftest import REMEMBER_VIOLATIONS
 from webhook.cli.applying import apply_all
 from webhook.cli.client import Client
 from webhook.cli.documents import load
+from webhook.cli.files import Files
 from webhook.cli.hub_options import HubOptions
 from webhook.cli.root import root
 from webhook.kube.ports import Key
@@ -77,7 +78,7 @@ async def rested(tmp_path_factory):
     settings = UpSettings(https_port=0, http_port=0, drain_seconds=0, drain_limit_seconds=0, shutdown_seconds=1)
     async with Up(settings, tmp_path_factory.mktemp("hub") / "data", now=clock) as up:
         async with Client(HubOptions(data=up.data).find({})) as client:
-            outcomes = [outcome async for outcome in apply_all(client, load([str(EXAMPLES)]))]
+            outcomes = [outcome async for outcome in apply_all(client, load(Files((str(EXAMPLES),))))]
         assert [outcome for outcome in outcomes if outcome.refusal] == []
         assert await up.settled(60)
         for name, until in (("bravelion", "2199-01-01T00:00:00Z"), ("busybee", "2020-01-01T00:00:00Z")):

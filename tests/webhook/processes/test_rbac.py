@@ -67,7 +67,7 @@ def test_every_rule_says_why_and_names_one_group():
 
 
 def test_the_hub_is_never_written_but_for_what_the_loop_owns():
-    """Of the kinds that are not ours only namespaces, roles of agents, events and leases are written."""
+    """Of the kinds that are not ours only namespaces, roles of agents, events, leases and the history are written."""
     ours = {(kind.group, kind.plural) for kind in OUR_KINDS}
     written = {
         (group, plural)
@@ -75,6 +75,7 @@ def test_the_hub_is_never_written_but_for_what_the_loop_owns():
         if verb not in ("get", "list", "watch") and (group, plural.partition("/")[0]) not in ours
     }
     assert written == {
+        ("", "configmaps"),
         ("", "namespaces"),
         ("coordination.k8s.io", "leases"),
         ("events.k8s.io", "events"),
@@ -95,13 +96,14 @@ ORDERS = {
 """What callers order of upgrade runs, with rights of their own."""
 
 
-def test_the_server_writes_nothing_but_orders_and_reservations():
-    """In the whole cluster it asks, and carries out orders; the Leases of reservations are in its own namespace."""
+def test_the_server_writes_nothing_but_orders_reservations_and_the_history():
+    """In the whole cluster it asks, and carries out orders; Leases and the history are in its own namespace."""
     wide, own, reader = serve_roles("quay")
     found = {right for right in rights([wide, reader]) if right[0] not in ("get", "list", "watch")}
     assert found == {("create", *review) for review in REVIEWS} | ORDERS
     assert (wide.namespace, own.namespace, reader.namespace) == ("", "quay", "kube-system")
-    assert rights([own]) == {(verb, *LEASES) for verb in OWN}
+    history = {(verb, "", "configmaps") for verb in OWN if verb != "watch"}
+    assert rights([own]) == {(verb, *LEASES) for verb in OWN} | history
 
 
 def test_a_server_writes_reports_only_where_upgraders_report_to_it():

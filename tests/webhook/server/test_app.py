@@ -27,7 +27,7 @@ def test_who_answers_one_command_has_no_hooks_no_extender_and_no_page(services):
 def test_node_pools_and_gates_come_together(services):
     api = make_answering_api(services.answers, ServerSettings())
     before = routes(api.app)
-    add_disruption(api, services.disruption)
+    add_disruption(api, services.disruption, services.history)
     added = routes(api.app) - before
     assert {path.split("/")[2] for path in added} == {"gate", "budgets"}
     assert added < routes(make_app(Parts(services)))

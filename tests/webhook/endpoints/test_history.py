@@ -1,0 +1,121 @@
+"""What is noted in the history, and ``/v1/history``, over real HTTPS on a hub of its own."""
+
+import pytest
+import pytest_asyncio
+
+from scorer.api.kinds import MEMBER_CLUSTER, NODE_POOL, PLACEMENT
+from tests.builders.placement import make_placement
+from tests.waiting import until
+from tests.webhook.controllers.world import make_member, pick_n
+from tests.webhook.description.example_hub import changed, serving
+from tests.webhook.endpoints.conftest import make_review
+from webhook.access.rights import Access
+from webhook.description.history import History
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+HISTORY = "/v1/history"
+SHUT = {"disruption": {"budgets": [{"nodes": "0"}]}}
+TOO_MUCH = [{"group": "", "version": "v1", "kind": "Namespace", "name": "kube-system"}]
+
+
+def asked(name, **more):
+    """A review of a placement that selects what a hub needs for itself."""
+    review = make_review(**more)
+    review["request"]["name"] = name
+    review["request"]["object"]["metadata"]["name"] = name
+    review["request"]["object"]["spec"]["resourceSelectors"] = TOO_MUCH
+    return review
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def caller(tmp_path_factory):
+    """The owner of a hub on which a placement was scheduled, others were refused, and a gate has said no."""
+    async with serving(tmp_path_factory.mktemp("hub"), requests_per_second=1e6, request_burst=10**6) as owner:
+        store = owner.up.store
+        for name in "ab":
+            await store.create(MEMBER_CLUSTER, make_member(name))
+        await store.create(PLACEMENT, make_placement("web", pick_n(2)))
+        pool = {"apiVersion": NODE_POOL.api_version, "kind": NODE_POOL.kind, "metadata": {"name": "general"}}
+        await store.create(NODE_POOL, {**pool, "spec": SHUT})
+        assert await owner.up.settled(30)
+        for review in (asked("refused"), asked("rehearsed", dryRun=True), make_review()):
+            assert (await owner.ask("POST", "/validate", review)).status == 200
+        nodes = owner.up.services.disruption.nodes
+        await until(lambda: nodes.synced)
+        question = {"pool": "general", "reason": "Drifted", "count": 1, "observed": {"total": 10}}
+        assert not (await owner.ask("POST", "/v1/gate/disruption", question)).json["allowed"]
+        assert not (await owner.ask("POST", "/v1/gate/disruption", question)).json["allowed"]
+        assert (await owner.ask("POST", "/v1/gate/cluster-update", {"cluster": "a"})).status == 200
+        wanted = {"gate": "cluster-update", "question": {"cluster": "b"}, "holder": "me", "ttlSeconds": 60}
+        assert (await owner.ask("POST", "/v1/gate/reservations", wanted)).status == 409
+        yield owner
+
+
+async def found(caller, query=""):
+    answer = await caller.ask("GET", HISTORY + query)
+    assert answer.status == 200, answer.json
+    assert set(answer.json) == set(History.model_json_schema()["properties"])
+    return [(each["type"], each["object"]["name"], each["reason"]) for each in answer.json["items"]]
+
+
+@pytest.mark.parametrize(
+    ("query", "entries"),
+    [
+        pytest.param("?type=refusal", [("Refusal", "refused", "X-01")], id="not-what-was-only-rehearsed"),
+        pytest.param("?reason=X-01", [("Refusal", "refused", "X-01")], id="rule"),
+        pytest.param("?by=ann&type=refusal&type=gate", [("Refusal", "refused", "X-01")], id="user"),
+        pytest.param("?type=decision&limit=1", [("Decision", "web", "ClustersPicked")], id="decision"),
+        pytest.param("?kind=ClusterResourcePlacement&name=web&reason=PlacementScheduled", [
+            ("Rollout", "web", "PlacementScheduled")
+        ], id="rollout"),
+        pytest.param("?before=2001-01-01T00:00:00Z", [], id="before"),
+        pytest.param("?since=2999-01-01T00:00:00Z", [], id="since"),
+        pytest.param("?namespace=nowhere", [], id="namespace"),
+    ],
+)  # fmt: skip
+async def test_what_has_happened_is_found(caller, query, entries):
+    assert await found(caller, query) == entries
+
+
+@pytest.mark.parametrize(("name", "times"), [("general", 2), ("a", 1), ("b", 1)])
+async def test_what_the_gate_denies_is_noted_with_who_asked(caller, name, times):
+    answer = await caller.ask("GET", f"{HISTORY}?type=gate&name={name}")
+    assert sum(each.get("count", 1) for each in answer.json["items"]) == times
+    assert {each["by"] for each in answer.json["items"]} == {"harbormaster:up"}
+
+
+@pytest.mark.parametrize(
+    ("query", "name"),
+    [
+        ("?limt=3", "limt"),
+        ("?limit=0", "limit"),
+        ("?limit=1001", "limit"),
+        ("?limit=1&limit=2", "limit"),
+        ("?type=rumour", "type"),
+        ("?since=yesterday", "since"),
+        ("?before=2026-13-01T00:00:00Z", "before"),
+    ],
+)
+async def test_a_mistake_in_the_query_is_named(caller, query, name):
+    answer = await caller.ask("GET", HISTORY + query)
+    assert answer.status == 422
+    assert [each["pointer"] for each in answer.json["errors"]] == [f"/{name}"]
+
+
+class AllButReading:
+    """Lets everybody ask everything, and list nothing."""
+
+    async def may(self, _user, wanted):
+        return not isinstance(wanted, Access)
+
+
+async def test_who_may_not_list_placements_does_not_see_what_happened_to_them(caller):
+    async with changed(caller, authorizer=AllButReading()) as stranger:
+        kinds = {each["object"]["kind"] for each in (await stranger.ask("GET", HISTORY)).json["items"]}
+    assert "NodePool" in kinds
+    assert "ClusterResourcePlacement" not in kinds
+
+
+async def test_nothing_is_told_without_credentials(caller):
+    assert (await caller.anonymous().ask("GET", HISTORY)).status == 401

@@ -1,0 +1,176 @@
+"""How the record is written: rarely, in bounds, and without losing anything."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from scorer.rollout.placement_status import Event
+from tests.webhook.history.recording import hub, refuse
+from webhook.history.record import CONFIG_MAP
+from webhook.history.writer import MOST_OF_USER, MOST_WAITING
+from webhook.kube.ports import UnavailableError, key_of
+
+
+async def test_nothing_is_written_while_nothing_happens():
+    async with hub() as it:
+        await it.writer().flush()
+        assert await it.chunks() == ()
+
+
+async def test_a_process_goes_on_in_its_config_map():
+    async with hub() as it:
+        writer = it.writer()
+        for message in ("one", "two", "three"):
+            refuse(writer, message)
+            await writer.flush()
+        assert len(await it.chunks()) == 1
+        assert {each.message for each in (await it.found()).entries} == {"one", "two", "three"}
+
+
+async def test_two_processes_keep_records_of_their_own():
+    async with hub() as it:
+        for name in ("a", "b"):
+            writer = it.writer(name)
+            refuse(writer, f"by {name}")
+            await writer.flush()
+        assert len(await it.chunks()) == 2
+        assert len((await it.found()).entries) == 2
+
+
+async def test_what_repeats_is_one_entry_with_a_count():
+    async with hub() as it:
+        writer = it.writer()
+        refuse(writer)
+        it.now += timedelta(seconds=3)
+        refuse(writer)
+        await writer.flush()
+        (known,) = (await it.found()).entries
+        assert (known.count, known.last) == (2, it.now)
+
+
+async def test_a_repetition_while_it_is_written_is_told_once():
+    async with hub() as it:
+        writer = it.writer()
+        refuse(writer)
+        create = it.store.create
+
+        async def slow(kind, document):
+            it.now += timedelta(seconds=1)
+            refuse(writer)
+            return await create(kind, document)
+
+        it.store.create = slow
+        await writer.flush()
+        assert [each.count for each in writer.waiting()] == [1]
+        it.store.create = create
+        await writer.flush()
+        assert [each.count for each in (await it.found()).entries] == [1, 1]
+
+
+async def test_what_cannot_be_written_waits():
+    async with hub() as it:
+        writer = it.writer()
+        refuse(writer)
+        create = it.store.create
+
+        async def gone(kind, document):
+            raise UnavailableError("the hub is away")
+
+        it.store.create = gone
+        with pytest.raises(UnavailableError):
+            await writer.flush()
+        assert len(writer.waiting()) == 1
+        it.store.create = create
+        await writer.flush()
+        assert len((await it.found()).entries) == 1
+
+
+async def test_an_answer_that_was_lost_does_not_count_twice():
+    async with hub() as it:
+        writer = it.writer()
+        refuse(writer)
+        create = it.store.create
+
+        async def lost(kind, document):
+            await create(kind, document)
+            raise UnavailableError("the answer was lost")
+
+        it.store.create = lost
+        with pytest.raises(UnavailableError):
+            await writer.flush()
+        it.store.create = create
+        await writer.flush()
+        assert len((await it.found()).entries) == 1
+
+
+@pytest.mark.parametrize("loss", ["deleted", "changed"])
+async def test_a_config_map_that_somebody_takes_is_left_to_them(loss):
+    async with hub() as it:
+        writer = it.writer()
+        refuse(writer, "one")
+        await writer.flush()
+        (chunk,) = await it.chunks()
+        if loss == "deleted":
+            await it.store.delete(CONFIG_MAP, key_of(chunk))
+        else:
+            await it.store.replace(CONFIG_MAP, {**chunk, "data": {"note": "mine"}})
+        refuse(writer, "two")
+        await writer.flush()
+        assert [each.message for each in (await it.found()).entries] == ["two"]
+
+
+async def test_a_full_config_map_is_followed_by_the_next():
+    async with hub() as it:
+        writer = it.writer()
+        for number in range(700):
+            refuse(writer, f"{number:04}" + "x" * 900, by=f"user-{number}")
+        await writer.flush()
+        chunks = await it.chunks()
+        assert len(chunks) == 3
+        assert len((await it.found(limit=1000)).entries) == 700
+
+
+async def test_one_user_does_not_crowd_out_others():
+    async with hub() as it:
+        writer = it.writer()
+        for number in range(MOST_OF_USER + 50):
+            refuse(writer, str(number), by="mallory")
+        refuse(writer, "mine", by="jane")
+        await writer.flush()
+        found = await it.found(limit=1000)
+        assert any(each.by == "jane" for each in found.entries)
+        assert [each.message for each in found.entries if each.reason == "EntriesDropped"] == [
+            "50 further entries of pod were dropped: too many at once"
+        ]
+        refuse(writer, "later", by="mallory")
+        assert len(writer.waiting()) == 1
+
+
+async def test_what_waits_is_bounded():
+    async with hub() as it:
+        writer = it.writer()
+        for number in range(MOST_WAITING + 500):
+            writer.note_event({"kind": "MemberCluster", "metadata": {"name": f"m-{number}"}}, Event("Joined", "it has"))
+        assert len(writer.waiting()) == MOST_WAITING
+
+
+async def test_old_config_maps_of_any_process_are_taken_away():
+    async with hub() as it:
+        refuse(old := it.writer("gone"))
+        await old.flush()
+        it.now += timedelta(days=8)
+        refuse(writer := it.writer(), "new")
+        await writer.flush()
+        assert [each.message for each in (await it.found()).entries] == ["new"]
+
+
+async def test_the_end_of_a_process_writes_what_waits():
+    async with hub() as it:
+        writer = it.writer()
+        running = asyncio.create_task(writer.run())
+        await asyncio.sleep(0)
+        refuse(writer)
+        running.cancel()
+        await asyncio.wait([running])
+        assert len((await it.found()).entries) == 1

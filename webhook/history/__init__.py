@@ -1,0 +1,1 @@
+"""What has happened, kept for days: decisions, rollouts, refusals and gate answers, as ConfigMaps of the hub."""

@@ -1,0 +1,114 @@
+"""Where a process notes what happens, and looks up what has happened."""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Final
+
+from scorer.api.meta import JsonObject
+from scorer.rollout.placement_status import Event
+from webhook.history.entry import About, EntryType
+from webhook.history.query import Found, Query, find
+from webhook.history.record import CONFIG_MAP, LABELS, Retention, Source
+from webhook.history.writer import HistoryWriter
+from webhook.kube.ports import Store
+from webhook.settings.history import HistorySettings
+
+WARNED: Final = "Warned"
+READ_AGAIN: Final = timedelta(seconds=5)
+"""How old the record may be in an answer, what this process has not written yet apart."""
+
+
+class HistoryDesk:
+    """Notes what happens in this process, and finds what has happened in all of them.
+
+    Args:
+        store: The hub.
+        namespace: Of the installation.
+        writer: Writes the record of this process; None: nothing is kept.
+        now: The clock.
+    """
+
+    def __init__(self, store: Store, namespace: str, writer: HistoryWriter | None, now: Callable[[], datetime]) -> None:
+        self._store = store
+        self._namespace = namespace
+        self._writer = writer
+        self._now = now
+        self._read: tuple[JsonObject, ...] = ()
+        self._read_at: tuple[datetime, int] | None = None
+
+    @property
+    def is_kept(self) -> bool:
+        """Say whether anything is written down."""
+        return self._writer is not None
+
+    def note(self, kind: EntryType, about: About, reason: str, message: str, by: str = "") -> None:
+        """Have something written down that has happened now."""
+        if self._writer is not None:
+            self._writer.note(kind, about, reason, message, by)
+
+    def note_review(
+        self, operation: str, about: About, by: str, *, refused: str, rules: str, warnings: tuple[str, ...]
+    ) -> None:
+        """Have a verdict of admission written down, if it refuses or warns.
+
+        Args:
+            operation: What was tried, as in "create".
+            about: The object.
+            by: Who tried.
+            refused: Why not; empty: it was allowed.
+            rules: The ids of the rules that refused it, separated by commas.
+            warnings: What was warned about.
+        """
+        if refused:
+            self.note(EntryType.REFUSAL, about, rules, f"{operation}: {refused}", by)
+        for warning in warnings:
+            self.note(EntryType.WARNING, about, WARNED, f"{operation}: {warning}", by)
+
+    def note_event(self, document: JsonObject, event: Event) -> None:
+        """Have an Event written down that has happened now to *document*."""
+        if self._writer is not None:
+            self._writer.note_event(document, event)
+
+    async def find(self, query: Query) -> Found:
+        """Return what is wanted of the record of all processes, and of what this one has not written yet.
+
+        Raises:
+            webhook.kube.ports.StoreError: The hub does not answer.
+        """
+        if self._writer is None:
+            return Found((), more=False, unreadable=0)
+        now, writes = self._now(), self._writer.writes
+        # Read again also after a write of our own: what was waiting then is nowhere else.
+        if self._read_at is None or self._read_at[1] != writes or not now - READ_AGAIN < self._read_at[0] <= now:
+            self._read = (await self._store.list(CONFIG_MAP, self._namespace, LABELS)).items
+            self._read_at = now, writes
+        return find(self._read, self._writer.waiting(), query)
+
+    async def run(self) -> None:
+        """Write until cancelled, if anything is kept."""
+        if self._writer is not None:
+            await self._writer.run()
+
+
+def history_of(
+    store: Store,
+    namespace: str,
+    settings: HistorySettings,
+    source: Source,
+    instance: str,
+    now: Callable[[], datetime],
+) -> HistoryDesk:
+    """Make the history of a process, as the settings want it.
+
+    Args:
+        store: The hub.
+        namespace: Of the installation.
+        settings: What is kept.
+        source: What kind of process this is.
+        instance: Which one; in a pod its name.
+        now: The clock.
+    """
+    options = settings.history()
+    retention = Retention(options.age, options.most_bytes)
+    writer = HistoryWriter(store, namespace, source, instance, retention, options.interval, now)
+    return HistoryDesk(store, namespace, writer if options.age else None, now)

@@ -1,0 +1,177 @@
+"""One thing that has happened, and how it is written down: a line of JSON.
+
+What the loop tells as an Event is an entry as well; an Event is gone after an hour, and after five minutes the next one
+for the same reason repeats the old note. What admission refuses or warns about, and what the gate answers, is told by
+nothing else.
+"""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Final, NamedTuple, Self
+
+import orjson
+
+from scorer.api.family import FAMILIES
+from scorer.api.kinds import UPGRADE_RUN
+from scorer.api.meta import JsonObject, format_time, parse_time
+from scorer.api.quoting import printable
+from scorer.rollout.placement_status import Event
+
+MESSAGE_BYTES: Final = 1024
+"""How long a message may be in UTF-8, as that of an Event."""
+NAME_CHARACTERS: Final = 253
+USER_CHARACTERS: Final = 320
+MOST_COUNTED: Final = 2**53
+CLUSTERS_PICKED: Final = "ClustersPicked"
+"""Reason of the Event that tells which clusters a placement got, kept and lost."""
+
+
+class EntryType(StrEnum):
+    """What kind of thing has happened."""
+
+    DECISION = "Decision"
+    ROLLOUT = "Rollout"
+    REFUSAL = "Refusal"
+    WARNING = "Warning"
+    GATE = "Gate"
+    EVENT = "Event"
+
+
+class About(NamedTuple):
+    """Which object an entry is about; ``namespace`` is empty for cluster-scoped kinds."""
+
+    kind: str
+    name: str
+    namespace: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What has happened to one object.
+
+    Args:
+        time: When; of a repeated entry, when for the first time.
+        type: What kind of thing.
+        about: The object.
+        reason: One word, or the ids of rules, separated by commas.
+        message: For people.
+        by: Who did it or asked; empty: harbormaster itself.
+        count: How often.
+        last: When for the last time.
+    """
+
+    time: datetime
+    type: EntryType
+    about: About
+    reason: str
+    message: str
+    by: str = ""
+    count: int = 1
+    last: datetime | None = None
+
+    @property
+    def until(self) -> datetime:
+        """Return when it happened for the last time."""
+        return self.last or self.time
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """Return what is the same for what counts as one entry."""
+        return self.type, self.about, self.reason, self.message, self.by
+
+    def repeated(self, time: datetime) -> Self:
+        """Return the entry with one more occurrence."""
+        return replace(self, count=min(self.count + 1, MOST_COUNTED), last=max(time, self.until))
+
+    def document(self) -> JsonObject:
+        """Return it as ``/v1/history`` and the record have it."""
+        about = {"kind": self.about.kind, "name": self.about.name}
+        if self.about.namespace:
+            about["namespace"] = self.about.namespace
+        found: JsonObject = {
+            "time": format_time(self.time),
+            "type": str(self.type),
+            "object": about,
+            "reason": self.reason,
+            "message": self.message,
+        }
+        if self.by:
+            found["by"] = self.by
+        if self.count > 1:
+            found |= {"count": self.count, "lastTime": format_time(self.until)}
+        return found
+
+    def line(self) -> str:
+        """Return it as a line of the record."""
+        return orjson.dumps(self.document()).decode()
+
+
+def entry(time: datetime, kind: EntryType, about: About, reason: str, message: str, by: str = "") -> Entry:
+    """Return an entry of a kind, with texts that are short enough, and fit for a terminal."""
+    return Entry(
+        time.replace(microsecond=0),
+        kind,
+        About(*(printable(part)[:NAME_CHARACTERS] for part in about)),
+        printable(reason)[:NAME_CHARACTERS],
+        _shortened(printable(message)),
+        printable(by)[:USER_CHARACTERS],
+    )
+
+
+def of_event(document: JsonObject, event: Event, now: datetime) -> Entry:
+    """Return the entry which says that *event* happened to *document*."""
+    metadata = document["metadata"]
+    about = About(document["kind"], metadata["name"], metadata.get("namespace") or "")
+    return entry(now, _type_of(about.kind, event.reason), about, event.reason, event.message)
+
+
+def read_entry(line: str) -> Entry | None:
+    """Read a line of the record; None: it is no entry."""
+    try:
+        found = orjson.loads(line)
+        about = found["object"]
+        return Entry(
+            _time(found["time"]),
+            EntryType(found["type"]),
+            About(_text(about["kind"]), _text(about["name"]), _text(about.get("namespace", ""))),
+            _text(found["reason"]),
+            _text(found["message"]),
+            _text(found.get("by", "")),
+            _count(found.get("count", 1)),
+            _time(found["lastTime"]) if "lastTime" in found else None,
+        )
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _type_of(kind: str, reason: str) -> EntryType:
+    if reason == CLUSTERS_PICKED:
+        return EntryType.DECISION
+    return EntryType.ROLLOUT if kind in _ROLLED_OUT else EntryType.EVENT
+
+
+_ROLLED_OUT: Final = frozenset(
+    {UPGRADE_RUN.kind, *(kind.kind for family in FAMILIES for kind in (family.placement, family.run))}
+)
+
+
+def _shortened(text: str) -> str:
+    encoded = text.encode(errors="replace")
+    return text if len(encoded) <= MESSAGE_BYTES else encoded[: MESSAGE_BYTES - 3].decode(errors="ignore") + "…"
+
+
+def _time(value: Any) -> datetime:
+    return parse_time(_text(value))
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(value)
+    return value
+
+
+def _count(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_COUNTED:
+        raise ValueError(value)
+    return value

@@ -1,0 +1,96 @@
+"""What is asked of the record, and what it answers."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from scorer.api.meta import JsonObject
+from webhook.history.entry import Entry, EntryType
+from webhook.history.record import entries_in, is_chunk
+
+USUAL_ITEMS: Final = 200
+MOST_ITEMS: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """Which entries are wanted; what is empty or None does not matter.
+
+    Args:
+        types: Of one of these types.
+        kind: About an object of this kind.
+        namespace: About an object in this namespace.
+        name: About an object of this name.
+        reason: For this reason; of several ids of rules, one.
+        by: Caused by this user.
+        since: Not before.
+        before: Before, by the last occurrence.
+        limit: How many at most, the latest ones.
+        hidden: Not about objects of these kinds.
+    """
+
+    types: frozenset[EntryType] = frozenset()
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+    reason: str = ""
+    by: str = ""
+    since: datetime | None = None
+    before: datetime | None = None
+    limit: int = USUAL_ITEMS
+    hidden: frozenset[str] = frozenset()
+
+    def wants(self, entry: Entry) -> bool:
+        """Say whether an entry is wanted."""
+        about = entry.about
+        return (
+            (not self.types or entry.type in self.types)
+            and about.kind not in self.hidden
+            and self.kind in ("", about.kind)
+            and self.namespace in ("", about.namespace)
+            and self.name in ("", about.name)
+            and self.by in ("", entry.by)
+            and (not self.reason or self.reason in entry.reason.split(","))
+            and (self.since is None or entry.until >= self.since)
+            and (self.before is None or entry.until < self.before)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the record has.
+
+    Args:
+        entries: Latest first.
+        more: There are older ones.
+        unreadable: How many lines could not be read.
+    """
+
+    entries: tuple[Entry, ...]
+    more: bool
+    unreadable: int
+
+    def document(self) -> JsonObject:
+        """Return it as ``/v1/history`` does."""
+        items = [each.document() for each in self.entries]
+        return {"items": items, "more": self.more, "unreadable": self.unreadable}
+
+
+def find(documents: Iterable[JsonObject], waiting: Iterable[Entry], query: Query) -> Found:
+    """Return what is wanted of the record.
+
+    Args:
+        documents: ConfigMaps; those that are not of the record do not count.
+        waiting: What is not written yet.
+        query: What is wanted.
+    """
+    unreadable = 0
+    found: dict[tuple[object, ...], Entry] = {}  # after a lost answer, a process writes the same entry again
+    for entry in (*entries_in(filter(is_chunk, documents)), *waiting):
+        if entry is None:
+            unreadable += 1
+        elif query.wants(entry):
+            found[(entry.time, entry.count, entry.identity)] = entry
+    latest = sorted(found.values(), key=lambda entry: entry.until)[::-1]  # within a second, as they were written
+    return Found(tuple(latest[: query.limit]), len(latest) > query.limit, unreadable)

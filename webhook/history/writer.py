@@ -1,0 +1,212 @@
+"""Keeps the record of one process: collects what has happened, and writes it now and then.
+
+Noting is cheap and never fails: admission does it between a verdict and its answer. Entries that repeat within one
+interval are one entry with a count, so a client that is refused a thousand times leaves one line. What cannot be
+written waits for the next time, within bounds; what is dropped then is said in the record itself.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from scorer.api.documents import name_of
+from scorer.api.meta import JsonObject
+from scorer.rollout.placement_status import Event
+from webhook.history.entry import About, Entry, EntryType, entry, of_event
+from webhook.history.record import (
+    CHUNK_BYTES,
+    CONFIG_MAP,
+    LABELS,
+    Retention,
+    Source,
+    chunk_document,
+    chunk_name,
+    size_of,
+)
+from webhook.kube.ports import ConflictError, NotFoundError, Store, StoreError, key_of
+
+MOST_WAITING: Final = 1_000
+"""How many different entries may wait to be written."""
+MOST_OF_USER: Final = 100
+"""How many of them one user may have caused."""
+TIDY_EVERY: Final = timedelta(hours=1)
+LAST_SECONDS: Final = 2.0
+"""How long the end of a process may take to write what waits."""
+DROPPED: Final = "EntriesDropped"
+
+log = logging.getLogger(__name__)
+
+
+class HistoryWriter:
+    """Writes what has happened into ConfigMaps of its own.
+
+    Args:
+        store: The hub.
+        namespace: Of the installation.
+        source: What kind of process this is: what one kind writes never pushes out what another has written.
+        instance: Which process this is; in a pod its name.
+        retention: What of the record is kept, of all processes.
+        interval: How often it is written at most.
+        now: The clock.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        namespace: str,
+        source: Source,
+        instance: str,
+        retention: Retention,
+        interval: timedelta,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._store = store
+        self._namespace = namespace
+        self._source = source
+        self._instance = instance
+        self._retention = retention
+        self._interval = interval
+        self._now = now
+        self._waiting: dict[tuple[object, ...], Entry] = {}
+        self._of_user: Counter[str] = Counter()
+        self._dropped = 0
+        self._lines: list[str] = []
+        self._chunk: JsonObject | None = None
+        self._number = 0
+        self.writes = 0
+        """How often it was written: what waited before is in the record now."""
+        self._tidied: datetime | None = None
+        self._trouble = ""
+
+    def note(self, kind: EntryType, about: About, reason: str, message: str, by: str = "") -> None:
+        """Have something written down that has happened now."""
+        self._take(entry(self._now(), kind, about, reason, message, by))
+
+    def note_event(self, document: JsonObject, event: Event) -> None:
+        """Have an Event written down that has happened now to *document*."""
+        self._take(of_event(document, event, self._now()))
+
+    def waiting(self) -> tuple[Entry, ...]:
+        """Return what is not written yet, oldest first."""
+        return tuple(self._waiting.values())
+
+    async def run(self) -> None:
+        """Write until cancelled, then once more."""
+        try:
+            while True:
+                await asyncio.sleep(self._interval.total_seconds())
+                await self._write()
+        finally:
+            try:
+                async with asyncio.timeout(LAST_SECONDS):
+                    await self._write()
+            except TimeoutError:
+                log.warning("the end of the history was not written", extra={"entries": len(self._waiting)})
+
+    def _take(self, found: Entry) -> None:
+        known = self._waiting.get(found.identity)
+        if known is not None:
+            self._waiting[found.identity] = known.repeated(found.time)
+        elif len(self._waiting) < MOST_WAITING and self._of_user[found.by] < MOST_OF_USER:
+            self._waiting[found.identity] = found
+            self._of_user[found.by] += bool(found.by)
+        else:
+            self._dropped += 1
+
+    async def _write(self) -> None:
+        """Write what waits; what cannot be written goes on waiting."""
+        try:
+            await self.flush()
+            if self._trouble:
+                log.info("the history is written again")
+            self._trouble = ""
+        except StoreError as error:
+            if str(error) != self._trouble:
+                log.warning("the history cannot be written", extra={"error": str(error)})
+            self._trouble = str(error)
+
+    async def flush(self) -> None:
+        """Write what waits, and let go of what is too old.
+
+        Raises:
+            StoreError: The hub does not take it; everything goes on waiting.
+        """
+        if self._dropped:
+            about = About(CONFIG_MAP.kind, self._instance, self._namespace)
+            message = f"{self._dropped} further entries of {self._instance} were dropped: too many at once"
+            lost = entry(self._now(), EntryType.EVENT, about, DROPPED, message)
+            self._waiting[lost.identity], self._dropped = lost, 0
+        written = tuple(self._waiting.items())
+        if written:
+            await self._append([each.line() for _, each in written], max(each.until for _, each in written))
+            self.writes += 1
+            for identity, each in written:
+                if (known := self._waiting[identity]) is each:
+                    del self._waiting[identity]
+                else:  # repeated meanwhile: what is on record is not told again
+                    self._waiting[identity] = _since(known, each)
+            self._of_user = Counter(each.by for each in self._waiting.values() if each.by)
+        if self._tidied is None or self._now() - self._tidied >= TIDY_EVERY:
+            await self.tidy()
+
+    async def _append(self, lines: list[str], until: datetime) -> None:
+        chunk, kept = self._chunk, self._lines
+        if chunk is not None and size_of(chunk) + sum(len(line.encode()) + 1 for line in lines) <= CHUNK_BYTES:
+            made = chunk_document(name_of(chunk), self._namespace, self._source, self._instance, [*kept, *lines], until)
+            made["metadata"] |= {name: chunk["metadata"][name] for name in ("uid", "resourceVersion")}
+            try:
+                self._chunk = await self._store.replace(CONFIG_MAP, made)
+            except (ConflictError, NotFoundError):  # somebody took it away or wrote into it: it is not ours any more
+                self._chunk = None
+            else:
+                self._lines = [*kept, *lines]
+                return
+        for part in _parts(lines):
+            self._number += 1
+            name = chunk_name(self._now(), self._instance, self._number)
+            made = chunk_document(name, self._namespace, self._source, self._instance, part, until)
+            # After a lost answer the same entries may be written twice, which whoever reads the record leaves out.
+            self._chunk = await self._store.create(CONFIG_MAP, made)
+            self._lines = part
+
+    async def tidy(self) -> None:
+        """Delete the ConfigMaps of the record that are too old, or too much.
+
+        Raises:
+            StoreError: The hub does not answer.
+        """
+        now = self._now()
+        listing = await self._store.list(CONFIG_MAP, self._namespace, LABELS)
+        own = name_of(self._chunk) if self._chunk is not None else ""
+        for document in self._retention.outdated(listing.items, own, now):
+            try:
+                metadata = document["metadata"]
+                await self._store.delete(
+                    CONFIG_MAP, key_of(document), uid=metadata["uid"], resource_version=metadata["resourceVersion"]
+                )
+            except (NotFoundError, ConflictError):  # another process was faster, or it is in use
+                continue
+        self._tidied = now
+
+
+def _parts(lines: list[str]) -> list[list[str]]:
+    """Divide lines among as many ConfigMaps as they need."""
+    parts: list[list[str]] = [[]]
+    size = 0
+    for line in lines:
+        length = len(line.encode()) + 1
+        if parts[-1] and size + length > CHUNK_BYTES:
+            parts.append([])
+            size = 0
+        parts[-1].append(line)
+        size += length
+    return parts
+
+
+def _since(known: Entry, written: Entry) -> Entry:
+    """Return what of an entry has happened since it was written."""
+    return replace(known, time=known.until, count=known.count - written.count, last=None)
