@@ -40,6 +40,8 @@ RUN python3 -m venv --without-pip /tools \
     && python3 -m pip --python /tools/bin/python3 install --quiet --no-deps --require-hashes --only-binary :all: \
         -r requirements-build.txt
 COPY pyproject.toml README.md LICENSE ./
+COPY docs/man docs/man
+COPY examples/fleet examples/fleet
 COPY certs certs
 COPY scorer scorer
 COPY webhook webhook

@@ -512,7 +512,7 @@ def test_selectors_never_hold_a_version(helm):
 
 
 def test_a_release_with_all_definitions_fits_into_its_secret(helm):
-    """As helm keeps it: the files of the chart and what they rendered, compressed, in base64 twice."""
+    """As helm keeps it: the files of the chart and what they rendered, compressed, in base64. A quarter is to spare."""
     switches = {"crds": {"fleet": {"install": True}, "karpenter": {"install": True}}}
     files = {
         str(path): base64.b64encode(path.read_bytes()).decode()
@@ -520,4 +520,4 @@ def test_a_release_with_all_definitions_fits_into_its_secret(helm):
         if path.is_file() and "ci" not in path.parts
     }
     kept = json.dumps({"chart": files, "manifest": helm.render_text(HUB, switches)}).encode()
-    assert len(base64.b64encode(gzip.compress(kept))) < MOST / 2
+    assert len(base64.b64encode(gzip.compress(kept))) < MOST * 3 / 4

@@ -13,7 +13,7 @@ import yaml
 
 from e2e.controlplane.service import HARBORMASTER
 from tests.thoroughness import SOAK
-from tests.webhook.cli.test_sarif import LOG
+from tests.webhook.cli.sarif_schema import LOG
 
 REPOSITORY = Path(__file__).parents[1]
 ACTION = yaml.safe_load((REPOSITORY / "action.yml").read_text(encoding="utf-8"))

@@ -18,7 +18,37 @@ from e2e.controlplane.service import HARBORMASTER
 from scorer.api.kinds import KINDS
 from tests.webhook.cli.fleets import member, placement
 
+GROUP = "placement.kubernetes-fleet.io"
 CRP = "clusterresourceplacement.placement.kubernetes-fleet.io"
+BOATS = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "boats.example.com"},
+    "spec": {
+        "group": "example.com",
+        "scope": "Namespaced",
+        "names": {"kind": "Boat", "plural": "boats", "singular": "boat", "listKind": "BoatList"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "additionalPrinterColumns": [{"name": "Sails", "type": "integer", "jsonPath": ".spec.sails"}],
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "properties": {
+                            "spec": {
+                                "type": "object",
+                                "properties": {"sails": {"type": "integer", "description": "Number of sails."}},
+                            }
+                        },
+                    }
+                },
+            }
+        ],
+    },
+}
 NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
 ANY_PORTS = ("--https-port", "0", "--http-port", "0")
 ENVIRONMENT = {name: text for name, text in os.environ.items() if not name.startswith(("HARBORMASTER_", "KUBE"))}
@@ -117,7 +147,7 @@ def test_kubectl_gets_what_is_there(kubectl):
 
 def test_kubectl_applies_labels_patches_and_deletes(kubectl):
     wanted = placement("api", placementType="PickN", numberOfClusters=1)
-    apply = ("apply", "--validate=false", "-f", "-")
+    apply = ("apply", "-f", "-")
     assert done(kubectl(*apply, given=wanted)) == f"{CRP}/api created\n"
     assert done(kubectl(*apply, given=wanted)) == f"{CRP}/api configured\n"  # the defaults are the hub's
     wanted["spec"]["policy"]["numberOfClusters"] = 2
@@ -137,7 +167,7 @@ def test_kubectl_applies_labels_patches_and_deletes(kubectl):
 
 def test_kubectl_applies_kubernetes_own_kinds_again_and_again(kubectl):
     """It sends them as strategic merge patches: lists by the names of their items."""
-    apply = ("apply", "--validate=false", "-f", "-")
+    apply = ("apply", "-f", "-")
     assert done(kubectl(*apply, given=deployment(web="1", log="1"))) == "deployment.apps/web created\n"
     assert done(kubectl(*apply, given=deployment(web="1", log="1"))) == "deployment.apps/web unchanged\n"
     done(kubectl("set", "image", "deployment/web", "-n", "shop", "log=2"))
@@ -145,6 +175,86 @@ def test_kubectl_applies_kubernetes_own_kinds_again_and_again(kubectl):
     path = "jsonpath={range .spec.template.spec.containers[*]}{.name}={.image} {end}"
     assert done(kubectl("get", "deploy", "web", "-n", "shop", "-o", path)) == "mesh=1 web=2 "
     done(kubectl("delete", "deployment", "web", "-n", "shop"))
+
+
+def test_kubectl_explains_every_field(kubectl):
+    policy = done(kubectl("explain", "crp.spec.policy"))
+    assert "KIND:       ClusterResourcePlacement\nVERSION:    v1beta1\n" in policy
+    assert "enum: PickAll, PickN, PickFixed" in policy
+    surge = " ".join(done(kubectl("explain", "crp.spec.strategy.rollingUpdate.maxSurge")).split())
+    assert "a percentage of the wanted number, rounded up. Default: 25%." in surge
+    assert "Default: 4. 1 to 24." in " ".join(done(kubectl("explain", "cmwin.spec")).split())
+    assert "spec\t<Object> -required-" in done(kubectl("explain", "rp", "--recursive", "--api-version", f"{GROUP}/v1"))
+    assert "takes any content" in " ".join(done(kubectl("explain", "deploy")).split())
+    assert 'field "polici" does not exist' in kubectl("explain", "crp.spec.polici").stderr
+
+
+def test_kubectl_prints_our_columns(kubectl):
+    def words(*asked: str) -> list[str]:
+        return done(kubectl("get", *asked)).splitlines()[0].split()
+
+    assert words("crp")[:4] == ["NAME", "GEN", "SCHEDULED", "SCHEDULED-GEN"]
+    assert words("crp")[-2:] == ["UPDATED", "AGE"]
+    assert "WORK-SYNCHRONIZED" in words("crp", "-o", "wide")
+    assert words("works", "-A")[:2] == ["NAMESPACE", "NAME"]
+    assert words("ns") == ["NAME", "STATUS", "AGE"]
+    row = done(kubectl("get", "cluster", "dover", "--no-headers", "-L", "region", "--sort-by=.metadata.name")).split()
+    assert row[:2] == ["dover", "True"]
+
+
+def test_kubectl_gets_all_kinds_of_a_category(kubectl):
+    listed = done(kubectl("api-resources", "--categories=fleet-cluster", "-o", "name")).split()
+    assert listed == [
+        "internalmemberclusters.cluster.kubernetes-fleet.io",
+        "memberclusters.cluster.kubernetes-fleet.io",
+    ]
+    assert f"{CRP}/web" in done(kubectl("get", "fleet-placement", "-A", "-o", "name")).split()
+
+
+@pytest.mark.parametrize(
+    ("validate", "code", "said"),
+    [
+        pytest.param("strict", 1, 'strict decoding error: unknown field "spec.policy.numberOfCluster"', id="strict"),
+        pytest.param("true", 1, 'strict decoding error: unknown field "spec.policy.numberOfCluster"', id="by-default"),
+        pytest.param("warn", 0, 'Warning: unknown field "spec.policy.numberOfCluster"', id="warn"),
+        pytest.param("ignore", 0, "", id="ignore"),
+    ],
+)
+def test_kubectl_lets_the_hub_check_for_unknown_fields(kubectl, validate, code, said):
+    wanted = placement("typo", placementType="PickN", numberOfClusters=1, numberOfCluster=2)
+    ran = kubectl("apply", f"--validate={validate}", "--dry-run=server", "-f", "-", given=wanted)
+    assert (ran.returncode, said in ran.stderr) == (code, True), ran.stderr
+    assert kubectl("get", "crp", "typo").returncode == 1
+
+
+def test_kubectl_shows_what_a_file_would_change(kubectl):
+    wanted = placement("web", placementType="PickN", numberOfClusters=2)
+    ran = kubectl("diff", "-f", "-", given=wanted)
+    assert ran.returncode == 1, ran.stderr
+    assert "+    numberOfClusters: 2" in ran.stdout
+
+
+def test_kubectl_edits(kubectl, monkeypatch):
+    monkeypatch.setitem(ENVIRONMENT, "KUBE_EDITOR", "sed -i s/revisionHistoryLimit:.*/revisionHistoryLimit:\\ 7/")
+    assert done(kubectl("edit", "crp", "web")) == f"{CRP}/web edited\n"
+    assert done(kubectl("get", "crp", "web", "-o", "jsonpath={.spec.revisionHistoryLimit}")) == "7"
+
+
+def test_kubectl_uses_kinds_that_were_defined_on_this_hub(kubectl):
+    done(kubectl("apply", "-f", "-", given=BOATS))
+    boat = {"apiVersion": "example.com/v1", "kind": "Boat", "metadata": {"name": "b", "namespace": "shop"}}
+    done(kubectl("apply", "-f", "-", given={**boat, "spec": {"sails": 3}}))
+    assert "Number of sails." in done(kubectl("explain", "boats.spec.sails"))
+    assert [line.split()[:2] for line in done(kubectl("get", "boats", "-n", "shop")).splitlines()] == [
+        ["NAME", "SAILS"],
+        ["b", "3"],
+    ]
+
+
+def test_kubectl_hears_that_there_is_no_server_side_apply(kubectl):
+    ran = kubectl("apply", "--server-side", "-f", "-", given=placement("web", placementType="PickAll"))
+    assert ran.returncode == 1
+    assert "Server-side apply not available on the server" in ran.stderr
 
 
 def test_kubectl_sees_a_change_when_it_comes(kubectl):

@@ -34,29 +34,44 @@ class BindingSpec(ApiModel):
     """
 
     state: str = Field(json_schema_extra={"enum": [state.value for state in BindingState]})
-    resource_snapshot_name: str = Field(description="First resource snapshot of the group; empty until bound.")
+    """Scheduled: picked, the rollout has not got there. Bound: the cluster gets the objects. Unscheduled: the cluster
+    is no longer picked and loses them."""
+    resource_snapshot_name: str
+    """First snapshot of the group of resource snapshots that the cluster is to get; empty until the state is Bound."""
     scheduling_policy_snapshot_name: str
+    """Name of the policy snapshot that the decision is based on."""
     target_cluster: str
+    """Name of the member cluster."""
     cluster_decision: ClusterDecision
+    """Why this cluster was picked."""
     resource_override_snapshots: tuple[NamespacedName, ...] = ()
+    """Snapshots of ResourceOverrides to apply on the way to this cluster. Absent: none."""
     cluster_resource_override_snapshots: tuple[str, ...] = ()
+    """Names of the snapshots of ClusterResourceOverrides to apply on the way to this cluster. Absent: none."""
     apply_strategy: ApplyStrategy | None = None
+    """Copy of the placement's apply strategy. Absent: the default of each field."""
 
 
 class BindingStatus(ApiModel):
     """``status`` of both binding kinds, written by the work generator."""
 
     conditions: Conditions = ()
+    """How far the objects have got on this cluster, from RolloutStarted to Available."""
     failed_placements: tuple[FailedResourcePlacement, ...] = Field(default=(), max_length=100)
+    """Objects that could not be applied or are not available; the first ones, if there are more than fit."""
     drifted_placements: tuple[DriftedResourcePlacement, ...] = Field(default=(), max_length=100)
+    """Objects that somebody changed on the member; the first ones, if there are more than fit."""
     diffed_placements: tuple[DiffedResourcePlacement, ...] = Field(default=(), max_length=100)
+    """Objects on the member that differ from the hub's and are not ours; the first ones, if there are more than fit."""
 
 
 class ClusterResourceBinding(ApiObject):
     """A ClusterResourcePlacement on one member cluster."""
 
     spec: BindingSpec
+    """The decision for one member cluster, and what it is to get; written by the scheduler and the rollout."""
     status: BindingStatus = Field(default_factory=BindingStatus)
+    """How far the rollout has got there; written by harbormaster."""
 
 
 class ResourceBinding(ClusterResourceBinding):

@@ -27,14 +27,21 @@ class Condition(ApiModel):
     """One entry of ``status.conditions``."""
 
     type: str = Field(max_length=316, json_schema_extra={"pattern": _TYPE})
+    """What the condition is about, one word such as ``Applied``; unique in its list."""
     status: ConditionStatus
+    """Whether it holds: True, False, or Unknown while nobody can say."""
     reason: str = Field(
         default="",
         json_schema_extra={**ALWAYS_WRITTEN, "minLength": 1, "maxLength": 1024, "pattern": _REASON},
     )
+    """Why, as one word in CamelCase for programs."""
     message: str = Field(default="", json_schema_extra={**ALWAYS_WRITTEN, "maxLength": 32768})
+    """Why, as a sentence for people; may be empty."""
     observed_generation: Int64 = Field(default=0, json_schema_extra={"minimum": 0})
+    """Generation of the object (``metadata.generation``) that the condition is about; one of an older generation does
+    not count. Absent: 0."""
     last_transition_time: Time | None = Field(default=None, json_schema_extra=ALWAYS_WRITTEN)
+    """When the status last changed from one value to another, as an RFC 3339 instant."""
 
 
 Conditions = Annotated[

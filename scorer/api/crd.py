@@ -8,7 +8,8 @@ structural schema:
 * a default goes into the schema when it carries information: empty strings, lists and objects, zero, false and None
   mean "not given" in the models only; ``json_schema_extra={"default": …}`` overrides this;
 * ``json_schema_extra`` of a field holds what Python does not check: patterns, list types, enums of words that
-  readers take as free text; `ALWAYS_WRITTEN` makes a field required here that readers can do without.
+  readers take as free text; `ALWAYS_WRITTEN` makes a field required here that readers can do without;
+* the docstring below a field of a model is its description, to which `scorer.api.field_facts` adds default and bounds.
 
 Source: placement-api.md 1, 6 and 14; upgrade-runs.md 3.
 """
@@ -28,10 +29,12 @@ from scorer.api.disruption_budget import ClusterResourcePlacementDisruptionBudge
 from scorer.api.envelope import ClusterResourceEnvelope, ResourceEnvelope
 from scorer.api.eviction import ClusterResourcePlacementEviction
 from scorer.api.family import FAMILIES
+from scorer.api.field_facts import add_facts
 from scorer.api.internal_member_cluster import InternalMemberCluster
+from scorer.api.kind_columns import PRINTER_COLUMNS
 from scorer.api.kinds import CATEGORIES, OUR_KINDS, Kind
 from scorer.api.member_cluster import MemberCluster
-from scorer.api.meta import ApiObject, JsonObject
+from scorer.api.meta import ApiObject, JsonObject, ObjectMeta
 from scorer.api.node_pool import CelRule, NodePool
 from scorer.api.override import (
     ClusterResourceOverride,
@@ -42,7 +45,6 @@ from scorer.api.override import (
 from scorer.api.placement import ClusterResourcePlacement, ResourcePlacement
 from scorer.api.placement_status_report import ClusterResourcePlacementStatus
 from scorer.api.policy_snapshot import ClusterSchedulingPolicySnapshot, SchedulingPolicySnapshot
-from scorer.api.printer_columns import PRINTER_COLUMNS
 from scorer.api.resource_snapshot import ClusterResourceSnapshot, ResourceSnapshot
 from scorer.api.staged_update import (
     ApprovalRequest,
@@ -178,11 +180,22 @@ def structural_schema(kind: Kind, *, staged_run_default_state: str = RunState.IN
     """
     document = MODELS[kind.group_kind].model_json_schema(schema_generator=_Generator)
     schema = _structural(document, document.get("$defs", {}))
-    schema["properties"]["metadata"] = {"type": "object"}
+    schema["properties"]["metadata"] = {"type": "object"}  # the API server has its own description of it
     if any(kind == family.run for family in FAMILIES):
         schema["properties"]["spec"]["properties"]["state"]["default"] = staged_run_default_state
     for path, rules in CEL_RULES.get(kind, {}).items():
         _attach(schema, path, rules)
+    add_facts(schema)
+    return schema
+
+
+@lru_cache(maxsize=1)
+def metadata_schema() -> JsonObject:
+    """Return the schema of ``metadata``, which a definition leaves to the API server; shared and read-only."""
+    document = ObjectMeta.model_json_schema(schema_generator=_Generator)
+    schema = _structural(document, document.get("$defs", {}))
+    schema["description"] = "Name, labels and what else every object has."
+    add_facts(schema)
     return schema
 
 

@@ -17,10 +17,15 @@ class DisruptionBudgetSpec(ApiModel):
     max_unavailable: IntOrString | None = Field(
         default=None, json_schema_extra={"maximum": LARGEST, "pattern": _PERCENT}
     )
+    """How many of the wanted clusters may be without an available placement after an eviction, as a count or a
+    percentage rounded up; not together with ``minAvailable``. Absent: no such limit."""
     min_available: IntOrString | None = Field(default=None, json_schema_extra={"maximum": LARGEST, "pattern": _PERCENT})
+    """How many clusters must keep an available placement after an eviction, as a count or a percentage rounded up; not
+    together with ``maxUnavailable``. Absent: no such limit."""
 
 
 class ClusterResourcePlacementDisruptionBudget(ApiObject):
     """Limits evictions from the ClusterResourcePlacement of the same name."""
 
     spec: DisruptionBudgetSpec
+    """The limit; one of the two fields."""

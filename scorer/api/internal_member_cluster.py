@@ -26,17 +26,22 @@ class InternalMemberClusterSpec(ApiModel):
     """
 
     state: str = Field(json_schema_extra={"enum": [state.value for state in MemberState]})
+    """What the member's agent is to do. Join: be part of the fleet. Leave: take everything off the member and stop."""
     heartbeat_period_seconds: Int32 = Field(default=60, ge=1, le=600)
+    """Time between two reports of the agent, in seconds."""
 
 
 class InternalMemberClusterStatus(MemberClusterStatus):
     """``status`` of an InternalMemberCluster: as that of a MemberCluster, with a plain list of conditions."""
 
     conditions: tuple[Condition, ...] = ()
+    """What the agent has concluded about itself, in no particular order."""
 
 
 class InternalMemberCluster(ApiObject):
     """A member cluster as its agents see it; lives in the member's namespace on the hub."""
 
     spec: InternalMemberClusterSpec
+    """What the hub asks of the member's agent."""
     status: InternalMemberClusterStatus = Field(default_factory=InternalMemberClusterStatus)
+    """What the member's agent reports."""

@@ -26,8 +26,12 @@ class LabelSelectorRequirement(ApiModel):
     """One expression over one label key. Admission checks the operator."""
 
     key: LabelKey
+    """Key of the label, with its prefix if it has one."""
     operator: LabelValue
+    """How the label is compared. In and NotIn compare its value with ``values``; Exists and DoesNotExist ask whether
+    the object has the label at all. An object without the label satisfies NotIn."""
     values: tuple[LabelValue, ...] = ()
+    """Values for In and NotIn, which need at least one; Exists and DoesNotExist take none. Absent: no values."""
 
 
 class LabelSelector(ApiModel):
@@ -36,7 +40,9 @@ class LabelSelector(ApiModel):
     model_config = ConfigDict(json_schema_extra={"x-kubernetes-map-type": "atomic"})
 
     match_labels: dict[str, LabelValue] = Field(default_factory=dict)
+    """Labels that an object must have with exactly these values. Absent: no such demand."""
     match_expressions: tuple[LabelSelectorRequirement, ...] = ()
+    """Expressions over labels that must all hold besides ``matchLabels``. Absent: no such demand."""
 
     def requirements(self) -> tuple[LabelSelectorRequirement, ...]:
         """Return both halves as expressions, ``matchLabels`` first, by key."""

@@ -24,70 +24,100 @@ class Identity(ApiModel):
     model_config = ConfigDict(json_schema_extra={"x-kubernetes-map-type": "atomic"})
 
     kind: Name
+    """User, Group or ServiceAccount."""
     name: str = Field(max_length=1024)
+    """Name of that user, group or service account."""
     api_group: Name = ""
+    """API group of the kind. Absent or empty: ``rbac.authorization.k8s.io`` for User and Group, the core group for
+    ServiceAccount."""
     namespace: Name = ""
+    """Namespace of a ServiceAccount. Absent: none, as users and groups have."""
 
 
 class Taint(ApiModel):
     """Keeps away new placements without a matching toleration; it never removes a placement."""
 
     key: LabelKey
+    """Key of the taint, a qualified name such as ``example.com/maintenance``."""
     value: LabelValue = ""
+    """Value of the taint. Absent: the empty value."""
     effect: Literal["NoSchedule"]
+    """NoSchedule: no new placement is put on the member; what is there stays."""
 
 
 class DeleteOptions(ApiModel):
     """How strictly the webhook checks that the member may leave the fleet."""
 
     validation_mode: Literal["Strict", "Skip"] = "Strict"
+    """Strict: the member cannot be deleted while it exports services to others. Skip: that is not checked."""
 
 
 class MemberClusterSpec(ApiModel):
     """``spec`` of a MemberCluster."""
 
     identity: Identity
+    """Who the member's agent is on the hub; gets the rights on the member's namespace there."""
     heartbeat_period_seconds: Int32 = Field(default=60, ge=1, le=600)
+    """Time between two reports of the member's agent, in seconds."""
     taints: tuple[Taint, ...] = Field(default=(), max_length=100)
+    """Taints that keep new placements away unless they tolerate them. Absent: none."""
     delete_options: DeleteOptions | None = None
+    """How strictly a deletion of this object is checked. Absent: Strict."""
 
 
 class PropertyValue(ApiModel):
     """One reported property: its value, as text, and when it was observed."""
 
     value: str
+    """The value, a Kubernetes quantity where it is an amount."""
     observation_time: Time | None = Field(default=None, json_schema_extra=ALWAYS_WRITTEN)
+    """When it was observed on the member."""
 
 
 class ResourceUsage(ApiModel):
     """Sums over the nodes of the member: resource name to quantity text."""
 
     capacity: dict[str, Amount] = Field(default_factory=dict)
+    """Everything the nodes have, by resource name, as quantities."""
     allocatable: dict[str, Amount] = Field(default_factory=dict)
+    """What of it pods may use, by resource name, as quantities."""
     available: dict[str, Amount] = Field(default_factory=dict)
+    """What of that no pod has requested, by resource name, as quantities."""
     observation_time: Time | None = None
+    """When the sums were taken."""
 
 
 class AgentStatus(ApiModel):
     """What one agent on the member reports."""
 
     type: str
+    """Which agent, such as MemberAgent."""
     conditions: Conditions = ()
+    """What the agent says about itself: Joined, Healthy."""
     last_received_heartbeat: Time | None = None
+    """When the agent last reported."""
 
 
 class MemberClusterStatus(ApiModel):
     """``status`` of a MemberCluster; ``namespaces`` absent and empty mean different things."""
 
     conditions: Conditions = ()
+    """What the hub has concluded about the member: ReadyToJoin, Joined, and whether properties could be collected."""
     properties: dict[str, PropertyValue] = Field(default_factory=dict)
+    """Properties that the agent reports, by name; placements can select and sort by them."""
     resource_usage: ResourceUsage = Field(default_factory=ResourceUsage)
+    """Sums over the nodes of the member."""
     agent_status: tuple[AgentStatus, ...] = ()
+    """Reports of the agents on the member, one entry per agent."""
     namespaces: dict[str, str] | None = None
+    """Namespaces on the member and the Work that put each there, empty for others; absent when they are not collected.
+    """
 
 
 class MemberCluster(ApiObject):
     """A member of the fleet."""
 
     spec: MemberClusterSpec
+    """Who the member is and how it is treated."""
     status: MemberClusterStatus = Field(default_factory=MemberClusterStatus)
+    """What the member's agents report and what the hub concludes; written by harbormaster."""

@@ -45,6 +45,7 @@ class ApiModel(BaseModel):
         extra="ignore",
         alias_generator=to_camel,
         populate_by_name=True,
+        use_attribute_docstrings=True,
         validate_default=False,
     )
 
@@ -137,32 +138,51 @@ class OwnerReference(ApiModel):
     """``metadata.ownerReferences[]``."""
 
     api_version: str
+    """Group and version of the owner."""
     kind: str
+    """Kind of the owner."""
     name: str
+    """Name of the owner."""
     uid: str
+    """UID of the owner; another object of its name is not the owner."""
     controller: bool = False
+    """Whether the owner is the one that manages the object. Absent: false."""
     block_owner_deletion: bool = False
+    """Whether the owner, deleted in the foreground, waits until the object is gone. Absent: false."""
 
 
 class ObjectMeta(ApiModel):
     """The members of ``metadata`` that harbormaster reads."""
 
     name: str = ""
+    """Name of the object, unique among those of its kind and namespace; cannot be changed."""
     namespace: str = ""
+    """Namespace of the object; empty when it is cluster-scoped. Cannot be changed."""
     uid: str = ""
+    """Identity that no other object ever has; given by the server."""
     generation: int = 0
+    """Number of the current version of the spec, counted from 1; given by the server."""
     resource_version: str = ""
+    """Version of the stored object. A write that gives it is refused when the object has changed since."""
     labels: dict[str, str] = Field(default_factory=dict)
+    """Words by which selectors find the object, by key."""
     annotations: dict[str, str] = Field(default_factory=dict)
+    """Other words about the object, by key; selectors do not see them."""
     finalizers: tuple[str, ...] = ()
+    """What has to be done before the object can go: it is removed when the list is empty."""
     owner_references: tuple[OwnerReference, ...] = ()
+    """Objects that this one belongs to; it is deleted when all of them are gone."""
     creation_timestamp: Time | None = None
+    """When the object was created; given by the server."""
     deletion_timestamp: Time | None = None
+    """When its deletion was asked for; absent while nobody has."""
 
 
 class ApiObject(ApiModel):
     """A whole object: ``apiVersion``, ``kind`` and ``metadata``; each kind adds ``spec`` and ``status``."""
 
     api_version: str = ""
+    """Group and version of the kind, for example ``placement.kubernetes-fleet.io/v1beta1``."""
     kind: str = ""
+    """Name of the kind."""
     metadata: ObjectMeta = Field(default_factory=ObjectMeta)

@@ -119,9 +119,14 @@ class Requirement(ApiModel):
     """One condition on the label *key* of the pool's nodes."""
 
     key: str = Field(json_schema_extra={"maxLength": LONGEST_KEY, "pattern": QUALIFIED_NAME_PATTERN})
+    """Label of the nodes, such as ``kubernetes.io/arch``."""
     operator: str = Field(json_schema_extra=_words(RequirementOperator))
+    """How the label is compared. In and NotIn: with ``values``. Exists and DoesNotExist: whether it is there. Gt, Gte,
+    Lt and Lte: as a whole number with the only value."""
     values: tuple[Annotated[str, Field(json_schema_extra={"maxLength": LONGEST_LABEL_VALUE})], ...] = ()
+    """Values to compare with; at least one for In, exactly one number for Gt, Gte, Lt and Lte. Absent: no values."""
     min_values: Int64 | None = Field(default=None, ge=1, le=MOST_MIN_VALUES)
+    """How many different values of the label the pool must stay able to choose from. Absent: one is enough."""
 
 
 class NodeTaint(ApiModel):
@@ -130,25 +135,34 @@ class NodeTaint(ApiModel):
     key: str = Field(
         json_schema_extra={"minLength": 1, "maxLength": LONGEST_LABEL_KEY, "pattern": QUALIFIED_NAME_PATTERN}
     )
+    """Key of the taint, a qualified name such as ``example.com/gpu``."""
     effect: str = Field(json_schema_extra=_words(TaintEffect))
+    """What happens to pods that do not tolerate it. NoSchedule: they are not placed there. PreferNoSchedule: only if
+    there is no other node. NoExecute: they are also evicted."""
     value: str | None = Field(
         default=None, json_schema_extra={"maxLength": LONGEST_LABEL_KEY, "pattern": QUALIFIED_NAME_PATTERN}
     )
+    """Value of the taint. Absent: none; an empty text is refused."""
 
 
 class NodeClassReference(ApiModel):
     """The provider's object that defines the nodes' infrastructure; only ``name`` may change."""
 
     group: str = Field(max_length=253, json_schema_extra={"pattern": "^[^/]*$"})
+    """API group of the provider's kind; cannot be changed."""
     kind: Name
+    """The provider's kind; cannot be changed."""
     name: Name
+    """Name of the provider's object."""
 
 
 class NodeTemplateMetadata(ApiModel):
     """Labels and annotations that every node of the pool gets."""
 
     labels: dict[str, LabelValue] = Field(default_factory=dict, max_length=LONGEST_LIST)
+    """Labels of every node of the pool. Absent: none besides the usual ones."""
     annotations: dict[str, str] = Field(default_factory=dict)
+    """Annotations of every node of the pool. Absent: none."""
 
 
 def _lifetime(schema: dict[str, Any]) -> None:
@@ -164,20 +178,31 @@ class NodeTemplateSpec(ApiModel):
     """``spec.template.spec``: what a node of the pool is."""
 
     node_class_ref: NodeClassReference
+    """The provider's object that says how its machines are made."""
     requirements: tuple[Requirement, ...] = Field(max_length=LONGEST_LIST)
+    """Conditions on the labels of the nodes, which must all hold; an empty list sets none."""
     taints: tuple[NodeTaint, ...] = ()
+    """Taints that nodes keep; pods must tolerate them. Absent: none."""
     startup_taints: tuple[NodeTaint, ...] = ()
+    """Taints that nodes start with and that something on the node removes; pods need not tolerate them. Absent: none.
+    """
     expire_after: str = Field(default=DEFAULT_EXPIRE_AFTER, json_schema_extra=_lifetime)
+    """Age at which a node is replaced, a duration in hours, minutes and seconds such as ``720h``, or Never. Absent:
+    720h."""
     termination_grace_period: str | None = Field(
         default=None, json_schema_extra={"maxLength": LONGEST_DURATION, "pattern": DURATION_PATTERN}
     )
+    """How long a node may be drained before its pods are ended by force, a duration such as ``1h30m``. Absent: without
+    limit."""
 
 
 class NodeTemplate(ApiModel):
     """``spec.template``."""
 
     metadata: NodeTemplateMetadata = Field(default_factory=NodeTemplateMetadata)
+    """Labels and annotations of the nodes. Absent: none."""
     spec: NodeTemplateSpec
+    """What the nodes are."""
 
 
 class Budget(ApiModel):
@@ -189,15 +214,23 @@ class Budget(ApiModel):
     nodes: str = Field(
         default=DEFAULT_BUDGET_NODES, json_schema_extra={"maxLength": LONGEST_NODES, "pattern": BUDGET_NODES_PATTERN}
     )
+    """How many nodes of the pool may be disrupted at once, a count such as ``5`` or a percentage such as ``10%``,
+    rounded up; ``0`` allows none."""
     reasons: tuple[ReasonWord, ...] | None = Field(
         default=None, max_length=MOST_REASONS, json_schema_extra={"x-kubernetes-list-type": "set"}
     )
+    """Reasons that the budget limits: Underutilized, Empty, Drifted, Unhealthy. Absent: every reason. An empty list: no
+    reason."""
     schedule: str | None = Field(
         default=None, json_schema_extra={"maxLength": LONGEST_SCHEDULE, "pattern": SCHEDULE_PATTERN}
     )
+    """When the budget begins to count, a cron expression with five fields in UTC, or a word such as ``@daily``; only
+    together with ``duration``. Absent: it always counts."""
     duration: str | None = Field(
         default=None, json_schema_extra={"maxLength": LONGEST_DURATION, "pattern": BUDGET_DURATION_PATTERN}
     )
+    """How long the budget counts each time, a duration in hours and minutes such as ``8h`` or ``1h30m``; only together
+    with ``schedule``. Absent: it always counts."""
 
 
 class Disruption(ApiModel):
@@ -208,46 +241,66 @@ class Disruption(ApiModel):
     """
 
     consolidation_policy: ConsolidationPolicy = ConsolidationPolicy.WHEN_EMPTY_OR_UNDERUTILIZED
+    """Which nodes may be removed or replaced to save cost. WhenEmpty: those without pods. WhenEmptyOrUnderutilized:
+    also those whose pods fit elsewhere. Balanced: the latter only where the gain outweighs the disruption."""
     consolidate_after: str = Field(
         default=DEFAULT_CONSOLIDATE_AFTER,
         json_schema_extra={"maxLength": LONGEST_DURATION, "pattern": DURATION_OR_NEVER_PATTERN},
     )
+    """How long the pods of a node must have been unchanged before it may be consolidated, a duration such as ``30s`` or
+    ``5m``, or Never."""
     budgets: tuple[Budget, ...] = Field(
         default=(Budget(),),
         max_length=MOST_BUDGETS,
         json_schema_extra={"default": [{"nodes": DEFAULT_BUDGET_NODES}]},
     )
+    """Limits on disruption, of which the tightest that counts applies; an empty list sets no limit."""
     expire_after: Any = Field(
         default=None, deprecated=True, json_schema_extra={"x-kubernetes-preserve-unknown-fields": True}
     )
+    """Deprecated, the former place of the duration ``template.spec.expireAfter``. Absent: nothing to take over."""
 
 
 class NodePoolSpec(ApiModel):
     """``spec`` of a NodePool; ``replicas`` makes the pool *static*."""
 
     template: NodeTemplate
+    """What a node of the pool is."""
     disruption: Disruption = Field(
         default_factory=Disruption, json_schema_extra={"default": {"consolidateAfter": DEFAULT_CONSOLIDATE_AFTER}}
     )
+    """When nodes may be removed or replaced, and how many at once."""
     limits: dict[str, ResourceAmount] = Field(default_factory=dict)
+    """Largest sums over all nodes of the pool, by resource name, as quantities, such as ``cpu: 1000``; ``nodes`` limits
+    their number. Absent: no limit."""
     weight: Int32 | None = Field(default=None, ge=1, le=100)
+    """Which pool is preferred when several fit a pod: the one with the largest weight. Absent: 0, the last one. Not for
+    static pools."""
     replicas: Int64 | None = Field(default=None, ge=0)
+    """Number of nodes that a static pool keeps, whatever pods need. Absent: nodes come and go with the pods; it can be
+    neither added nor removed later."""
 
 
 class NodePoolStatus(ApiModel):
     """``status`` of a NodePool, written by controllers."""
 
     resources: dict[str, ResourceAmount] = Field(default_factory=dict)
+    """Sums over the nodes of the pool, by resource name, as quantities."""
     nodes: Int64 = 0
+    """Number of nodes of the pool."""
     node_class_observed_generation: Int64 = 0
+    """Generation of the provider's object that was last looked at."""
     conditions: tuple[Condition, ...] = ()
+    """Whether the pool is valid, its node class ready, and the pool therefore Ready."""
 
 
 class NodePool(ApiObject):
     """A kind of nodes of one cluster, with the rules of their disruption."""
 
     spec: NodePoolSpec
+    """What nodes the pool has, and how freely they may be disrupted."""
     status: NodePoolStatus = Field(default_factory=NodePoolStatus)
+    """What the pool has now; written by controllers."""
 
 
 def parse_duration_or_never(text: str) -> timedelta | None:

@@ -41,71 +41,103 @@ class ResourceSelectorTerm(ApiModel):
     """Objects of one kind, by name, by label, or all of them."""
 
     group: Name
+    """API group of the objects; empty for the core group."""
     version: Name
+    """API version of the objects, such as ``v1``."""
     kind: Name
+    """Kind of the objects, such as ``Namespace``."""
     name: Name = ""
+    """Name of the one object to select; not together with ``labelSelector``. Absent: all objects of the kind that
+    ``labelSelector`` matches."""
     label_selector: LabelSelector | None = None
+    """Labels of the objects to select; not together with ``name``. Absent: no condition on labels, so without a name
+    every object of the kind."""
     selection_scope: SelectionScope = SelectionScope.NAMESPACE_WITH_RESOURCES
+    """What a selected Namespace brings along; other kinds ignore it. NamespaceOnly: nothing. NamespaceWithResources:
+    everything in it. NamespaceWithResourceSelectors: what the other selectors pick in it."""
 
 
 class PropertySelectorRequirement(ApiModel):
     """One comparison of a property's observed amount with a wanted one."""
 
     name: PropertyName
+    """Property of the member cluster, such as ``kubernetes-fleet.io/node-count``; a cluster that does not report it
+    fails the comparison."""
     operator: str = Field(json_schema_extra={"enum": ["Gt", "Ge", "Lt", "Le", "Eq", "Ne"]})
+    """How the observed amount is compared with the wanted one: greater (Gt), greater or equal (Ge), less (Lt), less or
+    equal (Le), equal (Eq), not equal (Ne)."""
     values: tuple[Annotated[str, Field(json_schema_extra={"maxLength": LONGEST_QUANTITY})], ...] = Field(
         json_schema_extra={"maxItems": 1}
     )
+    """The wanted amount as a Kubernetes quantity, such as ``8`` or ``16Gi``; exactly one."""
 
 
 class PropertySelector(ApiModel):
     """Comparisons of properties; all of them must hold."""
 
     match_expressions: tuple[PropertySelectorRequirement, ...]
+    """Comparisons that must all hold; an empty list holds for every cluster."""
 
 
 class PropertySorter(ApiModel):
     """Orders the fleet by a property."""
 
     name: PropertyName
+    """Property of the member cluster to order by, such as ``resources.kubernetes-fleet.io/available-cpu``."""
     sort_order: str = Field(json_schema_extra={"enum": ["Ascending", "Descending"]})
+    """Which end is preferred. Descending: clusters with more of it. Ascending: clusters with less."""
 
 
 class ClusterSelectorTerm(ApiModel):
     """A condition on a member cluster. Both selectors must match if set; an empty term matches every cluster."""
 
     label_selector: LabelSelector | None = None
+    """Labels that the MemberCluster must have. Absent: no condition on labels."""
     property_selector: PropertySelector | None = None
+    """Comparisons with the cluster's reported properties; only in required terms. Absent: no condition on properties.
+    """
     property_sorter: PropertySorter | None = None
-    metric_sorter: PropertySorter | None = Field(default=None, description="Deprecated: use propertySorter.")
+    """Shares the weight out by where a cluster stands in the order of a property; only in preferred terms. Absent:
+    every matching cluster gets the whole weight."""
+    metric_sorter: PropertySorter | None = Field(
+        default=None,
+    )
+    """Deprecated, the former name of ``propertySorter``. Absent: ``propertySorter`` counts."""
 
 
 class ClusterSelector(ApiModel):
     """Terms, at least one of which must hold; an empty list means no restriction."""
 
     cluster_selector_terms: tuple[ClusterSelectorTerm, ...] = Field(max_length=10)
+    """Terms, of which a cluster must match at least one; an empty list does not restrict."""
 
 
 class PreferredClusterSelector(ApiModel):
     """A weighted preference; a negative weight makes matching clusters less preferred."""
 
     weight: Int32 = Field(ge=-100, le=100)
+    """Points that the best matching cluster gets; negative points make matching clusters less preferred."""
     preference: ClusterSelectorTerm
+    """Which clusters get the points."""
 
 
 class ClusterAffinity(ApiModel):
     """Which clusters qualify, and which of those are preferred."""
 
     required: ClusterSelector | None = Field(default=None, alias="requiredDuringSchedulingIgnoredDuringExecution")
+    """Which clusters may be picked at all; not looked at again for clusters that already are. Absent: all that are
+    otherwise eligible."""
     preferred: tuple[PreferredClusterSelector, ...] = Field(
         default=(), alias="preferredDuringSchedulingIgnoredDuringExecution", max_length=100
     )
+    """Which of the eligible clusters PickN prefers; their points are added up. Absent: no preference."""
 
 
 class Affinity(ApiModel):
     """``spec.policy.affinity``."""
 
     cluster_affinity: ClusterAffinity | None = None
+    """Required and preferred member clusters. Absent: no demand and no preference."""
 
 
 class WhenUnsatisfiable(StrEnum):
@@ -119,8 +151,12 @@ class TopologySpreadConstraint(ApiModel):
     """How unevenly the placement may be spread over the values of a label."""
 
     max_skew: Int32 = Field(default=1, ge=1)
+    """Largest allowed difference between the numbers of picked clusters under any two values of the label."""
     topology_key: LabelKey
+    """Label of the MemberCluster whose values are the domains to spread over, such as a region."""
     when_unsatisfiable: WhenUnsatisfiable = WhenUnsatisfiable.DO_NOT_SCHEDULE
+    """What to do where the skew would be exceeded. DoNotSchedule: the cluster is not picked. ScheduleAnyway: it is
+    picked last."""
 
 
 class Toleration(ApiModel):
@@ -131,9 +167,13 @@ class Toleration(ApiModel):
     """
 
     key: LabelKey = ""
+    """Key of the taints to tolerate. Absent or empty: every key, which needs operator Exists."""
     operator: str = Field(default="Equal", json_schema_extra={"enum": ["Equal", "Exists"]})
+    """Equal: key and value must be those of the taint. Exists: the key alone must match, and there must be no value."""
     value: LabelValue = ""
+    """Value of the taint to tolerate, for operator Equal. Absent: the empty value."""
     effect: str = Field(default="", json_schema_extra={"enum": ["NoSchedule"]})
+    """Effect of the taints to tolerate. Absent: every effect."""
 
 
 class PlacementPolicy(ApiModel):
@@ -147,11 +187,19 @@ class PlacementPolicy(ApiModel):
     """
 
     placement_type: PlacementType = PlacementType.PICK_ALL
+    """How clusters are picked; cannot be changed. PickAll: every eligible cluster. PickN: the best ones, as many as
+    ``numberOfClusters``. PickFixed: those of ``clusterNames``."""
     cluster_names: tuple[ClusterName, ...] = Field(default=(), max_length=100)
+    """Names of the member clusters to place on; PickFixed only. Absent: none."""
     number_of_clusters: Int32 | None = Field(default=None, ge=0)
+    """How many member clusters to place on; required by PickN, absent for the other types."""
     affinity: Affinity | None = None
+    """Which clusters are eligible and which are preferred; not with PickFixed. Absent: all, equally."""
     topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = Field(default=(), max_length=100)
+    """How evenly to spread over the values of labels; PickN only, all of them must be met. Absent: no demand."""
     tolerations: tuple[Toleration, ...] = Field(default=(), max_length=100)
+    """Taints of member clusters that do not keep this placement away; not with PickFixed, and only ever extended.
+    Absent: every taint keeps it away."""
 
 
 class StrategyType(StrEnum):
@@ -167,140 +215,213 @@ class RollingUpdate(ApiModel):
     max_unavailable: IntOrString = Field(
         default="25%", json_schema_extra={"minimum": 0, "maximum": LARGEST, "pattern": _PERCENT}
     )
+    """How many of the wanted clusters may be without an available placement during a rollout, as a count or a
+    percentage of the wanted number, rounded up."""
     max_surge: IntOrString = Field(
         default="25%", json_schema_extra={"minimum": 0, "maximum": LARGEST, "pattern": _PERCENT}
     )
+    """How many clusters above the wanted number may hold the placement during a rollout, as a count or a percentage of
+    the wanted number, rounded up."""
     unavailable_period_seconds: int = Field(default=60, ge=0, le=LONGEST_PERIOD_SECONDS)
+    """How long, in seconds, a cluster counts as unavailable after a change where the availability of the placed objects
+    cannot be tracked."""
 
 
 class ServerSideApplyConfig(ApiModel):
     """Options of server-side apply."""
 
     force: bool = False
+    """Whether to take over fields that another manager owns instead of reporting a conflict. Absent: false."""
 
 
 class ApplyStrategy(ApiModel):
     """How objects are applied to a member cluster, and what happens on drift and to objects with another owner."""
 
     type: Literal["ClientSideApply", "ServerSideApply", "ReportDiff"] = "ClientSideApply"
+    """How objects are written. ClientSideApply: as a three-way merge. ServerSideApply: with field ownership on the
+    member. ReportDiff: not at all, differences are only reported."""
     comparison_option: Literal["PartialComparison", "FullComparison"] = "PartialComparison"
+    """Which fields are compared to find drift and differences. PartialComparison: those that the hub's object has.
+    FullComparison: all of them."""
     when_to_apply: Literal["Always", "IfNotDrifted"] = "Always"
+    """Always: also over changes that others made on the member. IfNotDrifted: not to an object that was changed there.
+    """
     when_to_take_over: Literal["Always", "IfNoDiff", "Never"] = "Always"
+    """What to do with an object that is already on the member. Always: take it over. IfNoDiff: only if it equals the
+    hub's. Never: leave it alone."""
     allow_co_ownership: bool = False
+    """Whether to apply objects that others own as well, beside their owner references. Absent: false, such an object is
+    reported as failed."""
     server_side_apply_config: ServerSideApplyConfig | None = None
+    """Options of server-side apply; only with type ServerSideApply. Absent: conflicts are not forced."""
 
 
 class DeleteStrategy(ApiModel):
     """What happens to placed objects when the placement is deleted."""
 
     propagation_policy: Literal["Delete", "Abandon"] = "Delete"
+    """Delete: placed objects go with the placement. Abandon: they stay on the members."""
 
 
 class ReportBackStrategy(ApiModel):
     """Whether, and where to, the status of placed objects is copied back."""
 
     type: Literal["Disabled", "Mirror"] = "Disabled"
+    """Disabled: no status is copied. Mirror: the status of placed objects is copied to ``destination``."""
     destination: Literal["OriginalResource", "WorkAPI"] | None = None
+    """Where Mirror writes the status; required there. OriginalResource: into the object on the hub. WorkAPI: into the
+    Work. Absent: nowhere."""
 
 
 class RolloutStrategy(ApiModel):
     """``spec.strategy``."""
 
     type: StrategyType = StrategyType.ROLLING_UPDATE
+    """What moves changes out to the clusters. RollingUpdate: the placement itself, within the limits of
+    ``rollingUpdate``. External: staged update runs; cannot be changed back."""
     rolling_update: RollingUpdate | None = None
+    """Limits of a rolling update. Absent: the default of each limit."""
     apply_strategy: ApplyStrategy | None = None
+    """How objects are applied on the members, and what happens on drift. Absent: the default of each field."""
     delete_strategy: DeleteStrategy | None = None
+    """What happens to placed objects when the placement is deleted. Absent: they are deleted."""
     report_back_strategy: ReportBackStrategy | None = None
+    """Whether the status of placed objects is copied back to the hub. Absent: it is not."""
 
 
 class PlacementSpec(ApiModel):
     """``spec`` of both placement kinds."""
 
     resource_selectors: tuple[ResourceSelectorTerm, ...] = Field(min_length=1, max_length=100)
+    """Which objects to place: those that at least one of the selectors picks."""
     policy: PlacementPolicy | None = None
+    """On how many member clusters to place, and on which; cannot be removed. Absent: on all of them (PickAll)."""
     strategy: RolloutStrategy | None = None
+    """How changes are rolled out and applied. Absent: a rolling update with the default limits."""
     revision_history_limit: Int32 = Field(default=10, ge=1, le=1000)
+    """How many versions of the policy and of the selected objects are kept, the current one included; with 1 there is
+    nothing to roll back to."""
     status_reporting_scope: Literal["ClusterScopeOnly", "NamespaceAccessible"] = "ClusterScopeOnly"
+    """NamespaceAccessible also copies the status into the one selected namespace, as a ClusterResourcePlacementStatus.
+    Cannot be changed; no effect on a ResourcePlacement."""
 
 
 class EnvelopeIdentifier(ApiModel):
     """The envelope that an object was wrapped in."""
 
     name: str
+    """Name of the envelope."""
     namespace: str = ""
+    """Namespace of the envelope; empty when it is cluster-scoped."""
     type: Literal["ConfigMap", "ClusterResourceEnvelope", "ResourceEnvelope"] = "ConfigMap"
+    """Kind of the envelope."""
 
 
 class ResourceIdentifier(ApiModel):
     """Names one placed object."""
 
     group: str = ""
+    """API group of the object; empty for the core group."""
     version: str
+    """API version of the object."""
     kind: str
+    """Kind of the object."""
     name: str
+    """Name of the object."""
     namespace: str = ""
+    """Namespace of the object; empty when it is cluster-scoped."""
     envelope: EnvelopeIdentifier | None = None
+    """The envelope that the object came in; absent when it was selected itself."""
 
 
 class FailedResourcePlacement(ResourceIdentifier):
     """An object that could not be applied, or is not available."""
 
     condition: Condition
+    """What failed, and why."""
 
 
 class PatchDetail(ApiModel):
     """One field that differs between hub and member."""
 
     path: str
+    """The field, as a JSON Pointer (RFC 6901)."""
     value_in_member: str = ""
+    """Its value on the member, as text; empty when it is not there."""
     value_in_hub: str = ""
+    """Its value on the hub, as text; empty when it is not there."""
 
 
 class DriftedResourcePlacement(ResourceIdentifier):
     """A placed object that another client changed on the member."""
 
     observation_time: Time
+    """When the drift was last seen."""
     target_cluster_observed_generation: Int64
+    """Generation of the object on the member at that time."""
     first_drifted_observed_time: Time
+    """When this object was first seen drifted."""
     observed_drifts: tuple[PatchDetail, ...] = ()
+    """The fields that differ; long lists are cut."""
 
 
 class DiffedResourcePlacement(ResourceIdentifier):
     """An object on the member that harbormaster does not own and that differs from the hub's."""
 
     observation_time: Time
+    """When the difference was last seen."""
     target_cluster_observed_generation: Int64 | None = None
+    """Generation of the object on the member at that time; absent when the object is not there."""
     first_diffed_observed_time: Time
+    """When a difference of this object was first seen."""
     observed_diffs: tuple[PatchDetail, ...] = ()
+    """The fields that differ; long lists are cut."""
 
 
 class NamespacedName(ApiModel):
     """A reference to a namespaced object."""
 
     name: str
+    """Name of the object."""
     namespace: str
+    """Namespace of the object."""
 
 
 class PerClusterPlacementStatus(ApiModel):
     """The progress of the placement on one cluster; an entry without a name stands for a cluster that was not found."""
 
     cluster_name: str = ""
+    """The member cluster; empty for a wanted cluster that could not be found."""
     observed_resource_index: str = ""
+    """Index of the resource snapshot that the cluster has or is about to get, counted from 0."""
     applicable_resource_overrides: tuple[NamespacedName, ...] = ()
+    """Snapshots of ResourceOverrides that change objects for this cluster."""
     applicable_cluster_resource_overrides: tuple[str, ...] = ()
+    """Names of the snapshots of ClusterResourceOverrides that change objects for this cluster."""
     failed_placements: tuple[FailedResourcePlacement, ...] = Field(default=(), max_length=100)
+    """Objects that could not be applied or are not available; the first ones, if there are more than fit."""
     drifted_placements: tuple[DriftedResourcePlacement, ...] = Field(default=(), max_length=100)
+    """Objects that somebody changed on the member; the first ones, if there are more than fit."""
     diffed_placements: tuple[DiffedResourcePlacement, ...] = Field(default=(), max_length=100)
+    """Objects on the member that differ from the hub's and are not ours; the first ones, if there are more than fit."""
     conditions: tuple[Condition, ...] = ()
+    """How far the rollout has got on this cluster, from Scheduled to Available; DiffReported with apply type
+    ReportDiff."""
 
 
 class PlacementStatus(ApiModel):
     """``status`` of both placement kinds."""
 
     selected_resources: tuple[ResourceIdentifier, ...] = ()
+    """The objects that the selectors have found."""
     observed_resource_index: str = ""
+    """Index of the latest resource snapshot, counted from 0; with an External strategy only where all clusters report
+    the same one."""
     placement_statuses: tuple[PerClusterPlacementStatus, ...] = ()
+    """Progress on each picked cluster, and an entry without a name for each wanted cluster that was not found."""
     conditions: Conditions = ()
+    """Progress of the whole placement; each type starts with the name of the kind, as in
+    ClusterResourcePlacementScheduled."""
 
 
 _NO_STATUS: Final = PlacementStatus()
@@ -310,7 +431,9 @@ class ClusterResourcePlacement(ApiObject):
     """Places cluster-scoped objects, and namespaces with their content."""
 
     spec: PlacementSpec
+    """What to place, on which member clusters, and how changes are rolled out."""
     status: PlacementStatus = Field(default_factory=lambda: _NO_STATUS)
+    """What was selected, which clusters were picked, and how far the rollout has got; written by harbormaster."""
 
 
 class ResourcePlacement(ClusterResourcePlacement):

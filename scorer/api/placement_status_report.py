@@ -11,4 +11,6 @@ class ClusterResourcePlacementStatus(ApiObject):
     """The status of the ClusterResourcePlacement of the same name; exists only with ``NamespaceAccessible``."""
 
     source_status: PlacementStatus
+    """Copy of the placement's status."""
     last_updated_time: Time
+    """When the copy was last brought up to date."""

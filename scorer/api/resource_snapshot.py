@@ -13,19 +13,23 @@ class ResourceSnapshotSpec(ApiModel):
     """``spec`` of both resource snapshot kinds; immutable (X-95)."""
 
     selected_resources: tuple[EmbeddedObject, ...]
+    """The objects as they were, without what only matters on the hub."""
 
 
 class ResourceSnapshotStatus(ApiModel):
     """``status`` of both resource snapshot kinds."""
 
     conditions: Conditions = ()
+    """Reserved; harbormaster writes none."""
 
 
 class ClusterResourceSnapshot(ApiObject):
     """The objects of a ClusterResourcePlacement, or a part of them when one object cannot hold them all."""
 
     spec: ResourceSnapshotSpec
+    """Objects that the placement selected at one time; never changed."""
     status: ResourceSnapshotStatus = Field(default_factory=ResourceSnapshotStatus)
+    """What is reported about the snapshot."""
 
 
 class ResourceSnapshot(ClusterResourceSnapshot):

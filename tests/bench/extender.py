@@ -29,6 +29,7 @@ from certs.context import ServerContext
 from scorer.api.kinds import MEMBER_CLUSTER, NODE, PLACEMENT
 from scorer.api.meta import JsonObject
 from tests.bench.fleets import NOW, member, policy
+from tests.webhook.services import unheard
 from webhook.admission.rights import UndisputedRights
 from webhook.embedded.owner import OwnerToken
 from webhook.embedded.store import EmbeddedStore
@@ -36,7 +37,7 @@ from webhook.endpoints.services import Admittance
 from webhook.history.desk import history_of
 from webhook.history.record import Source
 from webhook.kube.cache import Cache
-from webhook.processes.services import answers_of, services_of
+from webhook.processes.services import Telling, answers_of, services_of
 from webhook.server.certificates import Certificates, own_leaves
 from webhook.server.server import Server
 from webhook.settings.clock import utc_now
@@ -160,7 +161,7 @@ async def run_ours() -> None:
     owner, metrics = OwnerToken("bench"), Metrics()
     answers = answers_of(cache, Context, Admittance(owner, owner, UndisputedRights()), lambda: NOW)
     history = history_of(store, settings.namespace, settings, Source.SERVER, "bench", lambda: NOW)
-    services = services_of(answers, cache, store, settings, metrics, history)
+    services = services_of(answers, cache, store, settings, metrics, Telling(unheard, history))
     watching = asyncio.create_task(cache.run())
     await cache.wait_synced()
     certificates = Certificates(own_leaves(settings, utc_now), None, metrics, utc_now, 3600.0)

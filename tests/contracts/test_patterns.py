@@ -22,7 +22,7 @@ NOT_SLOW = {
     "scorer/windows/cron.py": "after its first character it always matches",
     "webhook/cli/explanation.py": "messages of the server that the user has named",
     "webhook/cli/jsonpath.py": "a template that the user types",
-    "webhook/cli/printer_columns.py": "paths in definitions of the server that the user has named",
+    "scorer/api/printer_columns.py": "paths in definitions of the server that the user has named",
     "webhook/description/schemas.py": "our own docstrings",
     "webhook/embedded/selectors.py": "a parameter of a URL, which is short",
 }

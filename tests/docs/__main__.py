@@ -2,6 +2,7 @@
 
 import sys
 
+from tests.docs.man import FOLDER, manual_pages
 from tests.docs.pages import REFERENCE, ROOT
 from tests.docs.reference import PAGES
 
@@ -12,6 +13,11 @@ def main() -> None:
         path = REFERENCE / name
         path.write_text(make(), encoding="utf-8")
         sys.stdout.write(f"wrote {path.relative_to(ROOT)}\n")
+    for path in FOLDER.glob("*.1"):
+        path.unlink()
+    for name, text in manual_pages():
+        (FOLDER / name).write_text(text, encoding="utf-8")
+    sys.stdout.write(f"wrote {FOLDER.relative_to(ROOT)}\n")
 
 
 if __name__ == "__main__":

@@ -9,6 +9,8 @@ from aiohttp import web
 
 from certs.client_authorities import ClientAuthorities
 from certs.source import LeafSource
+from scorer.api.meta import JsonObject
+from scorer.rollout.placement_status import Event
 from webhook.access.ports import AccessReviewer, Authenticator, Authorizer
 from webhook.admission.rights import AuthorRights, UndisputedRights
 from webhook.embedded.owner import OwnerToken
@@ -17,7 +19,7 @@ from webhook.history.desk import HistoryDesk, history_of
 from webhook.history.record import Source
 from webhook.kube.cache import Cache
 from webhook.kube.ports import Store
-from webhook.processes.services import answers_of, services_of
+from webhook.processes.services import Record, Telling, answers_of, services_of
 from webhook.server.certificates import Certificates, own_leaves
 from webhook.server.server import Server
 from webhook.settings.clock import utc_now
@@ -33,6 +35,10 @@ OWNER = OwnerToken(TOKEN)
 
 class Unread(Store):
     """A hub that nobody reads: the cache over it stays as it was made."""
+
+
+def unheard(_document: JsonObject, _event: Event) -> None:
+    """Take an event that nobody asks for."""
 
 
 def admit(
@@ -51,6 +57,7 @@ def make_services(
     admission: Callable[[], Context] = Context,
     now: Callable[[], datetime] = utc_now,
     recorded: HistoryDesk | None = None,
+    record: Record = unheard,
     **answers: Any,
 ) -> Services:
     """Make what the handlers of a server need; *answers* take the place of what would answer below ``/v1``."""
@@ -59,7 +66,7 @@ def make_services(
     settings = settings or ServerSettings()
     recorded = recorded or history_of(store, settings.namespace, settings, Source.SERVER, "test", now)
     made = replace(answers_of(cache, admission, admittance or admit(), now), **answers)
-    return services_of(made, cache, store, settings, Metrics(), recorded)
+    return services_of(made, cache, store, settings, Metrics(), Telling(record, recorded))
 
 
 def make_server(

@@ -2,20 +2,21 @@
 
 An order is a change of an object, over the version that it was decided on. It is made with our own account, so the
 caller's rights are reviewed first, and admission judges the change as one of the caller: our own writes may not meet
-the hooks on the way.
+the hooks on the way. What is ordered of a run and refused is told on it, as the loop does where a run itself refuses.
 
 Source: upgrade-runs.md 9, 10.2 and 12.
 """
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
 import pydantic
 
-from scorer.api.documents import generation_of, label, name_of, status_of, with_metadata, with_spec
+from scorer.api.documents import dicts_at, generation_of, label, name_of, status_of, text_at, with_metadata, with_spec
 from scorer.api.kinds import UPGRADE_GATE, UPGRADE_PROFILE, UPGRADE_RUN, Kind
 from scorer.api.meta import JsonObject, first_mistake, format_time
 from scorer.api.names import OURS
@@ -23,6 +24,7 @@ from scorer.api.object_names import name_error
 from scorer.api.quoting import printable, quote
 from scorer.api.upgrade.profile import ClusterUpgradeProfile
 from scorer.api.upgrade.run import ClusterUpgradeRun, SkipTarget
+from scorer.rollout.placement_status import Event
 from scorer.upgrade.orders import (
     OrderRefusedError,
     order_answer,
@@ -32,6 +34,7 @@ from scorer.upgrade.orders import (
     retry_run,
 )
 from scorer.upgrade.profile import NoTargetError, TargetErrorCode, target_of
+from scorer.upgrade.texts import LONGEST_TOLD, shortened
 from scorer.upgrade.triggers import PROFILE_LABEL, generated_run
 from webhook.access.ports import Authorizer, NotReviewedError
 from webhook.access.rights import Access
@@ -39,7 +42,7 @@ from webhook.access.user import UserInfo
 from webhook.admission.authorization import authorized
 from webhook.admission.judge import judge, mutate
 from webhook.admission.rights import Rights
-from webhook.kube.ports import AlreadyExistsError, ConflictError, Key, NotFoundError, Store
+from webhook.kube.ports import AlreadyExistsError, ConflictError, InvalidObjectError, Key, NotFoundError, Store
 from webhook.kube.upgrades import HubUpgrades
 from webhook.validation.context import Context
 
@@ -85,6 +88,7 @@ class UpgradeOrders:
         rights: Says what the authors of runs must be allowed to do.
         admission: What admission rules may look at; called once per order.
         now: The clock.
+        record: Takes events.
     """
 
     def __init__(
@@ -95,6 +99,7 @@ class UpgradeOrders:
         rights: Rights,
         admission: Callable[[], Context],
         now: Callable[[], datetime],
+        record: Callable[[JsonObject, Event], None],
     ) -> None:
         self._store = store
         self._upgrades = upgrades
@@ -102,6 +107,7 @@ class UpgradeOrders:
         self._rights = rights
         self._admission = admission
         self._now = now
+        self._record = record
 
     async def start(self, name: str, user: UserInfo) -> Ordered:
         """Start a run, or start it again; one that has started is not started a second time. See `_order`."""
@@ -136,20 +142,24 @@ class UpgradeOrders:
             document = await self._get(UPGRADE_GATE, name, user)
             await self._require(user, Access("update", UPGRADE_GATE.group, f"{UPGRADE_GATE.plural}/status", name))
             said = message or f"{'approved' if approve else 'rejected'} by {_shown(user)}"
-            conditions = order_answer(document, said, self._now(), approve=approve)
-            if conditions is None:
-                return Ordered(False, document)
-            answered = {**document, "status": {**status_of(document), "conditions": conditions}}
-            await self._judge(UPGRADE_GATE, answered, document, user, subresource="status")
             try:
-                # Who answers is noted first: a note without an answer is harmless, an answer without a note is not.
-                noted = await self._store.replace_metadata(UPGRADE_GATE, _requested(document, user))
-                answered = {**noted, "status": {**status_of(noted), "conditions": conditions}}
-                return Ordered(True, await self._store.replace_status(UPGRADE_GATE, answered))
+                with self._telling(_run_of(document), user):
+                    return await self._answer(document, user, said, approve=approve)
             except ConflictError:
                 if attempt == _ATTEMPTS - 1:
                     raise
         raise AssertionError  # the last attempt returns or raises
+
+    async def _answer(self, gate: JsonObject, user: UserInfo, message: str, *, approve: bool) -> Ordered:
+        conditions = order_answer(gate, message, self._now(), approve=approve)
+        if conditions is None:
+            return Ordered(False, gate)
+        answered = {**gate, "status": {**status_of(gate), "conditions": conditions}}
+        await self._judge(UPGRADE_GATE, answered, gate, user, subresource="status")
+        # Who answers is noted first: a note without an answer is harmless, an answer without a note is not.
+        noted = await self._store.replace_metadata(UPGRADE_GATE, _requested(gate, user))
+        answered = {**noted, "status": {**status_of(noted), "conditions": conditions}}
+        return Ordered(True, await self._store.replace_status(UPGRADE_GATE, answered))
 
     async def generate(self, name: str, user: UserInfo) -> Ordered:
         """Make the run of a profile for what is published now, not started; see `_order` for the errors.
@@ -191,17 +201,31 @@ class UpgradeOrders:
         for attempt in range(_ATTEMPTS):
             document = await self._get(UPGRADE_RUN, name, user)
             await self._require(user, Access("update", UPGRADE_RUN.group, UPGRADE_RUN.plural, name))
-            patch = order(_read(document))
-            if patch is None:
-                return Ordered(False, document)
-            changed = _requested(with_spec(document, **patch["spec"]), user)
-            await self._judge(UPGRADE_RUN, changed, document, user)
             try:
-                return Ordered(True, await self._store.replace(UPGRADE_RUN, changed))
+                with self._telling(document, user):
+                    return await self._change(document, user, order)
             except ConflictError:
                 if attempt == _ATTEMPTS - 1:
                     raise
         raise AssertionError  # the last attempt returns or raises
+
+    async def _change(self, run: JsonObject, user: UserInfo, order: Order) -> Ordered:
+        patch = order(_read(run))
+        if patch is None:
+            return Ordered(False, run)
+        changed = _requested(with_spec(run, **patch["spec"]), user)
+        await self._judge(UPGRADE_RUN, changed, run, user)
+        return Ordered(True, await self._store.replace(UPGRADE_RUN, changed))
+
+    @contextmanager
+    def _telling(self, run: JsonObject, user: UserInfo) -> Iterator[None]:
+        """Tell on a run that an order is refused; who may not give it cannot have that told."""
+        try:
+            yield
+        except (OrderRefusedError, InvalidObjectError) as error:
+            message = f"what {_shown(user)} has ordered is refused: {error}"
+            self._record(run, Event("CommandRefused", shortened(message, LONGEST_TOLD), "Warning"))
+            raise
 
     async def _get(self, kind: Kind, name: str, user: UserInfo) -> JsonObject:
         """Return an object as it is on the hub; one that the caller may not see is not there."""
@@ -250,6 +274,14 @@ def _read(document: JsonObject) -> ClusterUpgradeRun:
         return ClusterUpgradeRun.read(document)
     except pydantic.ValidationError as error:
         raise OrderRefusedError(f"run {name_of(document)} cannot be read: {first_mistake(error)}") from error
+
+
+def _run_of(gate: JsonObject) -> JsonObject:
+    """Return the run of a gate as far as an event needs it; a gate that no run has made stands for itself."""
+    for owner in dicts_at(gate, "metadata", "ownerReferences"):
+        if owner.get("kind") == UPGRADE_RUN.kind:
+            return {**owner, "metadata": {"name": text_at(owner, "name"), "uid": text_at(owner, "uid")}}
+    return gate
 
 
 def _requested(document: JsonObject, user: UserInfo) -> JsonObject:

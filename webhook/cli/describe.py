@@ -8,6 +8,7 @@ import click
 
 from scorer.api.documents import conditions_of, dict_at, name_of, namespace_of, text_at
 from scorer.api.json_object import JsonObject, parse_time
+from scorer.api.printer_columns import cells, columns_of, format_age, last_seen
 from scorer.api.quoting import printable
 from webhook.cli.client import Client, Place, RefusedError
 from webhook.cli.connection import Connection
@@ -17,7 +18,6 @@ from webhook.cli.hub_options import HubOptions, hub_options
 from webhook.cli.kind_words import EVENT, Wanted, parse_wanted
 from webhook.cli.object_names import meant
 from webhook.cli.options import hub_namespace_option, run, tab
-from webhook.cli.printer_columns import cells, columns_of, format_age, last_seen
 from webhook.cli.yaml_text import format_yaml
 
 HELP = """Show all about objects: what they are, where they stand, and what happened to them.

@@ -5,6 +5,8 @@ the file, the number of the document, the field and the value.
 """
 
 import json
+import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NoReturn
@@ -18,6 +20,7 @@ from webhook.cli.yaml_text import DEEPEST, YamlError, parse_yaml
 from webhook.embedded.stored_kinds import DEFINITION, kind_of_definition
 
 DEFAULT_NAMESPACE: Final = "default"
+_BEGINNING: Final = re.compile(r"\S")
 
 Identity = tuple[str, str, str, str]
 
@@ -183,20 +186,18 @@ def _json_values(text: str) -> list[Any]:
     decoder = json.JSONDecoder(object_pairs_hook=_without_duplicates, parse_constant=_refuse_constant)
     values: list[Any] = []
     position = 0
-    while True:
-        position += len(text[position:]) - len(text[position:].lstrip())
-        if position == len(text):
-            return values
-        value, position = decoder.raw_decode(text, position)
+    while (word := _BEGINNING.search(text, position)) is not None:
+        value, position = decoder.raw_decode(text, word.start())
         _check_depth(value, 1)
         values.append(value)
+    return values
 
 
 def _without_duplicates(members: list[tuple[str, Any]]) -> JsonObject:
     document = dict(members)
     if len(document) < len(members):
-        names = [name for name, _ in members]
-        twice = next(name for name in names if names.count(name) > 1)
+        numbers = Counter(name for name, _ in members)
+        twice = next(name for name, number in numbers.items() if number > 1)
         raise ValueError(f"{quote(twice)} is given twice in one object")
     return document
 

@@ -11,7 +11,6 @@ import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
 from typing import Final, NoReturn
 
@@ -161,7 +160,7 @@ def is_ignored(path: str, below: str, patterns: Sequence[str]) -> bool:
     return any(
         any(_matches(PurePath(pattern).parts, whole) for whole in wholes)
         if "/" in pattern.strip("/")
-        else fnmatchcase(PurePath(path).name, _plain(pattern.strip("/")))
+        else _fits(PurePath(path).name, pattern.strip("/"))
         for pattern in patterns
     )
 
@@ -173,15 +172,29 @@ def _matches(pattern: Sequence[str], path: Sequence[str]) -> bool:
         if part == "**":
             reached = set(range(min(reached), len(path) + 1))
         else:
-            reached = {at + 1 for at in reached if at < len(path) and fnmatchcase(path[at], _plain(part))}
+            reached = {at + 1 for at in reached if at < len(path) and _fits(path[at], part)}
         if not reached:
             return False
     return len(path) in reached
 
 
-def _plain(part: str) -> str:
-    """Return a part of a pattern in which brackets stand for themselves: file names with them are not rare."""
-    return part.replace("[", "[[]")
+def _fits(name: str, pattern: str) -> bool:
+    """Say whether a name fits a pattern in which only ``*`` and ``?`` are special; brackets in names are not rare."""
+    at = position = 0
+    star, resumed = -1, 0
+    while position < len(name):
+        if at < len(pattern) and pattern[at] == "*":
+            star, resumed = at, position
+            at += 1
+        elif at < len(pattern) and pattern[at] in ("?", name[position]):
+            at += 1
+            position += 1
+        elif star >= 0:  # the last star takes one letter more
+            resumed += 1
+            at, position = star + 1, resumed
+        else:
+            return False
+    return not pattern[at:].strip("*")
 
 
 def _content(file: Path, *, regular: bool = False) -> bytes:

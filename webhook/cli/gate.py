@@ -22,7 +22,7 @@ from webhook.cli.instants import Instant
 from webhook.cli.node_counts import CountOptions, count_options
 from webhook.cli.options import file_option, grouped, output_option, run, tab
 from webhook.cli.output import print_document, print_table
-from webhook.cli.zones import read_zone, zone_option
+from webhook.cli.zones import in_zone, read_zone, zone_option
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -437,7 +437,7 @@ def paragraph(answer: JsonObject, zone: ZoneInfo) -> str:
 
 def _told(text: str, zone: ZoneInfo) -> str:
     instant = parse_time(text)
-    there = instant.astimezone(zone)
+    there = in_zone(instant, zone)
     if there.utcoffset() == instant.utcoffset():
         return f"{instant:%a %Y-%m-%d %H:%M:%S} UTC"
     return f"{there:%a %Y-%m-%d %H:%M:%S %Z} ({format_time(instant)})"

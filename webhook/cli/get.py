@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import click
 
 from scorer.api.json_object import JsonObject
+from scorer.api.printer_columns import has_columns, last_seen
 from webhook.cli.client import Client, Place, RefusedError
 from webhook.cli.connection import Connection
 from webhook.cli.documents import Found, title_of
@@ -20,7 +21,6 @@ from webhook.cli.object_table import ObjectTable, Served, Style
 from webhook.cli.options import grouped, hub_namespace_option, run, tab
 from webhook.cli.output import print_plain, print_table
 from webhook.cli.output_format import CustomColumns, Format, format_option
-from webhook.cli.printer_columns import has_columns, last_seen
 
 HELP = """Show objects.
 

@@ -7,11 +7,10 @@ from typing import Final
 
 from scorer.api.json_object import JsonObject
 from scorer.api.kinds import CATEGORIES, KINDS, Kind, find_kind
+from scorer.api.printer_columns import EVENT as EVENT
 from webhook.cli.client import Client
 from webhook.cli.failure import UserError
 
-EVENT: Final = KINDS["events.k8s.io", "Event"]
-"""What a hub has of both; the loop writes this one."""
 ALL: Final = "all"
 _CORE_EVENT: Final = KINDS["", "Event"]
 _WORDS_FOR_MANY: Final = {ALL} | {word for words in CATEGORIES.values() for word in words}

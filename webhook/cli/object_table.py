@@ -7,10 +7,10 @@ from typing import Any, Self
 
 from scorer.api.documents import dict_at, dicts_at, list_at, text_at
 from scorer.api.json_object import JsonObject
+from scorer.api.printer_columns import cells, columns_of
 from webhook.cli.documents import title_of
 from webhook.cli.jsonpath import go_text
 from webhook.cli.kind_words import EVENT, Wanted
-from webhook.cli.printer_columns import cells, columns_of
 
 _BREAKS = "\f\n\r"
 

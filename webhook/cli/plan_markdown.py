@@ -6,8 +6,8 @@ the text says how much. Names and messages stand in code, so that none of them i
 Source: GitHub Flavored Markdown 4.5, 4.10, 6.1; GitHub REST API, issue comments.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import Final
 
 from scorer.api.meta import JsonObject
@@ -148,7 +148,7 @@ def _run_name(run: JsonObject) -> str:
 
 def _folded(title: str, lines: Iterable[str]) -> str:
     body = "\n".join(map(printable, lines))
-    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", body)), default=0))
+    fence = "`" * max(3, 1 + _longest_ticks(body))
     return f"\n<details><summary>{_html(title)}</summary>\n\n{fence}text\n{body}\n{fence}\n\n</details>\n"
 
 
@@ -163,6 +163,10 @@ def code(text: str, *, cell: bool = False) -> str:
     """Return a text as a code span, in a cell of a table if *cell*."""
     shown = printable(text)
     shown = shown.replace("|", "\\|") if cell else shown
-    ticks = "`" * (1 + max(map(len, re.findall("`+", shown)), default=0))
+    ticks = "`" * (1 + _longest_ticks(shown))
     blank = " " if "`" in shown else ""
     return f"{ticks}{blank}{shown}{blank}{ticks}"
+
+
+def _longest_ticks(text: str) -> int:
+    return max((len(list(run)) for letter, run in groupby(text) if letter == "`"), default=0)

@@ -85,7 +85,7 @@ SECTIONS: Final = {
         Entry("settings", "Print the settings in force, and where they come from."),
     ),
     "Other": (
-        Entry("crds", "Print the CustomResourceDefinitions of all kinds."),
+        Entry("crds", "Print the definitions of all kinds, or write their JSON Schemas."),
         Entry("rules", "Print the rules of admission."),
         Entry("completion", "Print the completion script of a shell."),
         Entry("version", "Print the versions of the program, the hub and the agents."),
@@ -96,7 +96,7 @@ HELP: Final = """Admission, placement and rollout for fleets of Kubernetes clust
 
 \b
 Start here:
-  harbormaster up -f examples/fleet        a simulated fleet on this machine
+  harbormaster up --example                a simulated fleet on this machine
   harbormaster get crp                     what is placed (in a second terminal)
   harbormaster explain crp/NAME            and why there
   harbormaster plan -f examples/fleet      the same decisions without a hub

@@ -4,15 +4,14 @@ The answers are those of ``plan``, of admission, of the gate and of ``budgets``:
 is told with what was expected, what there is, and why, in the words of the engine.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
-from itertools import zip_longest
 from typing import Any, Final
 
 from scorer.api.kinds import MEMBER_CLUSTER, Kind, find_kind
-from scorer.api.meta import JsonObject, dump_json, format_time
+from scorer.api.meta import JsonObject, format_time
 from scorer.api.quoting import printable, quote
 from webhook.access.user import UserInfo
 from webhook.admission.failures import log_failure
@@ -27,19 +26,26 @@ from webhook.cli.offline_admission import Verdict, admit, admit_deletion, field_
 from webhook.cli.offline_hub import store
 from webhook.cli.offline_plan import Fate, plan_changes, plan_files
 from webhook.cli.offline_pools import gate_answer, offline_pools
-from webhook.cli.plan_words import fate_of, reference
+from webhook.cli.plan_words import reference
+from webhook.cli.test_differences import (
+    Difference,
+    Told,
+    compact,
+    compare_admission,
+    compare_placement,
+    has_part,
+    same,
+)
 from webhook.cli.test_file import (
     UNLIMITED,
     AdmissionCase,
     BudgetCase,
     Case,
     Counts,
-    ErrorExpectation,
     GateCase,
     PlacedCase,
     PlacementCase,
     PolicyTest,
-    WarningExpectation,
 )
 from webhook.validation.context import Context
 
@@ -54,23 +60,6 @@ class Result(StrEnum):
     FAILED = "failed"
     ERROR = "error"
     NOT_RUN = "not run"
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """One thing that is not as expected.
-
-    Args:
-        what: The field of ``expect``.
-        expected: As the case has it, in words.
-        actual: As the engine has it, in words.
-        why: Why it is so, line by line.
-    """
-
-    what: str
-    expected: str
-    actual: str
-    why: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,19 +90,6 @@ class Outcome:
     differences: tuple[Difference, ...] = ()
     mistakes: tuple[str, ...] = ()
     judged: Judged | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """An error or a warning of admission."""
-
-    rules: tuple[str, ...]
-    field: str
-    message: str
-
-    def __str__(self) -> str:
-        rule = f"{' or '.join(self.rules)} " if self.rules else ""
-        return printable(rule + (f"{self.field}: {self.message}" if self.field else self.message))
 
 
 @dataclass(slots=True)
@@ -157,7 +133,7 @@ class Scene:
                     told = list(_errors(verdict, context)), list(_warnings(verdict, context))
                     rules = frozenset(rule for each in (*told[0], *told[1]) for rule in each.rules)
                     judged = Judged(verdict.loaded.kind, verdict.operation, rules)
-                    differences = list(_compare_admission(case, verdict, *told))
+                    differences = list(compare_admission(case, verdict, *told))
                 case GateCase():
                     differences = list(self._gate(case))
                 case BudgetCase():
@@ -207,7 +183,7 @@ class Scene:
             others = ", ".join(reference(one) for one in plan["placements"][:10]) or "none"
             raise UserError(f"there is no {case.placement} in the files of the test; the placements there: {others}")
         else:
-            yield from _compare_placement(case, entry)
+            yield from compare_placement(case, entry)
 
     def _verdict(self, case: AdmissionCase) -> tuple[Verdict, Context]:
         question = case.admission
@@ -274,11 +250,11 @@ class Scene:
         expect, why = case.expect, (answer["message"],)
         for name, key in (("allowed", "allowed"), ("granted", "granted"), ("verdict", "verdict")):
             if expect.wants(name):
-                yield from _same(key, getattr(expect, name), answer[key], why)
+                yield from same(key, getattr(expect, name), answer[key], why)
         if expect.wants("next_open"):
-            yield from _same("nextOpen", _instant_text(expect.next_open), answer["nextOpen"], why)
+            yield from same("nextOpen", _instant_text(expect.next_open), answer["nextOpen"], why)
         if expect.message is not None:
-            yield from _has_part("message", expect.message, answer["message"])
+            yield from has_part("message", expect.message, answer["message"])
 
     def _budget(self, case: BudgetCase) -> Iterator[Difference]:
         from scorer.node_budgets.budgets import NodeCounts
@@ -294,9 +270,9 @@ class Scene:
         expect, why = case.expect, tuple(_budgets_in_force(item, answer["pools"][0]))
         for name, key in (("limit", "limit"), ("remaining", "remaining"), ("never_opens", "neverOpens")):
             if expect.wants(name):
-                yield from _same(key, getattr(expect, name), actual[key], why)
+                yield from same(key, getattr(expect, name), actual[key], why)
         if expect.wants("next_open"):
-            yield from _same("nextOpen", _instant_text(expect.next_open), item["nextOpen"], why)
+            yield from same("nextOpen", _instant_text(expect.next_open), item["nextOpen"], why)
 
 
 def _user(name: str, groups: Iterable[str]) -> UserInfo:
@@ -329,80 +305,9 @@ def _budgets_in_force(item: JsonObject, pool: JsonObject) -> Iterator[str]:
     yield f"{item['disrupting']} of {total} nodes are being disrupted or not ready"
     for position in item["active"]:
         sets = ", which sets the limit" if position in item["binding"] else ""
-        yield f"budgets[{position}] is in force{sets}: {_compact(pool['budgets'][position])}"
+        yield f"budgets[{position}] is in force{sets}: {compact(pool['budgets'][position])}"
     if not item["active"]:
         yield "no budget is in force"
-
-
-def _compact(value: Any) -> str:
-    return printable(dump_json(value).decode())
-
-
-def _words(value: Any) -> str:
-    if isinstance(value, list | tuple):
-        return " ".join(map(str, value)) or "none"
-    return "none" if value is None else str(value).lower() if isinstance(value, bool) else printable(str(value))
-
-
-def _same(what: str, expected: Any, actual: Any, why: tuple[str, ...] = ()) -> Iterator[Difference]:
-    if type(expected) is not type(actual) or expected != actual:
-        yield Difference(what, _words(expected), _words(actual), why)
-
-
-def _has_part(what: str, part: str, actual: str) -> Iterator[Difference]:
-    if part not in actual:
-        yield Difference(what, f"a text with {quote(part)}", printable(actual))
-
-
-def _compare_placement(case: PlacementCase, entry: JsonObject) -> Iterator[Difference]:
-    expect = case.expect
-    picked = [pick["cluster"] for pick in entry["picked"]]
-    if expect.picked is not None and (set(expect.picked) != set(picked) or len(expect.picked) != len(picked)):
-        yield Difference("picked", _words(sorted(expect.picked)), _words(sorted(picked)), _why(entry, expect.picked))
-    if expect.ranking is not None and expect.ranking != picked:
-        yield Difference("ranking", _words(expect.ranking), _words(picked), _why_ranked(entry, expect.ranking))
-    if expect.includes is not None and (missing := [name for name in expect.includes if name not in picked]):
-        why = tuple(fate_of(entry, name) for name in missing)
-        yield Difference("includes", _words(expect.includes), _words(picked), why)
-    for wanted in expect.not_picked or ():
-        yield from _compare_not_picked(entry, wanted.cluster, wanted.plugin, wanted.reason)
-    if expect.count is not None:
-        yield from _same("count", expect.count, len(picked), (entry["message"],))
-    if expect.satisfied is not None:
-        yield from _same("satisfied", expect.satisfied, entry["satisfied"], (entry["message"],))
-    if expect.message is not None:
-        yield from _has_part("message", expect.message, entry["message"])
-
-
-def _compare_not_picked(
-    entry: JsonObject, cluster: str, plugin: str | None, reason: str | None
-) -> Iterator[Difference]:
-    filtered = next((one for one in entry["filtered"] if one["cluster"] == cluster), None)
-    fate, what = fate_of(entry, cluster), f"notPicked {cluster}"
-    if any(pick["cluster"] == cluster for pick in entry["picked"]):
-        yield Difference(what, "not picked", "picked", (fate,))
-        return
-    if plugin is not None and (filtered is None or filtered["plugin"] != plugin):
-        actual = "turned away by no plugin" if filtered is None else f"turned away by {filtered['plugin']}"
-        yield Difference(what, f"turned away by {plugin}", actual, (fate,))
-    if reason is not None and reason not in fate:
-        yield Difference(what, f"a reason with {quote(reason)}", fate)
-
-
-def _why(entry: JsonObject, expected: Sequence[str]) -> tuple[str, ...]:
-    """Say of each cluster that is in one list only why it is there, or is not."""
-    picked = [pick["cluster"] for pick in entry["picked"]]
-    missing = [name for name in expected if name not in picked]
-    extra = [name for name in picked if name not in expected]
-    return tuple(fate_of(entry, name) for name in dict.fromkeys((*missing, *extra)))
-
-
-def _why_ranked(entry: JsonObject, expected: Sequence[str]) -> tuple[str, ...]:
-    """Say the same of each cluster whose rank differs."""
-    picked = [pick["cluster"] for pick in entry["picked"]]
-    pairs = zip_longest(expected, picked)
-    names = [name for one, other in pairs if one != other for name in (one, other) if name is not None]
-    return tuple(fate_of(entry, name) for name in dict.fromkeys(names))
 
 
 def _errors(verdict: Verdict, context: Context) -> Iterator[Told]:
@@ -420,87 +325,3 @@ def _warnings(verdict: Verdict, context: Context) -> Iterator[Told]:
     for text in verdict.warnings:
         if text not in known:
             yield Told((), "", text)
-
-
-def _compare_admission(
-    case: AdmissionCase, verdict: Verdict, errors: Sequence[Told], warnings: Sequence[Told]
-) -> Iterator[Difference]:
-    expect = case.expect
-    if expect.allowed is not None and expect.allowed is not verdict.allowed:
-        words = {True: "allowed", False: "refused"}
-        yield Difference("allowed", words[expect.allowed], words[verdict.allowed], tuple(map(str, errors)))
-    if expect.errors is not None:
-        yield from _complete("errors", expect.errors, errors, _is_error)
-    if expect.warnings is not None:
-        yield from _complete("warnings", expect.warnings, warnings, _is_warning)
-    if expect.stored is not None:
-        yield from _subset("stored", expect.stored, verdict.document)
-
-
-def _is_error(wanted: Any, told: Told) -> bool:
-    assert isinstance(wanted, ErrorExpectation)
-    return (wanted.field is None or wanted.field == told.field) and _is_told(wanted.rule, wanted.message, told)
-
-
-def _is_warning(wanted: Any, told: Told) -> bool:
-    assert isinstance(wanted, WarningExpectation)
-    return _is_told(wanted.rule, wanted.message, told)
-
-
-def _is_told(rule: str | None, message: str | None, told: Told) -> bool:
-    whole = f"{told.field}: {told.message}" if told.field else told.message
-    return (rule is None or rule in told.rules) and (message is None or message in whole)
-
-
-def _complete(
-    what: str, expected: Sequence[Any], actual: Sequence[Told], fits: Callable[[Any, Told], bool]
-) -> Iterator[Difference]:
-    """Compare a complete list: each side has one for each of the other."""
-    taken = _pairs([[at for at, told in enumerate(actual) if fits(wanted, told)] for wanted in expected])
-    for position, wanted in enumerate(expected):
-        if position not in taken.values():
-            yield Difference(what, _wanted_words(wanted), "not told", tuple(f"told: {told}" for told in actual))
-    for at, told in enumerate(actual):
-        if at not in taken:
-            yield Difference(what, "nothing else", str(told))
-
-
-def _pairs(choices: Sequence[Sequence[int]]) -> dict[int, int]:
-    """Give as many as possible one of their choices; return who has what, by what.
-
-    A vague expectation takes none that another one needs: whoever has it looks for another.
-    """
-    taken: dict[int, int] = {}
-
-    def serve(who: int, asked: set[int]) -> bool:
-        for choice in choices[who]:
-            if choice not in asked:
-                asked.add(choice)
-                if choice not in taken or serve(taken[choice], asked):
-                    taken[choice] = who
-                    return True
-        return False
-
-    for who in range(len(choices)):
-        serve(who, set())
-    return taken
-
-
-def _wanted_words(wanted: Any) -> str:
-    given = wanted.model_dump(exclude_none=True, by_alias=True)
-    return ", ".join(f"{name} {quote(value)}" for name, value in given.items()) or "any"
-
-
-def _subset(at: str, expected: Any, actual: Any) -> Iterator[Difference]:
-    """Compare objects member by member, and lists item by item; members that are not expected do not matter."""
-    if isinstance(expected, dict) and isinstance(actual, dict):
-        for name, value in expected.items():
-            if name in actual:
-                yield from _subset(f"{at}.{name}", value, actual[name])
-            elif value is not None:
-                yield Difference(f"{at}.{name}", _compact(value), "absent")
-    elif isinstance(expected, list) and isinstance(actual, list) and len(expected) == len(actual):
-        for position, (one, other) in enumerate(zip(expected, actual, strict=True)):
-            yield from _subset(f"{at}[{position}]", one, other)
-    elif type(expected) is not type(actual) or expected != actual:
-        yield Difference(at, _compact(expected), _compact(actual))

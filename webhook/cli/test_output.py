@@ -15,8 +15,9 @@ from scorer.api.meta import JsonObject
 from scorer.api.quoting import printable
 from webhook.cli.output import print_table
 from webhook.cli.sarif import Result as Finding
-from webhook.cli.test_cases import Difference, Outcome, Result
+from webhook.cli.test_cases import Outcome, Result
 from webhook.cli.test_coverage import Coverage
+from webhook.cli.test_differences import Difference
 from webhook.cli.test_file import described, shown_name
 
 RULES: Final = {

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -18,6 +19,7 @@ from scorer.api.family import placement_ref
 from scorer.api.meta import JsonObject
 from scorer.api.references import PlacementRef
 from webhook.cli.documents import Loaded, check_metadata, load
+from webhook.cli.example_fleet import example_fleet
 from webhook.cli.failure import UserError, complain
 from webhook.cli.files import Files
 from webhook.cli.hub_options import HubOptions, called_by_kubectl, default_data
@@ -42,7 +44,7 @@ settled, prints what was placed where, and runs until Ctrl-C. If it is killed, t
 
 \b
 Examples:
-  harbormaster up -f examples/fleet
+  harbormaster up --example                            with the example fleet that comes with the program
   harbormaster up -f examples/fleet --once             for scripts: ends after the table
   harbormaster up --data /tmp/hub --https-port 0       any free port
 
@@ -53,8 +55,8 @@ The data folder is --data, else HARBORMASTER_DATA, else $XDG_STATE_HOME/harborma
 \b
 While the hub runs, its data folder has a kubeconfig that only you can read; its token allows everything.
   kubectl --kubeconfig ~/.local/state/harbormaster/kubeconfig get crp -o yaml
-  kubectl --kubeconfig ~/.local/state/harbormaster/kubeconfig apply --validate=false -f placement.yaml
-This hub has no OpenAPI (hence --validate=false) and no server-side apply, and kubectl create only works with -f.
+  kubectl --kubeconfig ~/.local/state/harbormaster/kubeconfig explain crp.spec.policy
+This hub has no server-side apply and no JSON patches, and kubectl create only works with -f.
 
 \b
 Exit codes:
@@ -71,6 +73,7 @@ _MOST_WAITS: Final = 3
 @click.command("up", help=HELP, short_help="Run a hub with simulated members, all in this one process.")
 @click.option("--data", type=click.Path(path_type=Path), metavar="DIR", help="Folder of all state; created if missing.")
 @file_option
+@click.option("--example", is_flag=True, help="Apply the example fleet: 12 members, their applications and placements.")
 @click.option("--https-port", type=click.IntRange(0, 65535), help="Port for HTTPS; 0 is any free one.  [default: 9443]")
 @click.option("--http-port", type=click.IntRange(0, 65535), help="Port for the page and probes.  [default: 8081]")
 @click.option("--once", is_flag=True, help="End after the table.")
@@ -81,6 +84,7 @@ _MOST_WAITS: Final = 3
 def command(
     data: Path | None,
     files: Files,
+    example: bool,
     https_port: int | None,
     http_port: int | None,
     once: bool,
@@ -88,6 +92,8 @@ def command(
     no_color: bool,
 ) -> int:
     """Run everything."""
+    if example:
+        files = replace(files, paths=(*files.paths, str(example_fleet())))
     loaded = load(files) if files else []
     check_metadata(loaded)
     from webhook.settings.environment import SettingsError

@@ -1,8 +1,7 @@
 """The embedded store as an API server: enough of Kubernetes' REST interface for its ordinary clients.
 
 JSON only; writes pass admission (`webhook.embedded.write_rules`); refusals are ``Status`` objects. Left out on
-purpose: JSON patches and server-side apply, deletion of collections, paging, tables, OpenAPI. So ``kubectl apply``
-needs ``--validate=false``, and ``kubectl create`` needs a file.
+purpose: JSON patches and server-side apply, deletion of collections, paging, OpenAPI v2.
 """
 
 import asyncio
@@ -15,25 +14,27 @@ from urllib.parse import unquote
 
 from aiohttp import web
 
+from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, Kind
 from scorer.api.meta import JsonObject
 from scorer.api.quoting import quote
 from scorer.api.staged_update import RunState
 from webhook.access.bearer import bearer_token
 from webhook.access.vouching import vouch_for
 from webhook.admission.review import BadReviewError, parse_object
-from webhook.embedded import discovery
+from webhook.embedded import discovery, openapi
 from webhook.embedded.answers import ApiError, json_response, of_store, success
 from webhook.embedded.owner import OwnerToken
 from webhook.embedded.selectors import parse_field_selector, parse_label_selector, selected_by_fields
 from webhook.embedded.store import EmbeddedStore
 from webhook.embedded.strategic_merge import BadPatchError, strategic_merge
+from webhook.embedded.tables import Tables, tables_for, wants_table
 from webhook.embedded.target import Target, parse_target
 from webhook.embedded.watch_stream import WatchOptions, stream
 from webhook.embedded.watcher import Watcher
 from webhook.embedded.write_rules import FIELD_VALIDATIONS, FieldValidation, WriteRules
 from webhook.history.desk import HistoryDesk
 from webhook.kube.json_text import MERGE_PATCH, STRATEGIC_MERGE_PATCH
-from webhook.kube.ports import ConflictError, NotFoundError, StoreError
+from webhook.kube.ports import ConflictError, Key, NotFoundError, StoreError
 from webhook.validation.context import Context
 
 _PATCH_ATTEMPTS: Final = 5
@@ -49,7 +50,7 @@ def add_routes(
     staged_run_default_state: str = RunState.INITIALIZE.value,
     history: HistoryDesk | None = None,
 ) -> None:
-    """Serve *store* under ``/api``, ``/apis`` and ``/version`` of *app*.
+    """Serve *store* under ``/api``, ``/apis``, ``/openapi/v3`` and ``/version`` of *app*.
 
     Args:
         app: The application; its ``client_max_size`` limits the bodies.
@@ -60,7 +61,15 @@ def add_routes(
         history: Where refusals and warnings are noted; None: nowhere.
     """
     api = _Api(store, context, OwnerToken(token), staged_run_default_state, history)
-    for path in ("/api", "/api/{rest:.*}", "/apis", "/apis/{rest:.*}", "/version"):
+    for path in (
+        "/api",
+        "/api/{rest:.*}",
+        "/apis",
+        "/apis/{rest:.*}",
+        "/openapi/v3",
+        "/openapi/v3/{rest:.*}",
+        "/version",
+    ):
         app.router.add_route("*", path, api.handle)
     app.on_shutdown.append(api.end_watches)
 
@@ -95,6 +104,13 @@ class _Api:
         match segments:
             case ["version" | "api" | "apis"] | ["api", _] | ["apis", _] | ["apis", _, _]:
                 return self._discover(request, segments)
+            case ["openapi", "v3"]:
+                _check_method(request, ("GET",))
+                return json_response(openapi.index(self.store.kinds))
+            case ["openapi", "v3", "api", version]:
+                return await self._describe(request, "", version)
+            case ["openapi", "v3", "apis", group, version]:
+                return await self._describe(request, group, version)
             case ["api", version, *rest]:
                 return await self._serve(request, "", version, rest)
             case ["apis", group, version, *rest]:
@@ -123,6 +139,26 @@ class _Api:
             case _:
                 return json_response(discovery.resources(kinds, *["", *segments[1:]][-2:]))
 
+    async def _describe(self, request: web.Request, group: str, version: str) -> web.Response:
+        _check_method(request, ("GET",))
+        custom = [kind for kind in self.store.kinds.custom.values() if kind.group == group]
+        definitions = {kind.group_kind: found for kind in custom if (found := await self._definition(kind))}
+        return json_response(openapi.document(self.store.kinds, group, version, definitions))
+
+    async def _definition(self, kind: Kind) -> JsonObject | None:
+        """Return the CustomResourceDefinition of a kind that only the store knows."""
+        if kind.group_kind in self.store.kinds.custom:
+            with suppress(NotFoundError):
+                return await self.store.get(CUSTOM_RESOURCE_DEFINITION, Key(kind.resource))
+        return None
+
+    async def _tables(self, request: web.Request, target: Target) -> Tables | None:
+        """Return what writes the answer as a table; None: the client wants the objects."""
+        if not wants_table(request.headers.get("Accept", "")):
+            return None
+        definition = await self._definition(target.kind)
+        return tables_for(target, definition, lambda: self.context().now, request.query.get("includeObject", ""))
+
     async def _serve(self, request: web.Request, group: str, version: str, rest: list[str]) -> web.StreamResponse:
         target = parse_target(self.store.kinds, group, version, rest)
         _check_method(request, target.methods)
@@ -143,8 +179,10 @@ class _Api:
         except StoreError as error:
             raise of_store(error, target.kind, target.name) from error
 
-    async def _get(self, _request: web.Request, target: Target) -> web.Response:
-        return json_response(target.present(await self.store.get(target.kind, target.key)))
+    async def _get(self, request: web.Request, target: Target) -> web.Response:
+        tables = await self._tables(request, target)
+        document = await self.store.get(target.kind, target.key)
+        return json_response(tables.of_one(document) if tables else target.present(document))
 
     async def _list(self, request: web.Request, target: Target) -> web.StreamResponse:
         query = request.query
@@ -157,23 +195,28 @@ class _Api:
         def accepts(document: JsonObject) -> bool:
             return selected_by_fields(fields, document)
 
+        tables = await self._tables(request, target)
         if query.get("watch") in _TRUE:
             starts_with_list = query.get("sendInitialEvents") in _TRUE
             options = WatchOptions(
                 since="" if starts_with_list else query.get("resourceVersion", ""),
                 labels=labels,
                 accepts=accepts,
+                present=tables.of_one if tables else target.present,
                 bookmarks=query.get("allowWatchBookmarks") in _TRUE,
                 marks_end_of_list=starts_with_list and query.get("allowWatchBookmarks") in _TRUE,
                 seconds=_timeout(query.get("timeoutSeconds", "")),
             )
             return await stream(request, self.store, target, options, self.watchers.add)
         listing = await self.store.list(target.kind, target.namespace)
-        items = [
-            target.present(document)
+        found = [
+            document
             for document in listing.items
             if accepts(document) and labels.matches(document["metadata"].get("labels", {}))
         ]
+        if tables:
+            return json_response(tables.of(found, listing.resource_version))
+        items = [target.present(document) for document in found]
         metadata = {"resourceVersion": listing.resource_version}
         kind = f"{target.kind.kind}List"
         return json_response({"kind": kind, "apiVersion": target.api_version, "metadata": metadata, "items": items})

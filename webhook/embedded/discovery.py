@@ -79,8 +79,8 @@ def _resources(kind: Kind) -> list[JsonObject]:
         "verbs": list(_VERBS),
     }
     status = entry | {"name": f"{kind.plural}/status", "singularName": "", "verbs": list(_STATUS_VERBS)}
-    if categories := ("all",) if kind.resource in _ALL else CATEGORIES.get(kind.group, ()):
-        entry["categories"] = list(categories)
     if kind.short_names:
         entry["shortNames"] = list(kind.short_names)
+    if categories := ("all",) if kind.resource in _ALL else CATEGORIES.get(kind.group, ()):
+        entry["categories"] = list(categories)
     return [entry, status] if kind.has_status else [entry]

@@ -30,6 +30,7 @@ class WatchOptions:
         since: Resource version to start after; empty or ``0``: begin with all objects as ADDED.
         labels: Selects objects by their labels.
         accepts: Whether an object is selected by its fields.
+        present: Returns an object as the client wants to see it.
         bookmarks: Whether to send bookmarks.
         marks_end_of_list: Whether to send one after the objects that exist already.
         seconds: When to end; None: never.
@@ -38,6 +39,7 @@ class WatchOptions:
     since: str
     labels: LabelSelector
     accepts: Callable[[JsonObject], bool]
+    present: Callable[[JsonObject], JsonObject]
     bookmarks: bool = False
     marks_end_of_list: bool = False
     seconds: int | None = None
@@ -76,7 +78,7 @@ async def stream(
     with suppress(ConnectionResetError, TimeoutError):
         async with asyncio.timeout(options.seconds), aclosing(_lines(request, watcher, target, options)) as lines:
             for document in initial:
-                await response.write(_line(EventType.ADDED, target.present(document)))
+                await response.write(_line(EventType.ADDED, options.present(document)))
             if options.marks_end_of_list:
                 await response.write(_bookmark(target, since, _END_OF_LIST))
             async for line in lines:
@@ -104,7 +106,7 @@ def _seen(event: WatchEvent, target: Target, options: WatchOptions) -> bytes:
         return _bookmark(target, event.resource_version) if options.bookmarks else b""
     document = event.document
     in_namespace = target.namespace is None or document["metadata"].get("namespace") == target.namespace
-    return _line(event.type, target.present(document)) if in_namespace and options.accepts(document) else b""
+    return _line(event.type, options.present(document)) if in_namespace and options.accepts(document) else b""
 
 
 def _is_selected(document: JsonObject, options: WatchOptions) -> bool:

@@ -25,7 +25,7 @@ from webhook.kube.client import ApiServer
 from webhook.kube.hub_http import Reply
 from webhook.kube.ports import UnavailableError
 from webhook.processes.hub_reading import HubReading
-from webhook.processes.services import upgrades_of
+from webhook.processes.services import upgrade_planner_of
 from webhook.server.app import add_disruption, make_answering_api
 from webhook.server.plain import add_last_route
 from webhook.settings.clock import utc_now
@@ -77,8 +77,8 @@ class OwnAnswers:
             if hub.disruption is not None:
                 add_disruption(api, hub.disruption, HistoryDesk(hub.store, self._settings.namespace, None, self._now))
             if self._of_upgrades:
-                upgrades = upgrades_of(hub.answers, hub.cache, hub.store, self._settings.default_upgrader)
-                upgrade_plans.add_routes(api, upgrades.planner)
+                planner = upgrade_planner_of(hub.answers, hub.cache, hub.store, self._settings.default_upgrader)
+                upgrade_plans.add_routes(api, planner)
             await stack.enter_async_context(hub.running())
             self.unread = hub.cache.unread()
             add_last_route(api.app)

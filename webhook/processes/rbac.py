@@ -362,6 +362,7 @@ def serve_roles(
         _rule("runs are started, stopped and generated for callers who may", ("create", "update"), [kinds.UPGRADE_RUN]),
         _rule("who answers a gate is noted on it", ("patch",), [kinds.UPGRADE_GATE]),
         _rule("gates are answered for callers who may", ("update",), [kinds.UPGRADE_GATE], "status"),
+        _rule("Events tell of orders that are refused, and of an authority", ("create", "get", "update"), [_EVENT]),
     ]
     if hand_off:
         what = "what upgraders report over HTTPS, signed"
@@ -384,7 +385,6 @@ def _keeping(secret: str) -> tuple[Rule, ...]:
     return (
         Rule("the certificate authority is made; create cannot be limited to a name", ("create",), resources),
         Rule("it is followed and renewed", ("get", "update", "watch"), resources, (secret,)),
-        _rule("Events tell of another one", ("create", "get", "update"), [_EVENT]),
     )
 
 

@@ -40,7 +40,7 @@ from webhook.kube.store import HubStore
 from webhook.kube.token_reviews import TokenReviewer
 from webhook.processes.garbage import spare_what_stays
 from webhook.processes.reconcile import Reconciliation
-from webhook.processes.services import answers_of, services_of
+from webhook.processes.services import Telling, answers_of, services_of
 from webhook.server.certificates import Certificates
 from webhook.server.server import Server
 from webhook.settings.certificates import CertificateFileSettings
@@ -112,13 +112,14 @@ class Serve:
                 own_name(self._reconcile_as or ""),
                 self._now,
             )
-            services = services_of(answers, self.cache, store, self.settings, metrics, history)
             authorities = authorities_of(self.settings, hub)
 
             def hub_time() -> datetime:  # certificates have to be good by the clock of the hub, which checks them
                 return hub.time_of_day() or self._now()
 
-            events = EventRecorder(store, hub_time, own_name(self._reconcile_as or ""))
+            events = EventRecorder(store, hub_time, own_name(self._reconcile_as or ""), history.note_event)
+            telling = Telling(events.record, history)
+            services = services_of(answers, self.cache, store, self.settings, metrics, telling)
             leaves = await leaves_of(self.settings, hub, metrics, hub_time, events)
             certificates = Certificates(leaves, authorities, metrics, hub_time, self.settings.certificate_check_seconds)
             tracing = tracing_of(self.settings, "serve")
@@ -136,8 +137,8 @@ class Serve:
             # Ended in reverse order: the loop first, which frees its Lease, while cache and connections still work.
             watching = asyncio.create_task(self.cache.run(), name="cache")
             stack.push_async_callback(_end, watching)
-            telling = asyncio.create_task(events.run(), name="events")
-            stack.push_async_callback(_end, telling)
+            writing = asyncio.create_task(events.run(), name="events")
+            stack.push_async_callback(_end, writing)
             keeping = asyncio.create_task(history.run(), name="history")
             stack.push_async_callback(_end, keeping)
             following = asyncio.create_task(services.disruption.run(), name="reservations")

@@ -4,9 +4,12 @@ Which kinds the cache watches follows from what is made here.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 
 from scorer.api.kinds import MAINTENANCE_WINDOW
+from scorer.api.meta import JsonObject
+from scorer.rollout.placement_status import Event
 from webhook.answers.advisor import HubAdvisor
 from webhook.answers.changes import HubChanges
 from webhook.answers.extender import HubExtender
@@ -54,13 +57,25 @@ def answers_of(
     )
 
 
+Record = Callable[[JsonObject, Event], None]
+"""Takes Events."""
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """Where a server says what has happened.
+
+    Args:
+        record: Takes Events.
+        history: Of this process.
+    """
+
+    record: Record
+    history: HistoryDesk
+
+
 def services_of(
-    answers: Answers,
-    cache: Cache,
-    store: Store,
-    settings: ServerSettings,
-    metrics: Metrics,
-    history: HistoryDesk,
+    answers: Answers, cache: Cache, store: Store, settings: ServerSettings, metrics: Metrics, telling: Telling
 ) -> Services:
     """Make all that a server answers with, and register its metrics.
 
@@ -70,17 +85,17 @@ def services_of(
         store: The hub itself.
         settings: What the operator decided.
         metrics: Where to count.
-        history: Of this process.
+        telling: Where it says what has happened.
     """
     disruption = disruption_of(cache, store, settings, answers.now)
     pools = PoolMetrics(metrics.registry, disruption.nodes.views, answers.now)
     metrics.prepare_with(pools.prepare)
     metrics.watch_cache(cache.freshness)
-    upgrades = upgrades_of(answers, cache, store, settings.default_upgrader)
-    return Services(answers, HubExtender(cache, settings, answers.now), disruption, upgrades, history)
+    upgrades = upgrades_of(answers, cache, store, settings.default_upgrader, telling.record)
+    return Services(answers, HubExtender(cache, settings, answers.now), disruption, upgrades, telling.history)
 
 
-def upgrades_of(answers: Answers, cache: Cache, store: Store, default_upgrader: str) -> Upgrades:
+def upgrades_of(answers: Answers, cache: Cache, store: Store, default_upgrader: str, record: Record) -> Upgrades:
     """Make what plans and orders upgrade runs.
 
     Args:
@@ -88,12 +103,25 @@ def upgrades_of(answers: Answers, cache: Cache, store: Store, default_upgrader: 
         cache: The hub's objects; it is made to watch what is needed, where the account may.
         store: The hub itself.
         default_upgrader: The back end of members that name none, as the loop has it.
+        record: Takes events.
     """
-    cache.want((*UPGRADE_KINDS, MAINTENANCE_WINDOW))
-    windows = MaintenanceWindows(cache)
-    upgrades, admittance = HubUpgrades(cache, store, windows, default_upgrader), answers.admittance
+    admittance, windows = answers.admittance, MaintenanceWindows(cache)
+    upgrades = _hub_upgrades(cache, store, windows, default_upgrader)
     return Upgrades(
         planner=HubUpgradePlanner(cache, upgrades, windows, answers.now),
-        orders=UpgradeOrders(store, upgrades, admittance.authorizer, admittance.rights, answers.admission, answers.now),
+        orders=UpgradeOrders(
+            store, upgrades, admittance.authorizer, admittance.rights, answers.admission, answers.now, record
+        ),
         reports=UpgradeReports(cache, store, answers.now),
     )
+
+
+def upgrade_planner_of(answers: Answers, cache: Cache, store: Store, default_upgrader: str) -> HubUpgradePlanner:
+    """Make what plans upgrade runs, and no more; see `upgrades_of`."""
+    windows = MaintenanceWindows(cache)
+    return HubUpgradePlanner(cache, _hub_upgrades(cache, store, windows, default_upgrader), windows, answers.now)
+
+
+def _hub_upgrades(cache: Cache, store: Store, windows: MaintenanceWindows, default_upgrader: str) -> HubUpgrades:
+    cache.want((*UPGRADE_KINDS, MAINTENANCE_WINDOW))
+    return HubUpgrades(cache, store, windows, default_upgrader)

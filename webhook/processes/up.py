@@ -52,7 +52,7 @@ from webhook.kube.upgrades import readable_runs
 from webhook.processes import hub_kubeconfig
 from webhook.processes.data_folder import ELSEWHERE, DataFolderError, check_file, check_folder
 from webhook.processes.garbage import spare_what_stays
-from webhook.processes.services import answers_of, services_of
+from webhook.processes.services import Telling, answers_of, services_of
 from webhook.server.certificates import Certificates, own_leaves
 from webhook.server.server import Server
 from webhook.settings.bounded_file import read_bounded
@@ -126,7 +126,8 @@ class Up:
             await self._make_namespaces()
             owner, metrics = OwnerToken(token), Metrics(commit=self.settings.commit)
             answers = answers_of(self.cache, context, Admittance(owner, owner, UndisputedRights()), self._now)
-            self.services = services_of(answers, self.cache, self.store, self.settings, metrics, history)
+            telling = Telling(events.record, history)
+            self.services = services_of(answers, self.cache, self.store, self.settings, metrics, telling)
 
             def extend(app: web.Application) -> None:
                 add_routes(app, self.store, lambda: context().asked_by(OWNER), token, history=history)

@@ -117,24 +117,31 @@ class NodeImageVersion(ApiModel):
     """A node image: one version of one family."""
 
     family: ImageFamily
+    """Family of the image, such as ``ubuntu-2204``."""
     version: ImageVersion
+    """Version of the image, such as ``202503.21.0``."""
 
 
 class StrategyReference(ApiModel):
     """The ClusterUpgradeStrategy to follow; it may not exist yet."""
 
     name: Name
+    """Name of the ClusterUpgradeStrategy."""
 
 
 class UpgradeError(ApiModel):
     """What went wrong, for programs and for people; both fields are empty when nothing did."""
 
     code: ReportedName = ""
+    """What went wrong, as one word for programs; empty when nothing did."""
     message: ReportedText = ""
+    """What went wrong, as a sentence for people; empty when nothing did."""
 
 
 class ObservedStatus(ApiModel):
     """``status`` of a kind that reports conditions only."""
 
     observed_generation: Int64 = 0
+    """Generation of the object (``metadata.generation``) that the status is about."""
     conditions: Conditions = ()
+    """What is to be said about the object, such as whether it is Valid."""

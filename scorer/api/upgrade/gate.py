@@ -32,36 +32,58 @@ class UpgradeGateSpec(ApiModel):
     """``spec`` of a gate: its run, its position there and what it waits for; immutable."""
 
     run_name: Name
+    """Name of the ClusterUpgradeRun that waits."""
     stage: Name
-    group: Name | None = Field(default=None, description="Absent: a gate of the stage.")
+    """Name of the stage that the gate belongs to."""
+    group: Name | None = Field(
+        default=None,
+    )
+    """Name of the group that the gate belongs to. Absent: it is a gate of the stage."""
     timing: GateTiming
-    index: Int32 = Field(ge=0, le=MOST_GATES - 1, description="Position among the gates on this side.")
+    """Before: nothing of the stage or group starts until the gate opens. After: the stage or group is not over until
+    then."""
+    index: Int32 = Field(ge=0, le=MOST_GATES - 1)
+    """Position among the gates on this side, counted from 0."""
     type: GateType
+    """Approval: a person opens the gate. ScheduledStart: a day and time does."""
     display_name: str = Field(default="", max_length=100)
+    """What people are asked. Absent: empty."""
     scheduled_start: ScheduledStart | None = None
+    """Day and time of a ScheduledStart, as the strategy gives them. Absent: an Approval."""
     absolute_start_time: Time | None = None
+    """The instant that the day and time stand for, fixed when the run reached the gate. Absent: an Approval."""
 
 
 class Readiness(ApiModel):
     """How many members behind a pending Before gate would start, be skipped, wait or fail if the gate opened now."""
 
     start: Int32 = 0
+    """Members that would start at once."""
     skip: Int32 = 0
+    """Members that would be skipped."""
     pending: Int32 = 0
+    """Members that would have to wait."""
     fail: Int32 = 0
+    """Members that would fail without being touched."""
     pending_reasons: dict[str, Int32] = Field(default_factory=dict)
+    """Number of members by the reason why they would wait."""
 
 
 class UpgradeGateStatus(ApiModel):
     """``status`` of a gate: a person sets ``Approved``, the run the rest."""
 
     state: GateState = GateState.PENDING
+    """Pending: it holds the run. Completed: it has opened. Skipped: it has become irrelevant."""
     readiness: Readiness | None = None
+    """What opening the gate now would do; only of a pending Before gate."""
     conditions: Conditions = ()
+    """Approved, set by a person, with False to reject; ApprovalAccepted, the run's answer."""
 
 
 class ClusterUpgradeGate(ApiObject):
     """Holds an upgrade run until a person approves it, or until a day and time."""
 
     spec: UpgradeGateSpec
+    """What waits for what; never changed."""
     status: UpgradeGateStatus = Field(default_factory=UpgradeGateStatus)
+    """Whether the gate has opened."""

@@ -42,65 +42,92 @@ class DailySchedule(ApiModel):
     """Every *intervalDays* days."""
 
     interval_days: Int32 = Field(ge=1, le=7)
+    """Every how many days the window opens; 1 is every day."""
 
 
 class WeeklySchedule(ApiModel):
     """On one day of the week, every *intervalWeeks* weeks."""
 
     interval_weeks: Int32 = Field(ge=1, le=4)
+    """Every how many weeks the window opens; 1 is every week."""
     day_of_week: Weekday
+    """Local day of the week on which it opens."""
 
 
 class AbsoluteMonthlySchedule(ApiModel):
     """On one day of the month, or the last day of a shorter month, every *intervalMonths* months."""
 
     interval_months: Int32 = Field(ge=1, le=6)
+    """Every how many months the window opens; 1 is every month."""
     day_of_month: Int32 = Field(ge=1, le=31)
+    """Local day of the month on which it opens; in a shorter month, its last day."""
 
 
 class RelativeMonthlySchedule(ApiModel):
     """On the n-th or last such weekday of the month, every *intervalMonths* months."""
 
     interval_months: Int32 = Field(ge=1, le=6)
+    """Every how many months the window opens; 1 is every month."""
     week_index: WeekIndex
+    """Which of the days of that name in the month."""
     day_of_week: Weekday
+    """Local day of the week on which it opens."""
 
 
 class Schedule(ApiModel):
     """On which local days the window opens; exactly one of the four."""
 
     daily: DailySchedule | None = None
+    """Every so many days. Absent: one of the other three is given."""
     weekly: WeeklySchedule | None = None
+    """On a day of the week. Absent: one of the other three is given."""
     absolute_monthly: AbsoluteMonthlySchedule | None = None
+    """On a day of the month by its number. Absent: one of the other three is given."""
     relative_monthly: RelativeMonthlySchedule | None = None
+    """On a weekday of the month, such as the second Tuesday. Absent: one of the other three is given."""
 
 
 class DateRange(ApiModel):
     """Whole local days, both ends included."""
 
     start: LocalDate
+    """First local day, written ``YYYY-MM-DD``."""
     end: LocalDate
+    """Last local day, written ``YYYY-MM-DD``."""
 
 
 class MaintenanceWindowSpec(ApiModel):
     """``spec`` of a window; local time is that of the fixed ``utcOffset``."""
 
     target: WindowTarget = WindowTarget.ALL
+    """Which upgrades the window is for. All: every one. KubernetesVersion: those that change the version. NodeImage:
+    those that only change node images."""
     member_selector: LabelSelector | None = Field(
-        default=None, description="Absent: only members whose annotation names the window."
+        default=None,
     )
+    """Members that the window is for, by label. Absent: only those whose annotation names the window. An empty
+    selector: all."""
     schedule: Schedule
+    """On which local days the window opens; exactly one of the four."""
     start_time: TimeOfDay
+    """Local time of day at which it opens, written ``HH:MM``."""
     duration_hours: Int32 = Field(default=DEFAULT_DURATION_HOURS, ge=1, le=LONGEST_DURATION_HOURS)
+    """How long it stays open, in hours."""
     utc_offset: UtcOffset = UTC_OFFSET
+    """Offset of the local time from UTC, such as ``+02:00``, the same all year."""
     start_date: LocalDate | None = Field(
-        default=None, description="First local day on which the window may open; intervals are counted from it."
+        default=None,
     )
+    """First local day on which the window may open, written ``YYYY-MM-DD``; intervals are counted from it. Absent: the
+    day of creation where the interval is above 1, else no limit."""
     not_allowed_dates: tuple[DateRange, ...] = Field(default=(), max_length=MOST_NOT_ALLOWED_RANGES)
+    """Local days on which it is closed all the same. Absent: none."""
 
 
 class ClusterMaintenanceWindow(ApiObject):
     """Limits when upgrades of its members may start: while at least one of their windows is open."""
 
     spec: MaintenanceWindowSpec
+    """When the window is open, and for which members and upgrades."""
     status: ObservedStatus = Field(default_factory=ObservedStatus)
+    """What is to be said about the window."""

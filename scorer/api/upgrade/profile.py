@@ -55,39 +55,70 @@ class ProfileNodeImage(ApiModel):
     """Which node images members get; absent: Consistent in the NodeImage channel, else Latest."""
 
     selection: ProfileImageSelection | None = None
+    """Latest: each member gets the newest image of its region. Consistent: all get the newest that is in every region.
+    Absent: Consistent in channel NodeImage, else Latest."""
 
 
 class UpgradeProfileSpec(ApiModel):
     """``spec`` of a profile."""
 
     channel: Channel
-    strategy_ref: StrategyReference | None = Field(default=None, description="Absent: one member at a time.")
-    member_selector: LabelSelector | None = Field(default=None, description="Absent: all members.")
+    """What to follow. Rapid: the newest minor version. Stable: the one before. TargetKubernetesVersion: patches of one
+    minor version. NodeImage: node images only."""
+    strategy_ref: StrategyReference | None = Field(
+        default=None,
+    )
+    """The strategy of the runs. Absent: one member at a time."""
+    member_selector: LabelSelector | None = Field(
+        default=None,
+    )
+    """Members that the runs upgrade, by label. Absent: all."""
     node_image: ProfileNodeImage | None = None
+    """Which node images members get. Absent: Consistent in channel NodeImage, else Latest."""
     target_kubernetes_version: str = Field(default="", json_schema_extra={"maxLength": 64, "pattern": _MINOR_OR_EMPTY})
+    """The minor version to stay on, such as ``1.31``; required by channel TargetKubernetesVersion, not taken by others.
+    Absent: none."""
     long_term_support: bool = False
+    """Whether channel TargetKubernetesVersion may stay on a minor version that only gets long-term support. Absent:
+    false."""
     disabled: bool = Field(default=False, json_schema_extra={"default": False})
+    """Whether the profile makes no more runs; those that exist go on."""
     auto_start: bool = True
+    """Whether runs start by themselves; with false they wait for a person to start them."""
     concurrency_policy: ConcurrencyPolicy = ConcurrencyPolicy.QUEUE
+    """What a new trigger does while a run of the profile is unfinished. Queue: waits for its end. Replace: stops it
+    first. Allow: makes another one beside it."""
     run_history_limit: Int32 = Field(default=DEFAULT_RUN_HISTORY, ge=0)
+    """How many finished runs of the profile are kept; the oldest are deleted."""
 
 
 class UpgradeProfileStatus(ApiModel):
     """``status`` of a profile: what the last change of the catalog led to."""
 
     observed_generation: Int64 = 0
+    """Generation of the profile (``metadata.generation``) that the status is about."""
     last_triggered_at: Time | None = None
+    """When the catalog last led to a run, or to the attempt to make one."""
     last_trigger_status: TriggerStatus | None = None
+    """How that ended."""
     last_trigger_error: UpgradeError | None = None
+    """Why it failed; absent when it did not."""
     last_trigger_upgrade_versions: tuple[str, ...] = ()
+    """The versions that the run upgrades to."""
     last_trigger_message: str = ""
+    """What happened, as a sentence."""
     current_run: str = ""
+    """Name of the unfinished run of the profile; empty when there is none."""
     next_candidate: str = ""
+    """The version that the next run would upgrade to; empty when there is none."""
     conditions: Conditions = ()
+    """What is to be said about the profile, such as whether it is Valid."""
 
 
 class ClusterUpgradeProfile(ApiObject):
     """Upgrades members automatically as versions are published."""
 
     spec: UpgradeProfileSpec
+    """What to follow, for which members, and how runs are made."""
     status: UpgradeProfileStatus = Field(default_factory=UpgradeProfileStatus)
+    """What the last change of the catalog led to; written by harbormaster."""

@@ -54,16 +54,22 @@ class ScheduledStart(ApiModel):
     """The next such day and time at or after the run reaches the gate."""
 
     start_day: Weekday
+    """Local day of the week."""
     start_time: TimeOfDay
+    """Local time of day, written ``HH:MM``."""
     utc_offset: UtcOffset = UTC_OFFSET
+    """Offset of the local time from UTC, such as ``+02:00``, the same all year."""
 
 
 class GateConfiguration(ApiModel):
     """Holds progress before or after a stage or group; ``ScheduledStart`` only before."""
 
     type: GateType
+    """Approval: a person opens the gate. ScheduledStart: a day and time does; only before a stage or group."""
     display_name: str | None = Field(default=None, min_length=1, max_length=100)
+    """What people are asked, such as ``canary healthy?``. Absent: no text."""
     scheduled_start: ScheduledStart | None = None
+    """Day and time at which a ScheduledStart opens; required there, absent for an Approval."""
 
 
 Gates: TypeAlias = Annotated[tuple[GateConfiguration, ...], Field(max_length=MOST_GATES)]
@@ -76,38 +82,60 @@ class Group(ApiModel):
     """
 
     name: Name
+    """Name of the group; unique in the strategy."""
     member_selector: LabelSelector | None = None
+    """Members of the group among those of the stage, by label. Absent: those whose label
+    ``harbormaster.dev/upgrade-group`` is the group's name."""
     max_concurrency: IntOrString = Field(default=DEFAULT_GROUP_CONCURRENCY, json_schema_extra=_CONCURRENCY)
+    """How many members of the group are upgraded at once, as a count or as a percentage of the group, rounded down to
+    at least 1."""
     max_allowed_failures: IntOrString = Field(default=0, json_schema_extra=_FAILURES)
+    """How many members of the group may fail before it stops, as a count or as a percentage of the group, rounded up.
+    Absent: 0."""
     before_gates: Gates = ()
+    """What must open before the group starts. Absent: nothing."""
     after_gates: Gates = ()
+    """What must open before the group is over. Absent: nothing."""
 
 
 class Stage(ApiModel):
     """A step of the sequence. An empty selector matches every member, an absent one does not restrict the members."""
 
     name: Name
+    """Name of the stage; unique in the strategy."""
     member_selector: LabelSelector | None = None
+    """Members that the stage is limited to, by label. Absent: not limited; then it needs groups. An empty selector:
+    all."""
     groups: tuple[Group, ...] = Field(default=(), max_length=MOST_GROUPS)
+    """Groups of members, upgraded in parallel. Absent: one group of all members of the stage."""
     max_concurrency: IntOrString | None = Field(
         default=None,
-        description="Members of the stage in upgrade at once; 50 when absent.",
         json_schema_extra={**_CONCURRENCY, "maximum": LARGEST_STAGE_CONCURRENCY},
     )
+    """How many members of the stage are upgraded at once, as a count or as a percentage of the stage, rounded down to
+    at least 1. Absent: 50."""
     max_allowed_failures: IntOrString | None = Field(default=None, json_schema_extra=_FAILURES)
+    """How many members of the stage may fail before the run stops, as a count or as a percentage of the stage, rounded
+    up. Absent: 0."""
     before_gates: Gates = ()
+    """What must open before the stage starts. Absent: nothing."""
     after_gates: Gates = ()
+    """What must open before the next stage starts. Absent: nothing."""
     after_stage_wait_seconds: Int32 = Field(default=0, ge=0, le=LONGEST_WAIT_SECONDS)
+    """How long to wait after the stage before the next one starts, in seconds. Absent: 0."""
 
 
 class StrategySpec(ApiModel):
     """``spec`` of a strategy, and the sequence that a run stores: stages, strictly one after another."""
 
     stages: tuple[Stage, ...] = Field(min_length=1, max_length=MOST_STAGES)
+    """The stages, strictly one after another."""
 
 
 class ClusterUpgradeStrategy(ApiObject):
     """A reusable sequence of stages and groups for upgrade runs."""
 
     spec: StrategySpec
+    """The stages, their groups, and what to wait for between them."""
     status: ObservedStatus = Field(default_factory=ObservedStatus)
+    """What is to be said about the strategy, such as whether it is Valid."""

@@ -34,40 +34,55 @@ class CatalogVersion(ApiModel):
     """A published Kubernetes version."""
 
     version: KubernetesVersion
+    """The full Kubernetes version, such as ``1.31.2``."""
     phase: VersionPhase = VersionPhase.GA
+    """How mature it is: GA, Preview, or Deprecated; profiles choose GA only."""
     lts: bool = False
+    """Whether it gets long-term support. Absent: false."""
 
 
 class CatalogImage(ApiModel):
     """A published version of a node image."""
 
     version: ImageVersion
+    """Version of the image, such as ``202503.21.0``."""
     published_at: Time | None = None
+    """When it was published. Absent: unknown, and its age is not looked at."""
 
 
 class CatalogFamily(ApiModel):
     """The published versions of one family of node images."""
 
     family: ImageFamily
+    """Family of the images, such as ``ubuntu-2204``."""
     versions: Annotated[tuple[CatalogImage, ...], Field(json_schema_extra=_by("version"))] = ()
+    """Its published versions, in any order. Absent: none."""
 
 
 class CatalogRegion(ApiModel):
     """What is published in one region."""
 
     name: str = Field(min_length=1, max_length=63)
+    """Name of the region; ``default`` stands for every region without an entry."""
     kubernetes_versions: tuple[CatalogVersion, ...] | None = Field(default=None, json_schema_extra=_by("version"))
+    """Kubernetes versions that members in the region can get; an empty list: none. Absent: the region is not checked
+    for versions."""
     node_images: tuple[CatalogFamily, ...] | None = Field(default=None, json_schema_extra=_by("family"))
+    """Node images that members in the region can get; an empty list: none. Absent: the region is not checked for
+    images."""
 
 
 class VersionCatalogSpec(ApiModel):
     """``spec`` of a catalog; several catalogs are merged by region."""
 
     regions: Annotated[tuple[CatalogRegion, ...], Field(json_schema_extra=_by("name"))] = ()
+    """What is published, by region. Absent: nothing is known."""
 
 
 class ClusterVersionCatalog(ApiObject):
     """Versions and images that members can be upgraded to."""
 
     spec: VersionCatalogSpec
+    """Versions and images by region; several catalogs are merged."""
     status: ObservedStatus = Field(default_factory=ObservedStatus)
+    """What is to be said about the catalog, such as whether it is Valid."""

@@ -3,12 +3,13 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from tests.docs.reference import api, commands, metrics, rules
+from tests.docs.reference import api, commands, kinds, metrics, rules
 
 PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "api.md": api.page,
     "commands.md": commands.page,
     "exit-codes.md": commands.exit_codes_page,
+    "kinds.md": kinds.page,
     "metrics.md": metrics.page,
     "rules.md": rules.page,
 }

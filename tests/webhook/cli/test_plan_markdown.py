@@ -3,14 +3,14 @@
 import json
 import re
 
+import jsonschema
 import pytest
 from markdown_it import MarkdownIt
 
 from tests.webhook.cli.fleets import binding, by_nodes, member, placement, write
-from tests.webhook.cli.test_sarif import LOG
+from tests.webhook.cli.sarif_schema import LOG
 from webhook.cli.plan_markdown import LARGEST, MARKER, code, markdown
 
-jsonschema = pytest.importorskip("jsonschema")
 GFM = MarkdownIt("gfm-like", {"linkify": False})
 NOW = "2026-03-01T12:00:00Z"
 

@@ -114,6 +114,23 @@ def test_version_and_definitions():
     assert json.loads(program("crds", "-o", "json").stdout)["items"] == documents
 
 
+def test_json_schemas_are_written_where_editors_find_them(tmp_path):
+    folder = tmp_path / "new" / "schemas"
+    done = program("crds", "--json-schemas", folder)
+    assert done.stdout == f"{len(list(folder.rglob('*.json')))} schemas written to {folder}\n"
+    schema = json.loads((folder / "karpenter.sh" / "nodepool_v1.json").read_text())
+    assert schema["properties"]["kind"]["const"] == "NodePool"
+    assert program("crds", "--json-schemas", folder).returncode == 0
+
+
+@pytest.mark.parametrize("place", [pytest.param("file", id="a-file"), pytest.param("file/below", id="below-a-file")])
+def test_json_schemas_where_there_can_be_no_folder(tmp_path, place):
+    (tmp_path / "file").touch()
+    done = program("crds", "--json-schemas", tmp_path / place)
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
+    assert str(tmp_path / "file") in done.stderr
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_prints_a_script_that_asks_us(shell):
     script = program("completion", shell).stdout

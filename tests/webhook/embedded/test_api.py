@@ -23,6 +23,7 @@ TOKEN = "let-me-in"
 PLACEMENTS = "/apis/placement.kubernetes-fleet.io/v1beta1/clusterresourceplacements"
 MAPS = "/api/v1/namespaces/shop/configmaps"
 MERGE = {"Content-Type": "application/merge-patch+json"}
+TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"}
 STRATEGIC = {"Content-Type": "application/strategic-merge-patch+json"}
 
 
@@ -425,12 +426,50 @@ class TestRefusals:
     async def test_what_the_client_accepts(self, api):
         answer = await api.get(PLACEMENTS, headers={"Accept": "application/vnd.kubernetes.protobuf"})
         await assert_status(answer, 406, "NotAcceptable")
-        table = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
-        assert (await api.get(PLACEMENTS, headers={"Accept": table})).status == 200
 
     async def test_dry_run_of_something_else(self, api, shop):
         answer = await api.post(f"{MAPS}?dryRun=some", json=make_map("a"))
         await assert_status(answer, 400, "BadRequest", "some")
+
+
+class TestTables:
+    async def test_a_list(self, api, shop):
+        await created(api, MAPS, make_map("a", {"app": "web"}))
+        await created(api, MAPS, make_map("b"))
+        body = await (await api.get(MAPS, params={"labelSelector": "app=web"}, headers=TABLE)).json()
+        assert (body["kind"], body["apiVersion"]) == ("Table", "meta.k8s.io/v1")
+        assert [row["cells"][0] for row in body["rows"]] == ["a"]
+        assert int(body["metadata"]["resourceVersion"]) > 0
+
+    async def test_one_object(self, api, shop):
+        stored = await created(api, MAPS, make_map("a"))
+        body = await (await api.get(f"{MAPS}/a", params={"includeObject": "Object"}, headers=TABLE)).json()
+        assert [row["object"] for row in body["rows"]] == [stored]
+
+    async def test_an_object_that_is_not_there(self, api, shop):
+        await assert_status(await api.get(f"{MAPS}/a", headers=TABLE), 404, "NotFound")
+
+    async def test_including_nonsense(self, api, shop):
+        answer = await api.get(MAPS, params={"includeObject": "All"}, headers=TABLE)
+        await assert_status(answer, 400, "BadRequest", "includeObject 'All'")
+
+
+class TestOpenApi:
+    async def test_the_index_leads_to_documents(self, api):
+        paths = (await (await api.get("/openapi/v3")).json())["paths"]
+        for path in ("api/v1", "apis/placement.kubernetes-fleet.io/v1beta1"):
+            found = await (await api.get(paths[path]["serverRelativeURL"])).json()
+            assert found["openapi"] == "3.0.0"
+
+    async def test_a_version_that_is_not_served(self, api):
+        await assert_status(await api.get("/openapi/v3/apis/example.com/v1"), 404, "NotFound", "example.com/v1")
+
+    async def test_only_with_the_token(self, api):
+        answer = await api.get("/openapi/v3", headers={"Authorization": "Bearer guessed"})
+        await assert_status(answer, 401, "Unauthorized")
+
+    async def test_it_cannot_be_written(self, api):
+        await assert_status(await api.post("/openapi/v3/api/v1", json={}), 405, "MethodNotAllowed")
 
 
 class TestWatch:
@@ -470,6 +509,13 @@ class TestWatch:
         assert [event["type"] for event in events] == ["ADDED", "BOOKMARK"]
         assert events[1]["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
         assert int(events[1]["object"]["metadata"]["resourceVersion"]) > 0
+
+    async def test_as_tables(self, api, shop):
+        answer = await api.get(MAPS, params={"watch": "1"}, headers=TABLE)
+        await created(api, MAPS, make_map("a"))
+        (event,) = await self.lines(answer, 1)
+        assert (event["type"], event["object"]["kind"]) == ("ADDED", "Table")
+        assert event["object"]["rows"][0]["cells"][0] == "a"
 
     async def test_in_the_version_asked_for(self, api):
         answer = await api.get(PLACEMENTS.replace("v1beta1", "v1"), params={"watch": "1"})

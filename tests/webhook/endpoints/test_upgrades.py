@@ -457,6 +457,38 @@ async def test_an_answer_that_admission_refuses_leaves_no_note(world, port, monk
     await world.store.delete(UPGRADE_GATE, Key("refused"))
 
 
+async def test_an_order_that_is_refused_is_told_on_the_run(world):
+    """Also one of a gate: its run is what people look at."""
+    stage = {"name": "only", "groups": [{"name": "t"}], "beforeGates": [{"type": "Approval", "displayName": "go"}]}
+    await world.add(make_upgrade_run("told", strategyRef=None, strategy={"stages": [stage]}))
+    await world.until(lambda: state(world, "told") == "Pending")
+    (gate,) = (name for name in gates(world) if name.startswith("told-"))
+    told = []
+    async with serving(world, record=lambda document, event: told.append((document, event))) as port:
+        assert (await ask(port, f"/v1/upgrade/gates/{gate}:approve")).status == 200
+        assert not told
+        await world.until(lambda: state(world, "told") in ("Completed", "Skipped"))
+        assert_problem(await ask(port, "/v1/upgrade/runs/told:stop"), "conflict", 409)
+        assert_problem(await ask(port, f"/v1/upgrade/gates/{gate}:reject"), "conflict", 409)
+    run = run_of(world, "told")
+    assert [
+        (each["apiVersion"], each["kind"], name_of(each), each["metadata"]["uid"], event.reason, event.type)
+        for each, event in told
+    ] == [(API, "ClusterUpgradeRun", "told", run["metadata"]["uid"], "CommandRefused", "Warning")] * 2
+    (stop, reject) = (event.message for _, event in told)
+    assert stop == f"what {OWNER_NAME} has ordered is refused: run told is {state(world, 'told')}"
+    assert f"gate {gate} is Completed: only one that is Pending is answered" in reject
+    await world.store.delete(UPGRADE_RUN, Key("told"))
+
+
+@pytest.mark.parametrize("denied", ["get clusterupgraderuns", "update clusterupgraderuns"])
+async def test_nothing_is_told_of_an_order_of_somebody_who_may_not_give_it(world, denied):
+    told = []
+    async with serving(world, authorizer=Rights(denied), record=lambda *each: told.append(each)) as port:
+        assert (await ask(port, "/v1/upgrade/runs/planned:stop")).status in (403, 404)
+    assert not told
+
+
 async def test_a_profile_generates_a_run_for_what_is_published(world, port):
     channel = {"channel": "TargetKubernetesVersion", "targetKubernetesVersion": "1.31", "disabled": True}
     await world.add(of_upgrades("ClusterUpgradeProfile", "p", **channel))

@@ -6,9 +6,10 @@ from typing import Any
 
 from tests.webhook.controllers.world import World
 from tests.webhook.endpoints.conftest import QUICK, Clock, Port
-from tests.webhook.services import OWNER, admit, make_server, make_services
+from tests.webhook.services import OWNER, admit, make_server, make_services, unheard
 from webhook.access.ports import AccessReviewer, Authenticator, Authorizer
 from webhook.admission.cached import CachedContext
+from webhook.processes.services import Record
 from webhook.settings.clock import utc_now
 from webhook.settings.programs import ServerSettings
 
@@ -20,6 +21,7 @@ async def serving(
     authorizer: Authorizer = OWNER,
     access: AccessReviewer | None = None,
     caller: Authenticator = OWNER,
+    record: Record = unheard,
     **settings: Any,
 ) -> AsyncIterator[Port]:
     """Run a server over the world."""
@@ -31,6 +33,7 @@ async def serving(
         settings=chosen,
         admission=admission,
         admittance=admit(caller, authorizer, access),
+        record=record,
     )
     server = make_server(services, chosen)
     await server.start()

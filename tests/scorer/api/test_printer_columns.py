@@ -4,9 +4,9 @@ from datetime import UTC, datetime
 
 import pytest
 
+from scorer.api.kind_columns import PRINTER_COLUMNS
 from scorer.api.kinds import KINDS, MEMBER_CLUSTER, NODE_POOL, PLACEMENT
-from scorer.api.printer_columns import PRINTER_COLUMNS
-from webhook.cli.printer_columns import _STEP, cells, columns_of, find_path, format_age
+from scorer.api.printer_columns import _STEP, cells, columns_of, find_path, format_age
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MEMBER = {
