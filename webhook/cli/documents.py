@@ -11,14 +11,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NoReturn
 
+from scorer.api.json_object import JsonObject
 from scorer.api.kinds import KINDS, OUR_KINDS, Kind, api_version, group_kind, split_api_version
-from scorer.api.meta import JsonObject
 from scorer.api.quoting import quote
 from webhook.cli.failure import UserError, complain
 from webhook.cli.files import STDIN_NAME, Files, Search, UnreadableError
 from webhook.cli.yaml_text import DEEPEST, YamlError, parse_yaml
 from webhook.embedded.stored_kinds import DEFINITION, kind_of_definition
-from webhook.validation.object_metadata import validate_members, validate_place
 
 DEFAULT_NAMESPACE: Final = "default"
 _BEGINNING: Final = re.compile(r"\S")
@@ -130,6 +129,18 @@ def read(files: Files, *, texts: dict[str, str] | None = None, may_be_empty: boo
     if files and not found and not may_be_empty:
         left_out = " that are not ignored" if search.ignored else ""
         raise UserError(f"no objects in {files}{left_out}")
+    return found
+
+
+def read_text(name: str, text: str) -> list[Found]:
+    """Read all objects in a text; as `read`, but *name* says where it comes from. Raises `UserError`."""
+    problems: list[str] = []
+    try:
+        found = objects_in(name, text, problems)
+    except UnreadableError as error:
+        raise UserError(str(error)) from error
+    if problems or not found:
+        raise UserError(problems or f"no objects in {name}")
     return found
 
 
@@ -327,6 +338,8 @@ def check_metadata(loaded: Iterable[Loaded]) -> None:
     Raises:
         UserError: With every mistake.
     """
+    from webhook.validation.object_metadata import validate_members, validate_place
+
     problems = [
         f"{one.source}: {error}"
         for one in loaded
