@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from e2e.conftest import running_hub, wait_served
-from e2e.controlplane.cluster import Cluster, Etcd, JsonObject, User
+from e2e.controlplane.cluster import ApiError, Cluster, Etcd, JsonObject, User
 from e2e.controlplane.printed import printed_with
 from e2e.controlplane.process import Program, kill
 from e2e.fleet.objects import Objects
@@ -33,6 +33,7 @@ from scorer.node_disruption.order import COMMAND, is_tainted, read_order
 from tests.thoroughness import SOAK
 from webhook.controllers.node_disruption_observer import UNOBSERVED_NODES
 from webhook.kube.client import ApiServer
+from webhook.kube.paths import path_of
 from webhook.processes.member_nodes import MemberNodes
 from webhook.settings.clock import utc_now
 from webhook.settings.gate import NodeGateSettings
@@ -40,6 +41,20 @@ from webhook.settings.node_disruption import NodeDisruptionMode, NodeDisruptionO
 
 USER, AGENT = "node-loop", "node-agent"
 NODES, BUDGET, PODS_AT_ONCE = (20, 8, 3) if SOAK else (4, 2, 1)
+
+WRITES = [
+    (verb, {"group": group, "resource": resource, **more})
+    for group, resource, verbs, more in (
+        ("", "nodes", ("create", "update", "patch", "delete"), {}),
+        ("", "pods", ("create", "update", "patch", "delete"), {}),
+        ("", "pods", ("create",), {"subresource": "eviction"}),
+        ("karpenter.sh", "nodeclaims", ("create", "update", "patch", "delete"), {}),
+        ("karpenter.sh", "nodeclaims", ("update", "patch"), {"subresource": "status"}),
+        ("karpenter.sh", "nodepools", ("create", "update", "patch", "delete"), {}),
+    )
+    for verb in verbs
+]
+"""What an account that advises may not do."""
 
 
 @pytest.fixture(scope="module")
@@ -203,6 +218,10 @@ def test_advise_reports_and_touches_nothing(workers: Workers, cluster: Cluster, 
     assert set(written) <= {"nodepools/status", "events", "leases"}, written
     assert written["nodepools/status"] <= 4
     assert not any(is_tainted(each) or COMMAND in each["metadata"].get("annotations", {}) for each in nodes(workers))
+    for verb, place in WRITES:
+        review = {"spec": {"resourceAttributes": {"verb": verb, **place}}}
+        answer, _ = cluster.request("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review, user=USER)
+        assert not answer["status"]["allowed"], (verb, place)
 
 
 async def test_an_agent_does_the_same_in_its_member_with_its_own_rights(workers: Workers, cluster: Cluster) -> None:
@@ -371,6 +390,27 @@ def refusals(cluster: Cluster, mark: int) -> list[str]:
         for entry in cluster.audit(mark)
         if entry["user"]["username"] == USER and entry["responseStatus"].get("code") == 403
     ]
+
+
+def test_the_account_of_the_loop_writes_no_nodes_but_those_that_go(
+    workers: Workers, cluster: Cluster, acting: Reconciler
+) -> None:
+    assert acting.program.running
+    workers.add_pool("others", "0")
+    workers.add_node("others", "others-0")
+    loop = Objects(cluster, USER)
+    node, claim = loop.get(NODE, "others-0"), loop.get(NODE_CLAIM, "others-0")
+    made = {**claim, "metadata": {"name": "others-1", "labels": claim["metadata"]["labels"]}}
+    for method, path, body in (
+        ("PUT", path_of(NODE, name="others-0"), {**node, "spec": {**node["spec"], "unschedulable": True}}),
+        ("DELETE", path_of(NODE, name="others-0"), None),
+        ("DELETE", path_of(NODE_CLAIM, name="others-0"), None),
+        ("POST", path_of(NODE_CLAIM), made),
+    ):
+        with pytest.raises(ApiError) as refused:
+            cluster.request(method, path, body, user=USER)
+        assert refused.value.code == 403
+    assert workers.names("others") == {"others-0"}
 
 
 def test_beside_karpenter_it_only_advises(workers: Workers, cluster: Cluster, acting: Reconciler) -> None:
