@@ -19,8 +19,6 @@ from webhook.settings.node_disruption import NodeDisruptionOptions
 
 RIVAL_EVERY: Final = timedelta(seconds=10)
 """How often to look whether Karpenter runs; before a command is accepted in any case."""
-FRESH: Final = timedelta(seconds=1)
-"""For how long a look counts as one of now."""
 SKEW: Final = timedelta(minutes=1)
 """How far the clocks of processes and servers may be apart; what is further apart is a mistake."""
 
@@ -56,18 +54,19 @@ class NodeRivals:
         """Return why nothing may be carried out; empty when it may.
 
         Args:
-            surely: Look now, however short a while ago that was done.
+            surely: By a look that begins now, however short a while ago there was one.
 
         Raises:
             StoreError: Nobody can tell now.
         """
         if self._work is None:
             return "mode Act needs an API server that evicts pods, and this store does not"
-        async with self._turn:  # else many nodes that expire at once would all ask
-            age = self._clock() - self._looked
-            if age >= (FRESH if surely else RIVAL_EVERY).total_seconds():
+        oldest = self._clock() if surely else self._clock() - RIVAL_EVERY.total_seconds()
+        async with self._turn:  # what many nodes that expire at once wait for is one look
+            if self._looked < oldest:
+                began = self._clock()
                 self._why_not = await self._look(self._work)
-                self._looked = self._clock()
+                self._looked = began
             return self._why_not
 
     @property
