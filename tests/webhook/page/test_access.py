@@ -4,10 +4,8 @@ import pytest
 from playwright.async_api import expect
 
 from tests.webhook.page.axe import script
-from tests.webhook.page.fixture_hub import sample_pools
+from tests.webhook.page.fixture_hub import ENTRY, many, sample_pools
 from tests.webhook.page.fixture_runs import sample_runs
-from tests.webhook.page.test_page import many
-from tests.webhook.page.test_views import ENTRY
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

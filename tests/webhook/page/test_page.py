@@ -12,7 +12,7 @@ import pytest
 from playwright.async_api import Route, expect
 
 from tests.webhook.page.conftest import VIEWS
-from tests.webhook.page.fixture_hub import CORE_COST, PAGE, FixtureHub, Json, make_cluster, placement_item
+from tests.webhook.page.fixture_hub import CORE_COST, PAGE, FixtureHub, fill, make_cluster, many, placement_item
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -21,41 +21,12 @@ DASH, MINUS, TIMES = "\N{EN DASH}", "\N{MINUS SIGN}", "\N{MULTIPLICATION SIGN}"
 LONG = "a-cluster-with-a-name-of-sixty-three-characters-which-is-the-most"
 
 
-def fill(hub: FixtureHub, clusters: list[Json], placements: list[Json]) -> None:
-    hub.clusters, hub.placements = clusters, placements
-    hub.count_placements()
-
-
-def thousand() -> list[Json]:
-    """A fleet of 1,000: number 500 is silent, number 800 tainted."""
-    clusters = [
-        make_cluster(
-            f"member-{i:04}", f"region-{i % 12}", nodes=3 + i % 90, cost=f"0.0{20 + i % 60}", labels={"env": "prod"}
-        )
-        for i in range(1000)
-    ]
-    clusters[500] |= {
-        "state": "silent",
-        "stateDetail": "no heartbeat for 20m",
-        "eligible": False,
-        "reason": "HeartbeatStale",
-    }
-    clusters[800]["taints"] = [{"key": "dry-dock", "value": "", "effect": "NoSchedule"}]
-    return clusters
-
-
 def sample(_: FixtureHub) -> None:
     """The fleet as it is."""
 
 
 def empty(hub: FixtureHub) -> None:
     fill(hub, [], [])
-
-
-def many(hub: FixtureHub) -> None:
-    payments = placement_item("crp/payments", "PickN", {f"member-{i:04}": "available" for i in range(40)}, wanted=40)
-    applying = {f"member-{i:04}": "applying" for i in range(900)}
-    fill(hub, thousand(), [payments, placement_item("crp/all", "PickAll", applying, state="rolling out")])
 
 
 def long_names(hub: FixtureHub) -> None:
