@@ -69,4 +69,4 @@ async def test_nothing_jumps_with_a_thousand_clusters(hub, open_page):
     opened = await open_page(width=1440, before=SHIFTS)
     assert await opened.page.evaluate("window.shifted") <= 0.05
     await opened.page.evaluate("document.querySelector('#fleet').style.marginTop = '300px'")
-    await opened.page.wait_for_function("window.shifted > 0.05")  # the measure can fail
+    await opened.page.wait_for_function("() => window.shifted > 0.05")  # the measure can fail

@@ -461,7 +461,7 @@ async def test_a_link_leads_to_the_top_of_a_view_and_back_to_where_the_reader_wa
     await page.set_viewport_size({"width": 1280, "height": 400})
     await page.get_by_role("link", name="smartfish").scroll_into_view_if_needed()
     await page.mouse.wheel(0, 60)
-    await page.wait_for_function("history.state?.top > 0")
+    await page.wait_for_function("() => history.state?.top > 0")
     top = await page.evaluate("scrollY")
     await page.get_by_role("link", name="smartfish").click()
     await expect(page.locator("#cluster-title")).to_be_focused()
@@ -469,7 +469,7 @@ async def test_a_link_leads_to_the_top_of_a_view_and_back_to_where_the_reader_wa
     await page.go_back()
     await expect(page.locator("#fleet-title")).to_be_visible()
     assert page.url.endswith("#fleet?sort=-nodes")
-    await page.wait_for_function(f"Math.abs(scrollY - {top}) < 2")
+    await page.wait_for_function(f"() => Math.abs(scrollY - {top}) < 2")
 
 
 async def test_rollout_states_and_details(hub, open_page):
