@@ -6,6 +6,7 @@ cluster go at once. So it is compared with that of the API server, which has dat
 Source: nodepool-disruption.md 5.1 and 10.
 """
 
+import asyncio
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Final
@@ -48,6 +49,7 @@ class NodeRivals:
         self._clock = clock
         self._seen: Sightings = {}
         self._looked = float("-inf")
+        self._turn = asyncio.Lock()
         self._why_not = ""
 
     async def why_not(self, *, surely: bool = False) -> str:
@@ -61,11 +63,12 @@ class NodeRivals:
         """
         if self._work is None:
             return "mode Act needs an API server that evicts pods, and this store does not"
-        age = self._clock() - self._looked
-        if age >= (FRESH if surely else RIVAL_EVERY).total_seconds():
-            self._why_not = await self._look(self._work)
-            self._looked = self._clock()
-        return self._why_not
+        async with self._turn:  # else many nodes that expire at once would all ask
+            age = self._clock() - self._looked
+            if age >= (FRESH if surely else RIVAL_EVERY).total_seconds():
+                self._why_not = await self._look(self._work)
+                self._looked = self._clock()
+            return self._why_not
 
     @property
     def due_in(self) -> timedelta:
