@@ -67,7 +67,7 @@ async def opened(browser: Browser, address: str, view: str, seconds: float) -> d
     session.on("Network.dataReceived", lambda event: received.update(bytes=event["encodedDataLength"]))
     await page.goto(f"{address}/#{view}")
     await page.locator("#live[data-state=live]").wait_for()
-    await page.wait_for_function("!/Reading/.test(document.querySelector('main').innerText)")
+    await page.wait_for_function("() => !/Reading/.test(document.querySelector('main').innerText)")
     await asyncio.sleep(5)
     opening = received["bytes"]
     await asyncio.sleep(seconds)

@@ -6,7 +6,7 @@ A test compares it with the routes of the application, in both directions.
 from collections.abc import Mapping
 from typing import Final
 
-from webhook.description.behind import ClusterHistory, PlacementTree
+from webhook.description.behind_operations import BEHIND_OPERATIONS
 from webhook.description.budgets import BudgetCalendar, BudgetList
 from webhook.description.explanation import ExplainAnswer
 from webhook.description.extender import (
@@ -22,7 +22,6 @@ from webhook.description.fleet import Cluster, ClusterList
 from webhook.description.gate import GateAnswer, GateAnswers, ReservationList, TakenReservation
 from webhook.description.history import History
 from webhook.description.member_gates import MemberGateAnswer
-from webhook.description.model import KubernetesObject
 from webhook.description.operation import Operation
 from webhook.description.placements import Change, PlacementDetail, PlacementList
 from webhook.description.plan import PlanAnswer
@@ -323,18 +322,6 @@ OPERATIONS: Final = (
         tagged=True,
     ),
     Operation(
-        "getClusterHistory",
-        "get",
-        "/v1/clusters/{name}/history",
-        "Fleet",
-        "The last day of a member cluster",
-        "The numbers that it reported, a value per quarter of an hour, as far as this server saw them since it was "
-        "started.",
-        ClusterHistory,
-        problems=(Problem.NOT_FOUND,),
-        tagged=True,
-    ),
-    Operation(
         "listPlacements",
         "get",
         "/v1/placements",
@@ -389,39 +376,7 @@ OPERATIONS: Final = (
             ("ResourcePlacement", "/v1/placements/rp/{namespace}/{name}"),
         )
     ),
-    *(
-        Operation(
-            f"get{kind}{what}",
-            "get",
-            f"{path}{suffix}",
-            "Fleet",
-            summary,
-            description,
-            answer,
-            problems=(Problem.NOT_FOUND,),
-            tagged=True,
-        )
-        for kind, path in (
-            ("ClusterResourcePlacement", "/v1/placements/crp/{name}"),
-            ("ResourcePlacement", "/v1/placements/rp/{namespace}/{name}"),
-        )
-        for what, suffix, summary, description, answer in (
-            (
-                "Tree",
-                "/tree/{cluster}",
-                f"What is below a {kind} on one cluster",
-                "Its binding, Works and objects there, with their states.",
-                PlacementTree,
-            ),
-            (
-                "Object",
-                "/object",
-                f"One {kind} as it is stored",
-                "Without `managedFields`. With `Accept: application/yaml`, the answer is YAML.",
-                KubernetesObject,
-            ),
-        )
-    ),
+    *BEHIND_OPERATIONS,
     Operation(
         "listUpdateRuns",
         "get",

@@ -733,6 +733,46 @@ class FixtureHub:
         return response
 
 
+def fill(hub: FixtureHub, clusters: list[Json], placements: list[Json]) -> None:
+    hub.clusters, hub.placements = clusters, placements
+    hub.count_placements()
+
+
+def thousand() -> list[Json]:
+    """A fleet of 1,000: number 500 is silent, number 800 tainted."""
+    clusters = [
+        make_cluster(
+            f"member-{i:04}", f"region-{i % 12}", nodes=3 + i % 90, cost=f"0.0{20 + i % 60}", labels={"env": "prod"}
+        )
+        for i in range(1000)
+    ]
+    clusters[500] |= {
+        "state": "silent",
+        "stateDetail": "no heartbeat for 20m",
+        "eligible": False,
+        "reason": "HeartbeatStale",
+    }
+    clusters[800]["taints"] = [{"key": "dry-dock", "value": "", "effect": "NoSchedule"}]
+    return clusters
+
+
+def many(hub: FixtureHub) -> None:
+    payments = placement_item("crp/payments", "PickN", {f"member-{i:04}": "available" for i in range(40)}, wanted=40)
+    applying = {f"member-{i:04}": "applying" for i in range(900)}
+    fill(hub, thousand(), [payments, placement_item("crp/all", "PickAll", applying, state="rolling out")])
+
+
+ENTRY = {
+    "time": "2026-11-24T10:00:00Z",
+    "type": "Refusal",
+    "object": {"kind": "ClusterResourcePlacement", "name": "web"},
+    "reason": "P-25",
+    "message": "create: spec.policy.numberOfClusters: must be given",
+    "by": "alice",
+}
+"""A refusal, as the history has it."""
+
+
 @asynccontextmanager
 async def serving(hub: FixtureHub, port: int = 0) -> AsyncIterator[str]:
     """Serve a hub on loopback while the context is open; yields its address."""

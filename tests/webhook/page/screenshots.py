@@ -11,10 +11,8 @@ from typing import Final
 from playwright.async_api import async_playwright
 
 from tests.webhook.page.conftest import ARGUMENTS, SETTLED, chromium_path
-from tests.webhook.page.fixture_hub import FixtureHub, sample_pools, serving
+from tests.webhook.page.fixture_hub import ENTRY, FixtureHub, many, sample_pools, serving
 from tests.webhook.page.fixture_runs import sample_runs
-from tests.webhook.page.test_page import many
-from tests.webhook.page.test_views import ENTRY
 
 VIEWS: Final = ("fleet", "placement/crp/payments", "cluster/{cluster}", "runs", "budgets", "log")
 WIDTHS: Final = (1440, 390)

@@ -4,10 +4,8 @@ import pytest
 from playwright.async_api import expect
 
 from tests.webhook.page.axe import script
-from tests.webhook.page.fixture_hub import sample_pools
+from tests.webhook.page.fixture_hub import ENTRY, many, sample_pools
 from tests.webhook.page.fixture_runs import sample_runs
-from tests.webhook.page.test_page import many
-from tests.webhook.page.test_views import ENTRY
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -71,4 +69,4 @@ async def test_nothing_jumps_with_a_thousand_clusters(hub, open_page):
     opened = await open_page(width=1440, before=SHIFTS)
     assert await opened.page.evaluate("window.shifted") <= 0.05
     await opened.page.evaluate("document.querySelector('#fleet').style.marginTop = '300px'")
-    await opened.page.wait_for_function("window.shifted > 0.05")  # the measure can fail
+    await opened.page.wait_for_function("() => window.shifted > 0.05")  # the measure can fail

@@ -12,7 +12,7 @@ import pytest
 from playwright.async_api import Route, expect
 
 from tests.webhook.page.conftest import VIEWS
-from tests.webhook.page.fixture_hub import CORE_COST, PAGE, FixtureHub, Json, make_cluster, placement_item
+from tests.webhook.page.fixture_hub import CORE_COST, PAGE, FixtureHub, fill, make_cluster, many, placement_item
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -21,41 +21,12 @@ DASH, MINUS, TIMES = "\N{EN DASH}", "\N{MINUS SIGN}", "\N{MULTIPLICATION SIGN}"
 LONG = "a-cluster-with-a-name-of-sixty-three-characters-which-is-the-most"
 
 
-def fill(hub: FixtureHub, clusters: list[Json], placements: list[Json]) -> None:
-    hub.clusters, hub.placements = clusters, placements
-    hub.count_placements()
-
-
-def thousand() -> list[Json]:
-    """A fleet of 1,000: number 500 is silent, number 800 tainted."""
-    clusters = [
-        make_cluster(
-            f"member-{i:04}", f"region-{i % 12}", nodes=3 + i % 90, cost=f"0.0{20 + i % 60}", labels={"env": "prod"}
-        )
-        for i in range(1000)
-    ]
-    clusters[500] |= {
-        "state": "silent",
-        "stateDetail": "no heartbeat for 20m",
-        "eligible": False,
-        "reason": "HeartbeatStale",
-    }
-    clusters[800]["taints"] = [{"key": "dry-dock", "value": "", "effect": "NoSchedule"}]
-    return clusters
-
-
 def sample(_: FixtureHub) -> None:
     """The fleet as it is."""
 
 
 def empty(hub: FixtureHub) -> None:
     fill(hub, [], [])
-
-
-def many(hub: FixtureHub) -> None:
-    payments = placement_item("crp/payments", "PickN", {f"member-{i:04}": "available" for i in range(40)}, wanted=40)
-    applying = {f"member-{i:04}": "applying" for i in range(900)}
-    fill(hub, thousand(), [payments, placement_item("crp/all", "PickAll", applying, state="rolling out")])
 
 
 def long_names(hub: FixtureHub) -> None:
@@ -490,7 +461,7 @@ async def test_a_link_leads_to_the_top_of_a_view_and_back_to_where_the_reader_wa
     await page.set_viewport_size({"width": 1280, "height": 400})
     await page.get_by_role("link", name="smartfish").scroll_into_view_if_needed()
     await page.mouse.wheel(0, 60)
-    await page.wait_for_function("history.state?.top > 0")
+    await page.wait_for_function("() => history.state?.top > 0")
     top = await page.evaluate("scrollY")
     await page.get_by_role("link", name="smartfish").click()
     await expect(page.locator("#cluster-title")).to_be_focused()
@@ -498,7 +469,7 @@ async def test_a_link_leads_to_the_top_of_a_view_and_back_to_where_the_reader_wa
     await page.go_back()
     await expect(page.locator("#fleet-title")).to_be_visible()
     assert page.url.endswith("#fleet?sort=-nodes")
-    await page.wait_for_function(f"Math.abs(scrollY - {top}) < 2")
+    await page.wait_for_function(f"() => Math.abs(scrollY - {top}) < 2")
 
 
 async def test_rollout_states_and_details(hub, open_page):

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from playwright.async_api import expect
 
-from tests.webhook.page.fixture_hub import make_cluster, placement_item
+from tests.webhook.page.fixture_hub import ENTRY, make_cluster, placement_item
 from tests.webhook.page.fixture_runs import sample_runs
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -156,16 +156,6 @@ async def test_runs_and_pools_keep_their_filter(hub, open_page):
     await page.get_by_role("searchbox").fill("")
     await expect(page.locator("#runs .placements a")).to_have_count(len(hub.runs))
     assert page.url.endswith("#runs")
-
-
-ENTRY = {
-    "time": "2026-11-24T10:00:00Z",
-    "type": "Refusal",
-    "object": {"kind": "ClusterResourcePlacement", "name": "web"},
-    "reason": "P-25",
-    "message": "create: spec.policy.numberOfClusters: must be given",
-    "by": "alice",
-}
 
 
 async def test_the_admission_log_says_who_what_and_by_which_rule(hub, open_page):
