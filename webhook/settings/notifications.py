@@ -16,6 +16,8 @@ NEED_A_PERSON: Final = (
     "GateOpened",
     "Warning/DisruptionBlocked",
     "DisruptionUnblocked",
+    "MemberClusterSilent",
+    "MemberClusterReporting",
 )
 """Reasons of Events that tell of what goes on only when somebody acts, or that it goes on again."""
 

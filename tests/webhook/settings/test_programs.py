@@ -35,6 +35,8 @@ DEFAULTS = {
         "GateOpened",
         "Warning/DisruptionBlocked",
         "DisruptionUnblocked",
+        "MemberClusterSilent",
+        "MemberClusterReporting",
     ],
     "HARBORMASTER_NOTIFICATIONS_SECRET_FILE": None,
     "HARBORMASTER_NOTIFICATIONS_URL": "",
