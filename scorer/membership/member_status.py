@@ -12,7 +12,7 @@ Source: rollout.md 17 and 21.1; scheduling.md 19.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from scorer.api.conditions import FALSE, TRUE, UNKNOWN, make_condition, merge_conditions
@@ -20,6 +20,7 @@ from scorer.api.documents import dicts_at, status_of
 from scorer.api.member_cluster import MEMBER_AGENT
 from scorer.api.meta import JsonObject, format_time
 from scorer.membership.heartbeats import Heard, agents_of, read_time
+from scorer.membership.silence import REPORTING, silence
 
 JOINED: Final = "Joined"
 READY_TO_JOIN: Final = "ReadyToJoin"
@@ -40,10 +41,11 @@ class MemberEvent:
 
 @dataclass(frozen=True, slots=True)
 class MemberReport:
-    """The status to store, and the events to record."""
+    """The status to store, the events to record, and when to look again if the member does not report before."""
 
     status: JsonObject
     events: tuple[MemberEvent, ...] = ()
+    again: timedelta | None = None
 
 
 def joined_state(status: Mapping[str, Any], expected: Iterable[str] = EXPECTED_AGENTS) -> tuple[bool | None, str]:
@@ -77,6 +79,7 @@ def member_status(
     *,
     problem: str = "",
     expected: Iterable[str] = EXPECTED_AGENTS,
+    since: datetime | None = None,
 ) -> MemberReport:
     """Return the status of a member.
 
@@ -87,6 +90,7 @@ def member_status(
         now: The time by the hub's clock.
         problem: Why the hub cannot give the agent access; empty when it can.
         expected: Types of agents that the member must have.
+        since: When this process began to listen; None: it is not judged whether the member is silent.
     """
     old: JsonObject = status_of(member)
     generation = int(member["metadata"].get("generation") or 0)
@@ -97,7 +101,12 @@ def member_status(
     status |= {name: (source or old)[name] for name in _REPORTS if name in (source or old)}
     if agents:
         status["agentStatus"] = agents
-    mine = [*_own_conditions(joined_state(status, expected), problem, generation, now)]
+    joined, why = joined_state(status, expected)
+    mine = [*_own_conditions((joined, why), problem, generation, now)]
+    again = None
+    if joined and since is not None:
+        condition, again = silence(status | {"conditions": _conditions(old)}, since, generation, now)
+        mine += [] if condition is None else [condition]
     names = {entry["type"] for entry in mine}
     came = heard[MEMBER_AGENT].received if MEMBER_AGENT in heard else now
     extra = [entry for entry in _conditions(reported) if entry.get("type") not in names]
@@ -105,7 +114,7 @@ def member_status(
     new = [*merge_conditions(before, mine), *_received(extra, before, generation, came)]
     named = {entry["type"] for entry in new}
     status["conditions"] = [*new, *(entry for entry in before if entry.get("type") not in named)]
-    return MemberReport(status, tuple(_events(before, mine)))
+    return MemberReport(status, tuple(_events(before, mine)), again)
 
 
 def _agents(
@@ -173,11 +182,11 @@ def _events(before: Iterable[Mapping[str, Any]], mine: Iterable[JsonObject]) -> 
     known = {entry.get("type"): entry.get("status") for entry in before}
     for entry in mine:
         was, is_now = known.get(entry["type"]), entry["status"]
-        if was == is_now or is_now == FALSE:
+        if was == is_now or (is_now == FALSE and entry["type"] != REPORTING):
             continue
         if is_now == TRUE:
             yield MemberEvent(entry["reason"], entry["message"])
-        elif was is not None:
+        elif was is not None or entry["type"] == REPORTING:
             yield MemberEvent(entry["reason"], entry["message"], warning=True)
 
 

@@ -35,6 +35,8 @@ OF_THE_CHART: Final = frozenset(
         "loop_user",
         "namespace",
         "node_disruption_prices",
+        "notifications_ca",
+        "notifications_secret_file",
         "page_on_http",
         "service_account",
         "tls_ca",

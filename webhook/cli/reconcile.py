@@ -73,6 +73,7 @@ def _run(settings: "ReconcileSettings", hub: OwnHub, identity: str) -> int:
     from webhook.kube.login import ConfigurationError
     from webhook.processes.reconcile import Reconcile
     from webhook.server.listening import Addresses, ListenError, serve
+    from webhook.settings.environment import SettingsError
 
     def started(addresses: Addresses) -> None:
         complain(f"harbormaster reconciles, probes and metrics {addresses.http_url}")
@@ -86,6 +87,6 @@ def _run(settings: "ReconcileSettings", hub: OwnHub, identity: str) -> int:
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(run())
-    except (ConfigurationError, ListenError) as error:
+    except (ConfigurationError, ListenError, SettingsError) as error:
         raise UserError(str(error)) from error
     return 0

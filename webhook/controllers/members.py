@@ -123,6 +123,7 @@ class MemberController:
         self._force_delete_after = force_delete_after
         self._access = _AccessBook(hub, now)
         self._heard: dict[str, tuple[str, Heard]] = {}
+        self._since = now()
         self._refused: dict[str, tuple[object, str]] = {}
 
     def wiring(self) -> Wiring[str]:
@@ -161,10 +162,10 @@ class MemberController:
         internal = self._internal(cluster)
         wanted = plan_internal_member(member, internal, MemberState.JOIN, self._hub_uid())
         internal = await self._repair(member, wanted) or internal
-        self._report(member, internal, problem)
+        again = self._report(member, internal, problem, since=self._since)
         if problem:
             raise TerminalError(f"MemberCluster {cluster}: {problem}")
-        return DONE
+        return Result(again)
 
     async def _let_in(self, member: JsonObject, home: str) -> str:
         """Give the member's agent access; return why that is impossible, empty when all is well.
@@ -221,15 +222,19 @@ class MemberController:
     def _tell(self, member: JsonObject, repair: Repair) -> None:
         self._record(member, Event(repair.reason, repair.message))
 
-    def _report(self, member: JsonObject, internal: JsonObject | None, problem: str = "") -> None:
+    def _report(
+        self, member: JsonObject, internal: JsonObject | None, problem: str = "", since: datetime | None = None
+    ) -> timedelta | None:
+        """Store what is known of a member and tell of it; return when to look again."""
         now, cluster, uid = self._now(), member["metadata"]["name"], member["metadata"].get("uid", "")
         known, heard = self._heard.get(cluster, ("", {}))
         heard = hear(_status(internal), _status(member), heard if known == uid else {}, now)
         self._heard[cluster] = uid, heard
-        report = member_status(member, internal, heard, now, problem=problem)
+        report = member_status(member, internal, heard, now, problem=problem, since=since)
         self._hub.report(MEMBER_CLUSTER, member, report.status)
         for event in report.events:
             self._record(member, Event(event.reason, event.message, "Warning" if event.warning else "Normal"))
+        return report.again
 
     async def _leave(self, member: JsonObject) -> Result:
         """Ask the agent to leave; when it has, or has had enough time, clear up and let the member go."""

@@ -31,7 +31,7 @@ class EventRecorder:
         store: Where events go.
         now: The clock.
         instance: Which process reports: in a pod its name.
-        heard: Is told of every event as well, also of those that are dropped.
+        heard: Are told of every event as well, also of those that are dropped.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class EventRecorder:
         store: Store,
         now: Callable[[], datetime],
         instance: str,
-        heard: Callable[[JsonObject, Event], None] | None = None,
+        *heard: Callable[[JsonObject, Event], None],
     ) -> None:
         self._store = store
         self._now = now
@@ -50,8 +50,8 @@ class EventRecorder:
 
     def record(self, document: JsonObject, event: Event) -> None:
         """Have an Event written: *event* happened to *document*."""
-        if self._heard is not None:
-            self._heard(document, event)
+        for hear in self._heard:
+            hear(document, event)
         try:
             self._line.put_nowait((document, event))
         except asyncio.QueueFull:

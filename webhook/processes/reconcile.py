@@ -18,6 +18,8 @@ from typing import Final, Self
 from uuid import uuid4
 
 from scorer.api.kinds import WORK
+from scorer.api.meta import JsonObject
+from scorer.rollout.placement_status import Event
 from webhook.controllers.assembly import NodeSide, make_loop, required
 from webhook.controllers.selectables import Selectables
 from webhook.controllers.work_generator import without_manifests
@@ -34,6 +36,7 @@ from webhook.kube.leader import Leader, Term
 from webhook.kube.node_work import ServerNodeWork
 from webhook.kube.ports import Key
 from webhook.kube.store import HubStore
+from webhook.notifications.notifier import notifier_of
 from webhook.processes.garbage import spare_what_stays
 from webhook.server.probe_server import ProbeServer
 from webhook.settings.clock import utc_now
@@ -70,6 +73,7 @@ class Reconciliation:
         identity: Names this process in the Lease and in Events; empty: the machine does.
         now: The clock.
         tracing: Makes a span of every reconcile; None: nothing does.
+        notify: Is told of every Event; None: nobody is.
     """
 
     def __init__(
@@ -83,6 +87,7 @@ class Reconciliation:
         identity: str = "",
         now: Callable[[], datetime] = utc_now,
         tracing: Tracing | None = None,
+        notify: Callable[[JsonObject, Event], None] | None = None,
     ) -> None:
         self._server = server
         self._cache = cache
@@ -96,6 +101,7 @@ class Reconciliation:
         self._upgrades = UpgradeMetrics(metrics.registry)
         self._nodes = NodeDisruptionMetrics(metrics.registry)
         self._history = history_of(HubStore(server), settings.namespace, settings, Source.LOOP, self._instance, now)
+        self._heard = (self._history.note_event, *(() if notify is None else (notify,)))
         self._required = required(self._settings)
         cache.require(self._required)
         cache.trim(WORK, without_manifests)  # also while others lead
@@ -144,7 +150,7 @@ class Reconciliation:
             observer=self._metrics,
             upgrades=self._upgrades,
             nodes=NodeSide(ServerNodeWork(self._server, fence=term.check), self._nodes),
-            events=EventRecorder(store, self._now, self._instance, self._history.note_event),
+            events=EventRecorder(store, self._now, self._instance, *self._heard),
         )
         try:
             await loop.run()
@@ -190,6 +196,9 @@ class Reconcile:
             lease_server = await stack.enter_async_context(await ApiServer.connect(self._kubeconfig, self._context))
             self.cache = Cache(HubStore(server))
             metrics = Metrics(commit=self.settings.commit)
+            self.notifier = await notifier_of(
+                self.settings, self.settings.namespace, own_name(self._identity), metrics.registry, self._now
+            )
             tracing = tracing_of(self.settings, "reconcile")
             if tracing is not None:
                 stack.push_async_callback(tracing.close)
@@ -202,6 +211,7 @@ class Reconcile:
                 identity=self._identity,
                 now=self._now,
                 tracing=tracing,
+                notify=self.notifier.note_event,
             )
             metrics.watch_cache(self.cache.freshness)
             self.health.require("caches", self.reconciliation.trouble)
@@ -218,4 +228,5 @@ class Reconcile:
     async def _run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.cache.run())
+            tasks.create_task(self.notifier.run())
             tasks.create_task(self.reconciliation.run())

@@ -38,6 +38,7 @@ from webhook.kube.login import ConfigurationError
 from webhook.kube.reviews import ReviewCounts
 from webhook.kube.store import HubStore
 from webhook.kube.token_reviews import TokenReviewer
+from webhook.notifications.notifier import notifier_of
 from webhook.processes.garbage import spare_what_stays
 from webhook.processes.reconcile import Reconciliation
 from webhook.processes.services import Telling, answers_of, services_of
@@ -117,7 +118,9 @@ class Serve:
             def hub_time() -> datetime:  # certificates have to be good by the clock of the hub, which checks them
                 return hub.time_of_day() or self._now()
 
-            events = EventRecorder(store, hub_time, own_name(self._reconcile_as or ""), history.note_event)
+            name = own_name(self._reconcile_as or "")
+            notifier = await notifier_of(self.settings, self.settings.namespace, name, metrics.registry, self._now)
+            events = EventRecorder(store, hub_time, name, history.note_event, notifier.note_event)
             telling = Telling(events.record, history)
             services = services_of(answers, self.cache, store, self.settings, metrics, telling)
             leaves = await leaves_of(self.settings, hub, metrics, hub_time, events)
@@ -137,6 +140,8 @@ class Serve:
             # Ended in reverse order: the loop first, which frees its Lease, while cache and connections still work.
             watching = asyncio.create_task(self.cache.run(), name="cache")
             stack.push_async_callback(_end, watching)
+            notifying = asyncio.create_task(notifier.run(), name="notifications")
+            stack.push_async_callback(_end, notifying)
             writing = asyncio.create_task(events.run(), name="events")
             stack.push_async_callback(_end, writing)
             keeping = asyncio.create_task(history.run(), name="history")
@@ -154,6 +159,7 @@ class Serve:
                     identity=self._reconcile_as,
                     now=self._now,
                     tracing=tracing,
+                    notify=notifier.note_event,
                 )
                 loop = asyncio.create_task(self.reconciliation.run_beside_others(), name="reconcile")
                 stack.push_async_callback(_end, loop)

@@ -49,6 +49,7 @@ from webhook.kube.events import EventRecorder
 from webhook.kube.hub import Hub
 from webhook.kube.ports import AlreadyExistsError
 from webhook.kube.upgrades import readable_runs
+from webhook.notifications.notifier import notifier_of
 from webhook.processes import hub_kubeconfig
 from webhook.processes.data_folder import ELSEWHERE, DataFolderError, check_file, check_folder
 from webhook.processes.garbage import spare_what_stays
@@ -117,14 +118,15 @@ class Up:
             settings = replace(self.settings.loop(), snapshots=THROTTLE)
             selectables = Selectables(self.cache, EmbeddedKinds(self.store.kinds), settings.selection)
             history = history_of(self.store, self.settings.namespace, self.settings, Source.LOOP, "up", self._now)
-            events = EventRecorder(self.store, self._now, "up", history.note_event)
+            owner, metrics = OwnerToken(token), Metrics(commit=self.settings.commit)
+            self.notifier = await notifier_of(self.settings, self.settings.namespace, "up", metrics.registry, self._now)
+            events = EventRecorder(self.store, self._now, "up", history.note_event, self.notifier.note_event)
             self.loop = make_loop(self.hub, self._now, selectables, settings, events=events)
             self.members = SimulatedMembers(self.store, self.data, now=self._now)
             self.nodes = SimulatedNodes(self.store)
             for kind in (MEMBER_CLUSTER, INTERNAL_MEMBER_CLUSTER):
                 self.cache.subscribe(kind, self._count_report)
             await self._make_namespaces()
-            owner, metrics = OwnerToken(token), Metrics(commit=self.settings.commit)
             answers = answers_of(
                 self.cache, self.store, context, Admittance(owner, owner, UndisputedRights()), self._now
             )
@@ -249,6 +251,7 @@ class Up:
             tasks.create_task(self.nodes.run())
             tasks.create_task(self.services.disruption.run())
             tasks.create_task(self.services.history.run())
+            tasks.create_task(self.notifier.run())
 
     async def _stop_running(self) -> None:
         assert self._running is not None

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
 from webhook.settings.environment import Contradiction, Settings
+from webhook.settings.values import check_url
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +52,7 @@ class HandOffSettings(HandOffSecretSettings):
     @field_validator("handoff_url")
     @classmethod
     def _check_url(cls, url: str) -> str:
-        if not url:
-            return url
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.fragment or parts.username:
-            raise ValueError(f"{url[:128]!r} is no URL such as https://upgrader.example.com/operations")
-        return url
+        return check_url(url, "https://upgrader.example.com/operations")
 
     def contradictions(self) -> Iterator[Contradiction]:
         """Yield what contradicts what."""

@@ -30,6 +30,7 @@ from webhook.settings.limits import LimitSettings
 from webhook.settings.listener import ListenerSettings, PlainListenerSettings
 from webhook.settings.loop import ControllerSettings, HubLoopSettings, LeaseSettings
 from webhook.settings.node_disruption import NodeDisruptionModeSettings, NodeDisruptionSettings
+from webhook.settings.notifications import NotificationSettings
 from webhook.settings.telemetry import BuildSettings, LogSettings, TracingSettings
 from webhook.settings.upgraders import HAND_OFF, SIMULATED, DefaultUpgraderSettings, UpgraderNameSettings
 from webhook.settings.values import Seconds, SecondsWithin, Words
@@ -59,6 +60,7 @@ class ServeSettings(
     CertificateFileSettings,
     TokenSettings,
     HubLoopSettings,
+    NotificationSettings,
     HubSettings,
     ProcessSettings,
     TracingSettings,
@@ -66,7 +68,9 @@ class ServeSettings(
     """``harbormaster serve``, which may reconcile as well."""
 
 
-class ReconcileSettings(PlainListenerSettings, HubLoopSettings, HubSettings, ProcessSettings, TracingSettings):
+class ReconcileSettings(
+    PlainListenerSettings, HubLoopSettings, NotificationSettings, HubSettings, ProcessSettings, TracingSettings
+):
     """``harbormaster reconcile``."""
 
 
@@ -80,7 +84,7 @@ def _described(name: str) -> str | None:
     return ServeSettings.model_fields[name].description
 
 
-class UpSettings(ServerSettings, ControllerSettings, DataSettings, ProcessSettings):
+class UpSettings(ServerSettings, ControllerSettings, NotificationSettings, DataSettings, ProcessSettings):
     """``harbormaster up``: it stops at once, shows the page to this machine, and logs for people."""
 
     page_on_http: bool = Field(default=True, description=_described("page_on_http"))

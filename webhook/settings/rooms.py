@@ -23,6 +23,7 @@ from webhook.settings import (
     listener,
     loop,
     node_disruption,
+    notifications,
     rollout,
     selection,
     telemetry,
@@ -147,6 +148,12 @@ ROOMS: Final = (
         "History",
         "What has happened is kept in ConfigMaps in the namespace of the installation, by the loop and every server.",
         (history.HistorySettings,),
+    ),
+    Room(
+        "Notifications",
+        "What is posted to a receiver of yours when something needs a person. The loop and every server send what they "
+        "have seen themselves, so give all of them the same.",
+        (notifications.NotificationSettings,),
     ),
     Room(
         "Agent",

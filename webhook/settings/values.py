@@ -3,6 +3,7 @@
 import json
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
+from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, Field
 
@@ -32,6 +33,23 @@ def _decode_text(value: Any) -> Any:
         return json.loads(value)
     except ValueError as error:
         raise ValueError(f"is not JSON: {error}") from error
+
+
+def check_url(url: str, example: str) -> str:
+    """Return the URL of somebody outside as it is given; empty: there is nobody.
+
+    Args:
+        url: With a scheme, a host, and no user and no fragment.
+        example: Of such a URL, for the message.
+
+    Raises:
+        ValueError: It is no such URL.
+    """
+    if url:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.fragment or parts.username:
+            raise ValueError(f"{url[:128]!r} is no URL such as {example}")
+    return url
 
 
 def format_value(value: Any) -> str:

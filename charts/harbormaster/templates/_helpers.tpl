@@ -211,6 +211,18 @@ annotations:
 {{- end }}
 {{- end }}
 
+{{/* Where the files are by which the receiver of notifications and we know each other. */}}
+{{- define "harbormaster.notificationsEnv" -}}
+{{- if .Values.notifications.secret -}}
+- name: HARBORMASTER_NOTIFICATIONS_SECRET_FILE
+  value: /notifications/{{ .Values.notifications.key }}
+{{- with .Values.notifications.authorities }}
+- name: HARBORMASTER_NOTIFICATIONS_CA
+  value: /notifications/{{ . }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{/* Where instance types and prices are. */}}
 {{- define "harbormaster.nodePricesEnv" -}}
 {{- if .Values.nodeDisruption.pricesConfigMap -}}

@@ -81,6 +81,9 @@
 {{- include "harbormaster.setting" (list "HARBORMASTER_HISTORY_DAYS" .Values.settings.historyDays "7") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_HISTORY_MEGABYTES" .Values.settings.historyMegabytes "8") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_HISTORY_SECONDS" .Values.settings.historySeconds "10") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_NOTIFICATIONS_URL" .Values.settings.notificationsUrl "") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_NOTIFICATIONS_REASONS" .Values.settings.notificationsReasons "PlacementRolloutStalled,UpdateRunWaiting,GateOpened,Warning/DisruptionBlocked,DisruptionUnblocked,MemberClusterSilent,MemberClusterReporting") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_NOTIFICATIONS_HUB" .Values.settings.notificationsHub "") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_LOG_FORMAT" .Values.settings.logFormat "json") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_LOG_LEVEL" .Values.settings.logLevel "info") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_TRACING_ENDPOINT" .Values.settings.tracingEndpoint "") }}
@@ -120,6 +123,9 @@
 {{- include "harbormaster.setting" (list "HARBORMASTER_HISTORY_DAYS" .Values.settings.historyDays "7") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_HISTORY_MEGABYTES" .Values.settings.historyMegabytes "8") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_HISTORY_SECONDS" .Values.settings.historySeconds "10") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_NOTIFICATIONS_URL" .Values.settings.notificationsUrl "") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_NOTIFICATIONS_REASONS" .Values.settings.notificationsReasons "PlacementRolloutStalled,UpdateRunWaiting,GateOpened,Warning/DisruptionBlocked,DisruptionUnblocked,MemberClusterSilent,MemberClusterReporting") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_NOTIFICATIONS_HUB" .Values.settings.notificationsHub "") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_LOG_FORMAT" .Values.settings.logFormat "json") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_LOG_LEVEL" .Values.settings.logLevel "info") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_TRACING_ENDPOINT" .Values.settings.tracingEndpoint "") }}

@@ -12,6 +12,7 @@ from webhook.gate.metrics import LABELS, PoolMetrics
 from webhook.kube.cache import Freshness
 from webhook.kube.reviews import ReviewCounts
 from webhook.member.metrics import AgentMetrics
+from webhook.notifications.counts import NotificationCounts
 from webhook.telemetry.loop_metrics import LoopMetrics
 from webhook.telemetry.metrics import Metrics
 from webhook.telemetry.node_disruption_metrics import LABELS as LABELS_OF_NODES
@@ -36,6 +37,7 @@ def all_metrics() -> dict[str, list[Metric]]:
         "Node disruption": _of(NodeDisruptionMetrics),
         "The loop": _of(lambda registry: LoopMetrics(registry, lambda: False)),
         "Upgrade runs": _of(UpgradeMetrics),
+        "Notifications": _of(lambda registry: NotificationCounts(registry, lambda: 0)),
         "The agent": _of(lambda registry: AgentMetrics(registry, joined=lambda: True, works=lambda: 0)),
     }
 
@@ -81,9 +83,9 @@ suffix `_total` when they are read, histograms `_bucket`, `_sum` and `_count`. L
 only the names of node pools and of upgrade runs are chosen by users. Beside these are the `process_*` metrics of the
 Python client.
 
-Every process shows the first table; what it does not do stays at 0. `serve` adds reviews, extender, cache and node
-pools, `reconcile` adds cache, loop, node disruption and upgrade runs, `serve --reconcile` all of these, `agent` its own
-and node disruption.
+Every process shows the first table; what it does not do stays at 0. `serve` adds reviews, extender, cache, node pools
+and notifications, `reconcile` adds cache, loop, node disruption, upgrade runs and notifications, `serve --reconcile`
+all of these, `agent` its own and node disruption.
 """
     parts = []
     for title, metrics in all_metrics().items():

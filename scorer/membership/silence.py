@@ -1,0 +1,60 @@
+"""Whether anything is still heard of a member that has joined.
+
+A member is silent when its last heartbeat is older than scheduling puts up with: from then on it gets nothing new.
+That is kept as a condition of the MemberCluster, so a process that takes over tells nothing that has been told. There
+is none while a member has never been silent.
+
+A process does not hold against a member what it could not have heard: silence is counted from when it began to listen.
+After an hour without a loop, members have the usual time to report before they are called silent.
+
+Source: scheduling.md 5 and 19.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final, NamedTuple
+
+from scorer.api.conditions import FALSE, TRUE, ConditionStatus, make_condition
+from scorer.api.documents import dicts_at, text_at
+from scorer.api.member_cluster import MEMBER_AGENT
+from scorer.api.meta import JsonObject
+from scorer.eligibility import EligibilityLimits
+from scorer.membership.heartbeats import agents_of, read_time
+
+REPORTING: Final = "Reporting"
+LIMIT: Final = EligibilityLimits().heartbeat
+_MOMENT: Final = timedelta(milliseconds=1)
+"""A heartbeat that is as old as the limit is not too old."""
+
+
+class Silence(NamedTuple):
+    """The condition to store, None where there is none, and when to look again, None: not before it reports."""
+
+    condition: JsonObject | None
+    again: timedelta | None
+
+
+def silence(status: Mapping[str, Any], since: datetime, generation: int, now: datetime) -> Silence:
+    """Say whether a member that has joined is silent.
+
+    Args:
+        status: Of the MemberCluster, with the last heartbeats and the conditions as they were.
+        since: When this process began to listen.
+        generation: Of the MemberCluster.
+        now: The time by the hub's clock.
+    """
+    agent = next((each for each in agents_of(status) if each["type"] == MEMBER_AGENT), {})
+    text = text_at(agent, "lastReceivedHeartbeat")
+    heard = read_time(text)
+    conditions = dicts_at(status, "conditions")
+    known = next((entry.get("status") for entry in conditions if entry.get("type") == REPORTING), None)
+    counted = since if heard is None else heard if known == FALSE else max(heard, since)
+    if now - counted > LIMIT:
+        message = f"its agent has not reported since {text or 'it joined'}, so the member gets nothing new"
+        return Silence(_condition(FALSE, "MemberClusterSilent", message, generation, now), None)
+    back = None if not known else _condition(TRUE, "MemberClusterReporting", "its agent reports", generation, now)
+    return Silence(back, counted + LIMIT - now + _MOMENT)
+
+
+def _condition(status: ConditionStatus, reason: str, message: str, generation: int, now: datetime) -> JsonObject:
+    return make_condition(REPORTING, status, reason, message, generation=generation, now=now)

@@ -1,0 +1,101 @@
+"""Posts a signed body to somebody outside, by HTTP.
+
+No redirect is followed, no cookie is kept, and little of an answer is read. Secrets and authorities are read from their
+files at every call: both are renewed by others. How long a call may take is up to the caller.
+
+Source: upgrade-runs.md 13.4.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import aiohttp
+
+from scorer.api.quoting import printable
+from webhook.access.signature import SIGNATURE, sign
+from webhook.kube.connector import LoopConnector
+from webhook.settings.bounded_file import read_bounded
+from webhook.settings.environment import PREFIX, SettingsError
+from webhook.settings.hook_secrets import read_secrets
+
+LARGEST_ANSWER_BYTES: Final = 4096
+LATER: Final = frozenset({408, 425, 429})
+"""Statuses of refusals that hold for now."""
+_LONGEST_MESSAGE: Final = 300
+
+
+class NotPostedError(Exception):
+    """It cannot be reached, what it says is no HTTP, or there is nothing to sign with or to trust."""
+
+
+class Answer(NamedTuple):
+    """What came back: the status, and the beginning of the body, fit for a log."""
+
+    status: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Receiver:
+    """Who is posted to.
+
+    Args:
+        url: Its address.
+        secret_file: File of secrets; the first signs.
+        ca: File of the authorities of its certificate; None: those of the system.
+        setting: What their settings are called, for messages: ``HANDOFF`` for ``HANDOFF_SECRET_FILE``.
+    """
+
+    url: str
+    secret_file: Path | None
+    ca: Path | None
+    setting: str
+
+    def credentials(self) -> tuple[ssl.SSLContext | bool, str]:
+        """Return whom to trust and what to sign with.
+
+        Raises:
+            SettingsError: A file cannot be used.
+        """
+        secret = read_secrets(self.secret_file, f"{self.setting}_SECRET_FILE")[0]
+        if not self.url.startswith("https:"):
+            return True, secret
+        where = f"{PREFIX}{self.setting}_CA: {str(self.ca)!r}"
+        try:
+            authorities = None if self.ca is None else read_bounded(self.ca).decode("ascii")
+            return ssl.create_default_context(cadata=authorities), secret
+        except (ssl.SSLError, ValueError) as error:
+            raise SettingsError(f"{where}: holds no certificates in PEM") from error
+        except OSError as error:
+            raise SettingsError(f"{where}: {error.strerror}") from error
+
+
+async def post_signed(receiver: Receiver, body: bytes, headers: Mapping[str, str]) -> Answer:
+    """Post JSON with its signature.
+
+    Args:
+        receiver: Whom to.
+        body: What is said.
+        headers: Further headers.
+
+    Raises:
+        NotPostedError: Nobody knows whether it has arrived.
+    """
+    try:
+        trust, secret = await asyncio.to_thread(receiver.credentials)
+        session = aiohttp.ClientSession(
+            connector=LoopConnector(ssl=trust), cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False
+        )
+        own = {"Content-Type": "application/json", "Accept-Encoding": "identity", SIGNATURE: sign(secret, body)}
+        async with (
+            session,
+            session.post(receiver.url, data=body, headers={**own, **headers}, allow_redirects=False) as response,
+        ):
+            said = await response.content.read(LARGEST_ANSWER_BYTES)
+    except (SettingsError, OSError, aiohttp.ClientError, ValueError) as error:
+        raise NotPostedError(f"{type(error).__name__}: {error}") from error
+    return Answer(response.status, printable(said.decode("utf-8", "replace")[:_LONGEST_MESSAGE]).strip())

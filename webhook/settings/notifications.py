@@ -1,0 +1,103 @@
+"""Who is told outside when something on the hub needs a person, and of what."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final
+
+from pydantic import Field, field_validator
+
+from webhook.settings.environment import Contradiction, Settings
+from webhook.settings.values import COMMAS, check_url
+
+NEED_A_PERSON: Final = (
+    "PlacementRolloutStalled",
+    "UpdateRunWaiting",
+    "GateOpened",
+    "Warning/DisruptionBlocked",
+    "DisruptionUnblocked",
+    "MemberClusterSilent",
+    "MemberClusterReporting",
+)
+"""Reasons of Events that tell of what goes on only when somebody acts, or that it goes on again."""
+
+Reason = Annotated[str, Field(pattern=r"^((Normal|Warning)/)?[A-Z][A-Za-z0-9]{0,127}$", max_length=136)]
+
+
+@dataclass(frozen=True, slots=True)
+class NotificationOptions:
+    """Who is told of what.
+
+    Args:
+        url: Where notifications are posted to; empty: nobody is told.
+        secret_file: File of the secrets that sign.
+        ca: File of the authorities of the receiver; None: those of the system.
+        reasons: Of Events; one that begins with ``Warning/`` or ``Normal/`` counts for Events of that type alone.
+        hub: What the receiver calls this hub.
+    """
+
+    url: str = ""
+    secret_file: Path | None = None
+    ca: Path | None = None
+    reasons: frozenset[str] = frozenset(NEED_A_PERSON)
+    hub: str = ""
+
+
+class NotificationSettings(Settings):
+    """The receiver."""
+
+    notifications_url: str = Field(
+        default="",
+        max_length=2048,
+        description="URL to which notifications are posted, signed, such as that of a bridge to a chat or a pager; "
+        "empty: none are sent.",
+    )
+    notifications_secret_file: Path | None = Field(
+        default=None,
+        description="File of secrets, one a line, read at every notification: the first signs.",
+    )
+    notifications_ca: Path | None = Field(
+        default=None,
+        description="Certificate authorities of the receiver in PEM, read at every notification; unset: those of the "
+        "system.",
+    )
+    notifications_reasons: Annotated[tuple[Reason, ...], COMMAS] = Field(
+        default=NEED_A_PERSON,
+        max_length=256,
+        description="Reasons of the Events that are notified; `Warning/REASON` or `Normal/REASON`: only those of that "
+        "type.",
+    )
+    notifications_hub: str = Field(
+        default="",
+        max_length=253,
+        description="What notifications call this hub, for a receiver of several.",
+    )
+
+    @field_validator("notifications_url")
+    @classmethod
+    def _check_url(cls, url: str) -> str:
+        return check_url(url, "https://receiver.example.com/harbormaster")
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        """Yield what contradicts what."""
+        yield from super().contradictions()
+        if self.notifications_url and self.notifications_secret_file is None:
+            yield Contradiction(
+                frozenset({"notifications_url", "notifications_secret_file"}),
+                "notifications_url: needs notifications_secret_file, by which the receiver knows us",
+            )
+        if self.notifications_url and not self.notifications_reasons:
+            yield Contradiction(
+                frozenset({"notifications_url", "notifications_reasons"}),
+                "notifications_reasons: is empty, so nothing would be sent to notifications_url",
+            )
+
+    def notifications(self) -> NotificationOptions:
+        """Return who is told of what, ready for use."""
+        return NotificationOptions(
+            self.notifications_url,
+            self.notifications_secret_file,
+            self.notifications_ca,
+            frozenset(self.notifications_reasons),
+            self.notifications_hub,
+        )
