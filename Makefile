@@ -19,7 +19,7 @@ BASES = $(if $(and $(BUILD),$(BASE)),,$(error BUILD and BASE: name both images, 
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check soak audit bench lint fmt openapi docs charts clean controlplane programs lock image sbom
+.PHONY: help setup run test check soak audit bench lint fmt openapi docs site charts clean controlplane programs lock image sbom
 
 help:  ## Show this help
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -57,7 +57,7 @@ check: lint  ## Lint, then run the tests that need neither a browser nor a contr
 	@echo "==> tests without a browser or a control plane, $(WORKERS) files at a time"
 	@$(PYTEST) --numprocesses $(WORKERS) --dist loadfile tests --ignore tests/webhook/page $(ARGS)
 
-soak: programs controlplane  ## What takes hours: every fault in full counts, all random examples (ARGS: for pytest)
+soak: programs controlplane $(VENV)/.docs  ## What takes hours: every fault in full counts, all random examples (ARGS: for pytest)
 	@echo "==> soak"
 	@HARBORMASTER_SOAK=1 $(PYTEST) -m "soak or hypothesis" $(SOAK) $(ARGS)
 
@@ -75,6 +75,7 @@ controlplane: $(VENV)/.development  ## Build the Kubernetes control plane for th
 
 programs: $(VENV)/.development
 	@tests/install-programs
+	@$(BIN)/python -m tests.webhook.page.axe
 
 bench: $(VENV)/.development  ## Measure: ours, the floor of the same run, the ratio
 	@$(BIN)/python -m tests.bench $(ARGS)
@@ -99,6 +100,17 @@ docs: $(VENV)/.development  ## Write the pages of docs/reference anew that are m
 	@$(BIN)/python -m tests.docs
 	@$(BIN)/python -m webhook.settings > docs/reference/settings.md
 
+# What builds the site has an environment of its own, as pip-audit has: none of it is needed to run or to test.
+$(VENV)/.docs: $(BIN)/uv requirements-docs.txt
+	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(VENV)/docs
+	@$(BIN)/uv pip install --quiet --compile-bytecode --python $(VENV)/docs/bin/python --require-hashes \
+		-r requirements-docs.txt
+	@touch $@
+
+site: $(VENV)/.docs  ## Build the documents as a site, in build/site; a link that leads nowhere is an error
+	@$(VENV)/docs/bin/sphinx-build -q -W --keep-going -c docs/site -d build/site-doctrees -b html . build/site
+	@echo "built: build/site/index.html"
+
 image:  ## Build the container image (BUILD=…@sha256:… BASE=…@sha256:…, see Dockerfile; TAG)
 	@$(ENGINE) build $(BASES) --build-arg COMMIT=$(COMMIT) --tag $(TAG) .
 
@@ -117,6 +129,7 @@ lock: $(VENV)/.development  ## Resolve the dependencies anew into requirements*.
 	@$(LOCK) -c requirements.txt --group build -o requirements-build.txt
 	@$(LOCK) -c requirements.txt --extra otel pyproject.toml -o requirements-otel.txt
 	@$(LOCK) -c requirements.txt -c requirements-build.txt -c requirements-otel.txt --group dev -o requirements-dev.txt
+	@$(LOCK) --group docs -o requirements-docs.txt
 	@echo uv | $(LOCK) - -o requirements-uv.txt
 	@echo pip-audit | $(LOCK) - -o requirements-audit.txt
 	@echo cyclonedx-bom | $(LOCK) - -o requirements-sbom.txt

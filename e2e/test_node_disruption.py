@@ -18,9 +18,10 @@ from pathlib import Path
 import pytest
 
 from e2e.conftest import running_hub, wait_served
-from e2e.controlplane.cluster import Cluster, Etcd, JsonObject, User
+from e2e.controlplane.cluster import ApiError, Cluster, Etcd, JsonObject, User
 from e2e.controlplane.printed import printed_with
 from e2e.controlplane.process import Program, kill
+from e2e.fleet.objects import Objects
 from e2e.fleet.processes import LEASE, SYSTEM, Reconciler
 from e2e.fleet.waiting import wait_until
 from e2e.karpenter.definitions import definitions, stages
@@ -32,13 +33,28 @@ from scorer.node_disruption.order import COMMAND, is_tainted, read_order
 from tests.thoroughness import SOAK
 from webhook.controllers.node_disruption_observer import UNOBSERVED_NODES
 from webhook.kube.client import ApiServer
+from webhook.kube.paths import path_of
 from webhook.processes.member_nodes import MemberNodes
 from webhook.settings.clock import utc_now
 from webhook.settings.gate import NodeGateSettings
 from webhook.settings.node_disruption import NodeDisruptionMode, NodeDisruptionOptions
 
 USER, AGENT = "node-loop", "node-agent"
-NODES, BUDGET = (20, 8) if SOAK else (6, 3)
+NODES, BUDGET, PODS_AT_ONCE = (20, 8, 3) if SOAK else (4, 2, 1)
+
+WRITES = [
+    (verb, {"group": group, "resource": resource, **more})
+    for group, resource, verbs, more in (
+        ("", "nodes", ("create", "update", "patch", "delete"), {}),
+        ("", "pods", ("create", "update", "patch", "delete"), {}),
+        ("", "pods", ("create",), {"subresource": "eviction"}),
+        ("karpenter.sh", "nodeclaims", ("create", "update", "patch", "delete"), {}),
+        ("karpenter.sh", "nodeclaims", ("update", "patch"), {"subresource": "status"}),
+        ("karpenter.sh", "nodepools", ("create", "update", "patch", "delete"), {}),
+    )
+    for verb in verbs
+]
+"""What an account that advises may not do."""
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +64,11 @@ def cluster(programs: Mapping[str, Path], folder: Path, etcd: Etcd) -> Iterator[
         found.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", given=definitions())
         for kind in (NODE_POOL, NODE_CLAIM):
             wait_served(found, kind)
-        found.kubectl("create", "namespace", SYSTEM)
-        found.kubectl("create", "serviceaccount", "default")
+        objects = Objects(found)
+        objects.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM}})
+        objects.create(
+            {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": "default"}}
+        )
         yield found
 
 
@@ -91,7 +110,7 @@ def workers(cluster: Cluster, kwok: Program, provisioner: Provisioner) -> Iterat
 
 @contextlib.contextmanager
 def loop_of(cluster: Cluster, folder: Path, mode: str) -> Iterator[Reconciler]:
-    """A loop in a mode, with the rights for it."""
+    """A loop in a mode, with the rights for it in place of those for another."""
     environment = {"HARBORMASTER_LOOP_USER": USER, "HARBORMASTER_NODE_DISRUPTION_MODE": mode}
     rights = printed_with(environment, "rbac", "reconcile", "--user", USER, "-n", SYSTEM)
     cluster.kubectl("apply", "-f", "-", given=rights)
@@ -103,7 +122,6 @@ def loop_of(cluster: Cluster, folder: Path, mode: str) -> Iterator[Reconciler]:
     finally:
         kill(loop.program)
         give_way(cluster)
-        cluster.kubectl("delete", "-f", "-", "--ignore-not-found", given=rights)
 
 
 @pytest.fixture
@@ -122,7 +140,7 @@ def acting(cluster: Cluster, folder: Path) -> Iterator[Reconciler]:
 
 def give_way(cluster: Cluster) -> None:
     """Free the Lease of a loop that was killed, so that the next one need not wait for its end."""
-    cluster.kubectl("delete", "lease", LEASE, "-n", SYSTEM, "--ignore-not-found")
+    Objects(cluster).delete(KINDS["coordination.k8s.io", "Lease"], LEASE, SYSTEM)
 
 
 @contextlib.contextmanager
@@ -200,11 +218,15 @@ def test_advise_reports_and_touches_nothing(workers: Workers, cluster: Cluster, 
     assert set(written) <= {"nodepools/status", "events", "leases"}, written
     assert written["nodepools/status"] <= 4
     assert not any(is_tainted(each) or COMMAND in each["metadata"].get("annotations", {}) for each in nodes(workers))
+    for verb, place in WRITES:
+        review = {"spec": {"resourceAttributes": {"verb": verb, **place}}}
+        answer, _ = cluster.request("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review, user=USER)
+        assert not answer["status"]["allowed"], (verb, place)
 
 
 async def test_an_agent_does_the_same_in_its_member_with_its_own_rights(workers: Workers, cluster: Cluster) -> None:
     workers.add_pool("inner", "100%")
-    workers.add_node("inner", "inner-0", expireAfter="1s", terminationGracePeriod="4s")
+    workers.add_node("inner", "inner-0", expireAfter="1s", terminationGracePeriod="2s")
     workers.add_pod("inner-web", "inner-0")
     environment = {"HARBORMASTER_NODE_DISRUPTION_MODE": "Act"}
     cluster.kubectl("apply", "-f", "-", given=printed_with(environment, "rbac", "agent", "--user", AGENT, "-n", SYSTEM))
@@ -252,7 +274,7 @@ def test_act_replaces_nodes_within_the_budget_whenever_it_is_killed(
     for name in sorted(old):
         workers.add_node("busy", name, drifted())
         workers.add_pod(f"web-{name}", name, labels={"app": "web"})
-    workers.guard("web", {"app": "web"}, 3)
+    workers.guard("web", {"app": "web"}, PODS_AT_ONCE)
     with watched(cluster, folder) as path:
         acting: Reconciler = request.getfixturevalue("acting")
         for step in (is_marked, is_launching, is_draining, is_deleted) if SOAK else (is_launching, is_draining):
@@ -302,8 +324,8 @@ def test_a_grace_period_ends_what_do_not_disrupt_and_budgets_hold_up(
     keep = {"karpenter.sh/do-not-disrupt": "true"}
     workers.add_pool("aged", "100%")
     workers.guard("guarded", {"app": "guarded"}, 0)
-    workers.add_node("aged", "bounded", expireAfter="3s", terminationGracePeriod="7s")
-    workers.add_node("aged", "unbounded", expireAfter="3s")
+    workers.add_node("aged", "bounded", expireAfter="1s", terminationGracePeriod="6s")
+    workers.add_node("aged", "unbounded", expireAfter="1s")
     workers.add_pod("kept", "bounded", cpu="1", annotations=keep, grace=3)
     workers.add_pod("guarded", "bounded", cpu="1", labels={"app": "guarded"}, grace=3)
     workers.add_pod("free", "bounded", cpu="1")
@@ -351,7 +373,7 @@ def test_a_node_that_somebody_deletes_is_drained(workers: Workers, cluster: Clus
     assert acting.program.running
     workers.add_pool("taken", "0")
     workers.guard("taken", {"app": "taken"}, 0)
-    workers.add_node("taken", "taken-0", terminationGracePeriod="3s")
+    workers.add_node("taken", "taken-0", terminationGracePeriod="2s")
     workers.add_pod("taken-web", "taken-0", labels={"app": "taken"})
     mark = cluster.audit_mark()
     workers.objects.delete(NODE, "taken-0")
@@ -368,6 +390,27 @@ def refusals(cluster: Cluster, mark: int) -> list[str]:
         for entry in cluster.audit(mark)
         if entry["user"]["username"] == USER and entry["responseStatus"].get("code") == 403
     ]
+
+
+def test_the_account_of_the_loop_writes_no_nodes_but_those_that_go(
+    workers: Workers, cluster: Cluster, acting: Reconciler
+) -> None:
+    assert acting.program.running
+    workers.add_pool("others", "0")
+    workers.add_node("others", "others-0")
+    loop = Objects(cluster, USER)
+    node, claim = loop.get(NODE, "others-0"), loop.get(NODE_CLAIM, "others-0")
+    made = {**claim, "metadata": {"name": "others-1", "labels": claim["metadata"]["labels"]}}
+    for method, path, body in (
+        ("PUT", path_of(NODE, name="others-0"), {**node, "spec": {**node["spec"], "unschedulable": True}}),
+        ("DELETE", path_of(NODE, name="others-0"), None),
+        ("DELETE", path_of(NODE_CLAIM, name="others-0"), None),
+        ("POST", path_of(NODE_CLAIM), made),
+    ):
+        with pytest.raises(ApiError) as refused:
+            cluster.request(method, path, body, user=USER)
+        assert refused.value.code == 403
+    assert workers.names("others") == {"others-0"}
 
 
 def test_beside_karpenter_it_only_advises(workers: Workers, cluster: Cluster, acting: Reconciler) -> None:

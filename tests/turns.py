@@ -21,6 +21,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
         "e2e/test_certificates.py",
         "e2e/test_charts_accepted.py",
         "e2e/test_clients.py",
+        "e2e/test_command_line.py",
         "e2e/test_deletion_guard.py",
         "e2e/test_evictions_and_back_reports.py",
         "e2e/test_fault_proxy.py",

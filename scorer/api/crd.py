@@ -17,7 +17,7 @@ Source: placement-api.md 1, 6 and 14; upgrade-runs.md 3.
 from collections.abc import Mapping
 from copy import copy, deepcopy
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final
 
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
@@ -31,10 +31,10 @@ from scorer.api.eviction import ClusterResourcePlacementEviction
 from scorer.api.family import FAMILIES
 from scorer.api.field_facts import add_facts
 from scorer.api.internal_member_cluster import InternalMemberCluster
-from scorer.api.kinds import OUR_KINDS, UPGRADE_GROUP, Kind
+from scorer.api.kind_columns import PRINTER_COLUMNS
+from scorer.api.kinds import CATEGORIES, OUR_KINDS, Kind
 from scorer.api.member_cluster import MemberCluster
 from scorer.api.meta import ApiObject, JsonObject, ObjectMeta
-from scorer.api.names import CLUSTER_GROUP, PLACEMENT_GROUP
 from scorer.api.node_pool import CelRule, NodePool
 from scorer.api.override import (
     ClusterResourceOverride,
@@ -107,173 +107,6 @@ MODELS: Final[Mapping[tuple[str, str], type[ApiObject]]] = {
 }
 """The model of each of our kinds, by group and kind."""
 
-CATEGORIES: Final[Mapping[str, list[str]]] = {
-    PLACEMENT_GROUP: ["fleet", "fleet-placement"],
-    CLUSTER_GROUP: ["fleet", "fleet-cluster"],
-    kinds.NODE_POOL.group: ["karpenter"],
-    UPGRADE_GROUP: ["fleet", "fleet-upgrade"],
-}
-"""The words that stand for all kinds of a group, as in ``kubectl get fleet``."""
-
-
-class Column(NamedTuple):
-    """A column of ``kubectl get``; a wide one is shown with ``-o wide`` only."""
-
-    name: str
-    path: str
-    type: str = "string"
-    wide: bool = False
-
-
-def _condition(name: str, condition: str, *, wide: bool = False) -> Column:
-    return Column(name, f'.status.conditions[?(@.type=="{condition}")].status', wide=wide)
-
-
-def _condition_generation(name: str, condition: str, *, wide: bool = False) -> Column:
-    return Column(name, f'.status.conditions[?(@.type=="{condition}")].observedGeneration', "integer", wide)
-
-
-_AGE = Column("Age", ".metadata.creationTimestamp", "date")
-_GENERATION = Column("Gen", ".metadata.generation", "integer")
-_USAGE = ".status.resourceUsage."
-
-
-def _placement_columns(prefix: str) -> tuple[Column, ...]:
-    return (
-        _GENERATION,
-        Column("Type", ".spec.policy.placementType", wide=True),
-        _condition("Scheduled", prefix + "Scheduled"),
-        _condition_generation("Scheduled-Gen", prefix + "Scheduled"),
-        _condition("Work-Synchronized", prefix + "WorkSynchronized", wide=True),
-        _condition_generation("Work-Synchronized-Gen", prefix + "WorkSynchronized", wide=True),
-        _condition("Available", prefix + "Available"),
-        _condition_generation("Available-Gen", prefix + "Available"),
-        _AGE,
-    )
-
-
-_SNAPSHOT_COLUMNS = (_GENERATION, _AGE)
-_BINDING_COLUMNS = (
-    _condition("WorkSynchronized", "WorkSynchronized"),
-    _condition("ResourcesApplied", "Applied"),
-    _condition("ResourceAvailable", "Available", wide=True),
-    _AGE,
-)
-_RUN_COLUMNS = (
-    Column("Placement", ".spec.placementName"),
-    Column("Resource-Snapshot-Index", ".spec.resourceSnapshotIndex"),
-    Column("Policy-Snapshot-Index", ".status.policySnapshotIndexUsed"),
-    _condition("Initialized", "Initialized"),
-    _condition("Progressing", "Progressing"),
-    _condition("Succeeded", "Succeeded"),
-    _AGE,
-    Column("Strategy", ".spec.stagedRolloutStrategyName", wide=True),
-)
-_APPROVAL_COLUMNS = (
-    Column("Update-Run", ".spec.parentStageRollout"),
-    Column("Stage", ".spec.targetStage"),
-    _condition("Approved", "Approved"),
-    _condition("ApprovalAccepted", "ApprovalAccepted"),
-    _AGE,
-)
-
-PRINTER_COLUMNS: Final[Mapping[Kind, tuple[Column, ...]]] = {
-    kinds.PLACEMENT: _placement_columns("ClusterResourcePlacement"),
-    kinds.RESOURCE_PLACEMENT: _placement_columns("ResourcePlacement"),
-    kinds.PLACEMENT_STATUS: (
-        Column("Resource-Index", ".sourceStatus.observedResourceIndex"),
-        Column("Last-Updated", ".lastUpdatedTime"),
-        _AGE,
-    ),
-    kinds.POLICY_SNAPSHOT: _SNAPSHOT_COLUMNS,
-    kinds.NAMESPACED_POLICY_SNAPSHOT: _SNAPSHOT_COLUMNS,
-    kinds.RESOURCE_SNAPSHOT: _SNAPSHOT_COLUMNS,
-    kinds.NAMESPACED_RESOURCE_SNAPSHOT: _SNAPSHOT_COLUMNS,
-    kinds.BINDING: _BINDING_COLUMNS,
-    kinds.NAMESPACED_BINDING: _BINDING_COLUMNS,
-    kinds.STAGED_RUN: _RUN_COLUMNS,
-    kinds.NAMESPACED_STAGED_RUN: _RUN_COLUMNS,
-    kinds.APPROVAL_REQUEST: _APPROVAL_COLUMNS,
-    kinds.NAMESPACED_APPROVAL_REQUEST: _APPROVAL_COLUMNS,
-    kinds.EVICTION: (_condition("Valid", "Valid"), _condition("Executed", "Executed"), _AGE),
-    kinds.MEMBER_CLUSTER: (
-        _condition("Joined", "Joined"),
-        _AGE,
-        Column("Member-Agent-Last-Seen", '.status.agentStatus[?(@.type=="MemberAgent")].lastReceivedHeartbeat', "date"),
-        Column("Node-Count", r".status.properties.kubernetes-fleet\.io/node-count.value"),
-        Column("Available-CPU", _USAGE + "available.cpu"),
-        Column("Available-Memory", _USAGE + "available.memory"),
-        Column("Allocatable-CPU", _USAGE + "allocatable.cpu", wide=True),
-        Column("Allocatable-Memory", _USAGE + "allocatable.memory", wide=True),
-    ),
-    kinds.INTERNAL_MEMBER_CLUSTER: (_AGE,),
-    kinds.NODE_POOL: (
-        Column("NodeClass", ".spec.template.spec.nodeClassRef.name"),
-        Column("Nodes", ".status.nodes", "integer"),
-        _condition("Ready", "Ready"),
-        _AGE,
-        Column("Weight", ".spec.weight", "integer", wide=True),
-        Column("CPU", ".status.resources.cpu", wide=True),
-        Column("Memory", ".status.resources.memory", wide=True),
-    ),
-    kinds.UPGRADE_STRATEGY: (_condition("Valid", "Valid"), _AGE),
-    kinds.UPGRADE_RUN: (
-        Column("Type", ".spec.upgrade.type"),
-        Column("Version", ".spec.upgrade.kubernetesVersion"),
-        Column("State", ".status.state"),
-        Column("Members", ".status.counts.total", "integer"),
-        Column("Completed", ".status.counts.completed", "integer"),
-        Column("Failed", ".status.failureCount", "integer"),
-        _AGE,
-        Column("Strategy", ".spec.strategyRef.name", wide=True),
-        Column("Running", ".status.counts.running", "integer", wide=True),
-        Column("Pending", ".status.counts.pending", "integer", wide=True),
-        Column("Next-Wakeup", ".status.nextWakeup", wide=True),
-        Column("ETA", ".status.plan.eta", wide=True),
-    ),
-    kinds.UPGRADE_GATE: (
-        Column("Run", ".spec.runName"),
-        Column("Stage", ".spec.stage"),
-        Column("Group", ".spec.group"),
-        Column("Timing", ".spec.timing"),
-        Column("Type", ".spec.type"),
-        Column("State", ".status.state"),
-        _AGE,
-        Column("Starts", ".spec.absoluteStartTime", wide=True),
-        _condition("Approved", "Approved", wide=True),
-        Column("Display-Name", ".spec.displayName", wide=True),
-    ),
-    kinds.UPGRADE_PROFILE: (
-        Column("Channel", ".spec.channel"),
-        Column("Disabled", ".spec.disabled", "boolean"),
-        Column("Last-Trigger", ".status.lastTriggerStatus"),
-        Column("Triggered", ".status.lastTriggeredAt", "date"),
-        Column("Current-Run", ".status.currentRun"),
-        _AGE,
-        Column("Strategy", ".spec.strategyRef.name", wide=True),
-        Column("Next-Candidate", ".status.nextCandidate", wide=True),
-    ),
-    kinds.MAINTENANCE_WINDOW: (
-        Column("Target", ".spec.target"),
-        Column("Start", ".spec.startTime"),
-        Column("Hours", ".spec.durationHours", "integer"),
-        Column("Offset", ".spec.utcOffset"),
-        _AGE,
-    ),
-    kinds.UPGRADE_REQUEST: (
-        Column("Member", ".spec.memberName"),
-        Column("Type", ".spec.upgradeType"),
-        Column("Version", ".spec.kubernetesVersion"),
-        Column("Phase", ".status.phase"),
-        Column("Progress", ".status.progressPercent", "integer"),
-        _AGE,
-        Column("Run", ".spec.runName", wide=True),
-        Column("Heartbeat", ".status.heartbeatTime", "date", wide=True),
-        Column("Deadline", ".spec.deadline", wide=True),
-    ),
-}
-"""What ``kubectl get`` shows; a kind that is not listed shows name and age."""
-
 
 def custom_resource_definitions(*, staged_run_default_state: str = RunState.INITIALIZE.value) -> list[JsonObject]:
     """Return the CustomResourceDefinitions of all our kinds, as the API server accepts them.
@@ -294,7 +127,7 @@ def _definition(kind: Kind, *, staged_run_default_state: str) -> JsonObject:
         "listKind": f"{kind.kind}List",
         "plural": kind.plural,
         "singular": kind.kind.lower(),
-        "categories": CATEGORIES[kind.group],
+        "categories": list(CATEGORIES[kind.group]),
     }
     if kind.short_names:
         names["shortNames"] = list(kind.short_names)

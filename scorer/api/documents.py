@@ -13,7 +13,7 @@ new document and copies only the maps on the path to the change.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from scorer.api.meta import JsonObject
+from scorer.api.json_object import JsonObject
 from scorer.api.names import IS_LATEST_SNAPSHOT
 
 

@@ -16,7 +16,7 @@ from typing import Final
 
 import orjson
 
-from scorer.api.meta import parse_time
+from scorer.api.json_object import parse_time
 from scorer.api.names import SCORE_PREFIX
 from scorer.api.quantity import parse_quantity
 

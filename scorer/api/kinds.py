@@ -142,6 +142,14 @@ UPGRADE_REQUEST = _upgrade("ClusterUpgradeRequest", "cupreq")
 
 OUR_KINDS = tuple(value for value in globals().values() if isinstance(value, Kind))
 
+CATEGORIES: Mapping[str, tuple[str, ...]] = {
+    PLACEMENT_GROUP: ("fleet", "fleet-placement"),
+    CLUSTER_GROUP: ("fleet", "fleet-cluster"),
+    NODE_POOL.group: ("karpenter",),
+    UPGRADE_GROUP: ("fleet", "fleet-upgrade"),
+}
+"""The words by which ``get`` shows several of our kinds at once, by group."""
+
 _CLUSTER_SCOPED = """
 v1 Namespace:ns Node:no PersistentVolume:pv
 rbac.authorization.k8s.io/v1 ClusterRole ClusterRoleBinding

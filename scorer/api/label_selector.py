@@ -1,35 +1,19 @@
-"""Label selectors as Kubernetes defines them, and the grammar of label keys and values.
+"""Label selectors as Kubernetes defines them; `scorer.api.label_grammar` has the grammar of keys and values.
 
 Source: placement-api.md 2.1 and 2.6.
 """
 
-import re
-from collections.abc import Callable, Mapping
-from functools import lru_cache, wraps
+from collections.abc import Mapping
 from typing import Annotated, Final
 
 from pydantic import ConfigDict, Field
 
+from scorer.api.label_grammar import dns_label_error as dns_label_error
+from scorer.api.label_grammar import dns_subdomain_error as dns_subdomain_error
+from scorer.api.label_grammar import label_value_error as label_value_error
+from scorer.api.label_grammar import qualified_name_error as qualified_name_error
+from scorer.api.label_grammar import remembered as remembered
 from scorer.api.meta import ApiModel
-
-_NAME = re.compile(r"(?:[A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]", re.ASCII)
-_LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?", re.ASCII)
-_LONGEST_REMEMBERED: Final = 320
-
-
-def remembered(grammar: Callable[[str], str]) -> Callable[[str], str]:
-    """Cache the verdicts of a grammar: the same keys and values appear in every policy of a fleet.
-
-    Only short texts are cached, so that a client cannot fill the memory with long ones.
-    """
-    known = lru_cache(maxsize=8192)(grammar)
-
-    @wraps(grammar)
-    def ask(text: str) -> str:
-        return known(text) if len(text) <= _LONGEST_REMEMBERED else grammar(text)
-
-    return ask
-
 
 LONGEST_LABEL_KEY: Final = 317
 LONGEST_LABEL_VALUE: Final = 63
@@ -118,47 +102,3 @@ def requirement_error(requirement: LabelSelectorRequirement) -> str:
 def selector_error(selector: LabelSelector) -> str:
     """Return what is wrong with *selector*, empty when it can be evaluated."""
     return next(filter(None, map(requirement_error, selector.requirements())), "")
-
-
-@remembered
-def label_value_error(value: str) -> str:
-    """Return why *value* is not a label value, empty when it is one."""
-    if len(value) > 63:
-        return "must be at most 63 characters"
-    if value and not _NAME.fullmatch(value):
-        return "must consist of letters, digits, '-', '_' and '.', and start and end with a letter or digit"
-    return ""
-
-
-@remembered
-def qualified_name_error(name: str) -> str:
-    """Return why *name* is not a qualified name (``[prefix/]name``), empty when it is one."""
-    prefix, slash, last = name.rpartition("/")
-    if "/" in prefix:
-        return "must have at most one '/'"
-    if slash and (error := dns_subdomain_error(prefix)):
-        return f"prefix {error}"
-    if not last or len(last) > 63:
-        return "name part must have 1 to 63 characters"
-    if not _NAME.fullmatch(last):
-        return "name part must consist of letters, digits, '-', '_' and '.', and start and end with a letter or digit"
-    return ""
-
-
-@remembered
-def dns_subdomain_error(name: str) -> str:
-    """Return why *name* is not a DNS subdomain, empty when it is one."""
-    if not 0 < len(name) <= 253:
-        return "must have 1 to 253 characters"
-    if not all(_LABEL.fullmatch(label) for label in name.split(".")):
-        return "must consist of lower-case letters, digits, '-' and '.', and start and end with a letter or digit"
-    return ""
-
-
-def dns_label_error(name: str) -> str:
-    """Return why *name* is not a DNS label, empty when it is one."""
-    if not 0 < len(name) <= 63:
-        return "must have 1 to 63 characters"
-    if not _LABEL.fullmatch(name):
-        return "must consist of lower-case letters, digits and '-', and start and end with a letter or digit"
-    return ""

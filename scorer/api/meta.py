@@ -5,12 +5,10 @@ that relate fields live in ``webhook.validation``. A user's object is never writ
 back through a model, which would drop the fields that the model does not know.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import lru_cache
-from typing import Annotated, Any, Self, TypeAlias, cast
+from typing import Annotated, Any, Self, cast
 
 import orjson
 from pydantic import (
@@ -27,8 +25,11 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError, core_schema
 
-JsonObject: TypeAlias = dict[str, Any]
-"""One decoded JSON object. Only the code that created it may change it."""
+from scorer.api.json_object import JsonObject as JsonObject
+from scorer.api.json_object import dump_json as dump_json
+from scorer.api.json_object import format_time as format_time
+from scorer.api.json_object import parse_time as parse_time
+from scorer.api.json_object import without_nulls as without_nulls
 
 
 class ApiModel(BaseModel):
@@ -68,75 +69,10 @@ class ApiModel(BaseModel):
         return cls.model_validate_json(text, by_alias=True, by_name=False)
 
 
-def dump_json(value: object) -> bytes:
-    """Encode *value*; lone surrogates, which JSON text can carry and UTF-8 cannot, become U+FFFD.
-
-    An integer that 64 bits cannot hold becomes a float, which no integer field accepts.
-
-    Raises:
-        orjson.JSONEncodeError, RecursionError: Nested too deeply, or not JSON at all.
-    """
-    try:
-        return orjson.dumps(value)
-    except orjson.JSONEncodeError:
-        return orjson.dumps(_plain(value))
-
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
-
-
-def _plain(value: object) -> object:
-    match value:
-        case str():
-            return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", value)
-        case Mapping():
-            return {_plain(str(key)): _plain(item) for key, item in value.items()}
-        case list() | tuple():
-            return [_plain(item) for item in value]
-        case int() if not -(2**63) <= value < 2**64:
-            return float(max(min(value, 10**300), -(10**300)))
-        case _:
-            return value
-
-
-def without_nulls(value: Any) -> Any:
-    """Copy *value*, decoded JSON, without the members whose value is null; list items stay."""
-    if isinstance(value, dict):
-        return {
-            key: without_nulls(item) if isinstance(item, (dict, list)) else item
-            for key, item in value.items()
-            if item is not None
-        }
-    if isinstance(value, list):
-        return [without_nulls(item) if isinstance(item, (dict, list)) else item for item in value]
-    return value
-
-
 def first_mistake(error: ValidationError) -> str:
     """Return the first thing that is wrong with a document, as ``field: message``."""
     first = error.errors(include_url=False)[0]
     return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-
-
-def parse_time(text: str) -> datetime:
-    """Read an RFC 3339 instant with an offset.
-
-    Raises:
-        ValueError: Not an instant, without an offset, or, in UTC, outside the years 1 to 9999.
-    """
-    instant = datetime.fromisoformat(text)
-    if instant.tzinfo is None:
-        raise ValueError(f"{text!r} has no offset from UTC")
-    try:
-        return instant.astimezone(UTC)
-    except OverflowError as error:
-        raise ValueError(f"{text!r} lies outside of the years 1 to 9999") from error
-
-
-@lru_cache(maxsize=256)
-def format_time(instant: datetime) -> str:
-    """Write *instant* as Kubernetes does: UTC, whole seconds. Cached: a status repeats the same instant many times."""
-    return instant.astimezone(UTC).isoformat(timespec="seconds").removesuffix("+00:00") + "Z"
 
 
 def _in_utc_too(instant: datetime) -> datetime:

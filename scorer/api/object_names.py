@@ -10,7 +10,7 @@ validation of each kind.
 from typing import Final
 
 from scorer.api.kinds import Kind
-from scorer.api.label_selector import dns_label_error, dns_subdomain_error
+from scorer.api.label_grammar import dns_label_error, dns_subdomain_error
 
 LONGEST: Final = 1024
 """Kubernetes sets no bound for names that may be any segment; the length of a request line does."""

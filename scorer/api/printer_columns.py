@@ -11,14 +11,13 @@ from typing import Any, Final
 
 import orjson
 
-from scorer.api.crd import PRINTER_COLUMNS, Column
 from scorer.api.documents import dicts_at, text_at
 from scorer.api.duration import format_duration
 from scorer.api.external_score import read_score, score_names
 from scorer.api.family import PLACEMENTS
-from scorer.api.kinds import KINDS, MEMBER_CLUSTER, NAMESPACE, Kind
-from scorer.api.member_cluster import MEMBER_AGENT
-from scorer.api.meta import JsonObject, dump_json, parse_time
+from scorer.api.json_object import JsonObject, dump_json, parse_time
+from scorer.api.kind_columns import PRINTER_COLUMNS, Column
+from scorer.api.kinds import KINDS, MEMBER_CLUSTER, NAMESPACE, OUR_KINDS, Kind
 from scorer.api.names import SCORE_PREFIX
 
 AGE: Final = Column("Age", ".metadata.creationTimestamp", "date")
@@ -61,6 +60,11 @@ def columns_of(kind: Kind, *, wide: bool, definition: JsonObject | None = None) 
     if kind in PLACEMENTS:
         columns = (*(column for column in columns if column != AGE), UPDATED, AGE)
     return tuple(column for column in columns if wide or not column.wide)
+
+
+def has_columns(kind: Kind) -> bool:
+    """Say whether the columns of a kind are known here."""
+    return kind in _OTHERS or kind in OUR_KINDS
 
 
 def _defined(definition: JsonObject) -> tuple[Column, ...]:
@@ -147,7 +151,7 @@ def last_seen(event: Mapping[str, Any]) -> str:
 
 def _joined(status: Mapping[str, Any]) -> str:
     """Return whether a member has joined: what the hub has concluded, else what its agent has said."""
-    agents = f'.agentStatus[?(@.type=="{MEMBER_AGENT}")].conditions'
+    agents = '.agentStatus[?(@.type=="MemberAgent")].conditions'
     of_hub, of_agent = (find_path(status, f'{path}[?(@.type=="Joined")].status') for path in (".conditions", agents))
     return str(of_hub or of_agent or "")
 

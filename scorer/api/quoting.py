@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from scorer.api.meta import dump_json
+from scorer.api.json_object import dump_json
 
 LONGEST_QUOTE: Final = 64
 """Characters of a value that a message repeats at most."""

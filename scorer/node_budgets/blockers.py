@@ -37,6 +37,7 @@ from scorer.node_budgets.nodes import DISRUPTED_TAINT, DO_NOT_DISRUPT, PoolNode
 
 TEMPLATE_SOURCE: Final = "NodePoolTemplate"
 
+_HEALTH: Final = ("currentHealthy", "desiredHealthy")
 _MOST_PODS_NAMED: Final = 3
 _FINEST: Final = timedelta(microseconds=1)
 _POD_METADATA: Final = ("name", "namespace", "uid", "resourceVersion", "labels", "deletionTimestamp")
@@ -139,6 +140,8 @@ class PodGuard:
         expressions: The expressions that such a pod must match as well.
         disruptions_allowed: How many guarded pods may be evicted now.
         frees_unready: It does not guard pods that are not ready.
+        lacking: How many more of its pods would have to be healthy for it to have as many as it wants; None: not known.
+        wants_some: It wants at least one healthy pod.
         blocks_always: By its spec, no guarded pod may ever be evicted.
     """
 
@@ -149,6 +152,8 @@ class PodGuard:
     disruptions_allowed: int = 0
     frees_unready: bool = False
     blocks_always: bool = False
+    lacking: int | None = None
+    wants_some: bool = False
 
     def guards(self, labels: Mapping[str, str]) -> bool:
         """Say whether it guards a pod of its namespace with *labels*; an invalid selector guards every pod."""
@@ -182,7 +187,8 @@ def read_node_pod(document: JsonObject) -> NodePod:
 
 def read_pod_guard(document: JsonObject) -> PodGuard:
     """Read a PodDisruptionBudget; one whose selector cannot be read guards every pod of its namespace."""
-    spec, allowed = spec_of(document), status_of(document).get("disruptionsAllowed")
+    spec, status = spec_of(document), status_of(document)
+    allowed, healthy, wanted = (_count(status.get(key)) for key in ("disruptionsAllowed", *_HEALTH))
     selector = spec.get("selector")
     try:
         read = LabelSelector() if selector is None else LabelSelector.read(selector)
@@ -194,10 +200,16 @@ def read_pod_guard(document: JsonObject) -> PodGuard:
         name=name_of(document),
         equal=None if selector is None else read.match_labels,
         expressions=expressions,
-        disruptions_allowed=allowed if isinstance(allowed, int) else 0,
+        disruptions_allowed=allowed or 0,
         frees_unready=spec.get("unhealthyPodEvictionPolicy") == "AlwaysAllow",
         blocks_always=_blocks_always(spec),
+        lacking=None if healthy is None or wanted is None else max(0, wanted - healthy),
+        wants_some=bool(wanted),
     )
+
+
+def _count(value: Any) -> int | None:
+    return value if isinstance(value, int) and value >= 0 else None
 
 
 def _blocks_always(spec: JsonObject) -> bool:

@@ -13,16 +13,20 @@ from heapq import heappop, heappush
 from typing import Final
 
 from scorer.node_budgets.nodes import DISRUPTED_TAINT
-from scorer.node_disruption.cluster import Cluster, ClusterNode
+from scorer.node_disruption.cluster import Cluster, ClusterNode, Pool
+from scorer.node_disruption.consolidation import by_price
+from scorer.node_disruption.draining import drain_deadline
 from scorer.node_disruption.drains import DISRUPTED, Drain, GuardBook, Hold
+from scorer.node_disruption.drifting import template_node
 from scorer.node_disruption.expiring import expirations
 from scorer.node_disruption.happenings import Assumptions, Launch, Removal, Waiting
 from scorer.node_disruption.instance_types import Catalog, InstanceType
 from scorer.node_disruption.launching import daemons_on, initialized, launched, launched_like
-from scorer.node_disruption.new_node import NewNode, templates
+from scorer.node_disruption.new_node import NewNode, beyond_limits, templates
 from scorer.node_disruption.placing import place_all
 from scorer.node_disruption.pod import Pod
 from scorer.node_disruption.room import Room
+from scorer.node_disruption.static_pools import lacking, should_have, surplus
 
 _EVER: Final = datetime.max.replace(tzinfo=UTC)
 _MOST_ROUNDS: Final = 1_000
@@ -49,15 +53,18 @@ class _Homeless:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A node that is made because pods find no place.
+    """A node that is made because pods find no place, or because a static pool has too few.
 
     Args:
         launch: The node.
-        causes: Names of the nodes that those pods come from; none: they were pending at the start.
+        causes: Names of the nodes that those pods come from, or that go from the pool; none: pods were pending at the
+            start, or the pool had too few nodes.
+        why: In words; empty: pods find no place.
     """
 
     launch: Launch
     causes: frozenset[str] = field(default_factory=frozenset)
+    why: str = ""
 
 
 class Clockwork:
@@ -90,7 +97,7 @@ class Clockwork:
         self.removals: list[Removal] = []
         self.launches: list[Launch] = []
         self.made: list[Made] = []
-        """Nodes that have been made for pods; whoever reads them takes them out."""
+        """Nodes that have been made for pods or static pools; whoever reads them takes them out."""
         self._book = GuardBook(cluster.guards)
         self._drains: dict[str, Drain] = {}
         self._ready: dict[str, datetime] = {}
@@ -98,7 +105,11 @@ class Clockwork:
         self._homeless: dict[str, _Homeless] = {
             pod.key: _Homeless(pod, now, now) for pod in cluster.pending if pod.reschedulable
         }
+        for homeless in self._homeless.values():
+            self._book.leave(homeless.pod)
         self._look_for_places = bool(self._homeless)
+        self._made_up: set[str] = set()  # nodes of static pools in whose place others have come
+        self._static = [pool for _, pool in sorted(cluster.pools.items()) if pool.replicas is not None]
         self._room: Room | None = None  # made when it is first needed
         self._unknown: list[str] = []  # nodes that it does not have yet
         self._templates: tuple[NewNode, ...] | None = None
@@ -134,9 +145,7 @@ class Clockwork:
         bound = None
         if node.claim is not None:
             deleted = node.claim.deletion or now
-            bound = node.claim.terminates_at
-            if bound is None and node.claim.termination_grace is not None:
-                bound = deleted + node.claim.termination_grace
+            bound = drain_deadline(deleted, node.claim.termination_grace, node.claim.terminates_at)
             claim = replace(node.claim, deletion=deleted, terminates_at=bound)
             self.nodes[name] = replace(node, claim=claim)
         self._ready.pop(name, None)
@@ -159,7 +168,7 @@ class Clockwork:
         name = self._new_name(planned.pool)
         node = launched(planned, name, pool, now)
         if node is None and like in self.nodes:
-            node = launched_like(self.nodes[like], name, pool, now)
+            node = launched_like(self.nodes[like], planned, name, pool, now)
         if node is None:
             return None
         ready = now + self._assumptions.launch
@@ -217,6 +226,30 @@ class Clockwork:
                 changed = True
             if not changed:
                 return
+
+    def surplus(self, now: datetime) -> Iterator[tuple[Pool, tuple[str, ...]]]:
+        """Yield the static pools that have more nodes than they should, with the names of those that go."""
+        for pool in self._static:
+            if names := surplus(pool, self._of(pool.name), self.pods, now):
+                yield pool, names
+
+    def make_up(self, now: datetime) -> None:
+        """Make the nodes that static pools lack."""
+        for pool in self._static:
+            nodes = self._of(pool.name)
+            going = sorted(node.name for node in nodes if node.node is not None and node.node.going)
+            new = [name for name in going if name not in self._made_up]
+            for index in range(lacking(pool, nodes)):
+                cause = new[index] if index < len(new) else ""
+                like = cause or min((node.name for node in nodes), default="")
+                planned = by_price(template_node(pool, self._catalog, f"{pool.name}/more-{index + 1}"))
+                if self.launch(planned, like, now) is not None:
+                    why = f"NodePool {pool.name} should have {should_have(pool)}"
+                    self.made.append(Made(self.launches[-1], frozenset((cause,) if cause else ()), why))
+                    self._made_up.add(cause)
+
+    def _of(self, pool: str) -> list[ClusterNode]:
+        return [node for node in self.nodes.values() if node.pool == pool]
 
     def expired(self, now: datetime) -> list[str]:
         """Return the nodes that have reached their age by *now* and do not go yet; each only once."""
@@ -314,7 +347,10 @@ class Clockwork:
     def _new_nodes(self, going: Sequence[str]) -> tuple[NewNode, ...]:
         """Return what pools can make; where none has limits, that stays the same."""
         if self._templates is None or any(pool.limits for pool in self._base.pools.values()):
-            self._templates = templates(self.cluster(), self._types, going)
+            cluster = self.cluster()
+            beyond = beyond_limits(cluster)
+            found = templates(cluster, self._types, going)
+            self._templates = tuple(template for template in found if template.pool not in beyond)
         return self._templates
 
     def _come(self, key: str, name: str, now: datetime) -> None:

@@ -72,11 +72,13 @@ def read_cluster(documents: Iterable[JsonObject], now: datetime) -> Cluster:
         pools=pools,
         nodes=nodes,
         pods={name: tuple(several) for name, several in sorted(on_nodes.items())},
-        pending=tuple(pod for pod in pods if not pod.node and not pod.finished),
+        pending=tuple(pod for pod in pods if not pod.node and not pod.finished and not pod.gated),
         guards=_guards(found.get("PodDisruptionBudget", ())),
         daemons=daemons,
         namespaces={name_of(each): labels_of(each) for each in found.get("Namespace", ())},
     )
+    notes += _note([pod.key for pod in pods if pod.gated and not pod.node], "pods that wait for scheduling gates")
+    notes += _without_node(claims.values(), nodes.values())
     notes += _unmatched(cluster)
     notes += _future(cluster, now)
     return replace(cluster, notes=tuple(notes))
@@ -291,6 +293,13 @@ def _unmatched(cluster: Cluster) -> Iterator[str]:
     gone = [pod.key for name, pods in cluster.pods.items() if name not in cluster.nodes for pod in pods]
     yield from _note(gone, "pods on nodes that are not there are ignored")
     yield from _note([pod.key for pod in cluster.pending], "pods that are pending")
+
+
+def _without_node(claims: Iterable[Claim], nodes: Iterable[ClusterNode]) -> list[str]:
+    """Note the claims of nodes that have not come up yet, or are gone."""
+    known = {node.claim.name for node in nodes if node.claim}
+    names = [claim.name for claim in claims if claim.name not in known]
+    return _note(names, "NodeClaims whose nodes are not there, which play no part")
 
 
 def _future(cluster: Cluster, now: datetime) -> Iterator[str]:

@@ -6,11 +6,22 @@ Source: nodepool-disruption.md 3.4.
 """
 
 from collections import Counter
+from collections.abc import Iterable, Iterator
 
-from scorer.node_disruption.cluster import Cluster
+from scorer.node_disruption.cluster import Cluster, Pool
 from scorer.node_disruption.instance_types import Catalog
+from scorer.node_disruption.requirements import is_of_provider, merged
 
 _NAMED = 5
+
+
+def unlabelled(catalog: Catalog, pools: Iterable[Pool]) -> Iterator[str]:
+    """Yield, for people, which labels of a provider pools ask for that no type of a table has: nobody checks those."""
+    known = {key for each in catalog.types for key in each.labels}
+    for pool in pools:
+        asked = merged(pool.model.spec.template.spec.requirements)
+        for key in sorted(key for key in asked if is_of_provider(key) and key not in known):
+            yield f"NodePool {pool.name} asks for label {key}, which no type in the table has: all types count as fine"
 
 
 def lacking(catalog: Catalog, cluster: Cluster) -> str:

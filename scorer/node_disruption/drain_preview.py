@@ -1,7 +1,8 @@
 """What a drain of nodes would do, without doing it: which pods go where, which are held, which find no place.
 
-The pods of all the nodes are placed together, on the nodes that remain; no node is made for them. A pod that is held
-gets a place as well: it will need one once it may go.
+It is the drain of a node that is disrupted: it waits for pods with do-not-disrupt, evicts those of DaemonSets as well,
+and leaves those that tolerate its taint. The pods of all the nodes are placed together, on the nodes that remain; no
+node is made for them. A pod that is held gets a place as well: it will need one once it may go.
 
 Source: nodepool-disruption.md 5.4, 9 and 13.
 """
@@ -10,15 +11,18 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Final
 
 from scorer.api.meta import JsonObject, format_time
 from scorer.node_budgets.blockers import BlockReason
 from scorer.node_budgets.nodes import DO_NOT_DISRUPT
 from scorer.node_disruption.cluster import Cluster
-from scorer.node_disruption.drains import GuardBook
+from scorer.node_disruption.drains import DISRUPTED, GuardBook, is_healthy
 from scorer.node_disruption.fitting import Fitting
 from scorer.node_disruption.placing import place_all
 from scorer.node_disruption.pod import Owner, Pod
+
+_DAEMON: Final = "a pod of a DaemonSet: it ends with the node"
 
 
 class Fate(StrEnum):
@@ -146,7 +150,7 @@ def preview_document(preview: DrainPreview) -> JsonObject:
                 "fate": each.fate.value,
                 "goesTo": each.onto or None,
                 "why": each.why or None,
-                "reason": each.reason or None,
+                "reason": str(each.reason) or None,
                 "until": None if each.until is None else format_time(each.until),
                 "forcedAfterSeconds": None if each.forced_after is None else each.forced_after.total_seconds(),
                 "noPlace": dict(each.nowhere) or None,
@@ -163,6 +167,10 @@ def _goes(pod: Pod) -> bool:
     return pod.owner not in (Owner.DAEMON_SET, Owner.NODE)
 
 
+def _is_evicted(pod: Pod) -> bool:
+    return pod.active and pod.owner is not Owner.NODE and not pod.shape.tolerates(DISRUPTED)
+
+
 def _drained(
     pod: Pod,
     node: str,
@@ -174,8 +182,9 @@ def _drained(
 ) -> DrainedPod:
     if pod.owner is Owner.NODE:
         return DrainedPod(pod.key, node, Fate.STAYS, why="a mirror pod: it ends with the node")
-    if pod.owner is Owner.DAEMON_SET:
-        return DrainedPod(pod.key, node, Fate.STAYS, why="a pod of a DaemonSet: it ends with the node")
+    if pod.shape.tolerates(DISRUPTED):
+        said = _DAEMON if pod.owner is Owner.DAEMON_SET else f"tolerates {DISRUPTED.key}: it ends with the node"
+        return DrainedPod(pod.key, node, Fate.STAYS, onto, said, nowhere=nowhere)
     if pod.terminating_since is not None:
         return DrainedPod(pod.key, node, Fate.ENDS, onto, "is being deleted", nowhere=nowhere)
     forced = None if bound is None else max(timedelta(), bound - pod.grace)
@@ -187,13 +196,15 @@ def _drained(
         reason, message = refusal
         said = message.removesuffix(f": pod {pod.key}")
         return DrainedPod(pod.key, node, Fate.HELD, onto, said, reason, None, forced, nowhere)
+    if pod.owner is Owner.DAEMON_SET:
+        return DrainedPod(pod.key, node, Fate.STAYS, why=_DAEMON)
     return DrainedPod(pod.key, node, Fate.GOES, onto, nowhere=nowhere)
 
 
 def _guards(cluster: Cluster, book: GuardBook, pods: list[Pod]) -> Iterator[GuardedPods]:
     around: dict[str, list[str]] = {}
     for pod in pods:
-        if pod.active and _goes(pod):
+        if _is_evicted(pod) and (is_healthy(pod) or book.refusal(pod) is not None):
             for guard in book.around(pod):
                 around.setdefault(f"{guard.namespace}/{guard.name}", []).append(pod.key)
     allowed = {

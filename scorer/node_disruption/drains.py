@@ -21,6 +21,7 @@ from scorer.node_disruption.shape import Taint
 
 DISRUPTED: Final = Taint(DISRUPTED_TAINT, "NoSchedule")
 """What a node has that goes."""
+_PENDING: Final = "Pending"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,9 @@ class Hold:
 class GuardBook:
     """What PodDisruptionBudgets still allow while evicted pods have not come back.
 
+    A pod that was not healthy when it left, or that had no place at the start, takes nothing of what is allowed; it
+    adds to that once it runs.
+
     Args:
         guards: By namespace, as they are when nothing has been evicted.
     """
@@ -57,21 +61,32 @@ class GuardBook:
         return tuple(guard for guard in self._guards.get(pod.namespace, ()) if guard.guards(pod.held.labels))
 
     def refusal(self, pod: Pod) -> tuple[str, str] | None:
-        """Return why a pod cannot be evicted now, as a reason and a message; None: it can."""
+        """Return why a pod cannot be evicted now, as a reason and a message; None: it can.
+
+        A pod whose containers do not run yet can, whatever guards it.
+
+        Source: Kubernetes v1.36 ``pkg/registry/core/pod/storage/eviction.go``.
+        """
+        if pod.phase == _PENDING:
+            return None
         around = self.around(pod)
         names = [f"{each.namespace}/{each.name}" for each in around]
         if len(around) > 1:
             message = f"more than one PodDisruptionBudget ({', '.join(names)}) guards pod {pod.key}"
             return BlockReason.SEVERAL_POD_DISRUPTION_BUDGETS, f"{message}, which cannot be evicted"
-        if not around or (around[0].frees_unready and pod.held.unready) or self._left(around[0]) > 0:
+        if not around or self._left(around[0]) > 0 or (pod.held.unready and self._frees_unready(around[0])):
             return None
         return BlockReason.POD_DISRUPTION_BUDGET, f"PodDisruptionBudget {names[0]} lets no pod go: pod {pod.key}"
 
     def leave(self, pod: Pod) -> None:
-        """Note that a pod has been evicted or deleted."""
-        if (around := self.around(pod)) and pod.key not in self._away:
+        """Note that a pod has been evicted or deleted, or does not run yet."""
+        around = self.around(pod)
+        if not is_healthy(pod):
+            around = tuple(each for each in around if each.lacking is not None)
+        if around and pod.key not in self._away:
             self._away[pod.key] = around
-            self._taken.update((each.namespace, each.name) for each in around)
+            if is_healthy(pod):
+                self._taken.update((each.namespace, each.name) for each in around)
 
     def come_back(self, key: str) -> None:
         """Note that a pod runs again."""
@@ -79,7 +94,7 @@ class GuardBook:
 
     def guards(self) -> Mapping[str, Sequence[PodGuard]]:
         """Return the guards with what they allow now."""
-        changed = {each.namespace for around in self._away.values() for each in around}
+        changed = {namespace for (namespace, _), taken in self._taken.items() if taken}
         if not changed:
             return self._guards
         now = {name: tuple(map(self._as_now, self._guards[name])) for name in changed}
@@ -90,7 +105,17 @@ class GuardBook:
         return guard if left == guard.disruptions_allowed else replace(guard, disruptions_allowed=left)
 
     def _left(self, guard: PodGuard) -> int:
-        return max(0, guard.disruptions_allowed - self._taken[guard.namespace, guard.name])
+        return max(0, self._spare(guard))
+
+    def _spare(self, guard: PodGuard) -> int:
+        """Return how many healthy pods there are beyond those that a guard wants; negative: so many it lacks."""
+        return guard.disruptions_allowed - (guard.lacking or 0) - self._taken[guard.namespace, guard.name]
+
+    def _frees_unready(self, guard: PodGuard) -> bool:
+        """Say whether a pod that is not ready may go: by the policy of a guard, or while that has what it wants."""
+        if guard.frees_unready:
+            return True
+        return guard.lacking is not None and guard.wants_some and self._spare(guard) >= 0
 
 
 class Drain:
@@ -104,7 +129,7 @@ class Drain:
 
     def __init__(self, pods: Iterable[Pod], start: datetime, bound: datetime | None) -> None:
         self.start = start
-        self.bound = bound
+        self.bound = None if bound is None else max(bound, start)
         self._left: dict[str, Pod] = {}
         self._ending: dict[str, tuple[int, datetime]] = {}
         self.staying: list[Pod] = []
@@ -153,7 +178,7 @@ class Drain:
 
     def is_over(self, now: datetime, shortest: timedelta) -> bool:
         """Say whether the node can vanish at *now*, after `evict`."""
-        if self.bound is not None and now >= max(self.bound, self.start):
+        if self.bound is not None and now >= self.bound:
             return True
         return not self._left and not self._ending and now >= self._earliest(shortest)
 
@@ -188,7 +213,7 @@ class Drain:
         return min(tiers, default=0)
 
     def _bounded(self, at: datetime) -> datetime:
-        return at if self.bound is None else min(at, max(self.bound, self.start))
+        return at if self.bound is None else min(at, self.bound)
 
     def _forced_at(self, pod: Pod) -> datetime | None:
         return None if self.bound is None else max(self.start, self.bound - pod.grace)
@@ -196,6 +221,11 @@ class Drain:
     def _is_forced(self, pod: Pod, now: datetime) -> bool:
         at = self._forced_at(pod)
         return at is not None and now >= at
+
+
+def is_healthy(pod: Pod) -> bool:
+    """Say whether a PodDisruptionBudget counts a pod among those that it has."""
+    return pod.active and pod.phase != _PENDING and not pod.held.unready
 
 
 def _tier(pod: Pod) -> int:

@@ -23,6 +23,7 @@ _SPEC: Final = (
     "affinity",
     "tolerations",
     "topologySpreadConstraints",
+    "schedulingGates",
     "priority",
     "priorityClassName",
     "terminationGracePeriodSeconds",

@@ -26,11 +26,16 @@ class Expiration:
 
 
 def expirations(cluster: Cluster) -> tuple[Expiration, ...]:
-    """Return when the nodes expire that have an age, those without that are being deleted already; the first first."""
+    """Return when the nodes expire that have an age, those without that are being deleted already; the first first.
+
+    Nodes of no pool stay: nobody knows what would come in their place.
+    """
     found = []
     for name, node in cluster.nodes.items():
         claim = node.claim
-        if claim is None or claim.deletion is not None or claim.created is None or claim.expire_after is None:
+        if node.node is None or claim is None or claim.deletion is not None:
+            continue
+        if claim.created is None or claim.expire_after is None:
             continue
         try:
             found.append(Expiration(claim.created + claim.expire_after, name))

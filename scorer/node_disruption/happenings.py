@@ -15,11 +15,15 @@ EXPIRATION: Final = "Expiration"
 """The method by which a node goes that has reached its age (nodepool-disruption.md 10)."""
 DELETION: Final = "Deletion"
 """That of a node that was being deleted already when the simulation began."""
+SCALE_DOWN: Final = "ScaleDown"
+"""That of a node by which a static pool has more than it should; no budget holds it."""
+OVERPROVISIONED: Final = "Overprovisioned"
+"""Why such a node goes."""
 PROVISIONING: Final = "Provisioning"
 """Nodes that come for pods that wait, while none goes."""
 SHORTEST_PAUSE: Final = timedelta(seconds=10)
 """Between two looks of the planner, as in the reference."""
-_NODES_SQUARED_PER_SECOND: Final = 500
+_NODES_SQUARED_PER_SECOND: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +55,8 @@ class Assumptions:
     def look_again_of(self, nodes: int) -> timedelta:
         """Return how much time passes between two looks at a cluster of so many nodes.
 
-        Up to 70 nodes that is the ten seconds of the reference. Beyond, it grows as the time that a look takes: 17 min
-        for 700 nodes, two hours and a quarter for 2,000.
+        Up to 100 nodes that is the ten seconds of the reference. Beyond, it grows with the time that looks take: eight
+        minutes for 700 nodes, an hour and seven minutes for 2,000.
         """
         if self.look_again is not None:
             return self.look_again
@@ -66,8 +70,8 @@ class Happening:
     Args:
         at: When.
         pool: Of the nodes.
-        method: A `scorer.node_disruption.command.Method`, or `EXPIRATION`, `DELETION`, `PROVISIONING`.
-        reason: What budgets call it, or ``Expired``; empty where nothing goes, or nobody knows why.
+        method: A `scorer.node_disruption.command.Method`, or `EXPIRATION`, `DELETION`, `SCALE_DOWN`, `PROVISIONING`.
+        reason: What budgets call it, ``Expired`` or ``Overprovisioned``; empty where nothing goes, or nobody knows why.
         nodes: Names of those that go; none when only new ones come.
         why: In words.
         savings: Per hour, negative when it costs more; None: a price is not known.

@@ -9,7 +9,9 @@ Source: nodepool-disruption.md 5.1, 6.2 and 6.3.
 """
 
 import csv
+import io
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -37,6 +39,7 @@ _TABLE: Final = "instanceTypes"
 _OFFERING: Final = ("zone", "capacityType", "price", "available")
 _TYPE: Final = ("name", "cpu", "memory", "pods", "arch", "os", "labels", "allocatable")
 _TEXTS: Final = {"arch": "amd64", "os": "linux", "capacityType": ON_DEMAND}
+_NUMBER: Final = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?", re.ASCII)
 _BOOLEANS: Final = {"true": True, "false": False}
 
 
@@ -142,7 +145,7 @@ class Mistake:
     message: str
 
     def __str__(self) -> str:
-        return f"{self.field}: {self.message}"
+        return f"{self.field}: {self.message}" if self.field else self.message
 
 
 class InvalidInstanceTypesError(ValueError):
@@ -181,9 +184,56 @@ def read_instance_types(document: Any, at: FieldPath = FieldPath()) -> tuple[Ins
 
 
 def read_price_list(text: str) -> list[JsonObject]:
-    """Read a price list in CSV, whose first line names the columns; an empty cell counts as absent."""
-    rows = csv.DictReader(text.splitlines(), skipinitialspace=True)
-    return [{key or "": value for key, value in row.items() if value not in ("", None)} for row in rows]
+    """Read a price list in CSV, whose first line names the columns; an empty cell counts as absent.
+
+    A column whose name has a slash is a label of nodes.
+
+    Raises:
+        InvalidInstanceTypesError: It is no such list; whether its rows are right is not looked at.
+    """
+    try:
+        rows = list(_cells(text))
+    except csv.Error as error:
+        raise InvalidInstanceTypesError([Mistake(FieldPath(), f"not CSV: {error}")]) from error
+    if not rows:
+        return []
+    (first, columns), *rows = rows
+    mistakes = [Mistake(FieldPath(), f"line {first}: {said}") for said in _column_mistakes(columns)]
+    mistakes = mistakes or [
+        Mistake(FieldPath(), f"line {line}: {len(row)} cells, but there are {len(columns)} columns")
+        for line, row in rows
+        if len(row) > len(columns)
+    ]
+    if mistakes:
+        raise InvalidInstanceTypesError(mistakes)
+    return [_row({key: cell for key, cell in zip(columns, row, strict=False) if cell}) for _, row in rows]
+
+
+def price_list_lines(text: str) -> list[int]:
+    """Return on which line of a price list each of its rows ends."""
+    return [line for line, _ in _cells(text)][1:]
+
+
+def _cells(text: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the rows of a list that are not empty, with the line on which each ends; the first names the columns."""
+    reader = csv.reader(io.StringIO(text, newline=""), skipinitialspace=True)
+    for row in reader:
+        cells = [cell.strip() for cell in row]
+        if any(cells):
+            yield reader.line_num, cells
+
+
+def _column_mistakes(columns: Sequence[str]) -> Iterator[str]:
+    if "name" not in columns:
+        others = " and not by semicolons or tabs" if re.search("[;\t]", columns[0]) else ""
+        yield f"there is no column name; columns are separated by commas{others}"
+    yield from (f"column {quote(each)} is there twice" for each in dict.fromkeys(columns) if columns.count(each) > 1)
+
+
+def _row(cells: Mapping[str, str]) -> JsonObject:
+    labels = {key: cell for key, cell in cells.items() if "/" in key}
+    row: JsonObject = {key: cell for key, cell in cells.items() if key not in labels}
+    return {**row, "labels": labels} if labels else row
 
 
 class _Reading:
@@ -283,7 +333,8 @@ class _Reading:
             self._wrong(at / "price", "is missing")
             return 0.0
         try:
-            price = math.nan if isinstance(value, bool) else float(value)
+            is_number = not isinstance(value, bool) and _NUMBER.fullmatch(str(value).strip())
+            price = float(value) if is_number else math.nan
         except (TypeError, ValueError, OverflowError):
             price = math.nan
         if not math.isfinite(price) or price < 0:

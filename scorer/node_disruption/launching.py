@@ -18,7 +18,15 @@ from scorer.node_disruption.cluster_reading import HASH, HASH_VERSION
 from scorer.node_disruption.instance_types import CAPACITY_TYPES, InstanceType, Offering
 from scorer.node_disruption.new_node import NewNode, wishes
 from scorer.node_disruption.pod import Pod
-from scorer.node_disruption.requirements import INSTANCE_TYPE, ZONE, Allowed, compatible, labelled
+from scorer.node_disruption.requirements import (
+    INSTANCE_TYPE,
+    ZONE,
+    Allowed,
+    compatible,
+    is_of_provider,
+    labelled,
+    present_labels,
+)
 from scorer.node_disruption.shape import HELD_EFFECTS
 
 _LABELS: Final = ("kubernetes.io/arch", "kubernetes.io/os")
@@ -29,15 +37,18 @@ _ANY: Final = "any"
 def seen_types(nodes: Iterable[ClusterNode]) -> tuple[InstanceType, ...]:
     """Return the instance types of nodes that are there, with the places in which they are; all prices are 0.
 
-    Of several nodes of one type, the one with the least to offer counts.
+    Of several nodes of one type, the one with the least to offer counts, and the labels that all of them have.
     """
     found: dict[str, InstanceType] = {}
     offerings: dict[str, set[tuple[str, str]]] = {}
     for node in nodes:
         if not node.instance_type or node.node is None:
             continue
-        labels = {key: node.labels[key] for key in _LABELS if key in node.labels} | {INSTANCE_TYPE: node.instance_type}
+        labels = {key: value for key, value in node.labels.items() if key in _LABELS or is_of_provider(key)}
+        labels[INSTANCE_TYPE] = node.instance_type
         known = found.get(node.instance_type)
+        if known is not None:
+            labels = dict(labels.items() & known.labels.items())
         had = node.allocatable if known is None else _least(known.allocatable, node.allocatable)
         found[node.instance_type] = InstanceType(node.instance_type, labels, had)
         offerings.setdefault(node.instance_type, set()).add((node.zone, node.capacity_type))
@@ -101,18 +112,21 @@ def launched(node: NewNode, name: str, pool: Pool, now: datetime) -> ClusterNode
     )
 
 
-def launched_like(old: ClusterNode, name: str, pool: Pool, now: datetime) -> ClusterNode:
-    """Return a node like *old* that is being made in its place."""
-    labels = {key: value for key, value in old.labels.items() if key != INITIALIZED_LABEL} | {HOSTNAME: name}
+def launched_like(old: ClusterNode, node: NewNode, name: str, pool: Pool, now: datetime) -> ClusterNode:
+    """Return a node like *old* that is being made in its place, with the labels that the planned *node* must have."""
+    labels = _as_asked(old.labels, node.requirements) | {HOSTNAME: name}
     return replace(
         old,
         name=name,
         node=_counted(name, pool),
         labels=labels,
         annotations=pool.model.spec.template.metadata.annotations,
-        taints=(),
+        taints=node.taints,
         unschedulable=False,
         created=now,
+        instance_type=labels.get(INSTANCE_TYPE, ""),
+        zone=labels.get(ZONE, ""),
+        capacity_type=labels.get(CAPACITY_TYPE, ""),
         claim=_claim(name, pool, labels, now),
     )
 
@@ -145,6 +159,18 @@ def _some_value(wanted: Allowed) -> str | None:
         return min(wanted.values, default=None)
     bound = wanted.high if wanted.low is None else wanted.low
     return _ANY if bound is None else str(bound)
+
+
+def _as_asked(labels: Mapping[str, str], requirements: Mapping[str, Allowed]) -> dict[str, str]:
+    """Return the labels of an old node for a new one: those that the new one may not have are others, or not there."""
+    found = present_labels({key: value for key, value in labels.items() if key != INITIALIZED_LABEL})
+    for key, wanted in requirements.items():
+        if key in found and wanted.allows(found[key]):
+            continue
+        found.pop(key, None)
+        if (value := _some_value(wanted)) is not None:
+            found[key] = value
+    return found
 
 
 def _counted(name: str, pool: Pool) -> PoolNode:

@@ -107,7 +107,8 @@ class NewNode:
 def templates(cluster: Cluster, types: Iterable[InstanceType], without: Collection[str] = ()) -> tuple[NewNode, ...]:
     """Return what pools could make, in the order in which pools are asked: by weight, then by name, both descending.
 
-    Static pools, pools that are being deleted or are not ready, and those whose limits are reached make none.
+    Static pools, pools that are being deleted or are not ready, and those whose limits are reached make none. See also
+    `beyond_limits`.
 
     Args:
         cluster: With the pools.
@@ -118,6 +119,13 @@ def templates(cluster: Cluster, types: Iterable[InstanceType], without: Collecti
     pools = sorted(cluster.pools.values(), key=lambda pool: (pool.weight, pool.name), reverse=True)
     found = (_template(pool, cluster, offered, without) for pool in pools if _makes_nodes(pool))
     return tuple(node for node in found if node is not None)
+
+
+def beyond_limits(cluster: Cluster) -> frozenset[str]:
+    """Return the names of the pools whose nodes, those that go included, have more than a limit: they make none now."""
+    nodes = cluster.nodes.values()
+    limited = (pool for pool in cluster.pools.values() if pool.limits)
+    return frozenset(pool.name for pool in limited if any(left < 0 for left in _room(pool, nodes, ()).values()))
 
 
 def wishes(shape: Shape) -> Iterator[dict[str, Allowed]]:

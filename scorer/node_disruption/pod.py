@@ -72,6 +72,7 @@ class Pod:
         terminating_since: Its deletionTimestamp; None: it is not being deleted.
         phase: ``Running`` and so on.
         critical: Its priority class is one of the two of the system.
+        gated: It has scheduling gates: it gets no node before those are gone.
     """
 
     namespace: str
@@ -92,6 +93,7 @@ class Pod:
     terminating_since: datetime | None = None
     phase: str = ""
     critical: bool = False
+    gated: bool = False
 
     @property
     def key(self) -> str:
@@ -149,6 +151,7 @@ def read_pod(document: JsonObject, volume_terms: tuple[tuple[NodeTerm, ...], ...
         terminating_since=read_instant(metadata.get("deletionTimestamp")),
         phase=text_at(status_of(document), "phase"),
         critical=spec.get("priorityClassName") in CRITICAL_CLASSES,
+        gated=bool(dicts_at(spec, "schedulingGates")),
     )
 
 

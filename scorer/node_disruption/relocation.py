@@ -24,7 +24,7 @@ from scorer.node_disruption.cluster import Cluster
 from scorer.node_disruption.fitting import Fitting
 from scorer.node_disruption.instance_types import Catalog
 from scorer.node_disruption.load import queued
-from scorer.node_disruption.new_node import NewNode, templates, within_limits
+from scorer.node_disruption.new_node import NewNode, beyond_limits, templates, within_limits
 from scorer.node_disruption.placing import Placed, place_all
 from scorer.node_disruption.pod import Owner, Pod
 from scorer.node_disruption.resources import total
@@ -190,6 +190,11 @@ class Relocations:
         return templates(self._cluster, types, self._cluster.nodes.keys()) if types else ()
 
     @cached_property
+    def _beyond(self) -> frozenset[str]:
+        """The pools that make no nodes now, since they have more than their limits."""
+        return beyond_limits(self._cluster)
+
+    @cached_property
     def _used(self) -> Mapping[str, Mapping[str, int]]:
         """What the nodes of each limited pool have, by pool and resource."""
         return {
@@ -205,6 +210,8 @@ class Relocations:
     def _within_limits(self, template: NewNode, gone: frozenset[str]) -> NewNode | None:
         if not template.room:
             return template
+        if template.pool in self._beyond:
+            return None
         nodes = (self._cluster.nodes[name] for name in gone - self._going)
         freed = total({**node.capacity, _NODES: 1} for node in nodes if node.pool == template.pool)
         used = self._used[template.pool]

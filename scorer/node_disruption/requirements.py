@@ -37,6 +37,7 @@ WELL_KNOWN: Final = frozenset(
 )
 """Keys that a new node has in any case, with whatever value its instance has (nodepool-disruption.md 2.4)."""
 
+_OWN_DOMAIN: Final = "karpenter.sh"
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _LONGEST_INTEGER: Final = 400
 """Characters; a longer text is not parsed, since parsing takes time that grows with the square of the length."""
@@ -173,6 +174,12 @@ def compatible(wanted: Mapping[str, Allowed], offered: Mapping[str, Allowed]) ->
         elif (want & offer).is_nothing and not (want.may_be_absent and offer.may_be_absent):
             return False
     return True
+
+
+def is_of_provider(key: str) -> bool:
+    """Say whether a label tells what an instance is like, in the words of a provider, as its instance types do."""
+    domain, slash, _ = key.partition("/")
+    return bool(slash) and "karpenter" in domain.split(".") and domain != _OWN_DOMAIN
 
 
 def present_labels(labels: Mapping[str, str]) -> dict[str, str]:

@@ -24,7 +24,9 @@ from scorer.node_disruption.drifting import found_drift
 from scorer.node_disruption.happenings import (
     DELETION,
     EXPIRATION,
+    OVERPROVISIONED,
     PROVISIONING,
+    SCALE_DOWN,
     Assumptions,
     Blocked,
     Happening,
@@ -34,11 +36,16 @@ from scorer.node_disruption.happenings import (
 from scorer.node_disruption.instance_types import Catalog
 from scorer.node_disruption.launching import seen_types
 from scorer.node_disruption.planner import Decision, Settings, decide, validate
+from scorer.node_disruption.static_pools import should_have
 from scorer.node_disruption.stretches import Stretches
 
 PASSING: Final = frozenset((BlockReason.NOT_INITIALIZED, BlockReason.DELETING, BlockReason.REBOOTING, Cause.NOMINATED))
 """What holds nodes only while something goes on that is told anyway."""
 
+_UNHELD: Final = (EXPIRATION, DELETION, SCALE_DOWN)
+"""What budgets do not hold."""
+_NEVER: Final = frozenset((Cause.NO_CATALOG, Cause.ONLY_WHEN_EMPTY, Cause.DISABLED))
+"""Why consolidation does not look at a node at all: nothing else holds it then."""
 _ENDING: Final = frozenset((BlockReason.DO_NOT_DISRUPT, Cause.BUDGET))
 """What ends at an instant that people have chosen: the planner looks then, however large the cluster is."""
 
@@ -101,7 +108,7 @@ class _Simulation:
         self._replacing: list[_Replacing] = []
         self._awaiting: tuple[Command, datetime] | None = None
         self._held, self._draining = Stretches(), Stretches()
-        self._unseen: frozenset[str] = frozenset()
+        self._decision: Decision | None = None  # of the last look
         self._looks = 0
         self._last_look: datetime | None = None
         self._next_look: datetime | None = start
@@ -139,6 +146,7 @@ class _Simulation:
                 self._world.drain(name, self._now)
         if not self._settings.graceful_expiration:
             self._expire(self._world.expired(self._now))
+        self._keep_replicas()
         self._settle()
 
     def _expire(self, names: Iterable[str]) -> None:
@@ -149,6 +157,16 @@ class _Simulation:
             self._record([name], EXPIRATION, EXPIRED, f"made {made}, expires after {_hours(after)}")
             self._world.drain(name, self._now)
             self._held.release({name}, self._now)
+
+    def _keep_replicas(self) -> None:
+        """Have static pools get the nodes that they lack, and lose those by which they have too many."""
+        for pool, names in self._world.surplus(self._now):
+            why = f"NodePool {pool.name} should have {should_have(pool)} and has {(pool.replicas or 0) + len(names)}"
+            self._record(names, SCALE_DOWN, OVERPROVISIONED, why)
+            for name in names:
+                self._world.drain(name, self._now)
+            self._held.release(set(names), self._now)
+        self._world.make_up(self._now)
 
     def _settle(self) -> None:
         """Let pods move; nodes that are made for them belong to what has just happened to the nodes they come from."""
@@ -170,13 +188,14 @@ class _Simulation:
         """Return that a node is made for pods of nodes that began to go earlier, or that were pending."""
         price, nodes = made.launch.price, tuple(sorted(made.causes))
         whose = f"pods of {', '.join(nodes)}" if nodes else "pending pods"
+        why = made.why or f"{whose} find no place on a node that is there"
         return Happening(
             at=self._now,
             pool=made.launch.pool,
             method=PROVISIONING,
             reason="",
             nodes=(),
-            why=f"{whose} find no place on a node that is there",
+            why=why,
             savings=None if price is None else -price,
             replaced_by=(made.launch.node,),
             pods_of=nodes,
@@ -189,7 +208,9 @@ class _Simulation:
             if at > self._now:
                 return
             self._awaiting = None
-            checked = validate(command, self._world.cluster(), self._catalog, self._now, self._settings)
+            checked = validate(
+                command, self._world.cluster(), self._catalog, self._now, self._settings, before=self._decision
+            )
             if isinstance(checked, Command):
                 self._carry_out(checked)
             self._next_look = self._now
@@ -223,9 +244,12 @@ class _Simulation:
 
     def _look(self) -> Decision:
         self._looks += 1
-        decision = decide(self._world.cluster(), self._catalog, self._now, self._settings, unseen=self._unseen)
-        self._unseen = decision.unseen
-        return decision
+        before = self._decision
+        unseen = before.unseen if before else ()
+        self._decision = decide(
+            self._world.cluster(), self._catalog, self._now, self._settings, unseen=unseen, before=before
+        )
+        return self._decision
 
     def _is_full(self) -> bool:
         """Say whether the simulation has reached one of its bounds; it stops then."""
@@ -292,7 +316,7 @@ class _Simulation:
                 why,
                 savings,
                 replaced_by,
-                None if method in (EXPIRATION, DELETION) or allowed is None else allowed.limit,
+                None if method in _UNHELD or allowed is None else allowed.limit,
                 0 if allowed is None else allowed.disrupting,
             )
         )
@@ -326,8 +350,11 @@ class _Simulation:
 
     def _of_interest(self, held: Iterable[Held]) -> Iterator[Blocked]:
         """Yield what keeps nodes that should go; what merely is not worth it does not."""
-        remaining: dict[str, int] = {}
+        held, remaining = list(held), dict[str, int]()
+        never = {each.node for each in held if each.wanted == DisruptionReason.UNDERUTILIZED and each.reason in _NEVER}
         for each in held:
+            if each.wanted == DisruptionReason.UNDERUTILIZED and each.node in never:
+                continue
             pool = self._world.nodes[each.node].pool
             if each.wanted == DisruptionReason.UNDERUTILIZED and each.reason == Cause.BUDGET:
                 if pool not in remaining:

@@ -51,7 +51,8 @@ def start(ev: Evaluation, *, initialised: bool) -> None:
         return
     ev.record.put(start_time=ev.now, resolved=choose(ev), observed_restart_token=ev.spec.restart_token)
     ev.record.put_state(UpgradeState.RUNNING, ev.now)
-    ev.announce("RunStarted", f"the run has started with {in_words(ev.record.status.counts.total, 'member')}")
+    many = sum(1 for _ in ev.record.entries())  # the counts may be older: of a run that is initialised in this pass
+    ev.announce("RunStarted", f"the run has started with {in_words(many, 'member')}")
     tell_clamped(ev)
 
 

@@ -20,11 +20,20 @@ from scorer.api.upgrade.run import ClusterUpgradeRun, MemberStatus, UpgradeRunSt
 from scorer.upgrade.back_end import Operation, Target
 from scorer.upgrade.images import ImageTargets
 from scorer.upgrade.members import Member
+from scorer.upgrade.rosters import Rosters
 
 
-def to_observe(status: UpgradeRunStatus) -> Iterator[str]:
-    """Yield the ids of the operations of a run that may still be changing a cluster."""
-    return (member.operation_id for member in with_operation(status))
+def to_observe(status: UpgradeRunStatus, rosters: Rosters | None = None) -> Iterator[str]:
+    """Yield the ids of the operations of a run that may still be changing a cluster.
+
+    Args:
+        status: Of the run.
+        rosters: What is known of its members already; None: nothing.
+    """
+    known = Rosters() if rosters is None else rosters
+    for stage in status.stages:
+        for group in stage.groups:
+            yield from (member.operation_id for member in known.of(stage.name, group).with_operation())
 
 
 def occupied(run: ClusterUpgradeRun) -> Iterator[tuple[str, str]]:

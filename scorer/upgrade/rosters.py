@@ -8,7 +8,7 @@ Source: upgrade-runs.md 7.2 and 8.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -68,6 +68,10 @@ class Roster:
     def names(self) -> frozenset[str]:
         """Return the names of the members; they stay as they are."""
         return frozenset(entry.name for entry in self.entries)
+
+    def with_operation(self) -> Iterator[MemberStatus]:
+        """Yield the members with operations that may still be changing their clusters."""
+        return (self.entries[index] for index in sorted(self.at_work | self.given_up))
 
     def put(self, index: int, changed: MemberStatus) -> None:
         """Change a member."""

@@ -25,6 +25,7 @@ from scorer.upgrade.engine import advance, take_in
 from scorer.upgrade.facts import Estimate, Facts, GuardedPlacement
 from scorer.upgrade.gates import APPROVED
 from scorer.upgrade.members import Member
+from scorer.upgrade.operations import to_observe
 from scorer.upgrade.record import OVER
 from scorer.upgrade.rosters import Rosters
 from scorer.upgrade.simulated_back_end import UPGRADER, SimulatedBackEnd, moved
@@ -197,11 +198,7 @@ class SimulatedHub:
         )
 
     def _operations(self) -> Iterator[str]:
-        """Yield the ids of the operations that may still be changing a cluster."""
-        for stage in self.run.status.stages:
-            for group in stage.groups:
-                roster = self._rosters.of(stage.name, group)
-                yield from (roster.entries[index].operation_id for index in sorted(roster.at_work | roster.given_up))
+        return to_observe(self.run.status, self._rosters)
 
     def _seen_members(self, now: datetime) -> dict[str, Member]:
         late = self.back_end.last_seen()

@@ -18,6 +18,7 @@ for part in (
     "tests.bench.node_disruption",
     "tests.bench.week",
     "tests.bench.memory",
+    "tests.bench.page",
 ):  # each in a process of its own: memory counts
     subprocess.run([sys.executable, "-m", part], check=True)
     print(flush=True)

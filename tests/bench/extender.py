@@ -159,7 +159,7 @@ async def run_ours() -> None:
         await store.create(PLACEMENT, {**head, "metadata": {"name": f"placement-{number:02}"}, "spec": spec})
     cache = Cache(store)
     owner, metrics = OwnerToken("bench"), Metrics()
-    answers = answers_of(cache, Context, Admittance(owner, owner, UndisputedRights()), lambda: NOW)
+    answers = answers_of(cache, store, Context, Admittance(owner, owner, UndisputedRights()), lambda: NOW)
     history = history_of(store, settings.namespace, settings, Source.SERVER, "bench", lambda: NOW)
     services = services_of(answers, cache, store, settings, metrics, Telling(unheard, history))
     watching = asyncio.create_task(cache.run())

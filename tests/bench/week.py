@@ -19,7 +19,7 @@ from tests.builders.pod import make_pod
 from tests.builders.worker import make_pool_of, make_worker
 
 POOLS, NODES, PODS = 8, 2_000, 30_000
-WEEK_SECONDS, MEGABYTES = 60.0, 500
+WEEK_SECONDS, MEGABYTES = 45.0, 500
 NOW = datetime(2026, 6, 29, 18, tzinfo=UTC)
 LIFE = timedelta(hours=720)
 TYPES = {"D4": (4, 0.2), "D8": (8, 0.4)}

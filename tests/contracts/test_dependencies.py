@@ -20,6 +20,7 @@ RUNTIME = {
     "pyyaml",
     "rich",
     "tzdata",
+    "urllib3",
     "uvloop",
     "yarl",
 }

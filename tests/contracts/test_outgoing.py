@@ -16,6 +16,7 @@ OPENING = {
     "webhook/controllers/upgraders/delivery.py": "the upgrader of the settings",
     "webhook/controllers/query_endpoints.py": "the query endpoints of the settings",
     "webhook/kube/client.py": "the server of a kubeconfig, of an option or of the Pod, and the hub of an agent",
+    "webhook/kube/hub_http.py": "the same, for commands",
     "webhook/processes/own_answers.py": "handlers in the same process, by a socket in a private folder",
     "webhook/server/server.py": "its own listener",
 }

@@ -65,7 +65,7 @@ def make_services(
     cache = cache or Cache(store)
     settings = settings or ServerSettings()
     recorded = recorded or history_of(store, settings.namespace, settings, Source.SERVER, "test", now)
-    made = replace(answers_of(cache, admission, admittance or admit(), now), **answers)
+    made = replace(answers_of(cache, store, admission, admittance or admit(), now), **answers)
     return services_of(made, cache, store, settings, Metrics(), Telling(record, recorded))
 
 

@@ -6,13 +6,13 @@ within a step gets the same bytes, and it moves even when no member reports, so 
 Source: serving.md 3.1 and 3.2.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from scorer.api.documents import dict_at, list_at
 from scorer.api.family import FAMILY_OF, Family
-from scorer.api.meta import JsonObject, format_time
+from scorer.api.meta import JsonObject
 from scorer.api.placement import PlacementPolicy, StrategyType
 from scorer.api.references import PlacementRef, UnknownObjectError
 from scorer.columns import BoolColumn
@@ -28,7 +28,7 @@ from scorer.selectors import InvalidPolicyError, match_labels
 from webhook.answers.history import RunHistory
 from webhook.answers.questions import InvalidQuestionError, Question, Verdict
 from webhook.answers.ranking import RankedClusters, RejectedClusters
-from webhook.answers.views import cluster_view, clusters_view, placement_view
+from webhook.answers.views import clusters_view, placement_view
 from webhook.kube.cache import Cache
 from webhook.kube.children import children
 
@@ -109,26 +109,24 @@ class HubAdvisor:
         trigger = self._history.last_trigger(ref) if self._history else None
         return Occasion(str(ref), policy_in_force(self._placement(ref), snapshots), trigger)
 
-    def clusters(self) -> JsonObject:
-        """Return all member clusters as the engine sees them."""
-        return {
-            "fleetRevision": self.fleet_revision,
-            "evaluatedAt": format_time(self._now()),
-            "items": clusters_view(self._cache, self._now()),
-        }
+    def cluster_names(self) -> Sequence[str]:
+        """See `Advisor.cluster_names`."""
+        return self._cache.fleet.names
 
-    def cluster(self, name: str) -> JsonObject | None:
-        """Return one member cluster."""
-        return cluster_view(self._cache, name, self._now())
+    def clusters(self, names: Iterable[str]) -> list[JsonObject]:
+        """See `Advisor.clusters`."""
+        return clusters_view(self._cache, names, self._now())
 
-    def placements(self) -> JsonObject:
-        """Return all placements with their picks."""
-        found = [
-            placement_view(self._cache, family, document)
-            for family in FAMILY_OF.values()
-            for document in self._cache.list(family.placement)
-        ]
-        return {"fleetRevision": self.fleet_revision, "items": sorted(found, key=lambda item: str(item["ref"]))}
+    def placement_refs(self) -> list[PlacementRef]:
+        """See `Advisor.placement_refs`."""
+        found = (family.ref(each) for family in FAMILY_OF.values() for each in self._cache.list(family.placement))
+        return sorted(found, key=str)
+
+    def placements(self, refs: Iterable[PlacementRef]) -> list[JsonObject]:
+        """See `Advisor.placements`."""
+        families = ((FAMILY_OF[ref.kind], ref) for ref in refs)
+        found = ((each, self._cache.get(each.placement, ref.name, ref.namespace)) for each, ref in families)
+        return [placement_view(self._cache, family, document) for family, document in found if document is not None]
 
     def placement(self, ref: PlacementRef) -> JsonObject | None:
         """Return one placement with what it selects and how it is rolled out."""
@@ -142,6 +140,16 @@ class HubAdvisor:
             "strategy": dict_at(document, "spec", "strategy"),
             "timeline": self._timeline(family, document),
         }
+
+    def placement_object(self, ref: PlacementRef) -> JsonObject | None:
+        """See `Advisor.placement_object`."""
+        family = FAMILY_OF.get(ref.kind)
+        document = self._cache.get(family.placement, ref.name, ref.namespace) if family else None
+        if family is None or document is None:
+            return None
+        kept = {key: value for key, value in document["metadata"].items() if key != "managedFields"}
+        head = {"apiVersion": family.placement.api_version, "kind": family.placement.kind}
+        return {**head, **document, "metadata": kept}
 
     def _timeline(self, family: Family, placement: JsonObject) -> JsonObject | None:
         """Return the last rolling update of a placement; None: update runs decide about it, and show theirs."""

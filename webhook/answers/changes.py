@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
-from scorer.api.documents import namespace_of, text_at
+from scorer.api.documents import name_of, namespace_of, text_at
 from scorer.api.family import FAMILIES, Family, placement_ref
 from scorer.api.kinds import MAINTENANCE_WINDOW, MEMBER_CLUSTER, UPGRADE_RUN
 from webhook.answers.questions import ViewChange
@@ -24,8 +24,9 @@ class HubChanges:
         self._next = 0
         cache.want(family.approval_request for family in FAMILIES)
         cache.want((UPGRADE_RUN, MAINTENANCE_WINDOW))
-        for kind in (MEMBER_CLUSTER, UPGRADE_RUN, MAINTENANCE_WINDOW):
-            cache.subscribe(kind, self._on_member)
+        cache.subscribe(MEMBER_CLUSTER, self._on_member)
+        cache.subscribe(UPGRADE_RUN, self._on_upgrade)
+        cache.subscribe(MAINTENANCE_WINDOW, self._on_window)
         for family in FAMILIES:
             cache.subscribe(family.placement, partial(self._on_placement, family))
             cache.subscribe(family.binding, partial(self._on_binding, family))
@@ -35,7 +36,7 @@ class HubChanges:
     def everything(self) -> ViewChange:
         """Return the change that covers everything."""
         refs = (str(family.ref(document)) for family in FAMILIES for document in self._cache.list(family.placement))
-        return ViewChange(self._cache.revision, clusters=True, placements=frozenset(refs))
+        return ViewChange(self._cache.revision, clusters=None, placements=frozenset(refs), runs=True)
 
     def subscribe(self, handler: Callable[[ViewChange], None]) -> Callable[[], None]:
         """Call *handler* after every change, until the returned function is called."""
@@ -44,9 +45,16 @@ class HubChanges:
         self._viewers[number] = handler
         return lambda: self._viewers.pop(number, None) and None
 
-    def _on_member(self, _change: Change) -> None:
-        """A member is shown with its windows, and with what upgrades it."""
-        self._tell(ViewChange(self._cache.revision, clusters=True))
+    def _on_member(self, change: Change) -> None:
+        self._tell(ViewChange(self._cache.revision, frozenset({name_of(change.document)})))
+
+    def _on_upgrade(self, _change: Change) -> None:
+        """A member is shown with what upgrades it."""
+        self._tell(ViewChange(self._cache.revision, clusters=None, runs=True))
+
+    def _on_window(self, _change: Change) -> None:
+        """A member is shown with its windows."""
+        self._tell(ViewChange(self._cache.revision, clusters=None))
 
     def _on_placement(self, family: Family, change: Change) -> None:
         ref = str(family.ref(change.document))
@@ -54,13 +62,15 @@ class HubChanges:
 
     def _on_binding(self, family: Family, change: Change) -> None:
         ref = str(family.parent(change.document))
-        self._tell(ViewChange(self._cache.revision, clusters=change.came_or_went, placements=frozenset({ref})))
+        cluster = text_at(change.document, "spec", "targetCluster")
+        clusters = frozenset({cluster}) if change.came_or_went and cluster else frozenset[str]()
+        self._tell(ViewChange(self._cache.revision, clusters, frozenset({ref})))
 
     def _on_run(self, change: Change) -> None:
         """A run is shown with its placement, and whoever may see the one is told of the other."""
         placement = text_at(change.document, "spec", "placementName")
         ref = str(placement_ref(placement, namespace_of(change.document)))
-        self._tell(ViewChange(self._cache.revision, placements=frozenset({ref})))
+        self._tell(ViewChange(self._cache.revision, placements=frozenset({ref}), runs=True))
 
     def _on_request(self, family: Family, change: Change) -> None:
         """An approval request is shown with its run: whether it is given, and how its analysis goes."""
@@ -68,7 +78,7 @@ class HubChanges:
         run = self._cache.get(family.run, name, namespace)
         if run is not None:
             ref = str(placement_ref(text_at(run, "spec", "placementName"), namespace))
-            self._tell(ViewChange(self._cache.revision, placements=frozenset({ref})))
+            self._tell(ViewChange(self._cache.revision, placements=frozenset({ref}), runs=True))
 
     def _tell(self, change: ViewChange) -> None:
         for viewer in tuple(self._viewers.values()):  # a copy: a viewer may unsubscribe while it is called

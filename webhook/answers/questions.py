@@ -1,6 +1,6 @@
 """Questions about a fleet, the answers, and the protocol of the code that answers."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
@@ -122,20 +122,28 @@ class Advisor(Protocol):
         """
         ...
 
-    def clusters(self) -> JsonObject:
-        """Return ``{"fleetRevision", "evaluatedAt", "items"}``, items by name."""
+    def cluster_names(self) -> Sequence[str]:
+        """Return the names of all member clusters, sorted."""
         ...
 
-    def cluster(self, name: str) -> JsonObject | None:
-        """Return one of those items, or None when there is no such cluster."""
+    def clusters(self, names: Iterable[str]) -> list[JsonObject]:
+        """Return member clusters as the engine sees them, in the order of *names*, without those that there are not."""
         ...
 
-    def placements(self) -> JsonObject:
-        """Return ``{"fleetRevision", "items"}``, items by ``ref``."""
+    def placement_refs(self) -> list[PlacementRef]:
+        """Return the references of all placements, sorted as texts."""
+        ...
+
+    def placements(self, refs: Iterable[PlacementRef]) -> list[JsonObject]:
+        """Return placements with their picks, in the order of *refs*, without those that there are not."""
         ...
 
     def placement(self, ref: PlacementRef) -> JsonObject | None:
-        """Return one of those items with ``selectedResources`` and ``strategy``, or None."""
+        """Return one placement with ``selectedResources`` and ``strategy``, or None."""
+        ...
+
+    def placement_object(self, ref: PlacementRef) -> JsonObject | None:
+        """Return a placement as it is stored, or None."""
         ...
 
 
@@ -145,17 +153,22 @@ class ViewChange:
 
     Args:
         revision: Grows with every change.
-        clusters: Some cluster changed.
+        clusters: Names of the changed clusters; None: any of them may have changed.
         placements: References of the changed placements, such as ``crp/payments``.
+        runs: Some update run changed.
     """
 
     revision: int
-    clusters: bool = False
+    clusters: frozenset[str] | None = frozenset()
     placements: frozenset[str] = frozenset()
+    runs: bool = False
 
     def __or__(self, other: "ViewChange") -> "ViewChange":
         return ViewChange(
-            max(self.revision, other.revision), self.clusters or other.clusters, self.placements | other.placements
+            max(self.revision, other.revision),
+            None if self.clusters is None or other.clusters is None else self.clusters | other.clusters,
+            self.placements | other.placements,
+            self.runs or other.runs,
         )
 
 

@@ -4,7 +4,7 @@ Shapes are those of ``GET /v1/clusters`` and ``GET /v1/placements``; the page sh
 """
 
 from collections.abc import Container, Iterable, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 
 from scorer.api.binding import BindingState
@@ -26,7 +26,7 @@ from scorer.api.meta import JsonObject, format_time
 from scorer.api.names import PARENT_PLACEMENT
 from scorer.api.quantity import read_quantity
 from scorer.fleet import NODE_COUNT, Fleet, observation_time, read_property
-from scorer.framework.status import Category
+from scorer.framework.status import Category, Rejection
 from scorer.plugins.cluster_eligibility import ineligibility
 from scorer.rollout.bindings import AVAILABLE, ROLLOUT_STARTED, waits_for_window
 from scorer.rollout.failing import failure_of
@@ -53,17 +53,12 @@ _STATES = {
 }
 
 
-def clusters_view(cache: Cache, now: datetime) -> list[JsonObject]:
-    """Return every member cluster, by name."""
+def clusters_view(cache: Cache, names: Iterable[str], now: datetime) -> list[JsonObject]:
+    """Return member clusters in the order of *names*, without those that there are not."""
     placed = _placements_by_cluster(cache)
     fleet = cache.fleet
-    return [_cluster(fleet, row, placed.get(name, []), now) for row, name in enumerate(fleet.names)]
-
-
-def cluster_view(cache: Cache, name: str, now: datetime) -> JsonObject | None:
-    """Return one member cluster, None when there is none of that name."""
-    row = cache.fleet.row(name)
-    return None if row is None else _cluster(cache.fleet, row, _placements_by_cluster(cache).get(name, []), now)
+    rows = ((name, fleet.row(name)) for name in names)
+    return [_cluster(fleet, row, placed.get(name, []), now) for name, row in rows if row is not None]
 
 
 def _placements_by_cluster(cache: Cache) -> dict[str, list[str]]:
@@ -84,12 +79,12 @@ def _cluster(fleet: Fleet, row: int, placements: list[str], now: datetime) -> Js
     return {
         "name": member.metadata.name,
         "state": _STATES[rejection.category] if rejection else "eligible",
-        "stateDetail": rejection.message if rejection else "",
+        "stateDetail": _detail(fleet, rejection) if rejection else "",
         "eligible": rejection is None,
         "reason": str(rejection.category) if rejection else "",
         "labels": member.metadata.labels,
         "taints": [{"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in member.spec.taints],
-        "heartbeatAge": format_duration(max(now - heartbeat, timedelta())) if heartbeat else None,
+        "lastHeartbeat": format_time(heartbeat) if heartbeat else None,
         "properties": _properties(member, now),
         "nodes": int(nodes.quantity.number) if nodes and nodes.quantity else None,
         "cpu": _capacity(member, "cpu"),
@@ -98,13 +93,20 @@ def _cluster(fleet: Fleet, row: int, placements: list[str], now: datetime) -> Js
     }
 
 
+def _detail(fleet: Fleet, rejection: Rejection) -> str:
+    """Return why a cluster is not eligible, without an age: the instant of the last heartbeat stands beside it."""
+    if rejection.category is Category.HEARTBEAT_STALE:
+        return f"no heartbeat within {format_duration(fleet.limits.heartbeat)}"
+    return rejection.message
+
+
 def _properties(member: MemberCluster, now: datetime) -> JsonObject:
     found = {}
     for name, value in member.status.properties.items():
         observed = observation_time(member, name)
         found[name] = {
             "value": value.value,
-            "age": format_duration(max(now - observed, timedelta())) if observed else None,
+            "observedAt": format_time(observed) if observed else None,
         }
     for name in score_names(member.metadata.annotations):
         found[name] = _external_score(member, name, now)
@@ -112,17 +114,15 @@ def _properties(member: MemberCluster, now: datetime) -> JsonObject:
 
 
 def _external_score(member: MemberCluster, name: str, now: datetime) -> JsonObject:
-    """Return an external score, and how long it is still valid, or since when it has expired."""
+    """Return an external score, until when it is valid, and whether it has expired."""
     reading, score = read_property(member, name), read_score(member.metadata.annotations, name)
-    entry: JsonObject = {"value": reading.text if reading else "", "age": None}
+    entry: JsonObject = {"value": reading.text if reading else "", "observedAt": None}
     if score is None:
         return entry | {"unreadable": True}
     if score.valid_until is None:
         return entry
     entry["validUntil"] = format_time(score.valid_until)
-    if score.valid_until < now:
-        return entry | {"expired": True, "expiredFor": format_duration(now - score.valid_until)}
-    return entry | {"expiresIn": format_duration(score.valid_until - now)}
+    return entry | {"expired": True} if score.valid_until < now else entry
 
 
 def _capacity(member: MemberCluster, resource: str) -> JsonObject | None:
@@ -184,6 +184,7 @@ def placement_view(cache: Cache, family: Family, document: JsonObject) -> JsonOb
         "state": state,
         "why": why,
         "generation": generation,
+        "labels": document["metadata"].get("labels") or {},
         "clusters": clusters,
         "conditions": list(conditions.values()),
         "decidedAt": None if judged_again else scheduled.get("lastTransitionTime"),

@@ -6,6 +6,18 @@ One module per command, imported when the command is called, so that ``--help`` 
 from collections.abc import Sequence
 
 
+def complete() -> None:
+    """Print what can follow the words that kubectl hands to ``kubectl_complete-harbormaster``, and exit."""
+    from webhook.cli.core_dumps import leave_none
+    from webhook.cli.interrupts import end_at_once
+
+    leave_none()
+    end_at_once()
+    from webhook.cli.completion import print_for_kubectl
+
+    print_for_kubectl()
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the program and exit; *arguments* default to those of the process."""
     from webhook.cli.core_dumps import leave_none

@@ -3,13 +3,15 @@
 import click
 
 from webhook.cli.applying import Outcome, apply_all
-from webhook.cli.client import Client, RefusedError
+from webhook.cli.client import Client
 from webhook.cli.connection import Connection
-from webhook.cli.documents import Found, Loaded, check_metadata, read, resolve
-from webhook.cli.failure import UserError, complain
-from webhook.cli.files import Files
+from webhook.cli.documents import Found, check_metadata
+from webhook.cli.dry_run import DryRun, DryRunCommand, dry_run_option
+from webhook.cli.failure import complain
 from webhook.cli.hub_options import HubOptions, hub_options
-from webhook.cli.options import file_option, hub_namespace_option, run
+from webhook.cli.known_objects import known_objects
+from webhook.cli.object_files import ObjectFiles, file_options
+from webhook.cli.options import hub_namespace_option, run
 
 HELP = """Create objects, or change them to what the files say.
 
@@ -24,6 +26,7 @@ hub sets are left out.
 Examples:
   harbormaster apply -f placement.yaml
   harbormaster apply -f examples/fleet -f extra.json
+  harbormaster apply -k overlays/prod --dry-run=server
   kubectl get crp -o yaml | harbormaster apply -f -
 
 \b
@@ -33,26 +36,23 @@ Exit codes:
 """
 
 
-@click.command("apply", help=HELP, short_help="Create objects, or change them to what the files say.")
-@file_option
+@click.command(
+    "apply", cls=DryRunCommand, help=HELP, short_help="Create objects, or change them to what the files say."
+)
+@file_options
 @hub_namespace_option
-@click.option("--dry-run", is_flag=True, help="Let the hub check everything and store nothing.")
+@dry_run_option("store nothing")
 @hub_options
-def command(
-    files: Files,
-    namespace: str | None,
-    dry_run: bool,
-    hub: HubOptions,
-) -> int:
+def command(files: ObjectFiles, namespace: str | None, dry_run: DryRun, hub: HubOptions) -> int:
     """Apply files."""
     if not files:
-        raise click.UsageError("say what to apply: -f FILE")
-    found = read(files)
+        raise click.UsageError("say what to apply: -f FILE or -k DIR")
+    found = files.read()
     connection = hub.find()
-    return run(_apply(connection, found, namespace, dry_run=dry_run))
+    return run(_apply(connection, found, namespace, dry_run))
 
 
-async def _apply(connection: Connection, found: list[Found], namespace: str | None, *, dry_run: bool) -> int:
+async def _apply(connection: Connection, found: list[Found], namespace: str | None, dry_run: DryRun) -> int:
     refused = False
     async with Client(connection) as client:
         loaded = await known_objects(client, found, namespace)
@@ -63,39 +63,12 @@ async def _apply(connection: Connection, found: list[Found], namespace: str | No
     return 1 if refused else 0
 
 
-async def known_objects(client: Client, found: list[Found], namespace: str | None) -> list[Loaded]:
-    """Check what was read; if it has kinds that are not known here, look for them among the hub's definitions.
-
-    Raises:
-        UserError: As `resolve`; or an object is in another namespace than *namespace*.
-    """
-    space = namespace or client.namespace
-    try:
-        loaded = resolve(found, namespace=space)
-    except UserError:
-        try:
-            custom = {name: kind for name, (kind, _) in (await client.custom_kinds()).items()}
-        except RefusedError:
-            custom = {}
-        if not custom:
-            raise
-        loaded = resolve(found, custom=custom, namespace=space)
-    problems = [
-        f'{one.source}: metadata.namespace: "{one.namespace}" is not the namespace of --namespace, "{namespace}"'
-        for one in loaded
-        if namespace and one.namespace not in ("", namespace)
-    ]
-    if problems:
-        raise UserError(problems)
-    return loaded
-
-
-def tell(outcome: Outcome, *, dry_run: bool = False) -> None:
+def tell(outcome: Outcome, *, dry_run: DryRun = DryRun.NONE) -> None:
     """Print what became of one object: the result to standard output, warnings and refusals to standard error."""
     for warning in outcome.warnings:
         complain(f"Warning: {outcome.loaded.title}: {warning}")
     if outcome.refusal is None:
-        click.echo(f"{outcome.loaded.title} {outcome.action}{' (dry run)' if dry_run else ''}")
+        click.echo(f"{outcome.loaded.title} {outcome.action}{dry_run.note}")
         return
     first, *others = outcome.refusal.lines()
     complain(f"{outcome.loaded.source}: {first}")

@@ -16,8 +16,9 @@ from typing import Any, Final
 from scorer.api.documents import annotation, annotations_of, metadata_of
 from scorer.api.kinds import MEMBER_CLUSTER, UPGRADE_RUN
 from scorer.api.meta import JsonObject, dump_json
-from webhook.cli.client import Answer, Client, Place, RefusedError, place_of
+from webhook.cli.client import Answer, Client, Place, RefusedError, find, place_of
 from webhook.cli.documents import Loaded, in_order_of_dependence
+from webhook.cli.dry_run import DryRun
 from webhook.embedded.simulation import keep_status, parse_behaviour
 from webhook.kube.upgrades import has_joined
 from webhook.validation.reading import same_json
@@ -70,14 +71,14 @@ def wanted_document(document: JsonObject, *, simulated: bool = True) -> JsonObje
 
 
 async def apply_all(
-    client: Client, loaded: Iterable[Loaded], *, dry_run: bool = False, keep_edits: bool = False
+    client: Client, loaded: Iterable[Loaded], *, dry_run: DryRun = DryRun.NONE, keep_edits: bool = False
 ) -> AsyncIterator[Outcome]:
     """Apply objects one after the other, namespaces and definitions first; a refusal does not stop the others.
 
     Args:
         client: Of the hub.
         loaded: What to apply.
-        dry_run: Change nothing.
+        dry_run: How far it goes.
         keep_edits: Leave an object alone that was changed on the hub while its file has stayed the same.
     """
     arriving: list[Place] = []
@@ -109,7 +110,7 @@ async def _let_join(client: Client, arriving: list[Place]) -> None:
     arriving.clear()
 
 
-async def apply_one(client: Client, one: Loaded, *, dry_run: bool = False, keep_edits: bool = False) -> Outcome:
+async def apply_one(client: Client, one: Loaded, *, dry_run: DryRun = DryRun.NONE, keep_edits: bool = False) -> Outcome:
     """Create the object, or change it to what is wanted.
 
     Raises:
@@ -119,8 +120,10 @@ async def apply_one(client: Client, one: Loaded, *, dry_run: bool = False, keep_
     place = place_of(wanted, one.kind)
     current = await find(client, place)
     if current is None:
+        if dry_run is DryRun.CLIENT:
+            return Outcome(one, "created")
         try:
-            answer = await client.create(one.kind, wanted, dry_run=dry_run)
+            answer = await client.create(one.kind, wanted, dry_run=bool(dry_run))
             return Outcome(one, "created", answer.warnings)
         except RefusedError as error:
             if error.reason != "AlreadyExists":
@@ -140,8 +143,27 @@ async def apply_one(client: Client, one: Loaded, *, dry_run: bool = False, keep_
         # The patch may differ from the stored object only by fields that defaulting fills in; a dry run tells.
         tried = await client.patch(place, patch, dry_run=True)
         return Outcome(one, "kept" if _differ(tried, current, dry_run=True) else "unchanged")
-    answer = await client.patch(place, patch, dry_run=dry_run)
-    return Outcome(one, "configured" if _differ(answer, current, dry_run=dry_run) else "unchanged", answer.warnings)
+    if dry_run is DryRun.CLIENT:
+        return Outcome(one, "configured")
+    answer = await client.patch(place, patch, dry_run=bool(dry_run))
+    return Outcome(
+        one, "configured" if _differ(answer, current, dry_run=bool(dry_run)) else "unchanged", answer.warnings
+    )
+
+
+async def merged(client: Client, one: Loaded) -> tuple[JsonObject | None, JsonObject]:
+    """Return an object as it is, None: there is none, and as it would be once it was applied.
+
+    Raises:
+        RefusedError: The hub refuses it.
+    """
+    wanted = wanted_document(one.document, simulated=client.simulated)
+    place = place_of(wanted, one.kind)
+    current = await find(client, place)
+    if current is None:
+        return None, (await client.create(one.kind, wanted, dry_run=True)).document
+    patch = three_way_patch(_last_applied(current), wanted, current)
+    return current, (await client.patch(place, patch, dry_run=True)).document if patch else current
 
 
 def _differ(answer: Answer, current: JsonObject, *, dry_run: bool) -> bool:
@@ -149,20 +171,6 @@ def _differ(answer: Answer, current: JsonObject, *, dry_run: bool) -> bool:
     if dry_run:
         return answer.document != current
     return bool(answer.document["metadata"].get("resourceVersion") != current["metadata"].get("resourceVersion"))
-
-
-async def find(client: Client, place: Place) -> JsonObject | None:
-    """Return an object, None when there is none.
-
-    Raises:
-        RefusedError: Any refusal other than NotFound.
-    """
-    try:
-        return await client.get(place)
-    except RefusedError as error:
-        if error.code == 404:
-            return None
-        raise
 
 
 def _last_applied(document: JsonObject) -> JsonObject:

@@ -21,6 +21,7 @@ from scorer.api.node_pool import Budget
 from scorer.api.quoting import printable
 from scorer.node_budgets.lints import block_style
 from webhook.cli.output import is_terminal
+from webhook.cli.zones import is_shown_twice
 from webhook.settings.command_line import TerminalSettings
 
 NONE, MANY, UNLIMITED, NOT_SHOWN = ".", "+", "*", " "
@@ -72,10 +73,8 @@ def _day(local: date) -> str:
 def _clock(instant: datetime, zone: ZoneInfo) -> str:
     """Return the time of day; with the abbreviation of the zone where the clock shows the same time twice."""
     local = instant.astimezone(zone)
-    other = local.replace(fold=1 - local.fold)
-    twice = other.utcoffset() != local.utcoffset() and other.astimezone(UTC).astimezone(zone) == other
     shape = "%H:%M" if not local.second else "%H:%M:%S"
-    return f"{local:{shape}} {local:%Z}" if twice else f"{local:{shape}}"
+    return f"{local:{shape}} {local:%Z}" if is_shown_twice(local) else f"{local:{shape}}"
 
 
 @dataclass(frozen=True, slots=True)

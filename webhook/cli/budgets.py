@@ -20,7 +20,7 @@ from webhook.cli.failure import UserError, complain
 from webhook.cli.files import Files
 from webhook.cli.hub_options import HubOptions, hub_options
 from webhook.cli.node_counts import CountOptions, count_options
-from webhook.cli.options import file_option, grouped, output_option, run
+from webhook.cli.options import file_option, grouped, output_option, run, tab
 from webhook.cli.output import print_document, print_table
 from webhook.cli.zones import read_zone, zone_option
 from webhook.validation.field import shape_errors
@@ -121,7 +121,7 @@ class Window:
     beginning: datetime | date | None
 
 
-pools_argument = click.argument("pools", nargs=-1, metavar="[POOL]...")
+pools_argument = click.argument("pools", nargs=-1, metavar="[POOL]...", shell_complete=tab("pools"))
 counts_of_files = count_options(
     "With -f: the number of nodes per pool.",
     "With -f: how many of them are being deleted.",

@@ -7,22 +7,20 @@ answered in this process, from what that server lets us read, by the same code a
 import json
 import os
 import re
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
-import aiohttp
-
 from scorer.api.documents import dicts_at, metadata_of
+from scorer.api.json_object import JsonObject, dump_json
 from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, Kind
-from scorer.api.meta import JsonObject, dump_json
 from webhook.cli.connection import Connection
-from webhook.cli.failure import UserError
-from webhook.cli.reaching import SECONDS, not_let_in, open_server, unreachable
+from webhook.cli.failure import UserError, complain
+from webhook.cli.reaching import SECONDS, login_to, no_address, not_let_in, open_server, unreachable
 from webhook.embedded.stored_kinds import kind_of_definition
-from webhook.kube.client import ApiServer
+from webhook.kube.hub_http import HubHttp, Reply
 from webhook.kube.json_text import MERGE_PATCH
 from webhook.kube.paths import ApiPath, path_of
 from webhook.kube.ports import InvalidObjectError, UnavailableError
@@ -30,6 +28,8 @@ from webhook.kube.ports import InvalidObjectError, UnavailableError
 if TYPE_CHECKING:
     from webhook.processes.own_answers import OwnAnswers
 
+TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io, application/json"
+METADATA: Final = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io, application/json"
 PAGE: Final = 500
 """How many objects a hub sends at a time."""
 
@@ -137,7 +137,7 @@ class Client:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._stack = AsyncExitStack()
-        self._server: ApiServer | None = None
+        self._http: HubHttp | None = None
         self._answers: OwnAnswers | None = None
         self.namespace = connection.namespace
         """Where to look for objects when the user names no namespace."""
@@ -145,7 +145,11 @@ class Client:
         """Whether the hub simulates its members."""
 
     async def __aenter__(self) -> Self:
-        self._server = await self._stack.enter_async_context(await open_server(self._connection))
+        login = await login_to(self._connection)
+        try:
+            self._http = self._stack.enter_context(HubHttp(login))
+        except ValueError as error:
+            raise no_address(self._connection, error) from error
         return self
 
     async def __aexit__(
@@ -168,29 +172,40 @@ class Client:
                 return {**page, "items": items}
             query["continue"] = following
 
+    async def few(self, place: Place, most: int) -> JsonObject:
+        """Return a list object with the metadata of the first objects of a collection, *most* of them."""
+        answer = await self._send("GET", place.path, query={"limit": str(most)}, accept=METADATA)
+        return _decoded(self._check(answer))
+
+    async def table(self, place: Place, selector: str = "", fields: str = "") -> JsonObject:
+        """Return what the hub itself shows of a collection or an object: a ``Table``, with the objects in its rows."""
+        query = {"includeObject": "Object"} | _selection(selector, fields)
+        answer = await self._send("GET", place.path, query=query, accept=TABLE)
+        return _decoded(self._check(answer))
+
     async def watch(self, place: Place, since: str, selector: str = "", fields: str = "") -> AsyncIterator[Event]:
         """Yield changes after the resource version *since* until the hub ends the watch.
 
         If that version is too old, the only event is ``ERROR``.
         """
         query = {"watch": "1", "allowWatchBookmarks": "true", "resourceVersion": since} | _selection(selector, fields)
-        async with self._open(
-            "GET", place.path, query=query, timeout=aiohttp.ClientTimeout(sock_connect=SECONDS)
-        ) as answer:
-            try:
-                await _check(answer)
-            except RefusedError as error:
-                if error.code != _GONE:
-                    raise
-                yield Event("ERROR", {})
-                return
-            rest = b""
-            async for chunk in answer.content.iter_any():
-                *lines, rest = (rest + chunk).split(b"\n")
-                for line in lines:
-                    if line.strip():
-                        event = _decoded(line)
-                        yield Event(str(event.get("type", "")), event.get("object") or {})
+        assert self._http is not None
+        try:
+            async with self._http.stream(place.path, query) as answer:
+                if answer.status == _GONE:
+                    yield Event("ERROR", {})
+                    return
+                if answer.status >= 400:
+                    self._check(Reply(answer.status, b"".join([part async for part in answer.parts])))
+                rest = b""
+                async for part in answer.parts:
+                    *lines, rest = (rest + part).split(b"\n")
+                    for line in lines:
+                        if line.strip():
+                            event = _decoded(line)
+                            yield Event(str(event.get("type", "")), event.get("object") or {})
+        except (UnavailableError, TimeoutError) as error:
+            raise unreachable(self._connection, error) from error
 
     async def create(self, kind: Kind, document: JsonObject, *, dry_run: bool = False) -> Answer:
         """Create an object."""
@@ -216,8 +231,7 @@ class Client:
 
     async def withdraw(self, path: str) -> None:
         """Delete what an earlier request has created at *path*."""
-        async with self._open("DELETE", path) as answer:
-            await _check(answer)
+        self._check(await self._send("DELETE", path))
 
     async def custom_kinds(self) -> dict[tuple[str, str], tuple[Kind, JsonObject]]:
         """Return the kinds that the hub's CustomResourceDefinitions define, with the definitions."""
@@ -229,6 +243,10 @@ class Client:
                 found[kind.group_kind] = (kind, definition)
         return found
 
+    async def read_discovery(self, *segments: str) -> JsonObject:
+        """Return one of the API server's documents about itself, such as that of ``apis/apps/v1``."""
+        return (await self._request("GET", ApiPath(*segments))).document
+
     async def _request(
         self,
         method: str,
@@ -238,12 +256,10 @@ class Client:
         query: Mapping[str, str] | None = None,
         content_type: str = "application/json",
     ) -> Answer:
-        async with self._open(method, path, body, query=query, content_type=content_type) as answer:
-            content = await _check(answer)
-            return Answer(_decoded(content), _warnings(answer))
+        answer = await self._send(method, path, body, query=query, content_type=content_type)
+        return Answer(_decoded(self._check(answer)), _warnings(answer))
 
-    @asynccontextmanager
-    async def _open(
+    async def _send(
         self,
         method: str,
         path: str,
@@ -251,47 +267,78 @@ class Client:
         *,
         query: Mapping[str, str] | None = None,
         content_type: str = "application/json",
-        timeout: aiohttp.ClientTimeout | None = None,  # noqa: ASYNC109 - passed on to the library
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        accept: str = "application/json",
+    ) -> Reply:
         content = None if body is None else dump_json(body)
-        patience = timeout or aiohttp.ClientTimeout(total=SECONDS)
-        assert self._server is not None
+        assert self._http is not None
         try:
             if self._connection.ours or isinstance(path, ApiPath):
-                sending = self._server.send(method, path, content, query, content_type, patience)
-            else:
-                sending = (await self._own_answers(path)).send(method, path, content, patience)
-            async with sending as answer:
-                if answer.status == _UNKNOWN_CALLER:
-                    raise not_let_in(self._connection, await answer.read())
-                yield answer
-        except (UnavailableError, TimeoutError, aiohttp.ClientError, OSError) as error:
+                return await self._http.send(method, path, content, query, content_type, SECONDS, accept)
+            return await (await self._own_answers(path)).send(method, path, content, SECONDS)
+        except (UnavailableError, TimeoutError) as error:
             raise unreachable(self._connection, error) from error
+
+    def _check(self, answer: Reply) -> bytes:
+        """Return the body of a good answer."""
+        if answer.status < 400:
+            return answer.content
+        if answer.status == _UNKNOWN_CALLER:
+            raise not_let_in(self._connection, answer.content)
+        try:
+            status = _decoded(answer.content)
+        except UserError:
+            status = {}
+        if status.get("kind") != "Status":  # problem details of /v1
+            words = {"message": status.get("detail") or f"HTTP {answer.status}", "reason": status.get("title")}
+            status = {**words, "errors": status.get("errors"), "answer": status.get("answer")}
+        raise RefusedError({"code": answer.status, **status}, _warnings(answer))
 
     async def _own_answers(self, path: str) -> "OwnAnswers":
         """Return what answers questions in place of a server that only has objects; made at the first question."""
-        from webhook.processes.own_answers import NotReadableError, OwnAnswers
+        from webhook.processes.hub_reading import NotReadableError
+        from webhook.processes.own_answers import OwnAnswers
         from webhook.settings.environment import SettingsError
         from webhook.settings.programs import ServerSettings
         from webhook.telemetry.logs import configure
 
-        assert self._server is not None
         if self._answers is None:
             configure("text", "error")  # the cache's log messages are for servers, not for users of a command
             try:
                 settings = ServerSettings.read(os.environ)
+                server = await self._stack.enter_async_context(await open_server(self._connection))
                 answers = OwnAnswers(
-                    self._server,
+                    server,
                     settings,
                     of_nodes=path.startswith(("/v1/gate", "/v1/budgets")),
                     of_upgrades=path.startswith("/v1/upgrade"),
                 )
                 self._answers = await self._stack.enter_async_context(answers)
+                complain(_computed(answers.unread))
             except SettingsError as error:
                 raise UserError(str(error)) from error
             except NotReadableError as error:
                 raise UserError(f"{self._connection}: {error}") from error
         return self._answers
+
+
+async def find(client: Client, place: Place) -> JsonObject | None:
+    """Return an object, None when there is none.
+
+    Raises:
+        RefusedError: Any refusal other than NotFound.
+    """
+    try:
+        return await client.get(place)
+    except RefusedError as error:
+        if error.code == 404:
+            return None
+        raise
+
+
+def _computed(unread: Sequence[str]) -> str:
+    """Say where an answer comes from, and what it does not know."""
+    note = "note: computed here from what you may read on the hub; no harbormaster serve is asked"
+    return note + (f"; without {', '.join(unread)}, which you may not read or the hub does not have" if unread else "")
 
 
 def _selection(selector: str, fields: str) -> dict[str, str]:
@@ -301,21 +348,6 @@ def _selection(selector: str, fields: str) -> dict[str, str]:
 
 def _dry(dry_run: bool) -> dict[str, str]:
     return {"dryRun": "All"} if dry_run else {}
-
-
-async def _check(answer: aiohttp.ClientResponse) -> bytes:
-    """Return the body of a good answer; the body of a watch stays unread, the caller streams it."""
-    if answer.status < 400:
-        return b"" if "watch" in answer.url.query else await answer.read()
-    content = await answer.read()
-    try:
-        status = _decoded(content)
-    except UserError:
-        status = {}
-    if status.get("kind") != "Status":  # problem details of /v1
-        words = {"message": status.get("detail") or f"HTTP {answer.status}", "reason": status.get("title")}
-        status = {**words, "errors": status.get("errors"), "answer": status.get("answer")}
-    raise RefusedError({"code": answer.status, **status}, _warnings(answer))
 
 
 def _decoded(content: bytes) -> JsonObject:
@@ -328,6 +360,6 @@ def _decoded(content: bytes) -> JsonObject:
     return document
 
 
-def _warnings(answer: aiohttp.ClientResponse) -> tuple[str, ...]:
-    texts = (text for header in answer.headers.getall("Warning", []) for text in _WARNING.findall(header))
+def _warnings(answer: Reply) -> tuple[str, ...]:
+    texts = (text for header in answer.warnings for text in _WARNING.findall(header))
     return tuple(re.sub(r"\\(.)", r"\1", text) for text in texts)

@@ -1,9 +1,22 @@
 """``harbormaster completion``: the script by which a shell completes our commands and options."""
 
+import sys
+from collections.abc import Sequence
+from typing import Final
+
 import click
 from click.shell_completion import ShellComplete, get_completion_class
 
+KUBECTL: Final = "kubectl harbormaster"
+_NO_FILES: Final = 4
+_FILES: Final = 0
+"""What the shell is to do besides: nothing, or complete files. Source: cobra ``ShellCompDirective``."""
+
 HELP = """Print the completion script of a shell.
+
+Commands, options, kinds, the names of objects, clusters, pools, namespaces and contexts are completed; a hub that does
+not answer within 2 seconds is not waited for. As a kubectl plugin, `kubectl harbormaster` is completed by kubectl's own
+script, which calls kubectl_complete-harbormaster: it is installed beside this program.
 
 \b
 Examples:
@@ -29,3 +42,20 @@ def command(context: click.Context, shell: str) -> int:
     complete = kind(context.find_root().command, {}, program, f"_{program}_COMPLETE".upper())
     click.echo(ShellComplete.source(complete))  # without asking bash for its version
     return 0
+
+
+def print_for_kubectl(words: Sequence[str] | None = None) -> None:
+    """Print candidates as kubectl reads them from a plugin: one a line, perhaps with its help, and a directive.
+
+    Args:
+        words: What follows ``kubectl harbormaster``, the last of them not finished; None: those of the process.
+    """
+    from webhook.cli.root import root
+
+    *typed, incomplete = [*(sys.argv[1:] if words is None else words)] or [""]
+    found = ShellComplete(root, {}, KUBECTL, "_KUBECTL_HARBORMASTER_COMPLETE").get_completions(typed, incomplete)
+    files = any(each.type in ("file", "dir") for each in found)
+    for each in found:
+        if each.type == "plain":
+            click.echo(f"{each.value}\t{' '.join(each.help.split())}" if each.help else each.value)
+    click.echo(f":{_FILES if files else _NO_FILES}")

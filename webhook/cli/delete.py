@@ -7,27 +7,28 @@ from dataclasses import dataclass
 import click
 
 from scorer.api.documents import finalizers_of
-from webhook.cli.apply import known_objects
-from webhook.cli.applying import find
-from webhook.cli.client import Client, Place, RefusedError
+from webhook.cli.client import Client, Place, RefusedError, find
 from webhook.cli.connection import Connection
-from webhook.cli.documents import Found, in_order_of_dependence, read, title_of
+from webhook.cli.documents import Found, in_order_of_dependence, title_of
+from webhook.cli.dry_run import DryRun, DryRunCommand, dry_run_option
 from webhook.cli.failure import UserError, complain
-from webhook.cli.files import Files
 from webhook.cli.hub_options import HubOptions, hub_options
-from webhook.cli.kind_words import parse_wanted
-from webhook.cli.options import file_option, grouped, hub_namespace_option, run
+from webhook.cli.kind_words import Wanted, parse_wanted
+from webhook.cli.object_files import ObjectFiles, file_options
+from webhook.cli.object_names import meant
+from webhook.cli.options import grouped, hub_namespace_option, run, tab
 
 HELP = """Delete objects.
 
-Name them as KIND/NAME or KIND NAME..., or by the files they came from. If you delete a placement, the agents remove the
-objects it has placed from its clusters. The command waits until the objects are gone.
+Name them as KIND/NAME or KIND NAME..., by their labels (-l), or by the files they came from. If you delete a
+placement, the agents remove the objects it has placed from its clusters. The command waits until they are gone.
 
 \b
 Examples:
   harbormaster delete crp/payments
   harbormaster delete crp payments web --no-wait
   harbormaster delete -f examples/fleet
+  harbormaster delete crp -l team=shop --dry-run=server
 
 \b
 Exit codes:
@@ -36,6 +37,7 @@ Exit codes:
 """
 
 _POLL_SECONDS = 0.2
+_MISSING = 404
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +45,22 @@ class Manner:
     """How objects are deleted.
 
     Args:
+        selector: Labels that the objects have; empty: they are named.
+        everything: All objects of a kind are meant.
+        everywhere: In all namespaces.
         ignore_not_found: An object that does not exist is no error.
         wait: Wait until the objects are gone.
         timeout: Seconds to wait.
-        dry_run: Delete nothing.
+        dry_run: How far it goes.
     """
 
+    selector: str
+    everything: bool
+    everywhere: bool
     ignore_not_found: bool
     wait: bool
     timeout: float
-    dry_run: bool
+    dry_run: DryRun
 
     @property
     def waits(self) -> bool:
@@ -60,24 +68,31 @@ class Manner:
         return self.wait and not self.dry_run
 
 
-@click.command("delete", help=HELP, short_help="Delete objects.")
-@click.argument("words", nargs=-1, metavar="[KIND/NAME | KIND NAME]...")
-@file_option
+@click.command("delete", cls=DryRunCommand, help=HELP, short_help="Delete objects.")
+@click.argument("words", nargs=-1, metavar="[KIND/NAME | KIND NAME]...", shell_complete=tab("objects"))
+@file_options
 @hub_namespace_option
 @grouped(
     "manner",
     Manner,
+    click.option("-l", "--selector", default="", metavar="LABELS", help="Those with these labels: key=value, …"),
+    click.option("--all", "everything", is_flag=True, help="All objects of the kind."),
+    click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="With -l or --all: in all namespaces."),
     click.option("--ignore-not-found", is_flag=True, help="An object that does not exist is no error."),
     click.option("--wait/--no-wait", default=True, help="Wait until the objects are gone.  [default: wait]"),
     click.option("--timeout", default=60.0, show_default=True, type=click.FloatRange(0), help="Seconds to wait."),
-    click.option("--dry-run", is_flag=True, help="Let the hub check everything and delete nothing."),
+    dry_run_option("delete nothing"),
 )
 @hub_options
-def command(words: Sequence[str], files: Files, namespace: str | None, manner: Manner, hub: HubOptions) -> int:
+def command(words: Sequence[str], files: ObjectFiles, namespace: str | None, manner: Manner, hub: HubOptions) -> int:
     """Delete objects."""
     if bool(words) == bool(files):
         raise click.UsageError("say what to delete: KIND/NAME or -f FILE")
-    found = read(files)
+    if manner.selector and manner.everything:
+        raise click.UsageError("-l and --all: objects are selected either by their labels or all of them")
+    if files and (manner.selector or manner.everything or manner.everywhere):
+        raise click.UsageError("-l, --all and -A are for kinds; files name their objects")
+    found = files.read()
     connection = hub.find()
     return run(_delete(connection, words, found, namespace, manner))
 
@@ -88,24 +103,31 @@ async def _delete(
     failed = False
     async with Client(connection) as client:
         if words:
-            places = await _named(client, words, namespace)
+            places = await _places(client, words, namespace, manner)
         else:
+            from webhook.cli.known_objects import known_objects
+
             loaded = in_order_of_dependence(await known_objects(client, found, namespace))
             places = [Place(one.kind, one.namespace or None, one.name) for one in reversed(loaded)]
         waiting: list[tuple[Place, str]] = []
         for place in places:
             try:
-                answer = await client.delete(place, dry_run=manner.dry_run)
+                if manner.dry_run is DryRun.CLIENT:
+                    await client.get(place)
+                    click.echo(f"{title_of(place.kind, place.name)} deleted{manner.dry_run.note}")
+                    continue
+                answer = await client.delete(place, dry_run=bool(manner.dry_run))
             except RefusedError as error:
-                if error.code == 404 and manner.ignore_not_found:
+                if error.code == _MISSING and manner.ignore_not_found:
                     continue
                 failed = True
+                hint = await meant(client, place) if error.code == _MISSING else ""
                 for line in error.lines():
-                    complain(f"error: {line}")
+                    complain(f"error: {line}{hint}")
                 continue
             for warning in answer.warnings:
                 complain(f"Warning: {warning}")
-            click.echo(f"{title_of(place.kind, place.name)} deleted{' (dry run)' if manner.dry_run else ''}")
+            click.echo(f"{title_of(place.kind, place.name)} deleted{manner.dry_run.note}")
             if answer.document.get("kind") != "Status":
                 waiting.append((place, str(answer.document["metadata"]["uid"])))
         if manner.waits and not await _gone(client, waiting, manner.timeout):
@@ -113,12 +135,32 @@ async def _delete(
     return 1 if failed else 0
 
 
-async def _named(client: Client, words: Sequence[str], namespace: str | None) -> list[Place]:
+async def _places(client: Client, words: Sequence[str], namespace: str | None, manner: Manner) -> list[Place]:
+    """Return where the objects are that the user names or selects."""
     wanted = await parse_wanted(words, client)
-    if nameless := next((each.kind for each in wanted if not each.name), None):
-        raise UserError(f"{nameless.kind}: say which one: {nameless.kind.lower()}/NAME")
-    space = namespace or client.namespace
-    return [Place(each.kind, space if each.kind.namespaced else None, each.name) for each in wanted]
+    selected = bool(manner.selector) or manner.everything
+    if manner.everywhere and not selected:
+        raise UserError("--all-namespaces: an object is named by its namespace and its name")
+    places: list[Place] = []
+    for each in wanted:
+        space = (namespace or client.namespace) if each.kind.namespaced and not manner.everywhere else None
+        if selected and each.name:
+            raise UserError("--selector, --all: objects are named, so there is nothing to select")
+        if selected:
+            places += await _selected(client, each, space, manner.selector)
+        elif each.name:
+            places.append(Place(each.kind, space, each.name))
+        else:
+            raise UserError(f"{each.kind.kind}: say which one: {each.kind.kind.lower()}/NAME, -l LABELS or --all")
+    if selected and not places:
+        complain("No resources found")
+    return places
+
+
+async def _selected(client: Client, wanted: Wanted, space: str | None, selector: str) -> list[Place]:
+    listing = await client.list(Place(wanted.kind, space), selector)
+    found = [item["metadata"] for item in listing.get("items") or ()]
+    return [Place(wanted.kind, metadata.get("namespace"), metadata["name"]) for metadata in found]
 
 
 async def _gone(client: Client, waiting: list[tuple[Place, str]], seconds: float) -> bool:

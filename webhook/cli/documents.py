@@ -5,20 +5,22 @@ the file, the number of the document, the field and the value.
 """
 
 import json
+import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NoReturn
 
+from scorer.api.json_object import JsonObject
 from scorer.api.kinds import KINDS, OUR_KINDS, Kind, api_version, group_kind, split_api_version
-from scorer.api.meta import JsonObject
 from scorer.api.quoting import quote
 from webhook.cli.failure import UserError, complain
 from webhook.cli.files import STDIN_NAME, Files, Search, UnreadableError
 from webhook.cli.yaml_text import DEEPEST, YamlError, parse_yaml
 from webhook.embedded.stored_kinds import DEFINITION, kind_of_definition
-from webhook.validation.object_metadata import validate_members, validate_place
 
 DEFAULT_NAMESPACE: Final = "default"
+_BEGINNING: Final = re.compile(r"\S")
 
 Identity = tuple[str, str, str, str]
 
@@ -130,6 +132,18 @@ def read(files: Files, *, texts: dict[str, str] | None = None, may_be_empty: boo
     return found
 
 
+def read_text(name: str, text: str) -> list[Found]:
+    """Read all objects in a text; as `read`, but *name* says where it comes from. Raises `UserError`."""
+    problems: list[str] = []
+    try:
+        found = objects_in(name, text, problems)
+    except UnreadableError as error:
+        raise UserError(str(error)) from error
+    if problems or not found:
+        raise UserError(problems or f"no objects in {name}")
+    return found
+
+
 def objects_in(name: str, text: str, problems: list[str]) -> list[Found]:
     """Return the objects in the text of a file.
 
@@ -172,20 +186,18 @@ def _json_values(text: str) -> list[Any]:
     decoder = json.JSONDecoder(object_pairs_hook=_without_duplicates, parse_constant=_refuse_constant)
     values: list[Any] = []
     position = 0
-    while True:
-        position += len(text[position:]) - len(text[position:].lstrip())
-        if position == len(text):
-            return values
-        value, position = decoder.raw_decode(text, position)
+    while (word := _BEGINNING.search(text, position)) is not None:
+        value, position = decoder.raw_decode(text, word.start())
         _check_depth(value, 1)
         values.append(value)
+    return values
 
 
 def _without_duplicates(members: list[tuple[str, Any]]) -> JsonObject:
     document = dict(members)
     if len(document) < len(members):
-        names = [name for name, _ in members]
-        twice = next(name for name in names if names.count(name) > 1)
+        numbers = Counter(name for name, _ in members)
+        twice = next(name for name, number in numbers.items() if number > 1)
         raise ValueError(f"{quote(twice)} is given twice in one object")
     return document
 
@@ -326,6 +338,8 @@ def check_metadata(loaded: Iterable[Loaded]) -> None:
     Raises:
         UserError: With every mistake.
     """
+    from webhook.validation.object_metadata import validate_members, validate_place
+
     problems = [
         f"{one.source}: {error}"
         for one in loaded

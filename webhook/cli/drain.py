@@ -11,7 +11,7 @@ from webhook.cli.draining import Drain, Standing, cordon, read_member
 from webhook.cli.durations import Duration
 from webhook.cli.failure import complain
 from webhook.cli.hub_options import HubOptions, hub_options
-from webhook.cli.options import run
+from webhook.cli.options import run, tab
 from webhook.cli.run_following import DONE, NEEDS_PERSON, TIMED_OUT
 from webhook.cli.update_runs import not_empty
 
@@ -40,7 +40,7 @@ _WOULD: Final = {Standing.GOING: "would go", Standing.WAITS: "would wait"}
 
 
 @click.command("drain", help=HELP, short_help="Take everything that is placed on a member off it.")
-@click.argument("name", metavar="CLUSTER", callback=not_empty)
+@click.argument("name", metavar="CLUSTER", callback=not_empty, shell_complete=tab("clusters"))
 @click.option("--timeout", type=Duration(), help="At most this long, such as 30m.  [default: as long as it takes]")
 @click.option("--dry-run", is_flag=True, help="Say what would go, wait and stay, and change nothing.")
 @hub_options

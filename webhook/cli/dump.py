@@ -5,7 +5,7 @@ objects are read as they are; what is missing or odd is noted, with what follows
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -64,6 +64,13 @@ _MISSING: Final = {
     DAEMON_SET: "only those that run a pod already put one on new nodes",
 }
 """What follows when there is no object of a kind."""
+_MISSING_FOR_DRAIN: Final = {
+    NODE_CLAIM: "no terminationGracePeriod is known",
+    POD: "nothing would move",
+    POD_DISRUPTION_BUDGET: _MISSING[POD_DISRUPTION_BUDGET],
+    NAMESPACE: _MISSING[NAMESPACE],
+}
+"""The same, where only the pods of some nodes are to move."""
 _NAMED: Final = 5
 
 
@@ -74,7 +81,7 @@ class Dump:
     Args:
         documents: Of the kinds that play a part; NodePools as admission would store them.
         notes: What is missing or odd, for people.
-        made: When it was made, by the newest heartbeat of a node; None: not known.
+        made: When it was made, by the newest heartbeat of a node that is not in the future; None: not known.
     """
 
     documents: tuple[JsonObject, ...]
@@ -112,11 +119,14 @@ def read_dump(files: Files, now: datetime, *, pools_needed: bool = True) -> Dump
         if not by_kind[kind.group_kind]:
             raise UserError(f"there is no {kind.kind} in {files}; make a dump with: {DUMP_LINE}")
     pools = _admitted(by_kind.pop(NODE_POOL.group_kind), now)
-    notes = [*_missing(by_kind), *_duplicates(each for several in by_kind.values() for each in several)]
+    notes = [
+        *_missing(by_kind, _MISSING if pools_needed else _MISSING_FOR_DRAIN),
+        *_duplicates(each for several in by_kind.values() for each in several),
+    ]
     if others:
         notes.append(f"objects of kinds that play no part: {_listed(others)}")
     documents = (*pools, *(each.document for several in by_kind.values() for each in several))
-    return Dump(documents, tuple(notes), _made(each.document for each in by_kind[NODE.group_kind]))
+    return Dump(documents, tuple(notes), _made((each.document for each in by_kind[NODE.group_kind]), now))
 
 
 def read_pools(files: Files, now: datetime) -> tuple[Pool, ...]:
@@ -163,8 +173,8 @@ def _is_of(document: JsonObject, kind: Kind) -> bool:
     return all(isinstance(each, str) for each in words) and group_kind(document) == kind.group_kind
 
 
-def _missing(by_kind: dict[tuple[str, str], list[Found]]) -> Iterator[str]:
-    for kind, what_follows in _MISSING.items():
+def _missing(by_kind: dict[tuple[str, str], list[Found]], missing: Mapping[Kind, str]) -> Iterator[str]:
+    for kind, what_follows in missing.items():
         if not by_kind[kind.group_kind]:
             yield f"there is no {kind.kind}: {what_follows}"
     pods = (each.document for each in by_kind[POD.group_kind])
@@ -197,9 +207,12 @@ def _listed(counted: Counter[str]) -> str:
     return ", ".join(listed[:_NAMED]) + (f" and {len(listed) - _NAMED} more kinds" if len(listed) > _NAMED else "")
 
 
-def _made(nodes: Iterable[JsonObject]) -> datetime | None:
-    beats = (each.get("lastHeartbeatTime") for node in nodes for each in conditions_of(node))
-    return max((at for beat in beats if (at := _instant(beat)) is not None), default=None)
+def _made(nodes: Iterable[JsonObject], now: datetime) -> datetime | None:
+    """Return the newest heartbeat; one in the future counts only if all are: the clock of one node may be wrong."""
+    beats = (_instant(each.get("lastHeartbeatTime")) for node in nodes for each in conditions_of(node))
+    found = [beat for beat in beats if beat is not None]
+    past = [beat for beat in found if beat <= now]
+    return max(past or found, default=None)
 
 
 def _instant(text: object) -> datetime | None:

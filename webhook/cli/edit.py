@@ -18,7 +18,7 @@ from webhook.cli.documents import title_of
 from webhook.cli.failure import UserError, complain
 from webhook.cli.hub_options import HubOptions, hub_options
 from webhook.cli.kind_words import parse_wanted
-from webhook.cli.options import hub_namespace_option, run
+from webhook.cli.options import hub_namespace_option, run, tab
 from webhook.cli.yaml_text import YamlError, format_yaml, parse_yaml
 from webhook.settings.command_line import EditorSettings
 
@@ -46,7 +46,7 @@ _HIDDEN = ("managedFields",)
 
 
 @click.command("edit", help=HELP, short_help="Change an object in an editor.")
-@click.argument("word", metavar="KIND/NAME")
+@click.argument("word", metavar="KIND/NAME", shell_complete=tab("objects"))
 @click.argument("name", required=False, metavar="")
 @hub_namespace_option
 @hub_options

@@ -21,7 +21,7 @@ from webhook.cli.files import Files
 from webhook.cli.hub_options import HubOptions, hub_options
 from webhook.cli.instants import now_option
 from webhook.cli.offline_hub import find_placement, make_hub
-from webhook.cli.options import file_option, output_option, run
+from webhook.cli.options import file_option, output_option, run, tab
 from webhook.cli.output import print_document, print_table
 from webhook.cli.past_runs import history
 
@@ -47,8 +47,8 @@ Exit codes:
 
 
 @click.command("explain", help=HELP, short_help="Say why a placement got the clusters it got.")
-@click.argument("placement")
-@click.argument("clusters", nargs=-1, metavar="[CLUSTER]...")
+@click.argument("placement", shell_complete=tab("placements"))
+@click.argument("clusters", nargs=-1, metavar="[CLUSTER]...", shell_complete=tab("clusters"))
 @file_option
 @output_option("text", "json", "yaml")
 @click.option("--runs", is_flag=True, help="Show the last decisions, each compared with the one before it.")

@@ -94,6 +94,8 @@ class Search:
         if path == STDIN:
             yield STDIN_NAME, _decode(STDIN_NAME, sys.stdin.buffer.read(LARGEST_FILE + 1))
             return
+        if path.startswith(("http://", "https://")):
+            raise UnreadableError(f"{path}: addresses are not fetched; download it, look at it, and name the file")
         if is_ignored(path, "", self.files.ignored):
             self.ignored += 1
             return

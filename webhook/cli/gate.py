@@ -20,9 +20,9 @@ from webhook.cli.gate_drain import command as drain_command
 from webhook.cli.hub_options import HubOptions, hub_options
 from webhook.cli.instants import Instant
 from webhook.cli.node_counts import CountOptions, count_options
-from webhook.cli.options import file_option, grouped, output_option, run
+from webhook.cli.options import file_option, grouped, output_option, run, tab
 from webhook.cli.output import print_document, print_table
-from webhook.cli.zones import read_zone, zone_option
+from webhook.cli.zones import in_zone, read_zone, zone_option
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -221,7 +221,7 @@ def command() -> None:
 @grouped(
     "wanted",
     Disruption,
-    click.argument("pool"),
+    click.argument("pool", shell_complete=tab("pools")),
     click.argument("nodes", nargs=-1, metavar="[NODE]..."),
     click.option(
         "--reason", type=click.Choice(REASONS, case_sensitive=False), required=True, help="Why the nodes are disrupted."
@@ -279,8 +279,8 @@ def disruption(
 
 
 @command.command("rollout", help=ROLLOUT_HELP, short_help="Ask whether a placement may be changed on a cluster.")
-@click.argument("placement")
-@click.argument("cluster")
+@click.argument("placement", shell_complete=tab("placements"))
+@click.argument("cluster", shell_complete=tab("clusters"))
 @reservation_options
 @zone_option
 @output_option("text", "json", "yaml")
@@ -298,7 +298,7 @@ def rollout(
 
 
 @command.command("cluster-update", help=UPDATE_HELP, short_help="Ask whether a member cluster may be upgraded.")
-@click.argument("cluster")
+@click.argument("cluster", shell_complete=tab("clusters"))
 @click.option("--run", "run_name", metavar="NAME", help="The ClusterUpgradeRun that asks.")
 @reservation_options
 @zone_option
@@ -437,7 +437,7 @@ def paragraph(answer: JsonObject, zone: ZoneInfo) -> str:
 
 def _told(text: str, zone: ZoneInfo) -> str:
     instant = parse_time(text)
-    there = instant.astimezone(zone)
+    there = in_zone(instant, zone)
     if there.utcoffset() == instant.utcoffset():
         return f"{instant:%a %Y-%m-%d %H:%M:%S} UTC"
     return f"{there:%a %Y-%m-%d %H:%M:%S %Z} ({format_time(instant)})"

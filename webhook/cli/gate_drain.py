@@ -1,6 +1,7 @@
 """``harbormaster gate drain``: what a drain of nodes would do, of files or of the cluster of a kubeconfig."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo
@@ -19,7 +20,7 @@ from webhook.cli.hub_options import HubOptions, hub_options
 from webhook.cli.instants import Instant
 from webhook.cli.options import file_option, output_option, run
 from webhook.cli.output import print_document, print_table
-from webhook.cli.zones import read_zone, zone_option
+from webhook.cli.zones import in_zone, read_zone, zone_option
 
 if TYPE_CHECKING:
     from scorer.node_disruption.drain_preview import DrainedPod, DrainPreview
@@ -28,8 +29,10 @@ SHORT: Final = "Show which pods a drain of nodes moves where, and what holds the
 HELP: Final = f"""{SHORT}
 
 Nothing is drained. All nodes that are named go together; the table says, per pod, which of the other nodes would take
-it, what holds it and until when, or why no node takes it. No new node is made for it. The nodes are those of the
-cluster that a kubeconfig names (--kubeconfig, --context), which is read with your rights, or with -f those of a dump:
+it, what holds it and until when, or why no node takes it. No new node is made for it. The drain is that of a node that
+Karpenter disrupts: `kubectl drain` does not wait for do-not-disrupt, and passes over pods of DaemonSets. The nodes are
+those of the cluster that a kubeconfig names (--kubeconfig, --context), which is read with your rights, or with -f those
+of a dump:
 
 \b
   {DUMP_LINE}
@@ -48,7 +51,7 @@ Examples:
 
 \b
 Exit codes:
-  0  every pod that has to go can go now, and another node takes it
+  0  nothing holds the pods that have to go, and other nodes take them
   1  an error: no such node, a file that cannot be used, or no cluster
   2  a pod is held, or no node takes it
 """
@@ -57,7 +60,14 @@ HELD: Final = 2
 _NEEDED: Final = (NODE, POD)
 _FORBIDDEN: Final = 403
 _MISSING: Final = 404
-_FATES: Final = {"goes": "can go", "held": "held", "stays": "stay until the node is gone", "ends": "end already"}
+_FATES: Final = {
+    "goes": ("can go", "can go"),
+    "held": ("is held", "are held"),
+    "stays": ("stays until the node is gone", "stay until the node is gone"),
+    "ends": ("ends already", "end already"),
+    "without": ("is without a place", "are without a place"),
+}
+"""What becomes of one pod, and of several."""
 _WITHOUT: Final = {
     NODE_POOL: "nodes belong to no pool",
     NODE_CLAIM: "no terminationGracePeriod is known",
@@ -156,7 +166,7 @@ def _row(pod: "DrainedPod", zone: ZoneInfo) -> tuple[str, ...]:
 def _until(pod: "DrainedPod", zone: ZoneInfo) -> str:
     parts = []
     if pod.until is not None:
-        there = pod.until.astimezone(zone)
+        there = in_zone(pod.until, zone)
         parts.append(f"{there:%a %Y-%m-%d %H:%M %Z}" if there.utcoffset() else format_time(pod.until))
     if pod.forced_after is not None:
         parts.append(f"{format_duration(pod.forced_after)} after its NodeClaim is deleted")
@@ -164,10 +174,10 @@ def _until(pod: "DrainedPod", zone: ZoneInfo) -> str:
 
 
 def _sentences(preview: "DrainPreview") -> Iterator[str]:
-    counted = [(sum(each.fate == fate for each in preview.pods), words) for fate, words in _FATES.items()]
-    nowhere = sum(bool(each.nowhere) for each in preview.pods)
+    numbers = Counter(str(each.fate) for each in preview.pods)
+    numbers["without"] = sum(bool(each.nowhere) for each in preview.pods)
     others = "1 other node" if preview.others == 1 else f"{preview.others} other nodes"
-    yield f"{', '.join(preview.nodes)}: {_listed([*counted, (nowhere, 'without a place')])}; {others}."
+    yield f"{', '.join(preview.nodes)}: {_listed(numbers)}; {others}."
     for guard in preview.guards:
         if guard.allowed < len(guard.pods):
             pods = f"{len(guard.pods)} pods" if len(guard.pods) > 1 else "1 pod"
@@ -175,5 +185,6 @@ def _sentences(preview: "DrainPreview") -> Iterator[str]:
             yield f"PodDisruptionBudget {guard.guard} guards {pods} there and lets {allowed} go."
 
 
-def _listed(numbers: Iterable[tuple[int, str]]) -> str:
-    return ", ".join(f"{number} {what}" for number, what in numbers if number) or "no pods"
+def _listed(numbers: Mapping[str, int]) -> str:
+    said = ((numbers[word], *forms) for word, forms in _FATES.items() if numbers[word])
+    return ", ".join(f"{number} {one if number == 1 else several}" for number, one, several in said) or "no pods"

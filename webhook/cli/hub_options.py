@@ -18,22 +18,20 @@ import click
 from webhook.cli.connection import Connection
 from webhook.cli.failure import UserError, complain
 from webhook.cli.kubeconfig import files_of_kubectl, find_kubeconfig
-from webhook.cli.options import grouped
+from webhook.cli.options import grouped, tab
 from webhook.cli.root import KUBECTL
-from webhook.kube.addresses import check_address
+from webhook.kube.addresses import check_address, is_loopback
 from webhook.processes.data_folder import name_of_owner
 from webhook.processes.hub_kubeconfig import FILE
 from webhook.settings.bounded_file import read_bounded
-from webhook.settings.command_line import CommandLineSettings
-from webhook.settings.data_folder import DataSettings
-from webhook.settings.listener import LOOPBACK_HOSTS
+from webhook.settings.variables import CommandVariables
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def default_data(environment: Mapping[str, str]) -> Path:
     """Return the data folder of ``up`` where no option names one."""
-    return DataSettings.read(environment).data
+    return CommandVariables.read(environment).data
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +115,7 @@ class HubOptions:
         """
         server = self.server
         if self.data is None:  # a folder named by the user decides which hub it is, whatever the variable says
-            server = server or CommandLineSettings.read(environment).server
+            server = server or CommandVariables.read(environment).server
         folder = self.data or default_data(environment)
         advice = f"start a hub with: harbormaster up{f' --data {folder}' if self.data else ''}"
         if server and self.token_file:
@@ -152,7 +150,7 @@ def called_by_kubectl() -> bool:
 def _another_of_up(environment: Mapping[str, str], found: Connection) -> bool:
     """Say whether another hub than *found* would be found if kubectl had not called us."""
     file = default_data(environment) / FILE
-    return bool(CommandLineSettings.read(environment).server) or (file.exists() and file != found.kubeconfig)
+    return bool(CommandVariables.read(environment).server) or (file.exists() and file != found.kubeconfig)
 
 
 def _another_of_kubectl(environment: Mapping[str, str], found: Connection) -> Connection | None:
@@ -202,7 +200,7 @@ def _checked(server: str) -> str:
         parts = check_address(server, "expected a URL such as https://127.0.0.1:9443")
     except ValueError as error:
         raise UserError(f"--server {server!r}: {error}") from error
-    if parts.scheme == "http" and parts.hostname not in LOOPBACK_HOSTS:
+    if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
         raise UserError(f"--server {server!r}: the token is not sent over plain HTTP to another machine; use https")
     return server.rstrip("/")
 
@@ -221,7 +219,12 @@ def hub_options(command: _Command) -> _Command:
             metavar="FILE",
             help="Kubeconfig of the hub.  [default: as a kubectl plugin, kubectl's]",
         ),
-        click.option("--context", metavar="NAME", help="Context of the kubeconfig.  [default: its current context]"),
+        click.option(
+            "--context",
+            metavar="NAME",
+            shell_complete=tab("contexts"),
+            help="Context of the kubeconfig.  [default: its current context]",
+        ),
         click.option(
             "--data", type=_path, metavar="DIR", help="Data folder of the running `up`, also HARBORMASTER_DATA."
         ),

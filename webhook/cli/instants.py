@@ -4,7 +4,7 @@ from datetime import datetime
 
 import click
 
-from scorer.api.meta import parse_time
+from scorer.api.json_object import parse_time
 
 
 class Instant(click.ParamType[datetime]):

@@ -1,18 +1,19 @@
-"""Reads what a user types to name objects: ``crp``, ``crp/payments``, ``crp payments``, ``crp,rp``."""
+"""Reads what a user types to name objects: ``crp``, ``crp/payments``, ``crp payments``, ``crp,rp``, ``all``."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final
 
-from scorer.api.kinds import KINDS, Kind, find_kind
-from scorer.api.meta import JsonObject
+from scorer.api.json_object import JsonObject
+from scorer.api.kinds import CATEGORIES, KINDS, Kind, find_kind
+from scorer.api.printer_columns import EVENT as EVENT
 from webhook.cli.client import Client
 from webhook.cli.failure import UserError
 
+ALL: Final = "all"
 _CORE_EVENT: Final = KINDS["", "Event"]
-_EVENT: Final = KINDS["events.k8s.io", "Event"]
-"""What a hub has of both; the loop writes this one."""
+_WORDS_FOR_MANY: Final = {ALL} | {word for words in CATEGORIES.values() for word in words}
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +24,13 @@ class Wanted:
         kind: The kind.
         name: Empty: all of them.
         definition: The CustomResourceDefinition of a kind that is not ours.
+        namespace: That of the object, if it is not the one that the user names for all.
     """
 
     kind: Kind
     name: str = ""
     definition: JsonObject | None = None
+    namespace: str = ""
 
 
 async def parse_wanted(words: Sequence[str], client: Client) -> list[Wanted]:
@@ -42,30 +45,60 @@ async def parse_wanted(words: Sequence[str], client: Client) -> list[Wanted]:
             kind, slash, name = word.partition("/")
             if not slash or not kind or not name or "/" in name:
                 raise UserError(f"{word!r}: expected KIND/NAME, as the other words are")
-            wanted.append(await _wanted(kind, name, client))
+            if "," in kind:
+                raise UserError(f"{word!r}: names can be given for one kind at a time")
+            wanted += await _wanted(kind, name, client)
         return wanted
     kinds, *names = words
     if not names:
-        return [await _wanted(kind, "", client) for kind in kinds.split(",") if kind]
+        given = [kind for kind in kinds.split(",") if kind]
+        if not given:
+            raise UserError(f"{kinds!r} is not a known kind")
+        return [each for kind in given for each in await _wanted(kind, "", client)]
     if "," in kinds:
         raise UserError(f"{kinds!r}: names can be given for one kind at a time")
-    return [await _wanted(kinds, name, client) for name in names]
+    return [each for name in names for each in await _wanted(kinds, name, client)]
 
 
-async def _wanted(word: str, name: str, client: Client) -> Wanted:
+async def _wanted(word: str, name: str, client: Client) -> list[Wanted]:
     if (kind := find_kind(word)) is not None:
-        return Wanted(_EVENT if kind == _CORE_EVENT else kind, name)
-    short, _, group = word.lower().partition(".")
-    for kind, definition in (await client.custom_kinds()).values():
-        if short in (kind.plural, kind.kind.lower(), *kind.short_names) and group in ("", kind.group):
-            return Wanted(kind, name, definition)
-    meant = " or ".join(_meant(short))
-    raise UserError(f"{word!r} is not a known kind" + (f"; did you mean {meant}?" if meant else ""))
+        return [Wanted(EVENT if kind == _CORE_EVENT else kind, name)]
+    several = word.lower() in _WORDS_FOR_MANY
+    if several and name:
+        raise UserError(f"{word!r} means several kinds; a name needs one kind, as in crp/{name}")
+    if client.simulated and not several:
+        short, _, group = word.lower().partition(".")
+        for kind, definition in (await client.custom_kinds()).values():
+            if short in (kind.plural, kind.kind.lower(), *kind.short_names) and group in ("", kind.group):
+                return [Wanted(kind, name, definition)]
+        raise unknown_kind(word)
+    from webhook.cli.discovery import discover
+
+    served = [each for each in await discover(client) if "list" in each.verbs]
+    found = [each for each in served if each.goes_by(word)][:1]
+    found = found or [each for each in served if word.lower() in each.categories and not name]
+    if not found:
+        raise unknown_kind(word, (each.kind for each in served))
+    return [Wanted(each.kind, name) for each in found]
 
 
-def _meant(word: str) -> list[str]:
+def unknown_kind(word: str, others: Iterable[Kind] = ()) -> UserError:
+    """Say that *word* is no kind, and what the user may have meant.
+
+    Args:
+        word: What was typed.
+        others: Kinds that are known besides ours and Kubernetes' own.
+    """
+    short = word.lower().partition(".")[0]
+    known = {kind.group_kind: kind for kind in (*KINDS.values(), *others)}.values()
+    meant = " or ".join(_meant(short, known))
+    return UserError(f"{word[:64]!r} is not a known kind" + (f"; did you mean {meant}?" if meant else ""))
+
+
+def _meant(word: str, known: Iterable[Kind]) -> list[str]:
     """Return what the user may have meant: the kinds whose initials *word* is, and the word most like it."""
-    words = {each: kind for kind in KINDS.values() for each in (kind.plural, kind.kind.lower(), *kind.short_names)}
-    initials = [kind for kind in KINDS.values() if word == "".join(filter(str.isupper, kind.kind)).lower()]
+    kinds = list(known)
+    words = {each: kind for kind in kinds for each in (kind.plural, kind.kind.lower(), *kind.short_names)}
+    initials = [kind for kind in kinds if word == "".join(filter(str.isupper, kind.kind)).lower()]
     close = [each for each in get_close_matches(word, words, n=1) if words[each] not in initials]
     return [*(kind.plural for kind in initials), *close]

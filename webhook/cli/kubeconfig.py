@@ -17,14 +17,15 @@ from scorer.api.quoting import printable
 from webhook.cli.connection import Connection
 from webhook.cli.documents import DEFAULT_NAMESPACE
 from webhook.cli.failure import UserError
+from webhook.kube.kubeconfig_fields import parse_kubeconfig
 from webhook.processes.hub_kubeconfig import is_hub_of_up
 from webhook.settings.bounded_file import read_bounded
-from webhook.settings.hub import KubeconfigSettings
+from webhook.settings.variables import CommandVariables
 
 
 def files_of_kubectl(environment: Mapping[str, str]) -> list[Path]:
     """Return the files that kubectl would read: those of ``KUBECONFIG``, unchanged, else ``~/.kube/config``."""
-    return list(KubeconfigSettings.read(environment).kubeconfigs) or [Path.home() / ".kube" / "config"]
+    return list(CommandVariables.read(environment).kubeconfigs) or [Path.home() / ".kube" / "config"]
 
 
 def find_kubeconfig(file: Path | None, context: str | None, environment: Mapping[str, str]) -> Connection:
@@ -60,6 +61,17 @@ def find_kubeconfig(file: Path | None, context: str | None, environment: Mapping
     names = [str(each["name"]) for document in documents.values() for each in _entries(document, "contexts")]
     there = ", ".join(map(printable, names[:20])) or "none"
     raise UserError(f"kubeconfig {shown}: has no context {printable(chosen[:128])!r}; those there: {there}")
+
+
+def context_names(file: Path | None, environment: Mapping[str, str]) -> list[str]:
+    """Return the names of all contexts in a kubeconfig, None: in those of kubectl; none of a file that is no such."""
+    found: list[str] = []
+    for path in [file] if file is not None else files_of_kubectl(environment):
+        try:
+            found += (str(each["name"]) for each in _entries(_read(path), "contexts"))
+        except UserError:
+            continue
+    return sorted(set(found))
 
 
 def _connection(path: Path, document: Mapping[str, Any], name: str, found: Mapping[str, Any]) -> Connection:
@@ -123,7 +135,7 @@ def _entry(document: Mapping[str, Any], section: str, name: object, member: str)
 def _read(file: Path) -> Mapping[str, Any]:
     try:
         content = read_bounded(file)
-        document = yaml.safe_load(content)
+        document = parse_kubeconfig(content)
     except OSError as error:
         raise UserError(f"kubeconfig {file}: {(error.strerror or str(error)).lower()}") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:

@@ -4,9 +4,11 @@ import asyncio
 import functools
 from collections.abc import Callable, Coroutine
 from dataclasses import fields
+from importlib import import_module
 from typing import Any, Final, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from webhook.cli.failure import UserError
 from webhook.cli.files import Files
@@ -15,12 +17,32 @@ from webhook.cli.interrupts import end_in_order
 _Result = TypeVar("_Result")
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
-namespace_option = click.option("-n", "--namespace", default=None, metavar="NS", help="Namespace.  [default: default]")
+
+def tab(what: str) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
+    """Return what completes an argument: ``complete_<what>`` of `webhook.cli.tab`, imported when Tab is pressed."""
+
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        completions = import_module("webhook.cli.tab")
+        found: list[CompletionItem] = getattr(completions, f"complete_{what}")(ctx, param, incomplete)
+        return found
+
+    return complete
+
+
+namespace_option = click.option(
+    "-n",
+    "--namespace",
+    default=None,
+    metavar="NS",
+    shell_complete=tab("namespaces"),
+    help="Namespace.  [default: default]",
+)
 hub_namespace_option = click.option(
     "-n",
     "--namespace",
     default=None,
     metavar="NS",
+    shell_complete=tab("namespaces"),
     help='Namespace.  [default: that of the kubeconfig\'s context, or "default"]',
 )
 FORMATS: Final = ("table", "json", "yaml")

@@ -14,12 +14,14 @@ import click
 import orjson
 
 from scorer.api.quoting import printable
-from webhook.settings.command_line import TerminalSettings
+from webhook.settings.variables import CommandVariables
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 _GAP: Final = "   "
+_NARROWEST: Final = 3
+"""Plain columns are as wide as those of kubectl, which takes six with the gap."""
 _STYLES: Final = {
     **dict.fromkeys(("True", "available", "allowed", "yes", "Picked", "Kept", "done"), "green"),
     **dict.fromkeys(("False", "failed", "invalid", "stalled", "refused", "no"), "red"),
@@ -29,7 +31,7 @@ _STYLES: Final = {
 
 def is_terminal() -> bool:
     """Say whether standard output is a terminal that can do more than print."""
-    return sys.stdout.isatty() and not TerminalSettings.read(os.environ).can_only_print
+    return sys.stdout.isatty() and not CommandVariables.read(os.environ).can_only_print
 
 
 def print_table(
@@ -114,6 +116,7 @@ def print_plain(
     """Print plain columns; return their widths, so that later rows can be put under the same headers."""
     lines = [list(headers), *(list(row) for row in rows)] if headers else [list(row) for row in rows]
     found = [max((len(cell) for cell in column), default=0) for column in zip(*lines, strict=True)]
+    found = [max(width, _NARROWEST) for width in found]
     found = [max(pair) for pair in zip(found, widths, strict=True)] if widths else found
     for line in lines:
         click.echo(_GAP.join(cell.ljust(width) for cell, width in zip(line, found, strict=True)).rstrip())

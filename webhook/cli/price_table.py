@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -9,6 +10,7 @@ from scorer.node_disruption.cluster import Cluster
 from scorer.node_disruption.instance_types import (
     Catalog,
     InvalidInstanceTypesError,
+    price_list_lines,
     read_instance_types,
     read_price_list,
 )
@@ -18,8 +20,6 @@ from webhook.settings.bounded_file import read_bounded
 
 LARGEST_TABLE: Final = 16 * 1024 * 1024
 _INDEX: Final = re.compile(r"^\[(\d+)\]\.?")
-_FIRST_LINE: Final = 2
-"""Of the rows of a price list; the first line names the columns."""
 
 
 def read_prices(path: Path) -> Catalog:
@@ -35,12 +35,12 @@ def read_prices(path: Path) -> Catalog:
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: is not UTF-8 text: byte {error.start}") from error
     is_list = path.suffix.lower() == ".csv"
-    table = read_price_list(text) if is_list else _parsed(path, text)
     try:
-        types = read_instance_types(table)
+        types = read_instance_types(read_price_list(text) if is_list else _parsed(path, text))
     except InvalidInstanceTypesError as error:
+        lines = price_list_lines(text) if is_list and any(each.field for each in error.mistakes) else ()
         raise UserError(
-            [f"{path}: {_where(str(each.field), is_list)}{each.message}" for each in error.mistakes]
+            [f"{path}: {_where(str(each.field), lines)}{each.message}" for each in error.mistakes]
         ) from error
     if not types:
         raise UserError(f"{path}: there is no instance type in it")
@@ -73,14 +73,16 @@ def _parsed(path: Path, text: str) -> Any:
         documents = [each.value for each in parse_yaml(text) if each.value is not None]
     except YamlError as error:
         raise UserError(f"{path}: {error}") from error
+    if len(documents) == 1 and isinstance(documents[0], str):
+        raise UserError(f"{path}: is neither YAML nor JSON with rows; a price list in CSV has a name that ends in .csv")
     if len(documents) != 1:
         raise UserError(f"{path}: {len(documents)} documents, expected one")
     return documents[0]
 
 
-def _where(field: str, is_list: bool) -> str:
+def _where(field: str, lines: Sequence[int]) -> str:
     """Return the place of a mistake; in a price list, by its line."""
     found = _INDEX.match(field)
-    if is_list and found:
-        field = f"line {int(found[1]) + _FIRST_LINE}: {field[found.end() :]}".removesuffix(": ")
+    if lines and found:
+        field = f"line {lines[int(found[1])]}: {field[found.end() :]}".removesuffix(": ")
     return f"{field}: " if field else ""

@@ -2,41 +2,61 @@
 
 import json
 import ssl
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
-
-import aiohttp
 
 from webhook.cli.connection import Connection
 from webhook.cli.failure import UserError
-from webhook.kube.client import ApiServer
+from webhook.kube.kubeconfig import read_login
 from webhook.kube.login import ConfigurationError, Login
 from webhook.kube.ports import UnavailableError
+
+if TYPE_CHECKING:
+    from webhook.kube.client import ApiServer
 
 SECONDS: Final = 60.0
 """How long an answer may take."""
 
 
-async def open_server(connection: Connection) -> ApiServer:
-    """Return the server of a hub, to be closed by ``async with``; nothing is asked of it yet.
+async def login_to(connection: Connection) -> Login:
+    """Return the login of a hub; nothing is asked of it yet.
 
     Raises:
         UserError: The kubeconfig, or the file with the authority, cannot be used.
     """
     if connection.kubeconfig is not None:
         try:
-            return await ApiServer.connect(connection.kubeconfig, connection.context)
+            return await read_login(connection.kubeconfig, connection.context)
         except ConfigurationError as error:
             raise UserError(str(error)) from error
     try:
-        return ApiServer(Login.by_token(connection.server, connection.token, connection.ca_file))
+        return Login.by_token(connection.server, connection.token, connection.ca_file)
     except ssl.SSLError as error:
         raise UserError(f"{connection.ca_file}: holds no certificate ({error.reason or error})") from error
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise UserError(f"{connection.ca_file}: {reason}; {connection.advice}") from error
+
+
+async def open_server(connection: Connection) -> "ApiServer":
+    """Return the server of a hub for a command that watches much of it, to be closed by ``async with``.
+
+    Raises:
+        UserError: As `login_to`; or the address is no URL.
+    """
+    from webhook.kube.client import ApiServer
+
+    login = await login_to(connection)
+    try:
+        return ApiServer(login)
     except ValueError as error:
-        raise UserError(f"--server {connection.server!r}: {error}") from error
+        raise no_address(connection, error) from error
+
+
+def no_address(connection: Connection, error: ValueError) -> UserError:
+    """Say that the address of a hub is none."""
+    where = f"kubeconfig {connection.kubeconfig}" if connection.kubeconfig else f"--server {connection.server!r}"
+    return UserError(f"{where}: {error}")
 
 
 def unreachable(connection: Connection, error: Exception) -> UserError:
@@ -44,23 +64,23 @@ def unreachable(connection: Connection, error: Exception) -> UserError:
 
     Args:
         connection: The hub.
-        error: What the client has raised, or aiohttp where questions are answered in this process.
+        error: An `UnavailableError` of `webhook.kube.hub_http` or `webhook.kube.client`, or one of time.
     """
     if isinstance(error, UnavailableError):
         if connection.kubeconfig is not None:
             return UserError(str(error))
         error = error.__cause__ if isinstance(error.__cause__, Exception) else error
     match error:
-        case aiohttp.ClientConnectorCertificateError():
-            reason = getattr(error.certificate_error, "verify_message", "") or str(error.certificate_error)
-            hint = _whom_to_trust(connection)
-            return UserError(f"{connection}: its certificate is not trusted ({reason}); {hint}")
-        case aiohttp.ClientConnectorError():
-            reason = (error.os_error.strerror or str(error.os_error)).lower()
-            reason = "connection refused" if "connect call failed" in reason else reason
-            return UserError(f"cannot reach {connection}: {reason}; {connection.advice}")
+        case ssl.SSLCertVerificationError():
+            reason = error.verify_message or str(error)
+            return UserError(f"{connection}: its certificate is not trusted ({reason}); {_whom_to_trust(connection)}")
         case TimeoutError():
             return UserError(f"{connection} did not answer within {SECONDS:g} s")
+        case ConnectionResetError() | BrokenPipeError() | ConnectionAbortedError():
+            return UserError(f"{connection}: the connection broke ({str(error) or type(error).__name__})")
+        case OSError():
+            reason = (error.strerror or str(error)).lower()
+            return UserError(f"cannot reach {connection}: {reason}; {connection.advice}")
     return UserError(f"{connection}: the connection broke ({str(error) or type(error).__name__})")
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn
 
 import click
+from click.shell_completion import CompletionItem
 
 from webhook.cli.failure import UserError, complain
 from webhook.cli.interrupts import INTERRUPTED
@@ -37,10 +38,15 @@ SECTIONS: Final = {
     "Work with a running hub": (
         Entry("apply", "Create objects, or change them to what the files say."),
         Entry("get", "Show objects."),
+        Entry("describe", "Show all about objects, and their Events."),
         Entry("tree", "Show a placement down to its objects, once or as it changes."),
         Entry("history", "Show what has happened in the last days."),
+        Entry("diff", "Show what apply would change."),
+        Entry("wait", "Wait until objects are as you need them."),
         Entry("edit", "Change an object in an editor."),
         Entry("delete", "Delete objects."),
+        Entry("api-resources", "Show the kinds that a hub serves."),
+        Entry("dashboard", "Show the page over a hub, from this machine."),
     ),
     "Update a fleet in stages": (
         Entry("run", "Start, stop, resume and watch staged updates."),
@@ -82,7 +88,7 @@ SECTIONS: Final = {
         Entry("crds", "Print the definitions of all kinds, or write their JSON Schemas."),
         Entry("rules", "Print the rules of admission."),
         Entry("completion", "Print the completion script of a shell."),
-        Entry("version", "Print the version."),
+        Entry("version", "Print the versions of the program, the hub and the agents."),
     ),
 }
 
@@ -123,6 +129,24 @@ class Root(click.Group):
         command: click.Command = import_module(f"webhook.cli.{cmd_name.replace('-', '_')}").command
         return command
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the commands that begin with *incomplete*, and options, without importing the commands."""
+        found = [
+            CompletionItem(entry.name, help=entry.help)
+            for entries in SECTIONS.values()
+            for entry in entries
+            if entry.name.startswith(incomplete)
+        ]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that is called; one that does not exist is told with those that are like it."""
+        if args and not args[0].startswith("-") and args[0] not in self.list_commands(ctx):
+            raise click.exceptions.NoSuchCommand(args[0], possibilities=self.list_commands(ctx), ctx=ctx)
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """List the commands by section, without importing them."""
         for section, entries in SECTIONS.items():
@@ -157,7 +181,7 @@ class Root(click.Group):
                 error.ctx.command_path if error.ctx else self._called(program, sys.argv[1:] if args is None else args)
             )
             complain(f"error: {' '.join(error.format_message().split())} (see: {path} --help)")
-            return 1
+            return getattr(error.ctx and error.ctx.command, "error_code", 1)
         except click.ClickException as error:
             error.show()
             return 1

@@ -37,7 +37,7 @@ Examples:
 
 \b
 Exit codes:
-  0  nothing would happen
+  0  no node would be disrupted
   1  an error
   2  nodes would be disrupted
 """
@@ -67,14 +67,15 @@ Examples:
   pools[]               pool nodesBefore nodesAfter pricePerHourBefore pricePerHourAfter disrupted savingsPerHour
                         longestBlockedSeconds
   pools[].happenings[]  at method reason nodes[] why savingsPerHour replacedBy[] gone limit disrupting podsOf[]
-                        heldBefore[]
+                        heldBefore[] (as blocked[])
+  replacedBy[]          name instanceType zone capacityType pricePerHour ready
   pools[].blocked[]     node wanted reason message since until draining
   waiting[]             pod since reason
   With --pools: today, changed (both as above), differences[] (pool, then each figure as today and changed).
 
 \b
 Exit codes:
-  0  nothing would happen
+  0  no node would be disrupted
   1  an error: files that cannot be used, prices that are none, a NodePool that admission would refuse
   2  nodes would be disrupted
 """
@@ -150,6 +151,7 @@ def disruption(files: Files, period: Period, choices: Choices, output: str) -> i
     """Play the disruption of nodes."""
     from scorer.node_disruption.changed_pools import with_pools
     from scorer.node_disruption.cluster_reading import read_cluster
+    from scorer.node_disruption.coverage import unlabelled
     from webhook.cli.dump import read_dump, read_pools
     from webhook.cli.price_table import check_prices, read_prices
 
@@ -166,7 +168,9 @@ def disruption(files: Files, period: Period, choices: Choices, output: str) -> i
         check_prices(choices.prices, catalog, cluster)
     gc.freeze()  # what has been read stays; to look through it again and again would take half of the time
     notes = [*dump.notes, *cluster.notes]
-    if catalog is None:
+    if catalog is not None:
+        notes += dict.fromkeys(unlabelled(catalog, [*cluster.pools.values(), *changed]))
+    else:
         notes.append("there are no prices: nothing is consolidated (--prices), and new nodes are like those there")
     notes += [
         f"NodePool {each.name} is not in the dump: it has no nodes"
@@ -179,7 +183,7 @@ def disruption(files: Files, period: Period, choices: Choices, output: str) -> i
     if changed:
         played.append(_play(with_pools(cluster, changed), catalog, start, period, choices))
     _show(played, output, shown_in, notes, present)
-    return WOULD_HAPPEN if any(each.happenings for each in played) else 0
+    return WOULD_HAPPEN if any(happening.reason for each in played for happening in each.happenings) else 0
 
 
 def _play(

@@ -6,8 +6,9 @@ from typing import Final
 
 from scorer.api.meta import format_time
 from scorer.node_disruption.happenings import Blocked, Happening, Simulated
+from scorer.node_disruption.stretches import subject
 from webhook.cli.icalendar import Entry, calendar_file
-from webhook.cli.simulate_output import SHORTEST_SHOWN, by_cause, named
+from webhook.cli.simulate_output import SHORTEST_SHOWN, amount, by_cause, named
 
 PRODUCT: Final = "-//harbormaster//simulated disruption//EN"
 SHORTEST: Final = timedelta(minutes=1)
@@ -38,7 +39,7 @@ def _of_happening(happening: Happening, end: datetime) -> Entry:
     lines += (
         [f"In their place: {', '.join(happening.replaced_by)}"] if happening.nodes and happening.replaced_by else []
     )
-    lines += [] if happening.savings is None else [f"Saves {happening.savings:.2f} per hour"]
+    lines += [] if happening.savings is None else [f"Saves {amount(happening.savings)} per hour"]
     return Entry(
         identity=(
             happening.pool,
@@ -59,12 +60,13 @@ def _of_happening(happening: Happening, end: datetime) -> Entry:
 def _of_blocked(several: tuple[Blocked, ...], end: datetime) -> Entry:
     first = several[0]
     nodes = tuple(each.node for each in several)
+    what = (first.wanted, first.reason, subject(first.message), "draining" if first.draining else "")
     return Entry(
-        identity=(first.pool, first.wanted, first.reason, *nodes, format_time(first.since)),
+        identity=(first.pool, *what, *nodes, format_time(first.since)),
         start=first.since,
         end=end,
         summary=f"{first.pool}: {named(nodes)} held ({first.reason})",
-        description=f"Wanted: {first.wanted or 'deleted'}\n{first.message}",
+        description=f"Wanted: {first.wanted or 'deleted'}\n{first.message}\nNodes: {', '.join(nodes)}",
         categories=("Held",),
         is_busy=False,
     )

@@ -1,7 +1,7 @@
 """A simulation in a terminal: for every pool what happens when, and what holds nodes; two of them side by side."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
@@ -13,6 +13,7 @@ from scorer.api.quoting import printable
 from scorer.node_disruption.happenings import Blocked
 from scorer.node_disruption.stretches import subject
 from webhook.cli.output import print_table
+from webhook.cli.zones import in_zone, is_shown_twice
 
 HEADERS: Final = ("WHEN", "NODES", "REASON", "WHY", "SAVES", "NEW NODES", "WAITED FOR")
 HELD_HEADERS: Final = ("NODES", "CANNOT GO FOR", "FROM", "UNTIL", "TIMES", "HELD BY")
@@ -48,7 +49,8 @@ def print_comparison(document: JsonObject, zone: ZoneInfo) -> None:
         print_simulation(document[key], zone)
         click.echo()
     if not document["differences"]:
-        click.echo("The changes make no difference.")
+        is_same = _told(document["today"]) == _told(document["changed"])
+        click.echo(f"The changes make no difference{'' if is_same else ' to these figures; instants or nodes differ'}.")
         return
     click.echo("DIFFERENCES")
     print_table(SIDE_BY_SIDE, list(_differences(document["differences"])))
@@ -60,6 +62,12 @@ def named(nodes: Sequence[str]) -> str:
     return ", ".join(nodes[:_NAMED]) + more
 
 
+def amount(price: float) -> str:
+    """Write a price for people: with two digits after the point, and four where those would hide something."""
+    text = f"{price:.4f}"
+    return text.removesuffix("00") if float(text) else "0.00"
+
+
 def by_cause(blocked: Iterable[Blocked]) -> list[tuple[Blocked, ...]]:
     """Return stretches that begin and end together for one cause, together; by beginning.
 
@@ -68,7 +76,7 @@ def by_cause(blocked: Iterable[Blocked]) -> list[tuple[Blocked, ...]]:
     found: dict[tuple[Any, ...], list[Blocked]] = {}
     for each in blocked:
         if not _only_looked_at(each.wanted, each.reason):
-            key = each.since, each.until, each.pool, each.wanted, each.reason, subject(each.message)
+            key = each.since, each.until, each.pool, each.wanted, each.reason, subject(each.message), each.draining
             found.setdefault(key, []).append(each)
     return [tuple(several) for several in found.values()]
 
@@ -88,15 +96,14 @@ def _print_pool(pool: JsonObject, end: str, zone: ZoneInfo) -> None:
 
 
 def _summary(pool: JsonObject) -> str:
-    before, after = pool["nodesBefore"], pool["nodesAfter"]
-    parts = [_count(before, "node") if before == after else f"{_count(before, 'node')}, then {after}"]
+    first, last = pool["nodesBefore"], pool["nodesAfter"]
+    parts = [_count(first, "node") if first == last else f"{_count(first, 'node')}, then {last}"]
     prices = pool["pricePerHourBefore"], pool["pricePerHourAfter"]
     if None not in prices:
-        parts.append(
-            f"{prices[0]:.2f} per hour" if prices[0] == prices[1] else f"{prices[0]:.2f} per hour, then {prices[1]:.2f}"
-        )
+        before, after = map(amount, prices)
+        parts.append(f"{before} per hour" if before == after else f"{before} per hour, then {after}")
     disrupted = ", ".join(f"{number} {reason}" for reason, number in pool["disrupted"].items())
-    return "; ".join((*parts, disrupted or "nothing happens"))
+    return "; ".join((*parts, disrupted or ("nothing is disrupted" if pool["happenings"] else "nothing happens")))
 
 
 def _row(happening: JsonObject, zone: ZoneInfo) -> tuple[str, ...]:
@@ -107,7 +114,7 @@ def _row(happening: JsonObject, zone: ZoneInfo) -> tuple[str, ...]:
         named(happening["nodes"]) or _NOTHING,
         happening["reason"] or happening["method"],
         happening["why"],
-        _NOTHING if savings is None else f"{savings:.2f}",
+        _NOTHING if savings is None else amount(savings),
         named([each["name"] for each in happening["replacedBy"]]) or _NOTHING,
         ", ".join(held) or _NOTHING,
     )
@@ -201,13 +208,18 @@ def _figure(key: str, value: Any) -> str:
         return ", ".join(f"{number} {reason}" for reason, number in value.items()) or "nothing"
     if key == "longestBlockedSeconds":
         return format_duration(timedelta(seconds=value)) if value else _NOTHING
-    return f"{value:.2f}" if isinstance(value, float) else str(value)
+    return amount(value) if isinstance(value, float) else str(value)
 
 
 def _count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
+def _told(document: JsonObject) -> list[tuple[Any, ...]]:
+    """Return what a simulation tells of nodes."""
+    return [(pool["happenings"], pool["blocked"]) for pool in document["pools"]]
+
+
 def _shown(text: str, zone: ZoneInfo) -> str:
-    there: datetime = parse_time(text).astimezone(zone)
-    return f"{there:%a %d %b %H:%M}"
+    there = in_zone(parse_time(text), zone)
+    return f"{there:%a %d %b %H:%M %Z}" if is_shown_twice(there) else f"{there:%a %d %b %H:%M}"

@@ -22,7 +22,7 @@ from webhook.cli.connection import Connection
 from webhook.cli.explain import parse_reference
 from webhook.cli.failure import UserError, complain
 from webhook.cli.hub_options import HubOptions, hub_options
-from webhook.cli.options import output_option, run
+from webhook.cli.options import output_option, run, tab
 from webhook.cli.output import is_terminal, print_document
 from webhook.cli.tree_output import Changes, make_nodes, plain_lines, rich_tree
 
@@ -75,7 +75,7 @@ Exit codes:
 
 
 @click.command("tree", help=HELP, short_help="Show a placement down to its objects, once or as it changes.")
-@click.argument("placement")
+@click.argument("placement", shell_complete=tab("placements"))
 @click.option("-w", "--watch", is_flag=True, help="Keep running and show every change.")
 @click.option("-a", "--all", "everything", is_flag=True, help="Show every cluster and every object on its own line.")
 @output_option("text", "json", "yaml")

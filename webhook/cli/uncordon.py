@@ -7,7 +7,7 @@ import click
 from webhook.cli.client import Client
 from webhook.cli.draining import cordon
 from webhook.cli.hub_options import HubOptions, hub_options
-from webhook.cli.options import run
+from webhook.cli.options import run, tab
 from webhook.cli.update_runs import not_empty
 
 HELP: Final = """Let a member get placements again.
@@ -26,7 +26,7 @@ Exit codes:
 
 
 @click.command("uncordon", help=HELP, short_help="Let a member get placements again.")
-@click.argument("name", metavar="CLUSTER", callback=not_empty)
+@click.argument("name", metavar="CLUSTER", callback=not_empty, shell_complete=tab("clusters"))
 @hub_options
 def command(name: str, hub: HubOptions) -> int:
     """Uncordon a member."""

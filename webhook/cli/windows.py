@@ -18,7 +18,7 @@ from scorer.windows.member_windows import OF_UPDATES, Definition, MemberWindows,
 from webhook.cli.client import Client, Place
 from webhook.cli.failure import UserError
 from webhook.cli.hub_options import HubOptions, hub_options
-from webhook.cli.options import output_option, run
+from webhook.cli.options import output_option, run, tab
 from webhook.cli.output import print_document, print_table
 from webhook.settings.clock import utc_now
 
@@ -95,7 +95,7 @@ def command() -> None:
 
 
 @command.command("next", help=NEXT_HELP, short_help="Show when the windows of members open and close.")
-@click.argument("members", nargs=-1, metavar="[MEMBER]...")
+@click.argument("members", nargs=-1, metavar="[MEMBER]...", shell_complete=tab("clusters"))
 @click.option(
     "--for",
     "purpose",

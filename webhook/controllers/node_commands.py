@@ -107,6 +107,11 @@ class NodeCommands:
                 with suppress(AlreadyExistsError):
                     await self._hub.create(kinds.NODE_CLAIM, claim)
 
+    def is_deleted(self, name: str) -> bool:
+        """Say whether nothing is left to be deleted of a node: its claim is being deleted, or the node without one."""
+        document = self._world.claim_of(name) or self._world.cache.get(kinds.NODE, name)
+        return document is None or is_deleting(document)
+
     async def delete(self, name: str, uid: str) -> None:
         """Delete the claim of a node that has been drained, or the node where no claim is left."""
         node = self._world.cache.get(kinds.NODE, name)

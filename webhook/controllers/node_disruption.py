@@ -65,7 +65,7 @@ DEBOUNCE: Final = timedelta(seconds=1)
 """How long changes are collected before they are looked at."""
 SYNC: Final = timedelta(seconds=1)
 MOST_OF_ONE: Final = 100
-"""How many nodes one accepted command takes that makes no replacements: each of them carries the names of all."""
+"""How many nodes are begun at once: each node of an accepted command carries the names of all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,9 +265,9 @@ class NodeDisruptionController:
 
     async def _begin_all(self, site: "_Site", found: Pass) -> None:
         decision = found.decision
-        for name in decision.expired:
-            if not await site.orders.about(name, partial(self._expire, site, name, found.uids.get(name, ""))):
-                site.planning.repeat()
+        for start in range(0, len(decision.expired), MOST_OF_ONE):
+            several = decision.expired[start : start + MOST_OF_ONE]
+            await at_once(self._expire_or_repeat(site, name, found.uids.get(name, "")) for name in several)
         if isinstance(found.checked, Failure) and found.waited is not None:
             self._fail(site, found.waited, found.checked)
         elif isinstance(found.checked, Command):
@@ -287,6 +287,10 @@ class NodeDisruptionController:
         self._observer.failed(command.method, failure.word)
         said = f"{command.reason}: {failure.word}: {failure.message}"
         site.advice.tell(Note("Node", node, ToldReason.REJECTED, said) for node in command.nodes)
+
+    async def _expire_or_repeat(self, site: "_Site", name: str, uid: str) -> None:
+        if not await site.orders.about(name, partial(self._expire, site, name, uid)):
+            site.planning.repeat()
 
     async def _expire(self, site: "_Site", name: str, uid: str) -> None:
         node = site.world.cache.get(kinds.NODE, name)

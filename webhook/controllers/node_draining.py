@@ -91,7 +91,7 @@ class NodeDraining:
         step = self._step(self._world.pods_on(name), since, deadline)
         errors = await self._carry_out(step)
         self._advice.tell(_notes(name, step, errors))
-        if step.is_over and await self._is_empty(name, since, deadline):
+        if step.is_over and not self._commands.is_deleted(name) and await self._is_empty(name, since, deadline):
             await self._commands.delete(name, uid)
 
     def forget(self) -> None:

@@ -6,6 +6,7 @@ cluster go at once. So it is compared with that of the API server, which has dat
 Source: nodepool-disruption.md 5.1 and 10.
 """
 
+import asyncio
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Final
@@ -18,8 +19,6 @@ from webhook.settings.node_disruption import NodeDisruptionOptions
 
 RIVAL_EVERY: Final = timedelta(seconds=10)
 """How often to look whether Karpenter runs; before a command is accepted in any case."""
-FRESH: Final = timedelta(seconds=1)
-"""For how long a look counts as one of now."""
 SKEW: Final = timedelta(minutes=1)
 """How far the clocks of processes and servers may be apart; what is further apart is a mistake."""
 
@@ -48,24 +47,27 @@ class NodeRivals:
         self._clock = clock
         self._seen: Sightings = {}
         self._looked = float("-inf")
+        self._turn = asyncio.Lock()
         self._why_not = ""
 
     async def why_not(self, *, surely: bool = False) -> str:
         """Return why nothing may be carried out; empty when it may.
 
         Args:
-            surely: Look now, however short a while ago that was done.
+            surely: By a look that begins now, however short a while ago there was one.
 
         Raises:
             StoreError: Nobody can tell now.
         """
         if self._work is None:
             return "mode Act needs an API server that evicts pods, and this store does not"
-        age = self._clock() - self._looked
-        if age >= (FRESH if surely else RIVAL_EVERY).total_seconds():
-            self._why_not = await self._look(self._work)
-            self._looked = self._clock()
-        return self._why_not
+        oldest = self._clock() if surely else self._clock() - RIVAL_EVERY.total_seconds()
+        async with self._turn:  # what many nodes that expire at once wait for is one look
+            if self._looked < oldest:
+                began = self._clock()
+                self._why_not = await self._look(self._work)
+                self._looked = began
+            return self._why_not
 
     @property
     def due_in(self) -> timedelta:

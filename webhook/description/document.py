@@ -23,6 +23,7 @@ from webhook.description.operations import GATE_QUESTIONS, NAMES, OPERATIONS, TA
 from webhook.description.problem import ProblemDetails
 from webhook.description.schemas import named, reference, references, schemas_of
 from webhook.endpoints.budgets import USUAL_DAYS
+from webhook.endpoints.pages import LONGEST_PAGE, MOST_NAMES
 from webhook.endpoints.problems import PROBLEM_JSON, Problem
 from webhook.history.entry import EntryType
 from webhook.history.query import MOST_ITEMS, USUAL_ITEMS
@@ -97,6 +98,13 @@ _PARAMETERS: Final[JsonObject] = {
         }
         for part, words in (("run", "The uid of the run"), ("member", "The member"), ("attempt", "The attempt"))
     },
+    "cluster": {
+        "name": "cluster",
+        "in": "path",
+        "required": True,
+        "description": "Name of a member cluster.",
+        "schema": {"type": "string", "minLength": 1, "maxLength": 253},
+    },
     "id": {
         "name": "id",
         "in": "path",
@@ -138,6 +146,28 @@ _PARAMETERS: Final[JsonObject] = {
         "name": "tz",
         "in": "query",
         "description": "A time zone, such as `Europe/Berlin`, to tell instants in as well.",
+        "schema": {"type": "string"},
+    },
+    **{
+        key: {
+            "name": name,
+            "in": "query",
+            "description": f"Only this {what}; may be given up to {MOST_NAMES} times. "
+            "Those that there are not are left out.",
+            "schema": {"type": "array", "items": {"type": "string"}, "maxItems": MOST_NAMES},
+        }
+        for key, name, what in (("clusterNames", "name", "cluster"), ("placementRefs", "ref", "placement"))
+    },
+    "limit": {
+        "name": "limit",
+        "in": "query",
+        "description": "So many items in a page; absent: all.",
+        "schema": {"type": "integer", "minimum": 1, "maximum": LONGEST_PAGE},
+    },
+    "continue": {
+        "name": "continue",
+        "in": "query",
+        "description": "`continue` of the page before.",
         "schema": {"type": "string"},
     },
     "type": {

@@ -6,7 +6,7 @@ from pydantic import WithJsonSchema
 
 from scorer.api.upgrade.maintenance_window import WindowTarget
 from scorer.framework.status import Category
-from webhook.description.model import AnswerModel, DurationText, FleetRevision, Instant
+from webhook.description.model import AnswerModel, ContinueToken, Instant
 from webhook.description.timeline import TimelineSpan
 
 INELIGIBLE = (
@@ -30,18 +30,14 @@ class ReportedProperty(AnswerModel):
 
     value: str
     """As reported; of a score that cannot be read, its raw text."""
-    age: DurationText | None
-    """How long ago it was observed, null where that is not known."""
+    observed_at: Instant | None
+    """Null where that is not known."""
     unreadable: Literal[True] | None = None
     """It is a score, and cannot be read."""
     valid_until: Instant | None = None
     """It is an external score: when it expires or has expired."""
-    expires_in: DurationText | None = None
-    """How long it still counts."""
     expired: Literal[True] | None = None
     """It has expired, and no longer counts."""
-    expired_for: DurationText | None = None
-    """How long ago it expired."""
 
 
 class Capacity(AnswerModel):
@@ -127,7 +123,7 @@ class Cluster(AnswerModel):
     """The reason as a category, empty for eligible clusters."""
     labels: dict[str, str]
     taints: list[ClusterTaint]
-    heartbeat_age: DurationText | None
+    last_heartbeat: Instant | None
     properties: dict[str, ReportedProperty]
     """By name."""
     nodes: int | None
@@ -142,9 +138,7 @@ class Cluster(AnswerModel):
 
 
 class ClusterList(AnswerModel):
-    """All member clusters, by name."""
+    """Member clusters, by name."""
 
-    fleet_revision: FleetRevision
-    """Names the state of the fleet, `<fleet>/<step>`."""
-    evaluated_at: Instant
     items: list[Cluster]
+    continue_: ContinueToken

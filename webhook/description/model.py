@@ -49,5 +49,7 @@ FleetRevision = Annotated[
 ]
 """The fleet, and the step of ten seconds that ages are measured at."""
 
+ContinueToken = Annotated[str, Field(alias="continue", description="Asks for the next page; empty: this is the last.")]
+
 JsonValue = Annotated[Any, WithJsonSchema({})]
 """Any JSON value."""

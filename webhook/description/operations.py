@@ -6,6 +6,7 @@ A test compares it with the routes of the application, in both directions.
 from collections.abc import Mapping
 from typing import Final
 
+from webhook.description.behind_operations import BEHIND_OPERATIONS
 from webhook.description.budgets import BudgetCalendar, BudgetList
 from webhook.description.explanation import ExplainAnswer
 from webhook.description.extender import (
@@ -303,8 +304,10 @@ OPERATIONS: Final = (
         "/v1/clusters",
         "Fleet",
         "The fleet as the engine sees it",
-        "All member clusters, by name.",
+        "Member clusters, by name: all, those asked for, or a page. Clusters may come and go between two pages.",
         ClusterList,
+        problems=(Problem.VALIDATION_FAILED,),
+        query=("clusterNames", "limit", "continue"),
         tagged=True,
     ),
     Operation(
@@ -324,8 +327,11 @@ OPERATIONS: Final = (
         "/v1/placements",
         "Fleet",
         "What is placed where",
-        "All placements of the kinds that the caller may list in all namespaces, by reference.",
+        "Placements of the kinds that the caller may list in all namespaces, by reference: all, those asked for, or a "
+        "page.",
         PlacementList,
+        problems=(Problem.VALIDATION_FAILED,),
+        query=("placementRefs", "limit", "continue"),
         tagged=True,
     ),
     Operation(
@@ -370,6 +376,7 @@ OPERATIONS: Final = (
             ("ResourcePlacement", "/v1/placements/rp/{namespace}/{name}"),
         )
     ),
+    *BEHIND_OPERATIONS,
     Operation(
         "listUpdateRuns",
         "get",
@@ -405,8 +412,8 @@ OPERATIONS: Final = (
         "Fleet",
         "When to read again",
         "Server-sent events: one `change` event at once, and one whenever something has changed, at most four a "
-        "second. Its data is a `Change`: it names what changed, without the new content. After 15 s without an event, "
-        "the server sends a comment.",
+        "second. Its data is a `Change`: it names what to read again, without the new content. After 15 s without an "
+        "event, the server sends a comment.",
         Change,
         media="text/event-stream",
     ),

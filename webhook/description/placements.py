@@ -4,7 +4,7 @@ from typing import Literal
 
 from scorer.api.conditions import Condition
 from scorer.api.placement import ResourceIdentifier, RolloutStrategy
-from webhook.description.model import AnswerModel, FleetRevision, Instant
+from webhook.description.model import AnswerModel, ContinueToken, Instant
 from webhook.description.timeline import UpdateTimeline
 
 
@@ -49,6 +49,7 @@ class Placement(AnswerModel):
     why: str
     """Why it is not available, empty where it is."""
     generation: int
+    labels: dict[str, str]
     clusters: list[PlacedCluster]
     conditions: list[Condition]
     decided_at: Instant | None
@@ -65,11 +66,10 @@ class PlacementDetail(Placement):
 
 
 class PlacementList(AnswerModel):
-    """All placements, by reference."""
+    """Placements, by reference."""
 
-    fleet_revision: FleetRevision
-    """Names the state of the fleet, `<fleet>/<step>`."""
     items: list[Placement]
+    continue_: ContinueToken
 
 
 class Change(AnswerModel):
@@ -79,5 +79,9 @@ class Change(AnswerModel):
     """Grows with every change."""
     clusters: bool
     """Whether some cluster is different."""
+    cluster_names: list[str] | None = None
+    """Names of the clusters that are different; absent where `clusters` is true: any of them may be."""
     placements: list[str]
     """References of the placements that are different."""
+    runs: bool
+    """Whether some update run is different."""

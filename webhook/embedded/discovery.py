@@ -2,8 +2,7 @@
 
 from typing import Any, Final
 
-from scorer.api.crd import CATEGORIES
-from scorer.api.kinds import OUR_KINDS, Kind, api_version
+from scorer.api.kinds import CATEGORIES, Kind, api_version
 from scorer.api.meta import JsonObject
 from webhook.embedded.answers import ApiError
 from webhook.embedded.stored_kinds import StoredKinds
@@ -23,6 +22,15 @@ VERSION: Final = {
 
 _VERBS: Final = ("create", "delete", "get", "list", "patch", "update", "watch")
 _STATUS_VERBS: Final = ("get", "patch", "update")
+
+
+_ALL: Final = frozenset(
+    {
+        *("pods", "services", "replicationcontrollers", "deployments.apps", "statefulsets.apps", "daemonsets.apps"),
+        *("replicasets.apps", "jobs.batch", "cronjobs.batch", "horizontalpodautoscalers.autoscaling"),
+    }
+)
+"""What an API server shows for ``all``."""
 
 
 def core_versions() -> JsonObject:
@@ -73,6 +81,6 @@ def _resources(kind: Kind) -> list[JsonObject]:
     status = entry | {"name": f"{kind.plural}/status", "singularName": "", "verbs": list(_STATUS_VERBS)}
     if kind.short_names:
         entry["shortNames"] = list(kind.short_names)
-    if kind in OUR_KINDS:
-        entry["categories"] = CATEGORIES[kind.group]
+    if categories := ("all",) if kind.resource in _ALL else CATEGORIES.get(kind.group, ()):
+        entry["categories"] = list(categories)
     return [entry, status] if kind.has_status else [entry]

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from scorer.api.json_object import JsonObject
 from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, KINDS, Kind
-from scorer.api.meta import JsonObject
 
 DEFINITION: Final = CUSTOM_RESOURCE_DEFINITION.group_kind
 

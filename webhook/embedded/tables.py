@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from scorer.api.crd import Column
+from scorer.api.kind_columns import Column
 from scorer.api.meta import JsonObject
 from scorer.api.printer_columns import EVENT, cells, columns_of, find_path
 from webhook.embedded.answers import ApiError

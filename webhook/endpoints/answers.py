@@ -1,4 +1,6 @@
-"""What all answers have in common: the request's id, JSON bodies, entity tags.
+"""What all answers have in common: the request's id, JSON bodies, entity tags, compression.
+
+Answers are compressed for callers that ask for it: none has a secret beside what its caller chose.
 
 Source: serving.md 3.2 and 3.3.
 """
@@ -16,6 +18,11 @@ from webhook.kube.json_text import encode
 
 REQUEST_ID: Final = "X-Request-Id"
 JSON: Final = "application/json; charset=utf-8"
+
+SMALLEST: Final = 1024
+"""Bytes; a smaller answer is not compressed."""
+_COMPRESSED_BESIDE: Final = 64 * 1024
+"""Bytes; a larger answer is compressed in another thread."""
 
 _GIVEN_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 
@@ -40,16 +47,37 @@ def headers(**members: str) -> CIMultiDictProxy[str]:
     return CIMultiDictProxy(CIMultiDict({name.replace("_", "-"): value for name, value in members.items()}))
 
 
-def tagged(request: web.Request, document: JsonObject, revision: str) -> web.Response:
-    """Answer with *document*, keys sorted, and an entity tag; 304 when the caller of a GET already has that version."""
+def tagged(request: web.Request, document: JsonObject, revision: str = "") -> web.Response:
+    """Answer with *document*, keys sorted, and an entity tag; 304 when the caller of a GET already has that version.
+
+    Args:
+        request: The question.
+        document: The answer. For 304 to be of use, it has instants in it, and no ages.
+        revision: What a question was judged by; it comes first in the tag. Empty: the tag depends on *document* alone.
+    """
     body = encode(document, sort=True)
     digest = hashlib.sha256(body).hexdigest()[:16]
-    members = {"ETag": f'"{revision}-{digest}"'}
+    packed = len(body) >= SMALLEST and takes_gzip(request)
+    tag = "-".join(part for part in (revision, digest, "gzip" if packed else "") if part)
+    members = {"ETag": f'"{tag}"', "Vary": "Accept-Encoding"}
     if request.method in {"GET", "HEAD"}:
         members["Cache-Control"] = "no-cache"
         if is_known(request, members["ETag"]):
             return web.Response(status=304, headers=members)
-    return web.Response(body=body, headers={"Content-Type": JSON, **members})
+    headers = {"Content-Type": JSON, **members}
+    response = web.Response(body=body, headers=headers, zlib_executor_size=_COMPRESSED_BESIDE)
+    if packed:
+        response.enable_compression(web.ContentCoding.gzip)
+    return response
+
+
+def takes_gzip(request: web.Request) -> bool:
+    """Say whether the caller takes an answer in gzip."""
+    for choice in ",".join(request.headers.getall("Accept-Encoding", ())).split(","):
+        coding, _, weight = choice.replace(" ", "").lower().partition(";")
+        if coding == "gzip":
+            return weight.removeprefix("q=").rstrip("0") not in {"", "0."} or not weight
+    return False
 
 
 def is_known(request: web.Request, tag: str) -> bool:

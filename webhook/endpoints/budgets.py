@@ -20,7 +20,6 @@ from webhook.endpoints.parameters import check_names, instant, refuse, whole_num
 from webhook.gate.budgets import HubBudgets
 
 USUAL_DAYS: Final = 14
-_REVISION: Final = "budgets"
 _LISTS: Final = ("pool", "reason")
 """Parameters that may be given several times."""
 
@@ -35,13 +34,13 @@ def add_routes(api: Api, budgets: HubBudgets) -> None:
         check_names(request, "pool", "reason", "at", lists=_LISTS)
         at, reasons = _at(request, budgets), _reasons(request)
         pools = budgets.pools(_pools(request))
-        return tagged(request, await budgets.overview(pools, at, reasons), _REVISION)
+        return tagged(request, await budgets.overview(pools, at, reasons))
 
     async def one(request: web.Request) -> web.Response:
         check_names(request, "reason", "at", lists=_LISTS)
         at, reasons = _at(request, budgets), _reasons(request)
         pools = budgets.pools((request.match_info["name"],))
-        return tagged(request, await budgets.overview(pools, at, reasons), _REVISION)
+        return tagged(request, await budgets.overview(pools, at, reasons))
 
     async def calendar(request: web.Request) -> web.Response:
         check_names(request, "pool", "days", "tz", "from", lists=_LISTS)
@@ -55,7 +54,7 @@ def add_routes(api: Api, budgets: HubBudgets) -> None:
                 refuse("tz", str(error))
         pools = budgets.pools(_pools(request))
         try:
-            return tagged(request, await budgets.calendar(pools, start, days, zone), _REVISION)
+            return tagged(request, await budgets.calendar(pools, start, days, zone))
         except TooLargeError as error:
             refuse("days", str(error))
         except OverflowError:

@@ -12,6 +12,7 @@ from scorer.api.references import ref_prefixes
 from scorer.member_gate.holds import Hold
 from webhook.endpoints.answers import tagged
 from webhook.endpoints.api import Api
+from webhook.endpoints.pages import page_of
 from webhook.endpoints.problems import Problem, ProblemError
 
 HOLDING: Final = frozenset(
@@ -30,24 +31,30 @@ def add_routes(api: Api, holds: Callable[[str], Iterable[Hold]] | None = None) -
     advisor, upkeep = api.answers.advisor, api.answers.runs.upkeep
 
     async def every(request: web.Request) -> web.Response:
+        page = page_of(request, advisor.cluster_names(), "name")
         prefixes = ref_prefixes(await api.readable_kinds(request))
-        document = advisor.clusters()
         kept = await _kept(request)
-        document = document | {"items": [_shown(item, prefixes, kept) for item in document["items"]]}
-        return tagged(request, document, str(document["fleetRevision"]))
+        items = [_shown(item, prefixes, kept) for item in advisor.clusters(page.names)]
+        return tagged(request, page.document(items))
 
     async def one(request: web.Request) -> web.Response:
         prefixes = ref_prefixes(await api.readable_kinds(request))
         name = request.match_info["name"]
-        document = advisor.cluster(name)
-        if document is None:
+        found = advisor.clusters((name,))
+        if not found:
             raise ProblemError(Problem.NOT_FOUND, f"there is no member cluster {name[:253]!r}")
-        kept = await _readable(request, {name: found} if (found := upkeep.one(name)) else {})
-        shown = _shown(document, prefixes, kept)
+        kept = await _readable(request, {name: said} if (said := upkeep.one(name)) else {})
+        shown = _shown(found[0], prefixes, kept)
         if holds is not None and (disrupting := [_hold(each) for each in holds(name)]):
             may_list = await api.readable_kinds(request, HOLDING)
             shown["holds"] = disrupting if may_list >= HOLDING else [_unnamed(each) for each in disrupting]
-        return tagged(request, shown, advisor.fleet_revision)
+        return tagged(request, shown)
+
+    async def history(request: web.Request) -> web.Response:
+        name = request.match_info["name"]
+        if not advisor.clusters((name,)):
+            raise ProblemError(Problem.NOT_FOUND, f"there is no member cluster {name[:253]!r}")
+        return tagged(request, {"cluster": name, **api.answers.properties.document(name)})
 
     async def _kept(request: web.Request) -> Mapping[str, JsonObject]:
         """Return the upkeep of the members, without what runs say that the caller may not list."""
@@ -60,6 +67,7 @@ def add_routes(api: Api, holds: Callable[[str], Iterable[Hold]] | None = None) -
 
     api.get("/v1/clusters", "/v1/clusters", every)
     api.get("/v1/clusters/{name}", "/v1/clusters/*", one)
+    api.get("/v1/clusters/{name}/history", "/v1/clusters/*/history", history)
 
 
 def _unnamed(hold: JsonObject) -> JsonObject:

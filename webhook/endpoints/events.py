@@ -1,7 +1,8 @@
 """``/v1/events``: server-sent events that tell a viewer when to read again.
 
-The stream names what changed, but does not carry the change: a viewer that missed an event reads again and is up to
-date. Changes within a quarter of a second, or while a viewer is slow, are merged.
+The stream names what changed, so that a viewer reads only that again, but does not carry the change: a viewer that
+missed an event reads everything again and is up to date. Changes within a quarter of a second, or while a viewer is
+slow, are merged.
 
 What a viewer may see is checked when the stream begins. Tokens expire and rights are revoked, so the server ends the
 stream after a few minutes, and the viewer connects again with its credentials.
@@ -14,6 +15,7 @@ from typing import Final
 import orjson
 from aiohttp import web
 
+from scorer.api.meta import JsonObject
 from scorer.api.references import ref_prefixes
 from webhook.answers.questions import ViewChange
 from webhook.endpoints.api import Api
@@ -27,6 +29,8 @@ COMMENT_SECONDS: Final = 15.0
 """Longest silence: then a comment is sent, so that proxies in between do not close an idle connection."""
 STREAM_SECONDS: Final = 300.0
 """How long a stream lasts."""
+MOST_NAMED: Final = 200
+"""How many changed clusters an event names; of more, the viewer reads all again."""
 WRITE_SECONDS: Final = 30.0
 """How long a viewer may take to accept an event before the server drops it."""
 
@@ -94,7 +98,7 @@ class _Viewer:
         """Remember *change* for the next event, as far as the viewer may see it."""
         visible = frozenset(ref for ref in change.placements if ref.startswith(self._prefixes))
         if visible != change.placements:
-            if not (visible or change.clusters):
+            if not visible and change.clusters == frozenset():
                 return
             change = replace(change, placements=visible)
         self._pending = change if self._pending is None else self._pending | change
@@ -118,5 +122,13 @@ class _Viewer:
 
 def event(change: ViewChange) -> bytes:
     """Write *change* as one server-sent event."""
-    data = {"revision": change.revision, "clusters": change.clusters, "placements": sorted(change.placements)}
+    names = change.clusters
+    data: JsonObject = {
+        "revision": change.revision,
+        "clusters": names is None or bool(names),
+        "placements": sorted(change.placements),
+        "runs": change.runs,
+    }
+    if names and len(names) <= MOST_NAMED:
+        data["clusterNames"] = sorted(names)
     return b"event: change\ndata: " + orjson.dumps(data) + b"\n\n"

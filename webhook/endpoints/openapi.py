@@ -17,7 +17,7 @@ from typing import Final
 
 from aiohttp import web
 
-from webhook.endpoints.answers import JSON, is_known
+from webhook.endpoints.answers import JSON, is_known, takes_gzip
 from webhook.endpoints.api import Api
 from webhook.endpoints.limits import TokenBuckets
 from webhook.endpoints.problems import Problem, ProblemError
@@ -41,7 +41,7 @@ def add_routes(api: Api) -> None:
     sent = TokenBuckets(PER_SECOND, AT_ONCE)
 
     async def describe(request: web.Request) -> web.Response:
-        body, unchanged, full = answers[_takes_gzip(request)]
+        body, unchanged, full = answers[takes_gzip(request)]
         if is_known(request, unchanged["ETag"]):
             return web.Response(status=304, headers=unchanged)
         address = request.remote or ""
@@ -51,11 +51,3 @@ def add_routes(api: Api) -> None:
         return web.Response(body=body, headers=full)
 
     api.get("/v1/openapi.json", "/v1/openapi.json", describe, when_synced=False, open_to_all=True)
-
-
-def _takes_gzip(request: web.Request) -> bool:
-    for choice in ",".join(request.headers.getall("Accept-Encoding", ())).split(","):
-        coding, _, weight = choice.replace(" ", "").lower().partition(";")
-        if coding == "gzip":
-            return weight.removeprefix("q=").rstrip("0") not in {"", "0."} or not weight
-    return False

@@ -1,8 +1,9 @@
-"""The page: static files, read once, with a Content-Security-Policy that allows nothing from other origins.
+"""The page: static files, read and compressed once, with a policy that allows nothing from other origins.
 
 The files hold no data, so they are served without authentication.
 """
 
+import gzip
 import hashlib
 from collections.abc import Awaitable, Callable
 from importlib.resources import files
@@ -10,6 +11,8 @@ from importlib.resources.abc import Traversable
 from typing import Final
 
 from aiohttp import web
+
+from webhook.endpoints.answers import SMALLEST, is_known, takes_gzip
 
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -37,20 +40,25 @@ def add_routes(app: web.Application, folder: Traversable | None = None) -> None:
 
 
 def _static(body: bytes, content_type: str) -> Callable[[web.Request], Awaitable[web.Response]]:
-    tag = f'"{hashlib.sha256(body).hexdigest()[:16]}"'
-    unchanged = {
-        "ETag": tag,
+    digest = hashlib.sha256(body).hexdigest()[:16]
+    common = {
         "Cache-Control": "no-cache",
+        "Vary": "Accept-Encoding",
         "Content-Security-Policy": POLICY,
         "Referrer-Policy": "no-referrer",
         "Cross-Origin-Opener-Policy": "same-origin",
         "Cross-Origin-Resource-Policy": "same-origin",
     }
-    full = {**unchanged, "Content-Type": content_type}
+    plain, packed = {**common, "ETag": f'"{digest}"'}, {**common, "ETag": f'"{digest}-gzip"'}
+    answers = {False: (body, plain, {**plain, "Content-Type": content_type})}
+    if len(body) >= SMALLEST:
+        encoded = {**packed, "Content-Type": content_type, "Content-Encoding": "gzip"}
+        answers[True] = (gzip.compress(body, mtime=0), packed, encoded)
 
     async def handle(request: web.Request) -> web.Response:
-        if request.headers.get("If-None-Match") == tag:
+        content, unchanged, full = answers[takes_gzip(request) and True in answers]
+        if is_known(request, unchanged["ETag"]):
             return web.Response(status=304, headers=unchanged)
-        return web.Response(body=body, headers=full)
+        return web.Response(body=content, headers=full)
 
     return handle

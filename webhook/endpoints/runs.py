@@ -20,7 +20,7 @@ def add_routes(api: Api) -> None:
         items = api.answers.history.runs(ref)
         if items is None:
             raise UnknownObjectError(unknown_placement(ref))
-        return tagged(request, {"placement": str(ref), "items": items}, api.answers.advisor.fleet_revision)
+        return tagged(request, {"placement": str(ref), "items": items})
 
     api.get("/v1/placements/crp/{name}/runs", "/v1/placements/*/runs", runs)
     api.get("/v1/placements/rp/{namespace}/{name}/runs", "/v1/placements/*/runs", runs)

@@ -12,7 +12,9 @@ from webhook.admission.rights import Rights
 from webhook.answers.extender import HubExtender
 from webhook.answers.history import RunHistory
 from webhook.answers.plans import HubPlanner
+from webhook.answers.property_history import PropertyHistory
 from webhook.answers.questions import Advisor, Changes
+from webhook.answers.trees import Trees
 from webhook.answers.update_runs import HubRuns
 from webhook.answers.upgrade_orders import UpgradeOrders
 from webhook.answers.upgrade_plans import HubUpgradePlanner
@@ -49,6 +51,8 @@ class Answers:
         planner: Answers ``/v1/plan``.
         admission: Returns what admission rules may look at besides the object; called once per request.
         admittance: Who may ask.
+        properties: Remembers what members reported.
+        trees: Looks below placements.
         synced: Says whether all caches have been filled once.
         now: Wall clock.
     """
@@ -60,6 +64,8 @@ class Answers:
     planner: HubPlanner
     admission: Callable[[], Context]
     admittance: Admittance
+    properties: PropertyHistory
+    trees: Trees
     synced: Callable[[], bool]
     now: Callable[[], datetime]
 

@@ -26,7 +26,7 @@ def add_routes(api: Api) -> None:
         kinds = await api.readable_kinds(request, RUN_KINDS)
         await answers.runs.catch_up(kinds)
         document = answers.runs.runs(kinds)
-        return tagged(request, document, answers.advisor.fleet_revision)
+        return tagged(request, document)
 
     async def one(request: web.Request) -> web.Response:
         name, namespace = request.match_info["name"], request.match_info.get("namespace", "")
@@ -34,14 +34,14 @@ def add_routes(api: Api) -> None:
         document = answers.runs.run(name, namespace) if may else None
         if document is None:
             raise ProblemError(Problem.NOT_FOUND, unknown_run(name, namespace))
-        return tagged(request, document, answers.advisor.fleet_revision)
+        return tagged(request, document)
 
     async def upgrade(request: web.Request) -> web.Response:
         name = request.match_info["name"]
         document = await answers.runs.upgrade(name) if await api.may_get(request, UPGRADE_RUN, name, "") else None
         if document is None:
             raise ProblemError(Problem.NOT_FOUND, f"there is no upgrade run {upgrade_ref(name)[:320]}")
-        return tagged(request, document, answers.advisor.fleet_revision)
+        return tagged(request, document)
 
     api.get("/v1/runs", "/v1/runs", every)
     api.get("/v1/runs/cuprun/{name}", "/v1/runs/*", upgrade)

@@ -24,22 +24,28 @@ class HistoryDesk:
     Args:
         store: The hub.
         namespace: Of the installation.
-        writer: Writes the record of this process; None: nothing is kept.
+        writer: Writes the record of this process; None: it writes nothing.
         now: The clock.
+        is_kept: Whether others write, where this process does not.
     """
 
-    def __init__(self, store: Store, namespace: str, writer: HistoryWriter | None, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        namespace: str,
+        writer: HistoryWriter | None,
+        now: Callable[[], datetime],
+        *,
+        is_kept: bool = False,
+    ) -> None:
         self._store = store
         self._namespace = namespace
         self._writer = writer
         self._now = now
         self._read: tuple[JsonObject, ...] = ()
         self._read_at: tuple[datetime, int] | None = None
-
-    @property
-    def is_kept(self) -> bool:
-        """Say whether anything is written down."""
-        return self._writer is not None
+        self.is_kept = is_kept or writer is not None
+        """Whether anything is written down."""
 
     def note(self, kind: EntryType, about: About, reason: str, message: str, by: str = "") -> None:
         """Have something written down that has happened now."""
@@ -75,14 +81,14 @@ class HistoryDesk:
         Raises:
             webhook.kube.ports.StoreError: The hub does not answer.
         """
-        if self._writer is None:
+        if not self.is_kept:
             return Found((), more=False, unreadable=0)
-        now, writes = self._now(), self._writer.writes
+        now, writes = self._now(), self._writer.writes if self._writer else 0
         # Read again also after a write of our own: what was waiting then is nowhere else.
         if self._read_at is None or self._read_at[1] != writes or not now - READ_AGAIN < self._read_at[0] <= now:
             self._read = (await self._store.list(CONFIG_MAP, self._namespace, LABELS)).items
             self._read_at = now, writes
-        return find(self._read, self._writer.waiting(), query)
+        return find(self._read, self._writer.waiting() if self._writer else (), query)
 
     async def run(self) -> None:
         """Write until cancelled, if anything is kept."""

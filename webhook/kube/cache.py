@@ -203,6 +203,10 @@ class Cache:
             if shelf.refusal and not (shelf.optional and group_kind not in wanted)
         ]
 
+    def unread(self) -> list[str]:
+        """Return the kinds, as ``plural.group``, that would be read if the store let us, and are done without."""
+        return sorted(shelf.kind.resource for shelf in self._shelves.values() if shelf.refusal and shelf.optional)
+
     def has_answered(self, kind: Kind) -> bool:
         """Say whether *kind* has been listed, or `refusal` says why it cannot be."""
         shelf = self._shelves.get(kind.group_kind)

@@ -22,7 +22,7 @@ import aiohttp
 import orjson
 from yarl import URL
 
-from scorer.api.meta import JsonObject, dump_json
+from scorer.api.json_object import JsonObject, dump_json
 from webhook.kube.connector import LoopConnector
 from webhook.kube.fence import Fence, FencedBody
 from webhook.kube.login import ConfigurationError, Login

@@ -1,21 +1,25 @@
 """Reads the login for an API server from a kubeconfig, or from the pod that this process runs in.
 
-kubernetes-asyncio interprets certificates, tokens, credential plugins and the rest; TLS is set up as it does.
+kubernetes-asyncio interprets credential plugins, token files and the rest, and says what is wrong; TLS is set up as it
+does. To load it, with the models of all kinds of Kubernetes, takes longer than most commands take to run: a context
+with nothing but a token or a certificate is read without it (`webhook.kube.plain_context`).
 """
 
 import asyncio
 import ssl
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import yaml
-from kubernetes_asyncio.client import Configuration
-from kubernetes_asyncio.config import ConfigException, load_incluster_config, load_kube_config
 
-from webhook.kube.credentials import renewal
-from webhook.kube.kubeconfig_fields import check_kubeconfig
+from webhook.kube.kubeconfig_fields import check_kubeconfig, parse_kubeconfig
 from webhook.kube.login import ConfigurationError, Endpoint, Login, environment_proxy
+from webhook.kube.plain_context import read_plain
 from webhook.settings.bounded_file import read_bounded
+
+if TYPE_CHECKING:
+    from kubernetes_asyncio.client import Configuration
 
 
 async def read_login(kubeconfig: Path | None, context: str | None) -> Login:
@@ -28,6 +32,8 @@ async def read_login(kubeconfig: Path | None, context: str | None) -> Login:
     Raises:
         ConfigurationError: The file cannot be used, or there is none and this is no pod.
     """
+    if kubeconfig is not None and (plain := await asyncio.to_thread(read_plain, kubeconfig, context)) is not None:
+        return plain
     configuration = await _read(kubeconfig, context)
     try:
         return _login(configuration)
@@ -59,14 +65,19 @@ async def read_endpoint(kubeconfig: Path, context: str | None) -> Endpoint:
     )
 
 
-async def _read(kubeconfig: Path | None, context: str | None) -> Configuration:
+async def _read(kubeconfig: Path | None, context: str | None) -> "Configuration":
+    from kubernetes_asyncio.client import Configuration
+    from kubernetes_asyncio.config import ConfigException, load_incluster_config, load_kube_config
+
+    from webhook.kube.credentials import renewal
+
     configuration = Configuration()
     try:
         if kubeconfig is None:
             load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]  # theirs
         else:
             content = await asyncio.to_thread(read_bounded, kubeconfig)  # the library takes no file for an empty one
-            check_kubeconfig(yaml.safe_load(content), context)
+            check_kubeconfig(parse_kubeconfig(content), context)
             await load_kube_config(str(kubeconfig), context=context, client_configuration=configuration)
             configuration.refresh_api_key_hook = await renewal(kubeconfig, context)
     except (
@@ -88,7 +99,7 @@ async def _read(kubeconfig: Path | None, context: str | None) -> Configuration:
     return configuration
 
 
-def _login(configuration: Configuration) -> Login:
+def _login(configuration: "Configuration") -> Login:
     async def credentials() -> Mapping[str, str]:
         return {setting["key"]: setting["value"] for setting in (await configuration.auth_settings()).values()}
 
@@ -97,7 +108,7 @@ def _login(configuration: Configuration) -> Login:
     return Login(address, _trust(configuration), credentials, proxy, configuration.tls_server_name or None)
 
 
-def _trust(configuration: Configuration) -> ssl.SSLContext:
+def _trust(configuration: "Configuration") -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
     if configuration.cert_file:
         context.load_cert_chain(configuration.cert_file, keyfile=configuration.key_file)

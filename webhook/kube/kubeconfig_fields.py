@@ -8,6 +8,8 @@ Source: client-go ``tools/clientcmd/api/v1/types.go``.
 from collections.abc import Mapping
 from typing import Any, Final
 
+import yaml
+
 from webhook.kube.addresses import check_address
 
 _TEXTS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -26,6 +28,20 @@ _TEXTS: Final[Mapping[str, tuple[str, ...]]] = {
 _SECRET: Final = frozenset({"token", "password", "client-key-data"})
 _SHOWN: Final = 128
 """Characters of a value that a message repeats."""
+_FAST: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_NESTING: Final = (b"[", b"{", b"-", b"?")
+_DEEPEST: Final = 1000
+"""Of what can nest in one line; the parser in C has no limit of its own, and takes the process down with it."""
+
+
+def parse_kubeconfig(content: bytes) -> Any:
+    """Read the YAML of a kubeconfig, by the parser in C where there is one: certificates are long.
+
+    Raises:
+        yaml.YAMLError, ValueError, RecursionError: It is none.
+    """
+    plain = sum(map(content.count, _NESTING)) > _DEEPEST
+    return yaml.load(content, Loader=yaml.SafeLoader if plain else _FAST)  # noqa: S506 - both are safe
 
 
 def check_kubeconfig(document: Any, context: str | None) -> None:

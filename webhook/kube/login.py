@@ -1,6 +1,6 @@
 """The login for an API server, wherever it comes from: a kubeconfig, the pod this process runs in, or a token alone.
 
-It stands apart from `webhook.kube.kubeconfig`, whose library takes longer to load than most commands take to run.
+It stands apart from `webhook.kube.kubeconfig`: what is told where to go needs no kubeconfig.
 """
 
 import ssl
@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 from webhook.kube.addresses import is_loopback
 
@@ -100,6 +99,10 @@ def environment_proxy(address: str) -> str | None:
     This machine itself is never asked by way of a proxy; kubectl does not either.
     """
     url = urlsplit(address)
-    if is_loopback(url.hostname or "") or proxy_bypass(url.hostname or ""):
+    if is_loopback(url.hostname or ""):
+        return None
+    from urllib.request import getproxies, proxy_bypass
+
+    if proxy_bypass(url.hostname or ""):
         return None
     return getproxies().get(url.scheme)

@@ -11,7 +11,7 @@ from typing import Self
 from urllib.parse import quote
 
 from scorer.api.kinds import KINDS, Kind
-from scorer.api.label_selector import dns_label_error
+from scorer.api.label_grammar import dns_label_error
 from scorer.api.object_names import name_error, segment_error
 from webhook.kube.ports import InvalidObjectError, Key
 

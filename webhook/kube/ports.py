@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
+from scorer.api.json_object import JsonObject
 from scorer.api.kinds import Kind
-from scorer.api.meta import JsonObject
 
 
 class Key(NamedTuple):

@@ -20,7 +20,7 @@ export class SignInError extends ApiError {
   }
 }
 
-/** Send a request as the viewer who has signed in. Returns the response when it is a 2xx. */
+/** Send a request as the viewer who has signed in. Returns the response when it is a 2xx or a 304. */
 async function send(path, { headers, ...options }) {
   const sent = token();
   const credentials = sent ? { Authorization: `Bearer ${sent}` } : {};
@@ -32,27 +32,68 @@ async function send(path, { headers, ...options }) {
     throw new ApiError("the server cannot be reached");
   }
   readClock(response.headers.get("Date"));
-  if (response.ok) return response;
+  if (response.ok || response.status === 304) return response;
   const text = await response.text();
   const message = problem(response, text);
   throw response.status === 401 ? new SignInError(message, sent, audience(text)) : new ApiError(message, response.status);
 }
 
-/** Ask for a document. Returns it parsed and as the text that came, so that it can be shown as it is. */
+const known = new Map(); // path → what was answered last, with its entity tag
+const MOST_KNOWN = 50;
+
+/**
+ * Ask for a document. Returns it parsed, as the text that came, so that it can be shown as it is, and what it cost: the
+ * bytes on the wire. What has not changed is not sent again.
+ */
 export async function ask(path, { body, signal } = {}) {
-  const options = { headers: { Accept: "application/json" }, signal };
+  const before = body === undefined ? known.get(path) : undefined;
+  const options = { headers: { Accept: "application/json", ...(before ? { "If-None-Match": before.tag } : {}) }, signal };
   if (body !== undefined) {
     options.method = "POST";
     options.body = JSON.stringify(body);
     options.headers["Content-Type"] = "application/json";
   }
   const response = await send(path, options);
+  if (response.status === 304) return { ...before, bytes: 0 };
   const text = await response.text();
+  const answer = { document: parsed(text), text, bytes: Number(response.headers.get("Content-Length")) || text.length, tag: response.headers.get("ETag") };
+  if (body === undefined && answer.tag) keep(path, answer);
+  return answer;
+}
+
+/** Ask for a text of another type than JSON. */
+export async function askText(path, type) {
+  return (await send(path, { headers: { Accept: type } })).text();
+}
+
+function parsed(text) {
   try {
-    return { document: JSON.parse(text), text };
+    return JSON.parse(text);
   } catch {
     throw new ApiError("the answer is not JSON");
   }
+}
+
+function keep(path, answer) {
+  known.delete(path); // so that the paths are in the order of their last use
+  known.set(path, answer);
+  if (known.size > MOST_KNOWN) known.delete(known.keys().next().value);
+}
+
+const PAGE = 500;
+
+/** Ask for a whole list, page by page. */
+export async function askAll(path) {
+  const items = [];
+  let bytes = 0;
+  let token = "";
+  do {
+    const answer = await ask(`${path}?limit=${PAGE}${token ? `&continue=${token}` : ""}`);
+    items.push(...answer.document.items);
+    bytes += answer.bytes;
+    token = answer.document.continue;
+  } while (token);
+  return { items, bytes };
 }
 
 function problem(response, text) {
@@ -79,12 +120,17 @@ export function placementPath(ref) {
   return `/v1/placements/${ref.split("/").map(encodeURIComponent).join("/")}`;
 }
 
+const BYTES_PER_MS = 2.5; // what one kind of reading may cost in the long run: 150 kB a minute
+const ALLOWANCE = 60000; // bytes that it may cost before it has to wait: small fleets never have to
+const LONGEST_PAUSE = 60000; // ms
+
 /**
  * Run `task` when asked, one run at a time, and not more often than the server can take.
  *
  * Requests made while it runs are merged into one more run: what the run has read may already be out of date. The pause
- * after a run grows with its duration, and after a failure it doubles up to half a minute. `.now()` skips the pause. After
- * a refusal for lack of credentials, it does not run again until the viewer has signed in.
+ * after a run grows with its duration and, once the allowance is used up, with the bytes that `task` returns; after a
+ * failure it doubles up to half a minute. `.now()` skips the pause. After a refusal for lack of credentials, it does not
+ * run again until the viewer has signed in.
  */
 export function paced(task) {
   let running = false;
@@ -93,6 +139,8 @@ export function paced(task) {
   let timer = null;
   let failures = 0;
   let notBefore = 0;
+  let allowance = ALLOWANCE;
+  let paidAt = performance.now();
   async function run() {
     timer = null;
     running = true;
@@ -100,9 +148,12 @@ export function paced(task) {
     const began = performance.now();
     let pause;
     try {
-      await task();
+      const bytes = (await task()) ?? 0;
       failures = 0;
-      pause = Math.min(5000, Math.max(200, 3 * (performance.now() - began)));
+      const now = performance.now();
+      allowance = Math.min(ALLOWANCE, allowance + (now - paidAt) * BYTES_PER_MS) - bytes;
+      paidAt = now;
+      pause = Math.max(200, Math.min(5000, 3 * (now - began)), Math.min(LONGEST_PAUSE, -allowance / BYTES_PER_MS));
     } catch (error) {
       if (error.name !== "AbortError") failures += 1;
       pause = error.name === "AbortError" ? 0 : Math.min(30000, 500 * 2 ** failures);

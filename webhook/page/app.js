@@ -1,17 +1,22 @@
-/** The page: reads the API, follows its events, keeps the selected placement in the address. */
+/** The page: reads the API, follows its events, and shows the view that the address names. */
 
-import { ApiError, SignInError, ask, follow, paced, placementPath } from "./api.js";
+import { address, beside, change as changeAddress, onAddress } from "./address.js";
+import { ApiError, SignInError, ask, askAll, follow, paced, placementPath } from "./api.js";
 import { BudgetsView, budgetsCard } from "./budgets.js";
 import { retime, serverNow, ticking } from "./clock.js";
 import { ClusterView } from "./cluster.js";
 import { h, isNews, patchList, say } from "./dom.js";
-import { FleetView } from "./fleet.js";
+import { FleetView, regionKey } from "./fleet.js";
+import { LogView } from "./log.js";
+import { MapView } from "./map.js";
 import { PlacementView } from "./placement.js";
 import { PlacementsView } from "./placements.js";
 import { RunView, RunsView, mostUrgent, runPath } from "./runs.js";
+import { labelKeys } from "./selection.js";
 import { token } from "./session.js";
 import { SignIn } from "./sign_in.js";
 import { showSummary } from "./summary.js";
+import { Wanted, merged } from "./wanted.js";
 
 const by = (id) => document.getElementById(id);
 const narrow = matchMedia("(max-width: 700px)");
@@ -22,6 +27,7 @@ const state = {
   placements: null,
   budgets: null,
   runs: null,
+  log: null,
   run: null, // the selected run in full
   cluster: null, // the cluster in the address in full
   selected: "", // the ref of the placement in the address, or the chosen default
@@ -32,13 +38,17 @@ const state = {
   changedAt: null, // when the hub was last seen to change, in ms of its clock
   missed: false, // changes came while the page was hidden
   hurry: null, // aborts the reading of a placement that is no longer selected
+  historyAt: 0, // when the history of the cluster was read last
 };
+
+const wanted = { clusters: new Wanted(), placements: new Wanted() };
 
 const signIn = new SignIn(() => {
   reopen();
-  for (const again of [askClusters, askPlacements, askDetail, askBudgets, askRuns]) again.now();
+  for (const again of [askClusters, askPlacements, askDetail, askBudgets, askRuns, askCluster, askLog]) again.now();
 });
-const fleet = new FleetView({ body: by("fleet-body"), sub: by("fleet-sub"), filter: by("fleet-filter"), firstRows: () => (narrow.matches ? 6 : 25) });
+const fleet = new FleetView({ body: by("fleet-body"), sub: by("fleet-sub"), firstRows: () => (narrow.matches ? 6 : 25) });
+const map = new MapView({ body: by("map-body"), sub: by("map-sub") });
 const placements = new PlacementsView({ body: by("placements-body"), sub: by("placements-sub"), firstRows: () => (narrow.matches ? 8 : 50) });
 const budgets = new BudgetsView({
   body: by("budgets-body"), sub: by("budgets-sub"), filter: by("budgets-filter"), span: by("budgets-span"),
@@ -52,25 +62,11 @@ const runs = new RunsView({ body: by("runs-body"), sub: by("runs-sub"), firstRow
 const run = new RunView({
   title: by("run-title"), sub: by("run-sub"), json: by("run-json"), body: by("run-body"), firstRows: () => (narrow.matches ? 6 : 10),
 });
+const cluster = new ClusterView({ title: by("cluster-title"), sub: by("cluster-sub"), json: by("cluster-json"), body: by("cluster-body") });
+const log = new LogView({ body: by("log-body"), sub: by("log-sub") });
 
-const cluster = new ClusterView({
-  panel: by("cluster"), title: by("cluster-title"), sub: by("cluster-sub"), json: by("cluster-json"), body: by("cluster-body"),
-});
-
-const CLUSTER = /^cluster\/[^/]+$/;
-const PLACEMENT = /^(crp\/[^/]+|rp\/[^/]+\/[^/]+)$/;
-const RUN = /^((csur|cuprun)\/[^/]+|sur\/[^/]+\/[^/]+)$/;
-
-/** The ref in the address if it has the form of `pattern`, else `""`. */
-function addressed(pattern) {
-  let text;
-  try {
-    text = decodeURIComponent(location.hash.slice(1));
-  } catch {
-    return "";
-  }
-  return pattern.test(text) ? text : "";
-}
+const isShown = (view) => address().view === view;
+const pathOf = (view) => (isShown(view) ? address().path : "");
 
 function listed(ref) {
   return state.placements?.find((placement) => placement.ref === ref);
@@ -78,7 +74,7 @@ function listed(ref) {
 
 /** The placement in the address; else that of the run there; else the one shown; else the first that needs a look; else the first. */
 function choose() {
-  const wish = addressed(PLACEMENT) || listedRun(addressed(RUN))?.placement;
+  const wish = pathOf("placement") || listedRun(pathOf("runs"))?.placement;
   if (wish) return wish;
   if (listed(state.selected)) return state.selected;
   const items = state.placements ?? [];
@@ -89,63 +85,86 @@ function listedRun(ref) {
   return state.runs?.find((one) => one.ref === ref);
 }
 
-/** The run in the address; else the latest of the placement there; else the one shown; else the most urgent. */
+/** The run in the address; else the one shown; else the most urgent. */
 function chooseRun() {
-  const wish = addressed(RUN);
+  const wish = pathOf("runs");
   if (wish) return wish;
-  const placement = addressed(PLACEMENT);
-  const own = placement && (listedRun(state.selectedRun)?.placement === placement ? listedRun(state.selectedRun) : state.runs?.find((one) => one.placement === placement));
-  if (own) return own.ref;
   return listedRun(state.selectedRun) ? state.selectedRun : mostUrgent(state.runs ?? [])?.ref ?? "";
 }
 
-/** Show the runs; where there are none, and none is asked for, nothing of them is to be seen. */
 function renderRuns() {
   if (!state.runs) return;
-  const isEmpty = !state.runs.length && !addressed(RUN);
-  by("runs").hidden = by("runs-link").hidden = isEmpty;
-  if (isEmpty) return;
+  const isEmpty = !state.runs.length && !pathOf("runs");
+  by("run").hidden = isEmpty;
   runs.show(state.runs, state.selectedRun);
+  if (isEmpty) return;
   const known = listedRun(state.selectedRun);
   if (known) run.show(state.run?.ref === known.ref ? { ...state.run, ...known } : known);
   else run.showNothing(`There is no update run ${state.selectedRun} (any more).`);
 }
 
-/** The name of the cluster in the address, or `""`. */
-const addressedCluster = () => addressed(CLUSTER).slice("cluster/".length);
-
 function renderCluster() {
-  const name = addressedCluster();
-  if (!name) return cluster.hide();
-  const known = state.clusters?.items.find((one) => one.name === name);
-  if (known) cluster.show(state.cluster?.name === name ? state.cluster : known);
-  else cluster.showNothing(state.clusters ? `There is no member cluster ${name} (any more).` : "Reading the cluster…");
+  const name = pathOf("cluster");
+  const known = state.clusters?.find((one) => one.name === name);
+  if (known && state.cluster?.name === name) cluster.show(state.cluster);
+  else cluster.showNothing(known ? "Reading the cluster…" : state.clusters ? `There is no member cluster ${name} (any more).` : "Reading the cluster…");
 }
 
-function render() {
-  renderRuns();
-  renderCluster();
-  showSummary(by("summary"), state.clusters?.items ?? null, state.placements, state.runs, budgetsCard(state.budgets, budgets.calendars));
-  fleet.show(state.clusters);
+function renderFleet() {
+  const { clusters } = state;
+  if (!clusters) return;
+  fleet.show(clusters);
+  const keys = labelKeys(clusters);
+  by("map").hidden = !keys.length;
+  if (!keys.length) return;
+  const key = address().query.get("map") || regionKey(clusters);
+  const choice = by("map-key");
+  if (isNews(choice, [keys, key])) choice.replaceChildren(...(keys.some(([one]) => one === key) ? keys : [[key, 0], ...keys]).map(([one, values]) => h("option", { value: one }, `${one} (${values})`)));
+  choice.value = key;
+  map.show(clusters, key);
+}
+
+const PATIENCE = 10000; // ms after the page was opened; then what is there is shown
+setTimeout(() => isShown("fleet") && render(), PATIENCE + 50);
+
+function renderSummary() {
+  const all = ["clusters", "placements", "runs", "budgets"].every((part) => state[part] || state.problems.has(`/v1/${part}`));
+  if (!all && performance.now() < PATIENCE) return; // cards that come one by one would push each other and the fleet around
+  document.querySelector("[data-view=fleet]").classList.remove("opening");
+  showSummary(by("summary"), state.clusters, state.placements, state.runs, budgetsCard(state.budgets, budgets.calendars));
+}
+
+function renderPlacements() {
   placements.show(state.placements, state.selected, state.runs);
-  if (state.placements) {
-    const placement = listed(state.selected);
-    if (placement) detail.show(placement, state.runs);
-    else detail.showNothing(state.selected ? `There is no placement ${state.selected} (any more).` : "Nothing to explain yet.");
-  }
-  if (wished && state.clusters && state.placements && (wished !== "budgets" || state.budgets) && (wished !== "runs" || state.runs)) {
-    goTo(wished);
-    wished = null;
-  }
-  document.title = listed(state.selected) ? `${listed(state.selected).name} · harbormaster` : "harbormaster";
+  if (!state.placements) return;
+  by("placement").hidden = false;
+  const placement = listed(state.selected);
+  if (placement) detail.show(placement, state.runs);
+  else detail.showNothing(state.selected ? `There is no placement ${state.selected} (any more).` : "Nothing to explain yet.");
 }
 
-/** The view that a link of another page leads to: `/#placements-title`; it is gone to once there is something to see. */
-let wished = ["fleet", "placements", "runs", "budgets"].find((view) => location.hash === `#${view}-title`) ?? null;
+const RENDER = {
+  fleet: () => { renderSummary(); renderFleet(); },
+  placement: renderPlacements,
+  cluster: renderCluster,
+  runs: renderRuns,
+  budgets: () => budgets.render(),
+  log: () => log.show(state.log),
+};
+const TITLES = { fleet: "Fleet", placement: "Placements", cluster: "Cluster", runs: "Update runs", budgets: "Disruption budgets", log: "Admission log" };
 
-function goTo(view) {
-  by(view).scrollIntoView({ behavior: still.matches ? "auto" : "smooth", block: "start" });
-  by(`${view}-title`).focus({ preventScroll: true });
+/** Show the view of the address, and nothing else. */
+function render() {
+  const { view, path } = address();
+  for (const section of document.querySelectorAll("main > [data-view]")) section.hidden = section.dataset.view !== view;
+  for (const link of document.querySelectorAll("nav [data-views]")) {
+    if (link.dataset.views.split(" ").includes(view)) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  say(by("view-title"), TITLES[view]);
+  const subject = path.slice(path.lastIndexOf("/") + 1);
+  document.title = [subject || TITLES[view], "harbormaster"].join(" · ");
+  RENDER[view]();
 }
 
 /** Note, or take back, what is wrong with a part of the API. */
@@ -159,8 +178,9 @@ function problem(path, message) {
 
 async function reading(path, task) {
   try {
-    await task();
+    const cost = await task();
     problem(path, "");
+    return cost;
   } catch (error) {
     if (error instanceof SignInError) stranger(error);
     else if (error instanceof ApiError) problem(path, inWords(error));
@@ -182,41 +202,74 @@ function stranger(error) {
   if (error.token === token()) signIn.show(error);
 }
 
+/** Read a list: all of it, or the items that have changed. Returns it, and what that cost. */
+async function readList(path, by_, keyOf, before, wish) {
+  const names = wish.take();
+  try {
+    if (!before || names === null) {
+      const { items, bytes } = await askAll(path);
+      return { items, bytes };
+    }
+    if (!names.length) return { items: before, bytes: 0 };
+    const query = new URLSearchParams(names.map((name) => [by_, name]));
+    const { document, bytes } = await ask(`${path}?${query}`);
+    return { items: merged(before, names, document.items, keyOf), bytes };
+  } catch (error) {
+    wish.all();
+    throw error;
+  }
+}
+
 const askClusters = paced(() => reading("/v1/clusters", async () => {
-  state.clusters = (await ask("/v1/clusters")).document;
+  const { items, bytes } = await readList("/v1/clusters", "name", (one) => one.name, state.clusters, wanted.clusters);
+  const wasListed = state.clusters?.some((one) => one.name === pathOf("cluster"));
+  state.clusters = items;
+  if (!wasListed) askCluster.now();
   render();
-  if (addressedCluster()) askCluster();
+  return bytes;
 }));
 
+const HISTORY_AGE = 60000; // ms
+
 const askCluster = paced(() => reading("/v1/clusters", async () => {
-  const name = addressedCluster();
-  if (!name) return;
+  const name = pathOf("cluster");
+  if (!state.clusters?.some((one) => one.name === name)) return 0; // it is asked for once it is listed
+  let cost = 0;
   try {
-    state.cluster = (await ask(`/v1/clusters/${encodeURIComponent(name)}`)).document;
+    const { document, bytes } = await ask(`/v1/clusters/${encodeURIComponent(name)}`);
+    cost += bytes;
+    if (cluster.history?.cluster !== name || performance.now() - state.historyAt > HISTORY_AGE) {
+      state.historyAt = performance.now();
+      cost += await cluster.read(name);
+    }
+    state.cluster = document;
   } catch (error) {
     if (error.status !== 404) throw error;
     state.cluster = null;
   }
-  renderCluster();
+  if (isShown("cluster")) renderCluster();
+  return cost;
 }));
 
 const askPlacements = paced(() => reading("/v1/placements", async () => {
-  const items = (await ask("/v1/placements")).document.items;
+  const { items, bytes } = await readList("/v1/placements", "ref", (one) => one.ref, state.placements, wanted.placements);
   announce(state.placements, items);
   const known = listed(state.selected);
   state.placements = items;
   if (!known && listed(state.selected)) askDetail.now(); // it could not be asked for before it was listed
   select(choose());
   render();
+  return bytes;
 }));
 
 /** Budgets change with the clock and with nodes, for which there are no events: so the page polls them. */
 const askBudgets = paced(() => reading("/v1/budgets", async () => {
-  const { document: overview } = await ask("/v1/budgets");
+  const { document: overview, bytes } = await ask("/v1/budgets");
   state.budgets = overview;
   budgets.show(overview);
-  render();
   askCalendars();
+  render();
+  return bytes;
 }));
 
 const askCalendars = paced(() => reading("/v1/budgets/calendar", async () => {
@@ -230,27 +283,44 @@ const askCalendars = paced(() => reading("/v1/budgets/calendar", async () => {
 }));
 
 const askRuns = paced(() => reading("/v1/runs", async () => {
-  const { items } = (await ask("/v1/runs")).document;
-  announceRuns(state.runs, items);
-  state.runs = items;
+  const { document, bytes } = await ask("/v1/runs");
+  announceRuns(state.runs, document.items);
+  state.runs = document.items;
   selectRun();
   select(choose());
   render();
   if (listedRun(state.selectedRun)) askRun();
+  return bytes;
 }));
 
 const askRun = paced(() => reading("/v1/runs", async () => {
   const ref = state.selectedRun;
-  if (!listedRun(ref)) return;
+  if (!isShown("runs") || !listedRun(ref)) return 0;
+  let cost = 0;
   try {
-    const { document } = await ask(runPath(ref));
+    const { document, bytes } = await ask(runPath(ref));
+    cost = bytes;
     if (state.selectedRun === ref) state.run = document;
   } catch (error) {
     if (error.status !== 404) throw error;
     askRuns(); // it has gone since the list was read
   }
-  renderRuns();
+  if (isShown("runs")) renderRuns();
+  return cost;
 }));
+
+const HISTORY = "/v1/history";
+const LOG = `${HISTORY}?type=Refusal&type=Warning&limit=500`;
+
+const askLog = paced(async () => {
+  if (!isShown("log")) return 0;
+  return reading(HISTORY, async () => {
+    const { document, bytes } = await ask(LOG);
+    state.log = document;
+    if (isShown("log")) render();
+    return bytes;
+  });
+});
 
 /** Choose the run to show, and read it if it is another than before. */
 function selectRun() {
@@ -260,26 +330,35 @@ function selectRun() {
   if (listedRun(ref)) askRun.now();
 }
 
-const LOOK_AGAIN = 30000; // ms
 const NOW_MOVES = 5000; // ms
+const LOOK_AGAIN = 30000; // ms; for what changes with the clock or without an event
+const LOOK_AT_ALL = 60000; // ms; a member that falls silent makes no event
 
 setInterval(() => {
-  if (!document.hidden) for (const view of [run.timeline, detail.timeline]) view.advance();
+  if (document.hidden) return;
+  for (const view of [run.timeline, detail.timeline]) view.advance();
+  askLog();
 }, NOW_MOVES);
 
 setInterval(() => {
   if (!document.hidden && state.budgets) askBudgets();
 }, LOOK_AGAIN);
 
+setInterval(() => {
+  if (document.hidden) return;
+  wanted.clusters.all();
+  askClusters();
+}, LOOK_AT_ALL);
+
 const askDetail = paced(async () => {
   const placement = listed(state.selected);
-  if (!placement) return;
+  if (!placement || !isShown("placement")) return 0;
   const { ref, kind, namespace, name } = placement;
   state.hurry = new AbortController();
   const { signal } = state.hurry;
   const question = { placement: { ref: namespace ? { kind, namespace, name } : { kind, name } } };
   const [whole, explanation] = await Promise.allSettled([ask(placementPath(ref), { signal }), ask("/v1/explain", { body: question, signal })]);
-  if (state.selected !== ref) return;
+  if (state.selected !== ref) return 0;
   if (whole.status === "fulfilled" && listed(ref)) detail.show({ ...listed(ref), ...whole.value.document }, state.runs);
   if (explanation.status === "fulfilled") detail.explain(explanation.value.document, explanation.value.text);
   else detail.cannotExplain(explanation.reason.message);
@@ -288,6 +367,7 @@ const askDetail = paced(async () => {
     if (outcome.reason instanceof SignInError) stranger(outcome.reason);
     throw outcome.reason;
   }
+  return whole.value.bytes + explanation.value.bytes;
 });
 
 function select(ref) {
@@ -297,15 +377,50 @@ function select(ref) {
   askDetail.now();
 }
 
-addEventListener("hashchange", () => {
+let shown = address();
+
+/** What the address has come to name is read and shown; what it named before may wait. */
+onAddress(() => {
+  const { view, path, query } = address();
+  const before = shown;
+  shown = { view, path, query };
+  if (before.path && !path) state[view === "runs" ? "selectedRun" : "selected"] = ""; // back to where none was chosen
   select(choose());
   selectRun();
-  if (addressedCluster()) askCluster.now();
+  if (view === "cluster" && (before.view !== view || before.path !== path)) askCluster.now();
+  if (view !== before.view) {
+    if (view === "placement") askDetail.now();
+    if (view === "runs") askRun.now();
+    if (view === "log") askLog.now();
+    else problem(HISTORY, "");
+  }
+  if (view === "budgets") askCalendars();
   render();
-  const panel = by(addressedCluster() ? "cluster" : addressed(RUN) ? "run" : "placement");
+  if (view !== before.view || (view === "cluster" && path !== before.path)) arrive(view);
+  else if (path !== before.path) bring(by(view === "runs" ? "run" : "placement"));
+});
+
+/** A reader who comes to a view by a link begins at its top; one who goes back, where they were. */
+function arrive(view) {
+  scrollTo(0, history.state?.top ?? 0);
+  if (history.state?.top === undefined) by(`${HEADINGS[view]}-title`).focus({ preventScroll: true });
+}
+
+const HEADINGS = { placement: "placements", fleet: "fleet", cluster: "cluster", runs: "runs", budgets: "budgets", log: "log" };
+
+addEventListener("scrollend", () => history.replaceState({ ...history.state, top: scrollY }, ""));
+
+function bring(panel) {
   const { top } = panel.getBoundingClientRect();
   if (top > innerHeight * 0.7 || top < 0) panel.scrollIntoView({ behavior: still.matches ? "auto" : "smooth", block: "start" });
+}
+
+by("skip").addEventListener("click", (event) => {
+  event.preventDefault(); // the address names views, and no places in them
+  by("main").focus();
 });
+
+by("map-key").addEventListener("change", (event) => changeAddress({ map: event.target.value }));
 
 /** Announce what has changed about the placements since the last reading, for screen readers. */
 function announce(before, after) {
@@ -362,17 +477,21 @@ const reopen = follow(
     }
     const touched = change.placements ?? [];
     if (change.clusters) {
+      wanted.clusters.add(change.clusterNames ?? null);
       askClusters();
-      askRuns(); // an upgrade is a run through clusters
+      if (!change.clusterNames || change.clusterNames.includes(pathOf("cluster"))) askCluster();
     }
     if (touched.length) {
+      wanted.placements.add(touched);
       askPlacements();
-      askRuns();
     }
+    if (change.runs) askRuns();
     if (change.clusters || touched.includes(state.selected)) askDetail();
+    if (touched.includes(state.selected)) detail.refresh();
   },
   (name, retryAt, error) => {
     if (error) stranger(error);
+    if (name === "live") for (const one of Object.values(wanted)) one.all(); // what has been missed meanwhile is not known
     const spoken = { live: "connected", disconnected: "disconnected, retrying" }[name];
     if (spoken && state.connection.state !== name && state.connection.state !== "connecting") say(by("news"), spoken);
     state.connection = { state: name, retryAt };
@@ -401,7 +520,8 @@ document.addEventListener("visibilitychange", () => {
   if (!document.hidden) askBudgets();
   if (document.hidden || !state.missed) return;
   state.missed = false;
-  for (const again of [askClusters, askPlacements, askDetail, askRuns]) again();
+  for (const one of Object.values(wanted)) one.all();
+  for (const again of [askClusters, askPlacements, askDetail, askRuns, askCluster]) again();
 });
 
 narrow.addEventListener("change", () => {
@@ -411,25 +531,6 @@ narrow.addEventListener("change", () => {
   askCalendars();
 });
 
-// The anchors of the top bar scroll, and leave the address to the selected placement.
-for (const link of document.querySelectorAll("[data-goto]")) {
-  link.addEventListener("click", (event) => {
-    event.preventDefault();
-    goTo(link.dataset.goto);
-  });
-}
-
-// The top bar marks the view that is on the screen.
-const views = ["fleet", "placements", "runs", "budgets"];
-const inView = new Set();
-const watcher = new IntersectionObserver((entries) => {
-  for (const entry of entries) inView[entry.isIntersecting ? "add" : "delete"](entry.target.id);
-  const current = views.find((id) => inView.has(id)) ?? "fleet";
-  for (const link of document.querySelectorAll("nav [data-goto]")) {
-    if (link.dataset.goto === current) link.setAttribute("aria-current", "true");
-    else link.removeAttribute("aria-current");
-  }
-}, { rootMargin: "-80px 0px -55% 0px" });
-for (const id of views) watcher.observe(by(id));
-
-for (const again of [askClusters, askPlacements, askBudgets, askRuns]) again();
+if (!location.hash) history.replaceState(history.state, "", beside("fleet", ""));
+render();
+for (const again of [askClusters, askPlacements, askBudgets, askRuns, askCluster, askLog]) again();

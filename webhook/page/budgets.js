@@ -1,5 +1,6 @@
 /** The disruption budgets: per pool a strip for every reason, what is odd about its budgets, and how to put it right. */
 
+import { address, change } from "./address.js";
 import { serverNow } from "./clock.js";
 import { h, isNews, patchList, say } from "./dom.js";
 import { count, number } from "./format.js";
@@ -64,8 +65,8 @@ export class BudgetsView {
     this.note = h("p", { class: "quiet", hidden: true });
     this.legend = h("ul", { class: "legend heat-legend" }, LEGEND.map(([kind, text]) => h("li", { "data-kind": kind }, h("i", { class: `swatch ${kind}`, "aria-hidden": true }), h("span", {}, text))));
     this.more = h("button", { type: "button", class: "more", onclick: () => { this.shown += PAGE; this.wish(); } });
-    filter.addEventListener("input", () => { this.shown = 0; this.wish(true); });
-    span.addEventListener("click", () => { this.days = this.days === 2 ? 14 : 2; this.wish(); });
+    filter.addEventListener("input", () => { this.shown = 0; change({ q: filter.value }); this.wish(true); });
+    span.addEventListener("click", () => { change({ days: this.days === 2 ? "14" : "" }); this.wish(); });
   }
 
   wish(typing = false) {
@@ -109,8 +110,13 @@ export class BudgetsView {
   }
 
   render() {
-    const { body, sub, overview } = this;
+    const { body, sub, overview, filter } = this;
     if (!overview) return;
+    const { view, query } = address();
+    if (view === "budgets") {
+      this.days = query.get("days") === "14" ? 14 : 2;
+      if (filter.value !== (query.get("q") ?? "")) filter.value = query.get("q") ?? "";
+    }
     const { pools } = overview;
     this.span.hidden = !pools.length;
     say(this.span, this.days === 2 ? "next 14 days" : "next 48 hours");
@@ -123,14 +129,15 @@ export class BudgetsView {
       return;
     }
     if (isNews(body, "list")) body.replaceChildren(this.list, this.note, this.more, this.legend);
-    const { found, cut, filtered } = this.listed();
+    const { found, cut: wished, filtered } = this.listed();
+    const cut = wished.filter(({ pool }) => this.calendars.has(pool)); // one without its strips would grow later
     patchList(this.list, cut, ({ pool }) => pool, ({ pool }) => this.makePool(pool), (element, entry) => this.updatePool(element, entry));
     const matching = filtered ? `; ${number(found.length)} match` : "";
     const part = cut.length < found.length ? `; ${number(cut.length)} shown, those with warnings first` : "";
     say(sub, `${count(pools.length, "pool")}${matching}${part} · next ${this.days === 2 ? "48 hours" : "14 days"}, times in ${ZONE}`);
-    this.list.hidden = this.legend.hidden = !found.length;
-    this.note.hidden = found.length > 0;
-    say(this.note, "No pool matches the filter.");
+    this.list.hidden = this.legend.hidden = !cut.length;
+    this.note.hidden = cut.length > 0;
+    say(this.note, found.length ? "Reading the budgets…" : "No pool matches the filter.");
     this.more.hidden = cut.length >= found.length;
     say(this.more, `Show ${number(Math.min(PAGE, found.length - cut.length))} more of ${count(found.length, "pool")}`);
     for (const item of this.legend.children) {

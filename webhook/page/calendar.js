@@ -77,10 +77,10 @@ function period({ from, to }, start, end) {
 }
 
 function amount(span, reason, kind) {
-  if (kind === "never") return "nothing may go, and no later time is in sight";
-  if (kind === "unlimited") return "no limit";
+  if (kind === "never") return "never opens: nothing may go, and no later time is in sight";
+  if (kind === "unlimited") return "no limit (∞)";
   const used = reason.disrupting ? `, ${number(reason.disrupting)} going now` : "";
-  return span.limit ? `${number(span.limit)} may go at a time${used}` : "none may go";
+  return span.limit ? `${number(span.limit)} may go at a time${used}` : "0 may go";
 }
 
 function words(span, reason, pool, start, end, kind) {

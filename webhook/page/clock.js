@@ -5,7 +5,7 @@
  * Date header of every answer, so that a wrong clock on either side does not show.
  */
 
-import { age, seconds } from "./format.js";
+import { age } from "./format.js";
 import { h, say } from "./dom.js";
 
 let offset = 0;
@@ -21,14 +21,6 @@ export function readClock(header) {
 /** Now, in milliseconds of the server's clock. */
 export function serverNow() {
   return Date.now() + offset;
-}
-
-/** The instant at which something was `text` old, when it was seen at `at` (RFC 3339); null when unknown. */
-export function instantOf(text, at) {
-  const elapsed = seconds(text);
-  const seen = Date.parse(at ?? "");
-  if (elapsed === null) return null;
-  return (Number.isNaN(seen) ? serverNow() : seen) - elapsed * 1000;
 }
 
 const words = (element) => `${element.dataset.before ?? ""}${age((serverNow() - Number(element.dataset.since)) / 1000)}${element.dataset.after ?? ""}`;

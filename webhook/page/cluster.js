@@ -1,7 +1,14 @@
-/** One cluster: what it runs, when it may be touched, what disrupts it or waits for it, and what is placed there. */
+/** One cluster: what it runs, when it may be touched, what disrupts it, what is placed there, how it went, and its loss. */
 
-import { statePill } from "./fleet.js";
-import { h, isNews, say } from "./dom.js";
+import { ask } from "./api.js";
+import { href } from "./address.js";
+import { ticking } from "./clock.js";
+import { ofCluster, showCommands } from "./commands.js";
+import { h, isNews, patchList, say } from "./dom.js";
+import { regionOf, statePill } from "./fleet.js";
+import { bytes, cores, label, number, quantity, taint } from "./format.js";
+import { sparkline } from "./sparkline.js";
+import { WhatIf } from "./whatif.js";
 import { localTimes, moment } from "./zone.js";
 
 const FOR = { All: "updates and upgrades", KubernetesVersion: "upgrades of Kubernetes", NodeImage: "upgrades of node images" };
@@ -19,7 +26,7 @@ function ofWindow(window) {
 function ofUpgrade(upgrade) {
   const { run, state, message, fromVersion: from, toVersion: to, expected } = upgrade;
   return [
-    `${VERBS[state]} `, h("a", { href: `#cuprun/${run}` }, run),
+    `${VERBS[state]} `, h("a", { href: href("runs", `cuprun/${run}`) }, run),
     from && to && from !== to ? `, from ${from} to ${to}` : "",
     expected ? `, expected ${moment(Date.parse(expected.from))} to ${moment(Date.parse(expected.to))}` : "",
     message ? h("span", { class: "detail" }, localTimes(message)) : null,
@@ -45,42 +52,121 @@ function facts(cluster) {
     ["Upgrade", upgrade ? ofUpgrade(upgrade) : ["no run is concerned with it"]],
     ["Held by", [...(onHold ? [h("code", {}, "harbormaster.dev/upgrade-hold"), " holds upgrades. "] : []),
       ...(cluster.holds?.length ? [list(cluster.holds.map(ofHold))] : onHold ? [] : ["nothing"])]],
-    ["Placements", placements.length ? placements.flatMap((ref, index) => [index ? ", " : "", h("a", { href: `#${ref}` }, ref)]) : ["none"]],
+    ["Placements", placements.length ? placements.flatMap((ref, index) => [index ? ", " : "", h("a", { href: href("placement", ref) }, ref)]) : ["none"]],
+    ["Labels", labelsOf(cluster)],
   ];
 }
 
-/** The panel of the selected cluster. */
-export class ClusterView {
-  constructor({ panel, title, sub, json, body }) {
-    Object.assign(this, { panel, title, sub, json, body });
-    this.facts = h("dl", { class: "facts" });
-  }
+function labelsOf(cluster) {
+  const labels = Object.entries(cluster.labels ?? {});
+  const taints = cluster.taints ?? [];
+  if (!labels.length && !taints.length) return ["none"];
+  return [h("span", { class: "apart" },
+    labels.map(([key, value]) => h("a", { class: "label", href: href("fleet", "", { label: `${key}=${value}` }), title: `${key}=${value}: the clusters that have it` }, label(key, value))),
+    taints.map((one) => h("span", { class: "taint", title: `taint ${one.key}=${one.value ?? ""}:${one.effect}` }, taint(one))))];
+}
 
-  /** No cluster is selected. */
-  hide() {
-    this.panel.hidden = true;
+/** A value as people write it: memory in GiB, cores as such, the rest as reported. */
+function shown(name, value) {
+  if (/memory$/.test(name) && quantity(value) > 1024 ** 2) return bytes(value);
+  return /cpu$/.test(name) ? cores(value) : value;
+}
+
+/** A name without the domain in front of it. */
+const bare = (name) => name.slice(name.indexOf("/") + 1);
+
+/** What the cluster reports now, with the day of those that are numbers. */
+function rowsOf(cluster, history) {
+  const reported = new Map(Object.entries(cluster.properties ?? {}).map(([name, entry]) => [name, { name, ...entry }]));
+  for (const resource of ["cpu", "memory"]) {
+    const amount = cluster[resource];
+    if (amount) reported.set(`available ${resource}`, { name: `available ${resource}`, value: amount.available, of: amount.allocatable });
+  }
+  const days = new Map((history?.series ?? []).map((one) => [one.name, one.values]));
+  return [...reported.values()].map((entry) => ({ ...entry, values: days.get(entry.name) ?? null }));
+}
+
+function inWords(name, values) {
+  const known = values.filter((value) => value !== null);
+  const [low, high] = [Math.min(...known), Math.max(...known)].map((value) => shown(name, number(value, 3).replaceAll(",", "")));
+  return low === high ? `${low}, unchanged` : `${low} to ${high}`;
+}
+
+/** The panel of a cluster. */
+export class ClusterView {
+  constructor({ title, sub, json, body }) {
+    Object.assign(this, { title, sub, json, body, name: "", history: null });
+    this.facts = h("dl", { class: "facts" });
+    this.commands = h("ul", { class: "commands", "aria-label": "What can be done" });
+    this.rows = h("tbody");
+    this.table = h("table", { class: "properties" },
+      h("caption", { class: "unseen" }, "Properties, and how they went over the last day"),
+      h("thead", {}, h("tr", {}, ["Property", "Now", "Last day", "Range", "Seen"].map((word) => h("th", { scope: "col" }, word)))), this.rows);
+    this.whatif = new WhatIf({
+      name: "What if this cluster were lost", label: "What would go?",
+      controls: h("p", {}, "If this cluster were lost, what would become of its placements? The engine plans it; nothing is written."),
+      question: () => ({ lost: [this.name] }),
+    });
+    this.all = [
+      this.facts,
+      h("section", { class: "part" }, h("h3", {}, "Properties"), h("div", { class: "scroller" }, this.table)),
+      h("section", { class: "part" }, h("h3", {}, "If it were lost"), this.whatif.element),
+      h("section", { class: "part" }, h("h3", {}, "What to do"), this.commands),
+    ];
   }
 
   /** There is no such cluster, or it is being read. */
   showNothing(words) {
-    this.panel.hidden = false;
+    this.name = "";
     say(this.title, "Cluster");
     say(this.sub, "");
     this.json.hidden = true;
     if (isNews(this.body, words)) this.body.replaceChildren(h("p", { class: "quiet" }, words));
   }
 
+  /** Read the day of a cluster; returns what that cost. */
+  async read(name) {
+    const { document, bytes: cost } = await ask(`/v1/clusters/${encodeURIComponent(name)}/history`);
+    this.history = document;
+    return cost;
+  }
+
   /** Show the answer of `GET /v1/clusters/NAME`. */
   show(cluster) {
-    this.panel.hidden = false;
+    if (this.name !== cluster.name) {
+      this.name = cluster.name;
+      this.whatif.reset();
+    }
     say(this.title, cluster.name);
     this.json.hidden = false;
     this.json.href = `/v1/clusters/${encodeURIComponent(cluster.name)}`;
-    if (isNews(this.sub, [cluster.state, cluster.stateDetail, cluster.upkeep?.upgrade])) {
-      this.sub.replaceChildren(statePill(cluster), " ", cluster.stateDetail ?? "");
+    if (isNews(this.sub, [cluster.state, cluster.stateDetail, cluster.upkeep?.upgrade, cluster.lastHeartbeat, cluster.labels])) {
+      const beat = Date.parse(cluster.lastHeartbeat ?? "");
+      const [, region] = regionOf(cluster);
+      this.sub.replaceChildren(statePill(cluster), " ", cluster.stateDetail ?? "", region ? ` ${region} ·` : "",
+        ...(Number.isNaN(beat) ? [] : [" ", ticking(beat, "last heartbeat ", " ago")]));
     }
-    if (isNews(this.body, "cluster")) this.body.replaceChildren(this.facts);
-    if (!isNews(this.facts, [cluster.name, cluster.upkeep, cluster.holds, cluster.placements])) return;
+    if (isNews(this.body, "cluster")) this.body.replaceChildren(...this.all);
+    showCommands(this.commands, ofCluster(cluster));
+    this.showProperties(cluster);
+    if (!isNews(this.facts, [cluster.name, cluster.upkeep, cluster.holds, cluster.placements, cluster.labels, cluster.taints])) return;
     this.facts.replaceChildren(...facts(cluster).map(([word, content]) => h("div", {}, h("dt", {}, word), h("dd", {}, content))));
+  }
+
+  showProperties(cluster) {
+    const history = this.history?.cluster === cluster.name ? this.history : null;
+    patchList(this.rows, rowsOf(cluster, history), ({ name }) => name,
+      () => h("tr", {}, h("th", { scope: "row" }), h("td", { class: "num" }), h("td"), h("td"), h("td")),
+      (row, entry) => {
+        if (!isNews(row, entry)) return;
+        const [name, now, day, range, seen] = row.children;
+        name.replaceChildren(h("span", { title: entry.name }, bare(entry.name)));
+        now.replaceChildren(entry.of ? `${shown(entry.name, entry.value)} of ${shown(entry.name, entry.of)}` : shown(entry.name, entry.value) || "–");
+        const known = entry.values?.some((value) => value !== null);
+        day.replaceChildren(...(known ? [sparkline(entry.values, `${bare(entry.name)} over the last day: ${inWords(entry.name, entry.values)}`)] : []));
+        range.replaceChildren(known ? inWords(entry.name, entry.values) : h("span", { class: "none" }, "–"));
+        const observed = Date.parse(entry.observedAt ?? "");
+        seen.replaceChildren(...(entry.expired ? [`expired ${moment(Date.parse(entry.validUntil))}`] : Number.isNaN(observed) ? [h("span", { class: "none" }, "–")] : [ticking(observed, "", " ago")]));
+      });
   }
 }

@@ -1,16 +1,21 @@
-/** The fleet as a table; on a narrow screen each row becomes a card (style.css). */
+/** The fleet as a table, searched, filtered, sorted and grouped; on a narrow screen each row becomes a card (style.css). */
 
-import { instantOf, retime, serverNow, ticking } from "./clock.js";
+import { address, change, href } from "./address.js";
+import { retime, serverNow, ticking } from "./clock.js";
 import { flash, h, isNews, patchList, pill, say } from "./dom.js";
-import { bytes, cores, count, label, number, taint } from "./format.js";
-import { tone } from "./states.js";
+import { bytes, cores, count, label, number, quantity, taint, tally } from "./format.js";
+import { coresOf } from "./map.js";
+import { grouped, hasAll, labelKeys, labelPairs, labelTest, sorted, terms } from "./selection.js";
+import { CLUSTER_STATES, tone } from "./states.js";
+import { Toolbar, counted } from "./toolbar.js";
 import { DAY, clock, localTimes, moment } from "./zone.js";
 
 const REGION_KEYS = ["topology.kubernetes.io/region", "region", "fleet.azure.com/location", "location"];
 const CORE_COST = "kubernetes.azure.com/per-cpu-core-cost";
 const SHOWN_LABELS = 2; // the others are one click away
 const TELLING = ["env", "tier", "environment", "stage", "team"]; // what people tell clusters apart by
-const FILTER_FROM = 16; // a smaller fleet is seen at a glance
+const MOST_GROUPS = 200;
+const NO_VALUE = "-"; // in the address, of the group without the label
 
 const COLUMNS = [
   { key: "name", title: "Cluster" },
@@ -25,6 +30,24 @@ const COLUMNS = [
   { key: "heartbeat", title: "Heartbeat", number: true },
   { key: "placements", title: "Placements", number: true },
 ];
+
+/** What a column is sorted by. */
+const SORT_KEYS = {
+  name: (c) => c.name,
+  state: (c) => CLUSTER_STATES.indexOf(c.state),
+  region: (c) => regionOf(c)[1],
+  nodes: (c) => c.nodes,
+  cpu: (c) => c.cpu?.ratio,
+  memory: (c) => c.memory?.ratio,
+  cost: (c) => quantity(c.properties?.[CORE_COST]?.value),
+  heartbeat: (c) => -Date.parse(c.lastHeartbeat ?? ""), // an age
+  placements: (c) => (c.placements ?? []).length,
+};
+
+/** The label that clusters are mapped by where the reader has chosen none. */
+export function regionKey(clusters) {
+  return REGION_KEYS.find((key) => clusters.some((cluster) => key in (cluster.labels ?? {}))) ?? labelKeys(clusters).find(([, values]) => values > 1)?.[0] ?? "";
+}
 
 /** The label key that says where a cluster is, and its value. */
 export function regionOf(cluster) {
@@ -74,7 +97,7 @@ function upkeep(kept) {
   const state = { Running: "being upgraded by", Pending: "waits in", Failed: "failed in" }[upgrade?.state] ?? "";
   return [
     words ? h("span", { class: "detail" }, words) : null,
-    upgrade ? h("span", { class: "detail", title: localTimes(upgrade.message) }, `${state} `, h("a", { href: `#cuprun/${upgrade.run}` }, upgrade.run)) : null,
+    upgrade ? h("span", { class: "detail", title: localTimes(upgrade.message) }, `${state} `, h("a", { href: href("runs", `cuprun/${upgrade.run}`) }, upgrade.run)) : null,
   ].filter(Boolean);
 }
 
@@ -88,7 +111,7 @@ function windowWords({ windowOpen: open, windowUntil: until }) {
 }
 
 const CELLS = {
-  name: (c) => [h("a", { class: "cluster-name", href: `#cluster/${c.name}`, tabindex: -1 }, c.name)],
+  name: (c) => [h("a", { class: "cluster-name", href: href("cluster", c.name), tabindex: -1 }, c.name)],
   state: (c) => [h("span", { class: "apart" }, statePill(c), " ", c.stateDetail ? h("span", { class: "detail" }, c.stateDetail) : null, ...upkeep(c.upkeep))],
   region: (c) => [regionOf(c)[1] || h("span", { class: "none" }, "–")],
   labels: (c) => {
@@ -121,10 +144,10 @@ function makeRow() {
       : h("td", { role: "cell", class: `c-${column.key}${column.number ? " num" : ""}`, "data-label": column.title })));
 }
 
-function updateRow(row, cluster, isNew, evaluatedAt) {
+function updateRow(row, cluster, isNew) {
   COLUMNS.forEach((column, index) => {
     const cell = row.children[index];
-    if (column.key === "heartbeat") return updateHeartbeat(cell, instantOf(cluster.heartbeatAge, evaluatedAt));
+    if (column.key === "heartbeat") return updateHeartbeat(cell, Date.parse(cluster.lastHeartbeat ?? ""));
     if (isNews(cell, facts(cluster, column.key))) cell.replaceChildren(...CELLS[column.key](cluster).filter(Boolean));
   });
   if (isNews(row, [cluster.state, cluster.labels, cluster.taints, cluster.placements, cluster.nodes]) && !isNew) flash(row);
@@ -140,27 +163,89 @@ function facts(cluster, key) {
 
 function updateHeartbeat(cell, instant) {
   const shown = cell.firstElementChild;
-  if (instant !== null && shown?.localName === "time") retime(shown, instant);
-  else cell.replaceChildren(instant === null ? h("span", { class: "none" }, "–") : ticking(instant));
+  if (!Number.isNaN(instant) && shown?.localName === "time") retime(shown, instant);
+  else cell.replaceChildren(Number.isNaN(instant) ? h("span", { class: "none" }, "–") : ticking(instant));
 }
 
-/** The fleet panel: keeps what the viewer typed and unfolded between updates. */
+/** Bytes of free and whole memory of clusters that report them. */
+function memoryOf(clusters) {
+  const sum = (key) => clusters.reduce((total, c) => total + (quantity(c.memory?.[key]) ?? 0), 0);
+  return { free: sum("available"), whole: sum("allocatable") };
+}
+
+function summed({ free: amount, whole }, words) {
+  return whole ? free({ available: String(amount), allocatable: String(whole), ratio: amount / whole }, "", words, false) : h("span", { class: "none" }, "–");
+}
+
+/** The cells of a row that sums up a group; those between that have no sum stay empty. */
+const SUMS = {
+  state: (clusters) => tally(clusters, (c) => c.state, CLUSTER_STATES).map(([state, n]) => pill(`${number(n)} ${state}`, tone(state))),
+  nodes: (clusters) => [number(clusters.reduce((sum, c) => sum + (c.nodes ?? 0), 0))],
+  cpu: (clusters) => [summed(coresOf(clusters), (text) => number(text))],
+  memory: (clusters) => [summed(memoryOf(clusters), bytes)],
+  placements: (clusters) => [number(clusters.reduce((sum, c) => sum + (c.placements ?? []).length, 0))],
+};
+
+function makeGroup() {
+  const button = h("button", { type: "button", class: "group-toggle", onclick: () => change({ open: button.getAttribute("aria-expanded") === "true" ? "" : button.dataset.value }) });
+  const cells = COLUMNS.slice(1).map((column) => h("td", { role: "cell", class: `c-${column.key}${column.number ? " num" : ""}`, "data-label": column.title }));
+  return h("tr", { role: "row", class: "group-row" }, h("th", { role: "rowheader", scope: "row", class: "c-name" }, button), cells);
+}
+
+function updateGroup(row, { value, clusters, isOpen }) {
+  const button = row.querySelector("button");
+  button.dataset.value = value || NO_VALUE;
+  button.setAttribute("aria-expanded", String(isOpen));
+  if (isNews(button, [value, clusters.length])) button.replaceChildren(value || "without", " ", h("span", { class: "detail" }, count(clusters.length, "cluster")));
+  COLUMNS.slice(1).forEach(({ key }, index) => {
+    const cell = row.children[index + 1];
+    if (SUMS[key] && isNews(cell, clusters.map((c) => c[key]))) cell.replaceChildren(...SUMS[key](clusters));
+  });
+}
+
+/** The fleet panel: keeps what the viewer unfolded between updates; the rest of what they chose is in the address. */
 export class FleetView {
-  constructor({ body, sub, filter, firstRows }) {
-    Object.assign(this, { body, sub, filter, firstRows, all: false, document: null });
-    this.rows = h("tbody", { role: "rowgroup", onkeydown: (event) => this.walk(event), onfocusin: () => this.stop() });
-    this.table = h("table", { role: "table", class: "fleet", "aria-labelledby": "fleet-title" },
-      h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, COLUMNS.map((column) =>
-        h("th", { role: "columnheader", scope: "col", class: column.number ? "num" : null }, column.title)))),
-      this.rows);
+  constructor({ body, sub, firstRows }) {
+    Object.assign(this, { body, sub, firstRows, all: false, clusters: null });
+    this.toolbar = new Toolbar("Fleet", [
+      { key: "q", kind: "search", title: "Search the clusters", any: "name, state, label, taint" },
+      { key: "state", kind: "select", title: "State", any: "any" },
+      { key: "label", kind: "pairs", title: "Label", any: "label: env=prod" },
+      { key: "group", kind: "select", title: "Group by", any: "nothing" },
+      { key: "sort", kind: "select", title: "Sort by", any: "name", narrowOnly: true }, // elsewhere the columns do that
+    ]);
+    this.toolbar.offer("sort", COLUMNS.filter(({ key }) => SORT_KEYS[key] && key !== "name").flatMap(({ key, title }) => [[key, title], [`-${key}`, `${title}, the most first`]]));
+    this.heads = new Map();
+    const head = COLUMNS.map((column) => h("th", { role: "columnheader", scope: "col", class: `c-${column.key}${column.number ? " num" : ""}` }, this.sorter(column)));
+    this.table = h("table", { role: "table", class: "fleet", "aria-labelledby": "fleet-title", onkeydown: (event) => this.walk(event), onfocusin: () => this.stop() },
+      h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, head)), this.rows = h("tbody", { role: "rowgroup" }));
     this.more = h("button", { type: "button", class: "more", onclick: () => { this.all = !this.all; this.render(); } });
     this.note = h("p", { class: "quiet", hidden: true });
-    filter.addEventListener("input", () => this.render());
   }
 
-  /** Show the answer of `GET /v1/clusters`. */
-  show(document) {
-    this.document = document;
+  /** The head of a column: pressing it sorts by it, pressing it again the other way round. */
+  sorter({ key, title }) {
+    if (!SORT_KEYS[key]) return title;
+    const button = h("button", { type: "button", class: "sorter", onclick: () => {
+      const now = address().query.get("sort") ?? "";
+      change({ sort: now === key ? `-${key}` : now === `-${key}` ? "" : key });
+    } }, title);
+    this.heads.set(key, button);
+    return button;
+  }
+
+  showOrder(sort) {
+    for (const [key, button] of this.heads) {
+      const order = sort === key ? "ascending" : sort === `-${key}` ? "descending" : "";
+      const head = button.parentElement;
+      if (order) head.setAttribute("aria-sort", order);
+      else head.removeAttribute("aria-sort");
+    }
+  }
+
+  /** Show member clusters, by name. */
+  show(clusters) {
+    this.clusters = clusters;
     this.render();
   }
 
@@ -168,7 +253,7 @@ export class FleetView {
   walk(event) {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (!step || event.altKey || event.ctrlKey || event.metaKey || !event.target.matches(".cluster-name")) return;
-    const names = [...this.rows.querySelectorAll(".cluster-name")];
+    const names = [...this.table.querySelectorAll(".cluster-name")];
     const next = names[names.indexOf(event.target) + step];
     if (!next) return;
     event.preventDefault();
@@ -177,18 +262,23 @@ export class FleetView {
 
   /** Make the name that has the focus, else the first, the stop of the Tab key. */
   stop() {
-    const names = [...this.rows.querySelectorAll(".cluster-name")];
+    const names = [...this.table.querySelectorAll(".cluster-name")];
     const here = names.find((name) => name === document.activeElement) ?? names.find((name) => name.tabIndex === 0) ?? names[0];
     for (const name of names) name.tabIndex = name === here ? 0 : -1;
   }
 
+  /** The clusters that the toolbar and the map leave. */
+  chosen({ q, state, label: wish }) {
+    const wanted = terms(q);
+    const fits = labelTest(wish);
+    return this.clusters.filter((c) => (!state || c.state === state) && fits(c.labels) && (!wanted.length || hasAll(words(c), wanted)));
+  }
+
   render() {
-    const { document: doc, body, sub } = this;
-    if (!doc) return;
-    const clusters = doc.items;
+    const { clusters, body, sub } = this;
+    if (!clusters) return;
     const regions = new Set(clusters.map((c) => regionOf(c)[1]).filter(Boolean));
     const size = clusters.length ? `${count(clusters.length, "cluster")}${regions.size ? `, ${count(regions.size, "region")}` : ""}` : "";
-    this.filter.hidden = clusters.length < FILTER_FROM;
     if (!clusters.length) {
       say(sub, "");
       if (isNews(body, "empty")) {
@@ -197,25 +287,49 @@ export class FleetView {
       }
       return;
     }
-    if (isNews(body, "table")) body.replaceChildren(h("div", { class: "scroller" }, this.table), this.note, this.more);
-
-    const wanted = this.filter.hidden ? [] : this.filter.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const found = wanted.length ? clusters.filter((c) => { const text = words(c); return wanted.every((w) => text.includes(w)); }) : clusters;
-    const limit = this.firstRows();
-    const cut = !this.all && found.length > limit;
-    // A cut list begins with the clusters that need a look.
-    const shown = cut ? [...found].sort((a, b) => a.eligible - b.eligible).slice(0, limit) : found;
-    patchList(this.rows, shown, (c) => c.name, makeRow, (row, c, isNew) => updateRow(row, c, isNew, doc.evaluatedAt));
-
+    if (isNews(body, "table")) body.replaceChildren(this.toolbar.element, h("div", { class: "scroller" }, this.table), this.note, this.more);
+    const values = this.toolbar.read();
+    const sort = address().query.get("sort") ?? "";
+    this.toolbar.offer("state", counted(tally(clusters, (c) => c.state, CLUSTER_STATES)));
+    this.toolbar.offer("label", labelPairs(clusters).map((pair) => [pair, ""]));
+    this.toolbar.offer("group", labelKeys(clusters).map(([key, number_]) => [key, `${key} (${number_})`]));
+    this.toolbar.read(); // what is chosen may only now be on offer
+    this.showOrder(sort);
+    const found = this.chosen(values);
+    const part = values.group ? this.renderGroups(found, values.group, sort) : this.renderRows(found, sort);
     this.stop();
     this.table.hidden = !found.length;
     this.note.hidden = found.length > 0;
-    say(this.note, "No cluster matches the filter.");
+    say(this.note, "No cluster matches.");
+    const isFiltered = values.q || values.state || values.label;
+    say(sub, `${size}${isFiltered ? `; ${number(found.length)} match` : ""}${part}`);
+  }
+
+  renderRows(found, sort) {
+    const limit = this.firstRows();
+    const cut = !this.all && found.length > limit;
+    // A cut list in no other order begins with the clusters that need a look.
+    const ordered = sort ? sorted(found, sort, SORT_KEYS) : cut ? [...found].sort((a, b) => a.eligible - b.eligible) : found;
+    const shown = cut ? ordered.slice(0, limit) : ordered;
+    patchList(this.rows, shown, (c) => c.name, makeRow, updateRow);
     this.more.hidden = found.length <= limit;
     say(this.more, this.all ? `Show the first ${number(limit)} only` : `Show all ${number(found.length)} clusters`);
     this.more.setAttribute("aria-expanded", String(this.all));
-    const matching = wanted.length ? `; ${number(found.length)} match` : "";
-    say(sub, `${size}${matching}${cut ? `; ${number(shown.length)} shown, those not eligible first` : ""}`);
+    return cut ? `; ${number(shown.length)} shown${sort ? "" : ", those not eligible first"}` : "";
+  }
+
+  /** A row of sums per group, and below it the clusters of the one that is open. */
+  renderGroups(found, key, sort) {
+    const open = address().query.get("open") ?? "";
+    const groups = grouped(found, (c) => c.labels?.[key]);
+    const entries = groups.slice(0, MOST_GROUPS).flatMap(([value, clusters]) => {
+      const isOpen = open === (value || NO_VALUE);
+      return [{ value, clusters, isOpen }, ...(isOpen ? sorted(clusters, sort, SORT_KEYS) : [])];
+    });
+    patchList(this.rows, entries, (one) => (one.clusters ? `=${one.value}` : one.name),
+      (one) => (one.clusters ? makeGroup() : makeRow()),
+      (row, one, isNew) => (one.clusters ? updateGroup(row, one) : updateRow(row, one, isNew)));
+    this.more.hidden = true;
+    return `; ${count(groups.length, "group")} by ${key}${groups.length > MOST_GROUPS ? `, the first ${number(MOST_GROUPS)} shown` : ""}`;
   }
 }
-

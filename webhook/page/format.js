@@ -1,17 +1,5 @@
 /** Words for numbers, ages, quantities and names, as the page writes them. */
 
-const UNIT_SECONDS = { ns: 1e-9, us: 1e-6, µs: 1e-6, ms: 1e-3, s: 1, m: 60, h: 3600, d: 86400 };
-
-/** Seconds of a duration as the API writes it (`23s`, `1h2m`); null when it is no duration. */
-export function seconds(text) {
-  if (typeof text !== "string" || !/^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h|d) ?)+$/.test(text)) return null;
-  let sum = 0;
-  for (const [, amount, unit] of text.matchAll(/([0-9]+(?:\.[0-9]+)?)(ns|us|µs|ms|s|m|h|d)/g)) {
-    sum += Number(amount) * UNIT_SECONDS[unit];
-  }
-  return sum;
-}
-
 /** `41 s`, `14 m`, `3 h 12 m`, `2 d 4 h`. */
 export function age(elapsed) {
   const s = Math.max(0, Math.floor(elapsed));

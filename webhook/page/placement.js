@@ -1,17 +1,22 @@
-/** One placement in full: its numbers, why these clusters, and how far it has come on each. */
+/** One placement in full: its numbers, why these clusters, how far it has come on each, what lies behind it, and what if. */
 
+import { href } from "./address.js";
+import { ask, placementPath } from "./api.js";
 import { ticking } from "./clock.js";
-import { h, isNews, pill, say } from "./dom.js";
+import { ofPlacement, showCommands } from "./commands.js";
+import { h, isNews, patchList, pill, say } from "./dom.js";
 import { ExplanationView } from "./explanation.js";
 import { count, number, tally } from "./format.js";
+import { Unfolding, decisions, objectsOn, yamlOf } from "./past.js";
 import { numbers } from "./placements.js";
 import { whyOf } from "./runs.js";
 import { ROLLOUT_STATES, tone } from "./states.js";
 import { Timeline } from "./timeline.js";
-import { placementPath } from "./api.js";
+import { WhatIf } from "./whatif.js";
 
 const NAMED_CLUSTERS = 12;
 const NAMED_RUNS = 3;
+const FIRST_CLUSTERS = 30; // whose objects are offered at once
 
 /** `payments`, or `shop/cart` for a placement of a namespace. */
 function fullName(placement) {
@@ -78,7 +83,7 @@ function more(placement) {
 
 /** Links to the update runs of a placement, the latest first. */
 function runLinks(own) {
-  const shown = own.slice(0, NAMED_RUNS).flatMap((run, index) => [index ? ", " : "", h("a", { href: `#${run.ref}` }, run.name), ` ${run.state}`]);
+  const shown = own.slice(0, NAMED_RUNS).flatMap((run, index) => [index ? ", " : "", h("a", { href: href("runs", run.ref) }, run.name), ` ${run.state}`]);
   return ["Update runs: ", ...shown, own.length > NAMED_RUNS ? ` and ${number(own.length - NAMED_RUNS)} earlier` : ""];
 }
 
@@ -88,7 +93,7 @@ export class PlacementView {
     Object.assign(this, { title, sub, json, body, ref: null });
     this.why = h("p", { class: "callout warn", hidden: true });
     this.problem = h("p", { class: "problem", role: "status", hidden: true });
-    this.waiting = h("p", { class: "quiet" }, "Reading the explanation…");
+    this.waiting = h("p", { class: "quiet opening-words" }, "Reading the explanation…");
     this.explanation = new ExplanationView({ firstRows });
     this.rollout = h("section", { class: "rollout", "aria-label": "Rollout" });
     this.rolloutSub = h("span", { class: "sub" });
@@ -99,12 +104,80 @@ export class PlacementView {
     this.course.addEventListener("toggle", () => this.timeline.render());
     this.rollout.append(h("h3", {}, "Rollout ", this.rolloutSub), this.progress, this.course);
     this.more = h("div", { class: "more-about" });
-    this.all = [this.why, this.runs, this.problem, this.waiting, this.explanation.element, this.rollout, this.more];
+    this.commands = h("ul", { class: "commands", "aria-label": "What can be done" });
+    this.decisions = new Unfolding({ title: "Earlier decisions", className: "decisions", read: () => decisions(this.ref) });
+    this.yaml = new Unfolding({ title: "YAML", className: "as-yaml", read: () => yamlOf(this.ref) });
+    this.objects = h("details", { class: "unfolding below" }, h("summary", {}, "Objects on a cluster"), this.clusters = h("ul", { class: "below-clusters" }),
+      this.moreClusters = h("button", { type: "button", class: "more", onclick: () => { this.allClusters = true; this.showClusters(); } }));
+    this.objects.addEventListener("toggle", () => this.showClusters());
+    this.below = new Map(); // cluster → the disclosure of its objects
+    this.makeWhatIf();
+    this.all = [this.why, this.runs, this.problem, this.waiting, this.explanation.element, this.rollout, this.more,
+      h("section", { class: "part" }, h("h3", {}, "What to do"), this.commands),
+      h("section", { class: "part" }, h("h3", {}, "What if"), this.whatif.element),
+      h("section", { class: "part unfoldings" }, h("h3", {}, "Behind it"), this.decisions.element, this.objects, this.yaml.element)];
+  }
+
+  /** Another number of clusters, or the loss of one: before and after, as the engine plans it. */
+  makeWhatIf() {
+    this.number = h("input", { type: "number", min: 0, max: 2147483647, step: 1, id: "whatif-number", class: "control" });
+    this.numberLabel = h("label", { for: "whatif-number" }, "it wanted ", this.number, " clusters");
+    this.lost = h("select", { id: "whatif-lost", class: "control" }, h("option", { value: "" }, "none"));
+    this.whatif = new WhatIf({
+      name: "What if",
+      controls: h("div", { class: "whatif-controls" }, this.numberLabel, h("label", { for: "whatif-lost" }, "this cluster were lost ", this.lost)),
+      question: () => this.question(),
+    });
+  }
+
+  async question() {
+    const body = { lost: this.lost.value ? [this.lost.value] : [] };
+    const { placement } = this;
+    const wanted = this.number.value.trim();
+    if (placement.type === "PickN" && wanted !== "" && Number(wanted) !== placement.wanted) {
+      const { document } = await ask(`${placementPath(placement.ref)}/object`);
+      body.objects = [{ ...document, spec: { ...document.spec, policy: { ...document.spec.policy, numberOfClusters: Number(wanted) } } }];
+    }
+    if (!body.lost.length) {
+      const { kind, namespace, name } = placement;
+      body.placements = [namespace ? { kind, namespace, name } : { kind, name }];
+    }
+    return body;
+  }
+
+  offerWhatIf(placement, isNew) {
+    this.numberLabel.hidden = placement.type !== "PickN";
+    if (isNew) this.number.value = placement.wanted ?? "";
+    const names = placement.clusters.map((one) => one.cluster).sort();
+    if (!isNews(this.lost, names)) return;
+    const chosen = this.lost.value;
+    this.lost.replaceChildren(this.lost.firstElementChild, ...names.map((name) => h("option", { value: name }, name)));
+    this.lost.value = names.includes(chosen) ? chosen : "";
+  }
+
+  /** The clusters whose objects can be seen: each reads them when it is opened. */
+  showClusters() {
+    if (!this.objects.open || !this.placement) return;
+    const names = this.placement.clusters.map((one) => one.cluster);
+    const shown = this.allClusters ? names : names.slice(0, FIRST_CLUSTERS);
+    patchList(this.clusters, shown, (name) => name, (name) => {
+      const own = new Unfolding({ title: name, className: "on-cluster", read: () => objectsOn(this.ref, name) });
+      this.below.set(name, own);
+      return h("li", {}, own.element);
+    }, () => {});
+    this.moreClusters.hidden = shown.length === names.length;
+    say(this.moreClusters, `Show all ${number(names.length)} clusters`);
+  }
+
+  /** Something about the placement has changed: read again what is unfolded. */
+  refresh() {
+    for (const one of [this.decisions, this.yaml, ...this.below.values()]) one.again();
   }
 
   /** Nothing to show: no placement at all, or the one in the address does not exist. */
   showNothing(words) {
     this.ref = null;
+    this.body.classList.remove("opening");
     say(this.title, "Placement");
     say(this.sub, "");
     this.json.hidden = true;
@@ -113,8 +186,16 @@ export class PlacementView {
 
   /** Show a placement as listed, or as read in full, with those of the runs that are its own. */
   show(placement, runs) {
-    if (this.ref !== placement.ref) {
+    const isNew = this.ref !== placement.ref;
+    this.placement = placement;
+    if (isNew) {
       this.ref = placement.ref;
+      for (const one of [this.decisions, this.yaml]) one.reset();
+      this.objects.open = this.allClusters = false;
+      this.below.clear();
+      patchList(this.clusters, [], (name) => name, () => null, () => {});
+      this.whatif.reset();
+      this.body.classList.add("opening"); // what comes bit by bit is shown when all of it is there: nothing jumps
       this.timeline.reset();
       this.course.hidden = true;
       this.course.open = placement.state !== "available";
@@ -141,6 +222,9 @@ export class PlacementView {
     this.why.hidden = !why;
     this.why.className = `callout ${tone(placement.state)}`;
     say(this.why, why);
+    showCommands(this.commands, ofPlacement(placement));
+    this.offerWhatIf(placement, isNew);
+    this.showClusters();
     if (isNews(this.progress, placement.clusters)) this.progress.replaceChildren(...progress(placement));
     const own = (runs ?? []).filter((run) => run.placement === placement.ref);
     this.runs.hidden = !own.length;
@@ -161,6 +245,7 @@ export class PlacementView {
 
   /** Show the explanation of the placement shown. */
   explain(document, text) {
+    this.body.classList.remove("opening");
     this.waiting.hidden = true;
     this.problem.hidden = true;
     this.explanation.element.hidden = false;
@@ -169,6 +254,7 @@ export class PlacementView {
 
   /** The explanation cannot be had; what was shown before stays. */
   cannotExplain(message) {
+    this.body.classList.remove("opening");
     this.waiting.hidden = true;
     this.problem.hidden = false;
     say(this.problem, `No explanation right now: ${message}`);

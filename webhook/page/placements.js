@@ -1,10 +1,25 @@
 /** The list of placements: each a link that selects it, with its picks and, when something is wrong, one sentence. */
 
+import { address, beside, change } from "./address.js";
 import { flash, h, isNews, patchList, pill, say } from "./dom.js";
-import { count, number } from "./format.js";
+import { count, number, tally } from "./format.js";
 import { whyOf } from "./runs.js";
-import { tone } from "./states.js";
+import { grouped, hasAll, labelKeys, labelPairs, labelTest, sorted, terms } from "./selection.js";
+import { PLACEMENT_STATES, tone } from "./states.js";
+import { Toolbar, counted } from "./toolbar.js";
 
+const BY_NAMESPACE = "namespace"; // the others that are grouped by are labels
+const ORDERS = [["name", "name"], ["state", "state, the worst first"], ["-wanted", "most wanted"], ["-missing", "most missing"], ["-decided", "latest decision"]];
+
+const SORT_KEYS = {
+  name: (p) => `${p.namespace}/${p.name}`,
+  state: (p) => -PLACEMENT_STATES.indexOf(p.state),
+  wanted: (p) => p.wanted ?? p.picked,
+  missing: (p) => (p.wanted ?? p.picked) - p.available,
+  decided: (p) => Date.parse(p.decidedAt ?? ""),
+};
+
+const CLUSTER_SCOPED = "cluster-scoped";
 const NAMED_CLUSTERS = 4; // more than these are summed up
 
 /** `PickN 3 · picked 3 · 2 available · 1 on the old release`: what was asked for and what became of it. */
@@ -46,11 +61,43 @@ function content(placement, why) {
   ].filter(Boolean);
 }
 
-/** The list panel: keeps what the viewer unfolded between updates. */
+/** A line that sums up a group; pressing it shows or hides its placements. */
+function makeGroup() {
+  const button = h("button", { type: "button", class: "group-toggle", onclick: () => change({ open: button.getAttribute("aria-expanded") === "true" ? "" : button.dataset.value }) });
+  return h("li", { class: "group-row" }, button);
+}
+
+function updateGroup(element, { value, items, isOpen }) {
+  const button = element.firstElementChild;
+  button.dataset.value = value || NO_VALUE;
+  button.setAttribute("aria-expanded", String(isOpen));
+  const sum = (of) => items.reduce((total, p) => total + of(p), 0);
+  const facts = [value, items.length, sum((p) => p.picked), sum((p) => p.available), items.filter((p) => !p.satisfied).length];
+  if (!isNews(button, facts)) return;
+  const [, , picked, available, unmet] = facts;
+  button.replaceChildren(value || "without", " ", h("span", { class: "detail" },
+    `${count(items.length, "placement")} · picked ${number(picked)} · ${number(available)} available`, unmet ? ` · ${number(unmet)} not satisfied` : ""));
+}
+
+const words = (p) => [p.namespace, p.name, p.ref, p.type, p.state, p.why, ...p.clusters.map((c) => c.cluster), ...Object.entries(p.labels ?? {}).map(([key, value]) => `${key}=${value}`)].join(" ").toLowerCase();
+
+const NO_VALUE = "-"; // in the address, of the group without the label
+
+/** The list panel: keeps what the viewer unfolded between updates; the rest of what they chose is in the address. */
 export class PlacementsView {
   constructor({ body, sub, firstRows }) {
     Object.assign(this, { body, sub, firstRows, all: false, items: null, runs: null, selected: "" });
+    this.toolbar = new Toolbar("Placements", [
+      { key: "q", kind: "search", title: "Search the placements", any: "name, cluster, state" },
+      { key: "state", kind: "select", title: "State", any: "any" },
+      { key: "ns", kind: "select", title: "Namespace", any: "any" },
+      { key: "label", kind: "pairs", title: "Label", any: "label: team=web" },
+      { key: "sort", kind: "select", title: "Sort by", any: "reference" },
+      { key: "group", kind: "select", title: "Group by", any: "nothing" },
+    ]);
+    this.toolbar.offer("sort", ORDERS);
     this.list = h("ul", { class: "placements", onkeydown: (event) => this.move(event) });
+    this.note = h("p", { class: "quiet", hidden: true }, "No placement matches.");
     this.more = h("button", { type: "button", class: "more", onclick: () => { this.all = !this.all; this.render(); } });
   }
 
@@ -66,19 +113,28 @@ export class PlacementsView {
   move(event) {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (!step || event.altKey || event.ctrlKey || event.metaKey) return;
-    const links = [...this.list.querySelectorAll("a")];
+    const links = [...this.list.querySelectorAll("a, button")];
     const next = links[links.indexOf(document.activeElement) + step];
     if (!next) return;
     event.preventDefault();
     next.focus();
   }
 
+  /** The placements that the toolbar leaves, in its order. */
+  chosen({ q, state, ns, label, sort }) {
+    const wanted = terms(q);
+    const fits = labelTest(label);
+    const found = this.items.filter((p) => (!state || p.state === state) && (!ns || (p.namespace || CLUSTER_SCOPED) === ns) && fits(p.labels) && (!wanted.length || hasAll(words(p), wanted)));
+    return sorted(found, sort, SORT_KEYS);
+  }
+
   render() {
     const { items, body, sub } = this;
     if (!items) return;
     const kinds = new Set(items.map((p) => p.namespace).filter(Boolean)).size;
-    say(sub, items.length ? `${number(items.length)} in the fleet${kinds ? `, ${count(kinds, "namespace")}` : ""}` : "");
+    const size = `${number(items.length)} in the fleet${kinds ? `, ${count(kinds, "namespace")}` : ""}`;
     if (!items.length) {
+      say(sub, "");
       if (isNews(body, "empty")) {
         body.replaceChildren(h("p", { class: "quiet" }, "No placement yet. Add one with ",
           h("code", {}, "harbormaster apply -f placement.yaml"), "; it appears here by itself."));
@@ -88,25 +144,49 @@ export class PlacementsView {
     if (isNews(body, "list")) {
       const head = h("div", { class: "placements-head", "aria-hidden": true },
         ["", "wanted", "picked", "available", ""].map((title) => h("span", {}, title)));
-      body.replaceChildren(head, h("div", { class: "placements-box" }, this.list), this.more);
+      body.replaceChildren(this.toolbar.element, head, h("div", { class: "placements-box" }, this.list), this.note, this.more);
     }
+    this.offer(items);
+    const values = this.toolbar.read();
+    const found = this.chosen(values);
     const limit = this.firstRows();
-    const cut = !this.all && items.length > limit;
-    const shown = cut ? items.filter((p, index) => index < limit || p.ref === this.selected) : items;
-    patchList(this.list, shown, (p) => p.ref,
-      (p) => h("li", {}, h("a", { href: `#${p.ref}` })),
-      (element, placement, isNew) => {
-        const link = element.firstElementChild;
-        if (placement.ref === this.selected) link.setAttribute("aria-current", "true");
-        else link.removeAttribute("aria-current");
-        const why = whyOf(placement, this.runs);
-        const facts = [placement.type, placement.wanted, placement.picked, placement.available, placement.availableOld, placement.state, why, picks(placement)];
-        if (!isNews(link, facts)) return;
-        link.replaceChildren(...content(placement, why));
-        if (!isNew) flash(link);
-      });
-    this.more.hidden = items.length <= limit;
-    say(this.more, this.all ? `Show the first ${number(limit)} only` : `Show all ${number(items.length)} placements`);
+    const cut = !values.group && !this.all && found.length > limit;
+    const shown = values.group ? this.inGroups(found, values.group) : cut ? found.filter((p, index) => index < limit || p.ref === this.selected) : found;
+    patchList(this.list, shown, (one) => (one.items ? `=${one.value}` : one.ref),
+      (one) => (one.items ? makeGroup() : h("li", {}, h("a", {}))),
+      (element, one, isNew) => (one.items ? updateGroup(element, one) : this.update(element.firstElementChild, one, isNew)));
+    this.note.hidden = found.length > 0;
+    this.more.hidden = Boolean(values.group) || found.length <= limit;
+    say(this.more, this.all ? `Show the first ${number(limit)} only` : `Show all ${number(found.length)} placements`);
     this.more.setAttribute("aria-expanded", String(this.all));
+    say(sub, found.length < items.length ? `${size}; ${number(found.length)} match` : size);
+  }
+
+  offer(items) {
+    this.toolbar.offer("state", counted(tally(items, (p) => p.state, PLACEMENT_STATES)));
+    this.toolbar.offer("ns", counted(tally(items, (p) => p.namespace || CLUSTER_SCOPED, [CLUSTER_SCOPED])));
+    this.toolbar.offer("label", labelPairs(items).map((pair) => [pair, ""]));
+    this.toolbar.offer("group", [[BY_NAMESPACE, "namespace"], ["state", "state"], ...labelKeys(items).map(([key, amount_]) => [`label:${key}`, `${key} (${amount_})`])]);
+  }
+
+  /** A line per group, and below it the placements of the one that is open, and the selected one. */
+  inGroups(found, group) {
+    const open = address().query.get("open") ?? "";
+    const valueOf = group === BY_NAMESPACE ? (p) => p.namespace || CLUSTER_SCOPED : group === "state" ? (p) => p.state : (p) => p.labels?.[group.replace(/^label:/, "")];
+    return grouped(found, valueOf).flatMap(([value, items]) => {
+      const isOpen = open === (value || NO_VALUE);
+      return [{ value, items, isOpen }, ...(isOpen ? items : items.filter((p) => p.ref === this.selected))];
+    });
+  }
+
+  update(link, placement, isNew) {
+    link.setAttribute("href", beside("placement", placement.ref));
+    if (placement.ref === this.selected) link.setAttribute("aria-current", "true");
+    else link.removeAttribute("aria-current");
+    const why = whyOf(placement, this.runs);
+    const facts = [placement.type, placement.wanted, placement.picked, placement.available, placement.availableOld, placement.state, why, picks(placement)];
+    if (!isNews(link, facts)) return;
+    link.replaceChildren(...content(placement, why));
+    if (!isNew) flash(link);
   }
 }

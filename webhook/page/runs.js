@@ -1,10 +1,14 @@
 /** Staged updates and upgrades: the list, and one run with what it waits for and its timeline. */
 
+import { beside, href } from "./address.js";
 import { serverNow, ticking } from "./clock.js";
+import { command } from "./commands.js";
 import { flash, h, isNews, patchList, pill, say } from "./dom.js";
-import { count, number } from "./format.js";
+import { count, number, tally } from "./format.js";
+import { hasAll, terms } from "./selection.js";
 import { tone } from "./states.js";
 import { Timeline } from "./timeline.js";
+import { Toolbar, counted } from "./toolbar.js";
 import { localTimes, moment } from "./zone.js";
 
 /** Where the API keeps a run: `csur/web-3` → `/v1/runs/csur/web-3`. */
@@ -60,11 +64,21 @@ function content(run) {
   ].filter(Boolean);
 }
 
+const CLUSTER_SCOPED = "cluster-scoped";
+
+const wordsOf = (run) => [run.namespace, run.name, run.ref, run.state, run.strategy, subject(run), ...run.waits.map((wait) => wait.message)].join(" ").toLowerCase();
+
 /** The list panel: keeps what the viewer unfolded between updates. */
 export class RunsView {
   constructor({ body, sub, firstRows }) {
     Object.assign(this, { body, sub, firstRows, all: false, items: null, selected: "" });
+    this.toolbar = new Toolbar("Update runs", [
+      { key: "q", kind: "search", title: "Search the runs", any: "name, placement, strategy" },
+      { key: "state", kind: "select", title: "State", any: "any" },
+      { key: "ns", kind: "select", title: "Namespace", any: "any" },
+    ]);
     this.list = h("ul", { class: "placements runs", onkeydown: (event) => this.move(event) });
+    this.note = h("p", { class: "quiet", hidden: true }, "No run matches.");
     this.more = h("button", { type: "button", class: "more", onclick: () => { this.all = !this.all; this.render(); } });
   }
 
@@ -87,18 +101,32 @@ export class RunsView {
   }
 
   render() {
-    const { items, body, sub } = this;
-    if (!items) return;
-    const open = items.filter((run) => !isOver(run)).length;
-    say(sub, `${number(items.length)}${open ? `, ${number(open)} not over` : ""}`);
+    const { items: all, body, sub } = this;
+    if (!all) return;
+    if (!all.length) {
+      say(sub, "");
+      if (isNews(body, "empty")) {
+        body.replaceChildren(h("p", { class: "quiet" }, "No staged update and no upgrade. Start one with ", h("code", {}, "harbormaster run start"), " or ", h("code", {}, "harbormaster upgrade start"), "."));
+      }
+      return;
+    }
     if (isNews(body, "list")) {
       const head = h("div", { class: "placements-head runs", "aria-hidden": true }, ["", "updated", ""].map((title) => h("span", {}, title)));
-      body.replaceChildren(head, h("div", { class: "placements-box" }, this.list), this.more);
+      body.replaceChildren(this.toolbar.element, head, h("div", { class: "placements-box" }, this.list), this.note, this.more);
     }
+    this.toolbar.offer("state", counted(tally(all, (run) => run.state)));
+    this.toolbar.offer("ns", counted(tally(all, (run) => run.namespace || CLUSTER_SCOPED, [CLUSTER_SCOPED])));
+    const { q, state, ns } = this.toolbar.read();
+    const wanted = terms(q);
+    const items = all.filter((run) => (!state || run.state === state) && (!ns || (run.namespace || CLUSTER_SCOPED) === ns) && hasAll(wordsOf(run), wanted));
+    const open = items.filter((run) => !isOver(run)).length;
+    say(sub, `${items.length < all.length ? `${number(items.length)} of ${number(all.length)} match` : number(items.length)}${open ? `, ${number(open)} not over` : ""}`);
+    this.note.hidden = items.length > 0;
     const limit = this.firstRows();
     const shown = this.all || items.length <= limit ? items : items.filter((run, index) => index < limit || run.ref === this.selected);
-    patchList(this.list, shown, (run) => run.ref, (run) => h("li", {}, h("a", { href: `#${run.ref}` })), (element, run, isNew) => {
+    patchList(this.list, shown, (run) => run.ref, () => h("li", {}, h("a", {})), (element, run, isNew) => {
       const link = element.firstElementChild;
+      link.setAttribute("href", beside("runs", run.ref));
       if (run.ref === this.selected) link.setAttribute("aria-current", "true");
       else link.removeAttribute("aria-current");
       if (!isNews(link, [run.state, run.updated, run.clusters, run.why, run.waits, run.strategy, run.upgrade])) return;
@@ -109,11 +137,6 @@ export class RunsView {
     say(this.more, this.all ? `Show the first ${number(limit)} only` : `Show all ${number(items.length)} runs`);
     this.more.setAttribute("aria-expanded", String(this.all));
   }
-}
-
-/** A command that is selected as a whole, and broken between its words only. */
-function command(text) {
-  return h("code", { class: "command" }, text.split(" ").flatMap((word, index) => [index ? " " : "", h("span", {}, word)]));
 }
 
 /** One wait: what for, and what answers it. */
@@ -170,7 +193,7 @@ export class RunView {
     if (!isNews(this.sub, [run.rollbackOf, run.placement, run.strategy, run.resourceSnapshotIndex, run.state, run.startedAt, run.endedAt, run.updated, run.clusters, run.upgrade, run.expectedEnd])) return;
     const [started, ended, expected] = [run.startedAt, run.endedAt, run.expectedEnd].map((text) => Date.parse(text ?? ""));
     this.sub.replaceChildren(
-      pill(run.state, tone(run.state)), " ", run.upgrade ? h("span", {}, subject(run)) : h("a", { href: `#${run.placement}` }, subject(run)),
+      pill(run.state, tone(run.state)), " ", run.upgrade ? h("span", {}, subject(run)) : h("a", { href: href("placement", run.placement) }, subject(run)),
       run.resourceSnapshotIndex ? ` to snapshot ${run.resourceSnapshotIndex}` : "", run.strategy ? ` by ${run.strategy}` : "", run.rollbackOf ? ` · takes back ${run.rollbackOf}` : "",
       ` · ${number(run.updated)} of ${count(run.clusters, "cluster")} updated`,
       ...(Number.isNaN(started) ? [] : [` · started ${moment(started)}`]),

@@ -1,10 +1,14 @@
 /** The cards at the top: sums over what the API says, nothing else. */
 
+import { href } from "./address.js";
 import { h, isNews, patchList } from "./dom.js";
 import { count, number, tally } from "./format.js";
 import { CLUSTER_STATES, PLACEMENT_STATES, ROLLOUT_STATES } from "./states.js";
 
 const listed = (pairs) => pairs.map(([state, n]) => `${number(n)}\u00a0${state}`).join(" · ");
+
+/** The same as links to those that are in that state. */
+const linked = (pairs, view, states) => pairs.map(([state, n]) => [`${number(n)}\u00a0${state}`, states.includes(state) ? href(view, "", { state }) : ""]);
 
 /** The runs that go on only when somebody acts, and what the first of them asks for. */
 function asking(runs) {
@@ -12,20 +16,20 @@ function asking(runs) {
   if (!found.length) return null;
   const first = found.find((run) => run.waits[0].kind === "Approval") ?? found[0];
   const words = first.waits[0].kind === "Approval" ? `approval: ${first.name}, stage ${first.waits[0].stage}` : `${first.name} is ${first.state}`;
-  return { name: "Waiting for you", value: found.length, words };
+  return { name: "Waiting for you", value: found.length, words, links: [[words, href("runs", first.ref)]] };
 }
 
 function cards(clusters, placements, runs, more) {
   const out = [];
   if (clusters) {
     const states = tally(clusters, (cluster) => cluster.state, CLUSTER_STATES);
-    out.push({ name: "Member clusters", value: clusters.length, words: listed(states) || "none has joined yet" });
+    out.push({ name: "Member clusters", value: clusters.length, words: listed(states) || "none has joined yet", links: linked(states, "fleet", CLUSTER_STATES) });
   }
   if (placements) {
     const unmet = tally(placements.filter((p) => !p.satisfied), (p) => (p.state !== "available" ? p.state : p.judgedAgain ? "judged again" : "short"), PLACEMENT_STATES);
     const satisfied = placements.filter((p) => p.satisfied).length;
-    const words = placements.length ? listed([["satisfied", satisfied], ...unmet]) : "none yet";
-    out.push({ name: "Placements", value: placements.length, words });
+    const pairs = [["satisfied", satisfied], ...unmet];
+    out.push({ name: "Placements", value: placements.length, words: placements.length ? listed(pairs) : "none yet", links: placements.length ? linked(pairs, "placement", placements.map((p) => p.state)) : [] });
 
     const rolling = placements.filter((p) => p.state === "rolling out" || p.state === "stalled");
     const onTheirWay = rolling.flatMap((p) => p.clusters).filter((c) => c.state !== "removing");
@@ -40,6 +44,12 @@ function cards(clusters, placements, runs, more) {
   }
   if (more) out.push(more);
   return out;
+}
+
+/** The words of a card; each that has somewhere to lead to, as a link. */
+function inWords({ words, links }) {
+  if (!links?.length) return words;
+  return links.flatMap(([text, to], index) => [index ? " · " : "", to ? h("a", { href: to }, text) : text]);
 }
 
 /**
@@ -58,7 +68,7 @@ export function showSummary(box, clusters, placements, runs, more = null) {
       element.replaceChildren(
         h("h2", { class: "card-name" }, card.name),
         h("p", { class: "card-value" }, number(card.value)),
-        h("p", { class: "card-words", title: card.words }, card.words),
+        h("p", { class: "card-words", title: card.words }, inWords(card)),
       );
     },
   );

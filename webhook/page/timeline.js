@@ -317,7 +317,7 @@ function keyOf(item) {
 
 function makeBand() {
   return h("section", { class: "tl-band" },
-    h("div", { class: "tl-row tl-head" }, h("h4", { class: "tl-who" }), h("div", { class: "tl-track" }), h("span", { class: "tl-amount" })),
+    h("div", { class: "tl-row tl-head" }, h("h3", { class: "tl-who" }), h("div", { class: "tl-track" }), h("span", { class: "tl-amount" })),
     h("ul", { class: "tl-rows" }),
     h("button", { type: "button", class: "more", hidden: true }));
 }

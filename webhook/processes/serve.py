@@ -107,7 +107,7 @@ class Serve:
             counts = ReviewCounts(metrics.registry)
             access = AccessReviewer(hub, counts)
             admittance = Admittance(TokenReviewer(hub, self.settings.audience, counts), access, AuthorRights(access))
-            answers = answers_of(self.cache, admission, admittance, self._now)
+            answers = answers_of(self.cache, store, admission, admittance, self._now)
             history = history_of(
                 store,
                 self.settings.namespace,

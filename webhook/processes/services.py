@@ -15,6 +15,8 @@ from webhook.answers.changes import HubChanges
 from webhook.answers.extender import HubExtender
 from webhook.answers.history import RunHistory
 from webhook.answers.plans import HubPlanner
+from webhook.answers.property_history import PropertyHistory
+from webhook.answers.trees import Trees
 from webhook.answers.update_runs import HubRuns
 from webhook.answers.upgrade_orders import UpgradeOrders
 from webhook.answers.upgrade_plans import HubUpgradePlanner
@@ -33,12 +35,13 @@ from webhook.validation.context import Context
 
 
 def answers_of(
-    cache: Cache, admission: Callable[[], Context], admittance: Admittance, now: Callable[[], datetime]
+    cache: Cache, store: Store, admission: Callable[[], Context], admittance: Admittance, now: Callable[[], datetime]
 ) -> Answers:
     """Make what answers below ``/v1``, node pools and gates apart.
 
     Args:
         cache: The hub's objects; it is made to watch what is needed.
+        store: The hub itself.
         admission: Returns what admission rules may look at.
         admittance: Who may ask.
         now: The clock.
@@ -52,6 +55,8 @@ def answers_of(
         planner=HubPlanner(cache, admission, admittance.rights, now),
         admission=admission,
         admittance=admittance,
+        properties=PropertyHistory(cache, now),
+        trees=Trees(cache, store),
         synced=lambda: cache.synced,
         now=now,
     )

@@ -127,7 +127,9 @@ class Up:
             for kind in (MEMBER_CLUSTER, INTERNAL_MEMBER_CLUSTER):
                 self.cache.subscribe(kind, self._count_report)
             await self._make_namespaces()
-            answers = answers_of(self.cache, context, Admittance(owner, owner, UndisputedRights()), self._now)
+            answers = answers_of(
+                self.cache, self.store, context, Admittance(owner, owner, UndisputedRights()), self._now
+            )
             telling = Telling(events.record, history)
             self.services = services_of(answers, self.cache, self.store, self.settings, metrics, telling)
 

@@ -1,4 +1,4 @@
-"""The two web applications: HTTPS for everything, plain HTTP for probes and, on a user's own machine, the page.
+"""The web applications: HTTPS for everything, plain HTTP for probes and, on a user's own machine, the page.
 
 There is no middleware on the HTTPS application: admission is the busy path, and one signal handler does what every
 answer needs.
@@ -6,12 +6,15 @@ answer needs.
 Source: serving.md 0 (D1) and 3.3.
 """
 
+import hashlib
+import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
 from aiohttp import web
+from aiohttp.typedefs import Middleware
 
 from webhook.access.vouching import CONNECTIONS
 from webhook.endpoints import (
@@ -36,7 +39,7 @@ from webhook.endpoints import (
     upgrade_plans,
     upgrade_reports,
 )
-from webhook.endpoints.api import Api
+from webhook.endpoints.api import Api, Handler
 from webhook.endpoints.bodies import Bodies
 from webhook.endpoints.callers import SURFACES, Callers
 from webhook.endpoints.continuation import Continuation
@@ -47,7 +50,7 @@ from webhook.gate.assembly import Disruption
 from webhook.history.desk import HistoryDesk
 from webhook.kube.addresses import is_loopback
 from webhook.server.connections import Connections
-from webhook.server.plain import make_plain_app
+from webhook.server.plain import add_last_route, make_plain_app
 from webhook.settings.hook_secrets import SecretFile, read_secrets
 from webhook.settings.programs import ServerSettings
 from webhook.telemetry.health import Health
@@ -67,6 +70,19 @@ class Parts:
     connections: Connections = field(default_factory=lambda: Connections(1000, 200))
     """Of the HTTPS listener."""
     tracing: Tracing | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Dashboard:
+    """The page for one viewer.
+
+    Args:
+        app: The application.
+        health: Told when it ends, so that streams of changes do.
+    """
+
+    app: web.Application
+    health: Health
 
 
 PARTS: Final = web.AppKey("PARTS", Parts)
@@ -128,6 +144,45 @@ def make_answering_api(answers: Answers, settings: ServerSettings) -> Api:
     return api
 
 
+def make_dashboard_app(
+    answers: Answers, disruption: Disruption, kept: HistoryDesk, settings: ServerSettings, key: str
+) -> Dashboard:
+    """Make an application that shows the page to whoever has *key*, and answers what the page asks; it only reads.
+
+    The key is in the address that its owner opens, and from then on in a cookie: another user of this machine, and
+    another page in the same browser, have neither. Every request must name this machine as its host, as above.
+    """
+    health = Health()
+    app = make_plain_app(health, settings.admission_body_bytes)
+    app.middlewares.extend((_only_this_machine, _only_with(key)))
+    api = Api(app, answers, settings, Metrics())
+    scoring.add_routes(api, explain_only=True)
+    _add_views(api, disruption)
+    budgets.add_routes(api, disruption.budgets)
+    history.add_routes(api, kept)
+    _add_page(api, health)
+    add_last_route(app)
+    return Dashboard(app, health)
+
+
+def _only_with(key: str) -> Middleware:
+    cookie = f"harbormaster-{hashlib.sha256(key.encode()).hexdigest()[:8]}"  # cookies know no ports
+
+    @web.middleware
+    async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+        given = request.query.get("key", "") if request.path == "/" else ""
+        if given and secrets.compare_digest(given.encode(), key.encode()):
+            response = web.Response(status=303, headers={"Location": "/", "Cache-Control": "no-store"})
+            response.set_cookie(cookie, key, httponly=True, samesite="Strict")
+            return response
+        if not secrets.compare_digest(request.cookies.get(cookie, "").encode(), key.encode()):
+            detail = "open the address that harbormaster dashboard has printed, with its key"
+            return problem_response(request, ProblemError(Problem.FORBIDDEN, detail))
+        return await handler(request)
+
+    return guard
+
+
 def make_probe_app(parts: Parts) -> web.Application:
     """Make the plain HTTP application: probes and metrics; with ``page_on_http`` also all that the page needs.
 
@@ -140,6 +195,7 @@ def make_probe_app(parts: Parts) -> web.Application:
         app.middlewares.append(_only_this_machine)
         api = Api(app, parts.services.answers, parts.settings, parts.metrics)
         scoring.add_routes(api, explain_only=True)
+        planning.add_routes(api)
         _add_views(api, parts.services.disruption)
         budgets.add_routes(api, parts.services.disruption.budgets)
         history.add_routes(api, parts.services.history)

@@ -7,6 +7,7 @@ from pydantic import Field
 from webhook.settings.data_folder import DataSettings
 from webhook.settings.environment import Settings, Variable
 from webhook.settings.hub import KubeconfigSettings
+from webhook.settings.variables import only_prints
 
 
 class TerminalSettings(Settings):
@@ -22,7 +23,7 @@ class TerminalSettings(Settings):
     @property
     def can_only_print(self) -> bool:
         """Whether the terminal can only print lines of text."""
-        return self.term == "dumb"
+        return only_prints(self.term)
 
 
 class EditorSettings(Settings):
@@ -41,7 +42,15 @@ class EditorSettings(Settings):
         return self.kube_editor or self.usual_editor or "vi"
 
 
-class CommandLineSettings(DataSettings, KubeconfigSettings, TerminalSettings, EditorSettings):
+class DiffSettings(Settings):
+    """The program that compares, found as kubectl finds it."""
+
+    external_diff: Annotated[str, Variable("KUBECTL_EXTERNAL_DIFF")] = Field(
+        default="", description="Program of `harbormaster diff`, with its options; empty: none, it compares itself."
+    )
+
+
+class CommandLineSettings(DataSettings, KubeconfigSettings, TerminalSettings, EditorSettings, DiffSettings):
     """Everything that commands read from the environment."""
 
     server: str = Field(

@@ -7,12 +7,11 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from webhook.settings.environment import Settings, Variable
+from webhook.settings.variables import usual_data_folder
 
 
 def _usual_folder(read: Mapping[str, Any]) -> Path:
-    base = Path(read["state_home"])
-    state = base if base.is_absolute() else Path.home() / ".local" / "state"
-    return state / "harbormaster"
+    return usual_data_folder(read["state_home"])
 
 
 class DataSettings(Settings):

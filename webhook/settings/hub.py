@@ -1,12 +1,12 @@
 """Which hub a process works for, where no option says so; the variables are those of kubectl and of Kubernetes."""
 
-import os
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
 
 from webhook.settings.environment import Settings, Variable
+from webhook.settings.variables import split_kubeconfigs
 
 
 class KubeconfigSettings(Settings):
@@ -21,7 +21,7 @@ class KubeconfigSettings(Settings):
     @property
     def kubeconfigs(self) -> tuple[Path, ...]:
         """The files, as they are written there."""
-        return tuple(Path(name) for name in self.kubeconfig.split(os.pathsep) if name)
+        return split_kubeconfigs(self.kubeconfig)
 
 
 class HubSettings(KubeconfigSettings):

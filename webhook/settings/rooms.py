@@ -176,6 +176,11 @@ ROOMS: Final = (
         "What commands look at besides their options. The variables without our prefix are conventions that other "
         "programs follow as well; so are `TZ`, for the times that are shown, and `HTTPS_PROXY` and `NO_PROXY`, for "
         "connections to API servers.",
-        (command_line.CommandLineSettings, command_line.TerminalSettings, command_line.EditorSettings),
+        (
+            command_line.CommandLineSettings,
+            command_line.TerminalSettings,
+            command_line.EditorSettings,
+            command_line.DiffSettings,
+        ),
     ),
 )

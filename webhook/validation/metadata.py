@@ -66,6 +66,15 @@ def validate_metadata(new: ObjectMeta, old: ObjectMeta | None) -> Iterator[Field
     before = old or _NO_META
     if new.name and new.name != before.name and (error := dns_subdomain_error(new.name)):
         yield invalid(METADATA / "name", new.name, error, "A-01")
+    yield from validate_labels_and_annotations(new, old)
+
+
+def validate_labels_and_annotations(new: ObjectMeta, old: ObjectMeta | None) -> Iterator[FieldError]:
+    """Labels (A-02) and annotation keys (A-03) have the grammar that the API server requires.
+
+    Source: placement-api.md 2.1. On an update, only changes are checked.
+    """
+    before = old or _NO_META
     if new.labels != before.labels:
         yield from _validate_labels(new.labels, before.labels)
     if new.annotations != before.annotations:

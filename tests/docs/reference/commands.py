@@ -95,8 +95,9 @@ def exit_codes_page() -> str:
 For every command **0** means that all is well and **1** an error, reported in one line on standard error; mistakes in
 the usage are errors too. **2** is an answer, not an error: something would change (`plan`, `simulate`), not allowed now
 (`gate`), a case failed (`test`), or a staged update goes on only when somebody acts (`run --wait`, `undo --wait`, which
-end with **3** when their time is up). A command that is interrupted by Ctrl-C ends with **{INTERRUPTED}**, and one
-whose reader goes away (`harbormaster get crp | head -1`) with **{BROKEN_PIPE}**.
+end with **3** when their time is up). `diff` has the codes of kubectl: **1** is its answer, **2** an error. A command
+that is interrupted by Ctrl-C ends with **{INTERRUPTED}**, and one whose reader goes away with **{BROKEN_PIPE}**, as in
+`harbormaster get crp | head -1`.
 """
     rows = [
         (code(each.path.removeprefix(f"{PROGRAM} ")) if first else "", str(number), words)

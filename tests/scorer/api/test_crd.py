@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from scorer.api.cel import CEL_RULES
-from scorer.api.crd import MODELS, PRINTER_COLUMNS, custom_resource_definitions, structural_schema
+from scorer.api.crd import MODELS, custom_resource_definitions, structural_schema
+from scorer.api.kind_columns import PRINTER_COLUMNS
 from scorer.api.kinds import KINDS, NODE_POOL, OUR_KINDS, UPGRADE_GROUP
 
 CRDS = {crd["spec"]["names"]["kind"]: crd for crd in custom_resource_definitions()}

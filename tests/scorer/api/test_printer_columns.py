@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from scorer.api.crd import PRINTER_COLUMNS
+from scorer.api.kind_columns import PRINTER_COLUMNS
 from scorer.api.kinds import KINDS, MEMBER_CLUSTER, NODE_POOL, PLACEMENT
 from scorer.api.printer_columns import _STEP, cells, columns_of, find_path, format_age
 

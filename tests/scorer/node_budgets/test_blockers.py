@@ -258,3 +258,18 @@ def test_what_has_a_wrong_type_counts_as_absent(document):
     assert isinstance(read, NodePod)
     assert not read.is_protected(NOON)
     assert read_pod_guard(document).disruptions_allowed == 0
+
+
+@pytest.mark.parametrize(
+    ("status", "lacking", "wants_some"),
+    [
+        pytest.param({}, None, False, id="not-known"),
+        pytest.param({"currentHealthy": 1, "desiredHealthy": 3}, 2, True, id="lacks-two"),
+        pytest.param({"currentHealthy": 3, "desiredHealthy": 2}, 0, True, id="has-more"),
+        pytest.param({"currentHealthy": 0, "desiredHealthy": 0}, 0, False, id="wants-none"),
+        pytest.param({"currentHealthy": "x", "desiredHealthy": -1}, None, False, id="odd"),
+    ],
+)
+def test_what_a_guard_lacks(status, lacking, wants_some):
+    found = read_pod_guard({"metadata": {"name": "g", "namespace": "shop"}, "status": status})
+    assert (found.lacking, found.wants_some) == (lacking, wants_some)

@@ -193,6 +193,14 @@ def test_volumes_hold_pods_where_they_can_be_reached():
             [make_pod("p", "gone")], "pods on nodes that are not there are ignored: shop/p", id="unknown-node"
         ),
         pytest.param([make_pod("p")], "pods that are pending: shop/p", id="pending"),
+        pytest.param(
+            [make_pod("p", schedulingGates=[{"name": "g"}])], "pods that wait for scheduling gates: shop/p", id="gated"
+        ),
+        pytest.param(
+            [make_claim("w", "w", "general")],
+            "NodeClaims whose nodes are not there, which play no part: w",
+            id="claim-alone",
+        ),
         pytest.param([{**make_pool(), "spec": 7}], "NodePool general cannot be read", id="unreadable-pool"),
         pytest.param([make_claim("c", "n"), make_node("n", pool="general")], "is not there: n", id="claim-of-no-pool"),
     ],

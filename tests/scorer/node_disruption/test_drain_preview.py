@@ -53,6 +53,39 @@ def test_daemons_and_mirror_pods_stay():
     assert found.is_clear
 
 
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        pytest.param({"labels": WEB}, "PodDisruptionBudget", id="guarded"),
+        pytest.param({"annotations": {"karpenter.sh/do-not-disrupt": "true"}}, "DoNotDisrupt", id="protected"),
+    ],
+)
+def test_daemons_are_evicted_and_may_be_held(more, reason):
+    """The node does not go before they do; they need no place."""
+    found = previewed(guard(0), pod("d", owner="DaemonSet", **more))
+    assert [(each.fate, each.reason, each.onto, dict(each.nowhere)) for each in found.pods] == [
+        ("held", reason, "", {})
+    ]
+    assert not found.is_clear
+
+
+def test_a_pod_that_tolerates_the_taint_is_not_evicted():
+    """It needs a place all the same, once the node is gone."""
+    found = previewed(guard(0), pod("p", labels=WEB, tolerations=[{"operator": "Exists"}]))
+    (only,) = found.pods
+    assert (only.fate, only.onto, only.why) == (
+        "stays",
+        "b",
+        "tolerates karpenter.sh/disrupted: it ends with the node",
+    )
+    assert (found.is_clear, found.guards) == (True, ())
+
+
+def test_a_pod_that_does_not_run_yet_is_not_held():
+    found = previewed(guard(0), pod("p", labels=WEB, phase="Pending"))
+    assert ([each.fate for each in found.pods], found.guards) == (["goes"], ())
+
+
 def test_a_guard_holds_pods():
     found = previewed(guard(0), pod("p", labels=WEB))
     (only,) = found.pods

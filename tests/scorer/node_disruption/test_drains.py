@@ -138,3 +138,64 @@ def test_the_planner_sees_what_guards_still_allow():
     assert [each.disruptions_allowed for each in kept.guards()["shop"]] == [1]
     kept.come_back(away.key)
     assert kept.guards() == before
+
+
+def unready(name):
+    made = make_pod(name, "n0", labels={"app": "web"}, owner="ReplicaSet")
+    made["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
+    return read_pod(made)
+
+
+def healthy(current, desired, allowed=0, **spec):
+    found = guard(allowed=allowed, **spec)
+    found["status"] |= {"currentHealthy": current, "desiredHealthy": desired}
+    return found
+
+
+def test_a_pod_that_does_not_run_yet_goes_whatever_guards_it():
+    drain = Drain([pod("a", labels={"app": "web"}, phase="Pending")], NOW, None)
+    assert names(drain.evict(NOW, book(guard("one"), guard("two")))) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("current", "desired", "goes"),
+    [
+        pytest.param(2, 2, ["a"], id="has-what-it-wants"),
+        pytest.param(1, 2, [], id="lacks-one"),
+        pytest.param(0, 0, [], id="wants-none"),
+    ],
+)
+def test_a_guard_that_has_what_it_wants_lets_go_what_is_not_ready(current, desired, goes):
+    """The default policy, IfHealthyBudget."""
+    drain = Drain([unready("a")], NOW, None)
+    assert names(drain.evict(NOW, book(healthy(current, desired)))) == goes
+
+
+def test_what_is_not_ready_takes_nothing_of_what_is_allowed():
+    drain = Drain([unready("a"), pod("b", labels={"app": "web"})], NOW, None)
+    kept = book(healthy(2, 1, allowed=1, unhealthyPodEvictionPolicy="AlwaysAllow"))
+    assert names(drain.evict(NOW, kept)) == ["a", "b"]
+
+
+def test_a_pod_that_runs_at_last_adds_to_what_is_allowed():
+    kept, waits = book(healthy(1, 1)), read_pod(make_pod("w", labels={"app": "web"}))
+    kept.leave(waits)
+    assert [each.disruptions_allowed for each in kept.guards()["shop"]] == [0]
+    kept.come_back(waits.key)
+    assert [each.disruptions_allowed for each in kept.guards()["shop"]] == [1]
+
+
+def test_a_guard_that_lacks_pods_allows_none_until_it_has_them():
+    kept = book(healthy(0, 1))
+    for name, allowed in (("v", 0), ("w", 1)):
+        waits = read_pod(make_pod(name, labels={"app": "web"}))
+        kept.leave(waits)
+        kept.come_back(waits.key)
+        assert [each.disruptions_allowed for each in kept.guards()["shop"]] == [allowed]
+
+
+def test_a_guard_of_which_nothing_is_known_stays_as_it_is():
+    kept, waits = book(guard()), read_pod(make_pod("w", labels={"app": "web"}))
+    kept.leave(waits)
+    kept.come_back(waits.key)
+    assert [each.disruptions_allowed for each in kept.guards()["shop"]] == [0]

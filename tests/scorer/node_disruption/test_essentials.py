@@ -35,6 +35,7 @@ RESIZED = {
             id="affinity",
         ),
         pytest.param(make_pod("p", topologySpreadConstraints=[make_spread("zone", {"a": "b"})]), {}, id="spread"),
+        pytest.param(make_pod("p", schedulingGates=[{"name": "g"}]), {}, id="gated"),
         pytest.param(make_pod("p", "a", needs={"cpu": "1"}), {"containerStatuses": [RESIZED]}, id="resized"),
         pytest.param(
             make_pod("p", "a", needs={"cpu": "2"}), {"containerStatuses": [{**RESIZED, "image": "x"}]}, id="as-asked"

@@ -12,6 +12,7 @@ from scorer.node_disruption.instance_types import (
     Catalog,
     InvalidInstanceTypesError,
     Offering,
+    price_list_lines,
     read_instance_types,
     read_price_list,
 )
@@ -162,3 +163,36 @@ def test_the_price_of_a_node_does_not_ask_whether_there_are_more_of_it():
 def test_any_document_is_read_or_refused(document):
     with suppress(InvalidInstanceTypesError):
         read_instance_types(document)
+
+
+def test_a_price_list_with_labels():
+    """A column whose name has a slash is one."""
+    text = "name, cpu ,memory,zone,price,example.com/family\n\nd4,4,16Gi,z1, 0.2 ,d\n"
+    (found,) = read_instance_types(read_price_list(text))
+    assert (found.labels["example.com/family"], found.offerings) == ("d", (Offering("z1", "on-demand", 0.2),))
+    assert price_list_lines(text) == [3]
+
+
+@pytest.mark.parametrize(
+    ("text", "mistake"),
+    [
+        pytest.param(
+            "name;price\nd4;0,2",
+            "line 1: there is no column name; columns are separated by commas and not by semicolons or tabs",
+            id="semicolons",
+        ),
+        pytest.param("# prices\nname", "line 1: there is no column name; columns are", id="comment"),
+        pytest.param("name,price,price\n", 'line 1: column "price" is there twice', id="column-twice"),
+        pytest.param("name,price\n\nd4,1,2\n", "line 3: 3 cells, but there are 2 columns", id="too-many-cells"),
+        pytest.param(f"name\n{'x' * 200_000}\n", "not CSV: field larger than", id="huge-cell"),
+    ],
+)
+def test_what_is_no_price_list(text, mistake):
+    with pytest.raises(InvalidInstanceTypesError) as found:
+        read_price_list(text)
+    assert str(found.value).startswith(mistake)
+
+
+@pytest.mark.parametrize("price", ["1_0", "0x1", "\u0661", "1e", ""])
+def test_prices_are_plain_numbers(price):
+    assert "is not a price per hour" in mistakes(row(price=price))[0]

@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from scorer.node_disruption.drift import requirements_drift
+from scorer.node_disruption.drifting import found_drift, template_node
 from scorer.node_disruption.instance_types import Catalog, read_instance_types
 from scorer.node_disruption.launching import chosen, daemons_on, initialized, launched, launched_like, seen_types
 from scorer.node_disruption.new_node import NewNode, templates
@@ -12,7 +13,7 @@ from scorer.node_disruption.planner import decide
 from scorer.node_disruption.requirements import one_of
 from tests.builders.node import make_requirement
 from tests.builders.pod import make_pod
-from tests.builders.worker import CAPACITY, NOW, TYPE, make_catalog, make_cluster, make_pool_of, make_worker
+from tests.builders.worker import CAPACITY, NOW, POOL, TYPE, make_catalog, make_cluster, make_pool_of, make_worker
 
 CATALOG = make_catalog({"large": 1.0, "small": 0.3}, zones=("z1", "z2"), capacity=("on-demand", "spot"))
 LATER = NOW + timedelta(seconds=90)
@@ -73,9 +74,27 @@ def test_its_claim_has_what_the_template_says():
 
 def test_where_nothing_is_known_it_is_like_the_old_one():
     cluster = make_cluster(make_pool_of(), make_worker("old", taints=[{"key": "a", "effect": "NoSchedule"}]))
-    node = launched_like(cluster.nodes["old"], "new", cluster.pools["general"], NOW)
+    node = launched_like(cluster.nodes["old"], NewNode("general", ()), "new", cluster.pools["general"], NOW)
     assert (node.name, node.instance_type, node.taints, node.initialized) == ("new", "large", (), False)
     assert node.labels["kubernetes.io/hostname"] == "new"
+
+
+def test_it_has_the_labels_and_taints_that_its_pool_asks_for_now():
+    """Else it would have drifted as soon as it is there."""
+    pool = make_pool_of(
+        POOL,
+        make_requirement(TYPE, "In", "small"),
+        make_requirement("team", "Exists"),
+        make_requirement("old", "DoesNotExist"),
+        taints=[{"key": "a", "effect": "NoSchedule"}],
+    )
+    cluster = make_cluster(pool, make_worker("old", labels={"old": "yes"}))
+    planned = template_node(cluster.pools[POOL], None, "planned")
+    node = launched_like(cluster.nodes["old"], planned, "new", cluster.pools[POOL], NOW)
+    assert (node.instance_type, node.labels[TYPE], node.zone, node.labels["team"]) == ("small", "small", "z1", "any")
+    assert "old" not in node.labels
+    assert [each.key for each in node.taints] == ["a"]
+    assert found_drift(node.claim, cluster.pools[POOL], None, NOW) is None
 
 
 def test_types_are_seen_on_nodes():
@@ -89,6 +108,17 @@ def test_types_are_seen_on_nodes():
     (kind,) = seen_types(cluster.nodes.values())
     assert (kind.name, kind.allocatable["cpu"]) == ("large", 3500)
     assert [(each.zone, each.capacity_type) for each in kind.offerings] == [("z1", "on-demand"), ("z2", "on-demand")]
+
+
+def test_types_have_the_labels_of_the_provider_that_their_nodes_have():
+    family, claimed = "karpenter.azure.com/sku-family", "karpenter.azure.com/claimed"
+    cluster = make_cluster(
+        make_pool_of(),
+        make_worker("a", labels={family: "D", claimed: "1", "team": "x"}),
+        make_worker("b", labels={family: "D", claimed: "2", "team": "x"}),
+    )
+    (kind,) = seen_types(cluster.nodes.values())
+    assert (kind.labels.get(family), claimed in kind.labels, "team" in kind.labels) == ("D", False, False)
 
 
 def test_daemons_run_where_they_may():

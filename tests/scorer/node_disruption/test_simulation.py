@@ -313,8 +313,8 @@ def test_a_node_that_is_not_initialized_becomes_ready():
 
 
 def test_large_clusters_are_looked_at_less_often():
-    assert Assumptions().look_again_of(70) == timedelta(seconds=10)
-    assert Assumptions().look_again_of(2000) == timedelta(seconds=8000)
+    assert Assumptions().look_again_of(100) == timedelta(seconds=10)
+    assert Assumptions().look_again_of(2000) == timedelta(seconds=4000)
     assert Assumptions(look_again=MINUTE).look_again_of(2000) == MINUTE
 
 
@@ -325,3 +325,95 @@ def test_windows_end_on_time_however_seldom_the_planner_looks():
         make_pool_of(budgets=budgets), make_worker("n0"), assumptions=Assumptions(look_again=timedelta(hours=2))
     )
     assert told(found) == [(3600 + 15, "Empty", ("n0",))]
+
+
+def test_an_expired_node_of_a_static_pool_is_made_up_for():
+    """At once, and with as many nodes as before; its pods find a place there."""
+    pool = make_pool_of(replicas=2, expireAfter="24h")
+    found = played(
+        pool, [make_worker(name, expireAfter="24h", created=NOW - 23 * HOUR) for name in "ab"], busy("a", "1")
+    )
+    assert [(each.reason, each.replaced_by) for each in found.happenings[:2]] == [
+        ("Expired", ("general-new-1",)),
+        ("Expired", ("general-new-2",)),
+    ]
+    (summary,) = found.pools
+    assert (summary.nodes_before, summary.nodes_after, found.waiting) == (2, 2, ())
+
+
+def test_nodes_beyond_the_replicas_of_a_static_pool_go():
+    """Whatever budgets say; those that stay are replaced after that, when they have drifted."""
+    pool = make_pool_of(replicas=1, budgets=[{"nodes": "0", "reasons": ["Empty"]}])
+    found = played(pool, make_worker("a", conditions=drifted()), make_worker("b"), busy("a"))
+    assert told(found) == [(0, "Overprovisioned", ("b",)), (0, "Drifted", ("a",))]
+    assert found.happenings[0].limit is None
+
+
+def test_a_static_pool_with_too_few_nodes_gets_more():
+    found = played(make_pool_of(replicas=2), make_worker("a"))
+    (only,) = found.happenings
+    assert (only.method, only.replaced_by, only.why) == (
+        PROVISIONING,
+        ("general-new-1",),
+        "NodePool general should have 2 nodes",
+    )
+
+
+def test_without_prices_a_new_node_is_what_its_pool_asks_for_now():
+    """One of the old kind would have drifted at once, and the next one as well, without end."""
+    pool = make_pool_of("general", make_requirement("node.kubernetes.io/instance-type", "In", "other"))
+    found = played(pool, make_worker("a"), busy("a"), catalog=None)
+    assert told(found) == [(0, "Drifted", ("a",))]
+    assert [each.instance_type for each in found.launches] == ["other"]
+
+
+def test_a_node_of_no_pool_does_not_expire():
+    node, claim = make_worker("a", expireAfter="1h", created=NOW - 2 * HOUR)
+    del node["metadata"]["labels"]["karpenter.sh/nodepool"]
+    assert told(played(make_pool_of(), node, claim)) == []
+
+
+def test_a_drain_that_would_end_after_the_year_9999():
+    node, claim = make_worker("a", deleting=NOW, terminationGracePeriod="1h")
+    claim["metadata"]["deletionTimestamp"] = "9999-12-31T23:59:59Z"
+    assert gone(played(make_pool_of(), node, claim)) == {"a": 5}
+
+
+def test_pods_behind_scheduling_gates_get_no_node():
+    gated = make_pod("p", needs={"cpu": "1"}, owner="ReplicaSet", schedulingGates=[{"name": "g"}])
+    assert told(played(make_pool_of(), make_worker("a"), busy("a", "4"), gated)) == []
+
+
+def test_a_guard_allows_more_once_its_pods_run():
+    """At the start, one of its two pods waits for a node."""
+    web = {"app": "web"}
+    held = guard(allowed=0)
+    held["status"] |= {"currentHealthy": 1, "desiredHealthy": 1}
+    waits = make_pod("w2", needs={"cpu": "1"}, owner="ReplicaSet", labels=web)
+    pods = [make_pod("w1", "a", needs={"cpu": "1"}, owner="ReplicaSet", labels=web), waits]
+    pool = make_pool_of(policy="WhenEmpty", after="Never")
+    found = played(pool, make_worker("a", conditions=drifted()), make_worker("b"), pods, held)
+    assert [each for each in told(found) if each[1] == "Drifted"] == [(0, "Drifted", ("a",))]
+
+
+def test_nodes_beyond_the_limit_of_their_pool_come_one_after_the_other():
+    """A claim is made while no more is used than the limit says; what goes counts until it is gone."""
+    pool = make_pool_of(limits={"cpu": "8"})
+    found = played(pool, [make_worker(name, conditions=drifted()) for name in "ab"], busy("a", "4"), busy("b", "4"))
+    first, second = (each for each in found.launches)
+    assert second.at == NOW + timedelta(seconds=gone(found)["a"])
+    assert (first.at, [each.nodes for each in found.happenings]) == (NOW, [("a",), ("b",)])
+
+
+@pytest.mark.parametrize(
+    ("pool", "catalog"),
+    [
+        pytest.param({"policy": "WhenEmpty"}, CATALOG, id="policy"),
+        pytest.param({"after": "Never"}, CATALOG, id="never"),
+        pytest.param({}, None, id="no-prices"),
+    ],
+)
+def test_what_is_never_consolidated_is_not_held_from_it(pool, catalog):
+    web = {"app": "web"}
+    found = played(make_pool_of(**pool), make_worker("a"), busy("a", labels=web), guard(), catalog=catalog)
+    assert found.blocked == ()

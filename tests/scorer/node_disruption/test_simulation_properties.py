@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -119,3 +120,30 @@ def test_a_pool_without_anything_to_do_yields_nothing(number, after):
     pods = [make_pod(f"p{index}", f"n{index}", needs={"cpu": "2"}, owner="ReplicaSet") for index in range(number)]
     found = played([make_pool_of(after=after), *(each for worker in workers for each in worker), *pods], SMALL_ONLY)
     assert (found.happenings, found.removals, found.launches, found.blocked) == ((), (), (), ())
+
+
+@given(clusters(), SETTINGS)
+def test_what_is_saved_is_what_is_no_longer_spent(documents, settings):
+    """The nodes that have not begun to go cost as much less as all happenings save together, new ones included."""
+    found = played(documents, CATALOG, settings=settings)
+    going = {name for each in found.happenings for name in each.nodes}
+    nodes = make_cluster(documents).nodes
+    before = {
+        name: CATALOG.price_of(node.instance_type, node.zone, node.capacity_type) or 0.0 for name, node in nodes.items()
+    }
+    made = {each.node: each.price or 0.0 for each in found.launches}
+    left = sum(price for name, price in (before | made).items() if name not in going)
+    saved = sum(each.savings or 0.0 for each in found.happenings)
+    assert left == pytest.approx(sum(before.values()) - saved)
+
+
+@given(clusters(), SETTINGS)
+def test_static_pools_keep_their_replicas(documents, settings):
+    """At the end, those that have not begun to go are as many as the pool should have."""
+    found = played(documents, CATALOG, settings=settings)
+    cluster = make_cluster(documents)
+    going = {name for each in found.happenings for name in each.nodes}
+    pools = [(name, node.pool) for name, node in cluster.nodes.items()] + [(x.node, x.pool) for x in found.launches]
+    for name, pool in cluster.pools.items():
+        if pool.replicas is not None and not found.stopped:
+            assert sum(of == name and node not in going for node, of in pools) == pool.replicas

@@ -20,6 +20,7 @@ from tests.scorer.upgrade.scenarios import (
     started,
     told,
 )
+from tests.scorer.upgrade.worlds import World
 
 
 def states(found, *names):
@@ -435,3 +436,9 @@ def test_skipping_a_stage_during_its_wait_ends_it_as_skipped():
     )
     assert (found["stages"]["one"], found["groups"]["one/a"], found["waits"]["one"]) == (*["Skipped"] * 3,)
     assert (found["members"]["a"], found["times"]["b"]) == ("Completed", ["1h", "1h30m"])
+
+
+def test_a_run_that_is_made_to_start_at_once_says_how_many_members_it_has():
+    world = World.of(prepared(member("a"), member("b"), start="").hub, state=RunState.RUN)
+    said = {event.reason: event.message for event in world.step().events}
+    assert said["RunStarted"] == "the run has started with 2 members"

@@ -152,7 +152,7 @@ class TestApply:
 
     def test_dry_run_writes_nothing(self, cli, stored, tmp_path):
         file = write(tmp_path / "a.yaml", placement())
-        assert cli("apply", "-f", file, "--dry-run").stdout == f"{CRP}/web created (dry run)\n"
+        assert cli("apply", "-f", file, "--dry-run").stdout == f"{CRP}/web created (server dry run)\n"
         assert stored(PLACEMENT, "web") is None
 
     def test_what_get_prints_can_be_applied(self, cli, hub, tmp_path):
@@ -304,7 +304,7 @@ class TestDelete:
         assert cli("delete", "crp/web", "--no-wait").exit_code == 0
 
     def test_dry_run_deletes_nothing(self, cli, stored):
-        assert cli("delete", "crp/web", "--dry-run").stdout == f"{CRP}/web deleted (dry run)\n"
+        assert cli("delete", "crp/web", "--dry-run").stdout == f"{CRP}/web deleted (server dry run)\n"
         assert stored(PLACEMENT, "web") is not None
 
     def test_a_kind_alone_deletes_nothing(self, cli, stored):

@@ -255,3 +255,19 @@ def test_standard_input_is_read_once(monkeypatch):
 def test_instants_and_words_stay_what_they_are(tmp_path):
     (tmp_path / "a.yaml").write_text(CONFIG + "data: {a: 2026-03-01T10:00:00Z, b: '1:30', c: 1:30}\n")
     assert load(Files((str(tmp_path),)))[0].document["data"] == {"a": "2026-03-01T10:00:00Z", "b": "1:30", "c": "1:30"}
+
+
+def test_a_line_of_json_for_each_object(tmp_path):
+    """What ``jq -c '.items[]'`` writes; to read it takes time that grows with its length, not with the square of it."""
+    number = 12_000
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"text": "x" * 2_000}}
+    lines = (json.dumps({**config, "metadata": {"name": f"c{each}"}}) for each in range(number))
+    path = tmp_path / "objects.json"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    assert [each.name for each in load(Files((str(path),)))] == [f"c{each}" for each in range(number)]
+
+
+def test_a_member_of_many_that_is_given_twice(tmp_path):
+    path = tmp_path / "objects.json"
+    path.write_text("{" + ", ".join(f'"k{each}": 1' for each in (*range(50_000), 49_999)) + "}", encoding="utf-8")
+    assert mistakes(path) == [f'{path}: not JSON: "k49999" is given twice in one object']

@@ -50,7 +50,7 @@ def test_files(cli, files):
         ["shop/web", "left", "right", "PodDisruptionBudget shop/web lets no pod go", "-"],
     ]
     assert result.stdout.partition("\n\n")[2].splitlines() == [
-        "left: 2 can go, 1 held, 1 stay until the node is gone, 1 without a place; 1 other node.",
+        "left: 2 can go, 1 is held, 1 stays until the node is gone, 1 is without a place; 1 other node.",
         "PodDisruptionBudget shop/web guards 1 pod there and lets none of them go.",
     ]
 
@@ -62,6 +62,13 @@ def test_json(cli, files):
     assert [each["goesTo"] for each in document["pods"]] == [None, "right", None, "right"]
     said = cli("gate", "drain", "--help").stdout
     assert [each for each in (*document, *document["pods"][0]) if each not in said] == []
+
+
+def test_yaml_is_the_same(cli, files):
+    words = ("gate", "drain", "left", "-f", files, "--now", "2026-06-10T12:00:00Z", "-o")
+    as_yaml, as_json = (cli(*words, output) for output in ("yaml", "json"))
+    assert (as_yaml.exit_code, as_json.exit_code) == (2, 2)
+    assert yaml.safe_load(as_yaml.stdout) == json.loads(as_json.stdout)
 
 
 def test_all_clear(cli, files):
@@ -153,3 +160,11 @@ def test_the_rest_is_noted(cli, hub, tmp_path, monkeypatch, plural, code, note):
     result = cli("gate", "drain", "left", "--kubeconfig", kubeconfig(hub, tmp_path / "kubeconfig"))
     assert result.exit_code == 2
     assert (f"{plural}: {note}" in result.stderr) is bool(note)
+
+
+def test_what_is_missing_is_told_as_a_drain_needs_it(cli, tmp_path):
+    path = tmp_path / "dump.yaml"
+    path.write_text(yaml.safe_dump_all([*make_worker("left"), *make_worker("right")]), encoding="utf-8")
+    result = cli("gate", "drain", "left", "-f", path)
+    assert "note: there is no Pod: nothing would move\n" in result.stderr
+    assert "DaemonSet" not in result.stderr

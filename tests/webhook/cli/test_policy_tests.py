@@ -387,3 +387,27 @@ def test_github_gets_an_annotation_of_one_line(cli, fleet):
         "::error file=harbormaster-test.yaml,line=11,col=3,title=harbormaster case-failed::t: bad%0A"
     )
     assert last == "2 cases: 1 passed, 1 failed"
+
+
+def test_one_run_writes_several_forms(cli, fleet):
+    reports = ("--report", "junit=r.xml", "--report", "sarif=r.sarif", "--report", "table=r.txt")
+    result = run(cli, fleet, GOOD, BAD, options=(*reports, "-o", "github"))
+    assert result.stdout.startswith("::error ")
+    assert ET.fromstring((fleet / "r.xml").read_text()).get("failures") == "1"
+    jsonschema.validate(json.loads((fleet / "r.sarif").read_text()), LOG)
+    assert (fleet / "r.txt").read_text().endswith("2 cases: 1 passed, 1 failed\n")
+
+
+@pytest.mark.parametrize(
+    ("report", "mistake"),
+    [
+        pytest.param(
+            "xml=r", "'xml=r' is not FORMAT=FILE; the formats: table, json, junit, sarif, github", id="format"
+        ),
+        pytest.param("junit", "is not FORMAT=FILE", id="no-file"),
+        pytest.param("junit=nowhere/r.xml", "error: nowhere/r.xml: No such file or directory", id="no-folder"),
+    ],
+)
+def test_a_report_that_cannot_be_written_is_an_error(cli, fleet, report, mistake):
+    result = run(cli, fleet, GOOD, options=("--report", report))
+    assert (result.exit_code, mistake in result.stderr) == (1, True), result.stderr

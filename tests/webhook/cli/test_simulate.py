@@ -8,10 +8,12 @@ import pytest
 import yaml
 
 from scorer.api.meta import parse_time
+from tests.builders.node import make_requirement
 from tests.builders.pod import make_pod
 from tests.builders.worker import NOW, drifted, make_pool_of, make_worker
 from tests.docs.pages import ROOT
 from webhook.cli.dump import DUMP_LINE
+from webhook.cli.simulate_output import amount
 
 WEEK = ROOT / "examples" / "disruption"
 PRICES = "name,cpu,memory,zone,price\nlarge,4,16Gi,z1,1.00\nsmall,2,8Gi,z1,0.30\n"
@@ -348,3 +350,117 @@ def test_the_years_have_bounds(cli, dump, now):
     result = cli("simulate", "disruption", "-f", dump, "--now", now)
     assert result.exit_code == (1 if now.startswith("9999") else 2), result.stderr
     assert ("the simulation would leave the years 1 to 9999" in result.stderr) is now.startswith("9999")
+
+
+def full_node(name="full"):
+    return [*make_worker(name), make_pod(f"p-{name}", name, needs={"cpu": "4"}, owner="ReplicaSet")]
+
+
+@pytest.mark.parametrize(
+    ("documents", "row"),
+    [
+        pytest.param(
+            [*full_node(), make_pod("waits", needs={"cpu": "1"}, owner="ReplicaSet")], "Provisioning", id="new-node"
+        ),
+        pytest.param([*full_node(), *make_worker("gone", deleting=NOW)], "Deletion", id="going-already"),
+    ],
+)
+def test_what_goes_on_without_a_disruption(simulate, tmp_path, prices, documents, row):
+    """A node that is made for a pod that waits, or that was being deleted before: nothing is disrupted."""
+    result = simulate("-f", write(tmp_path / "dump.yaml", make_pool_of(), documents), "--prices", prices)
+    assert row in result.stdout
+    assert "; nothing is disrupted\n" in result.stdout
+    assert result.exit_code == 0
+
+
+def test_small_prices_keep_their_digits(simulate, tmp_path, dump):
+    path = tmp_path / "prices.csv"
+    path.write_text(PRICES.replace("1.00", "0.0416"), encoding="utf-8")
+    stdout = simulate("-f", dump, "--prices", path).stdout
+    assert "general: 2 nodes, then 1; 0.0832 per hour, then 0.0416; " in stdout
+    assert re.split(" {3,}", stdout.splitlines()[4])[4] == "0.0416"
+
+
+@pytest.mark.parametrize(
+    ("price", "text"),
+    [(1.2, "1.20"), (100.0, "100.00"), (0.0415, "0.0415"), (-0.00001, "0.00"), (-0.1, "-0.10"), (0.1 + 0.2, "0.30")],
+)
+def test_amounts(price, text):
+    assert amount(price) == text
+
+
+def test_changes_of_which_only_the_instants_tell(simulate, tmp_path, prices):
+    """Quiet for 5 h instead of not at all: the same nodes go, later."""
+    small = make_pod("p", "a", needs={"cpu": "1"}, owner="ReplicaSet")
+    nodes = [*make_worker("a", last_pod_event=NOW), *make_worker("b"), small]
+    nodes.append(make_pod("q", "b", needs={"cpu": "3"}, owner="ReplicaSet"))
+    dump = write(tmp_path / "dump.yaml", make_pool_of(), nodes)
+    changed = write(tmp_path / "changed.yaml", make_pool_of(after="5h"))
+    result = simulate("-f", dump, "--prices", prices, "--pools", changed)
+    assert result.stdout.endswith("The changes make no difference to these figures; instants or nodes differ.\n")
+
+
+@pytest.mark.parametrize("zone", ["America/New_York", "Asia/Tokyo"])
+@pytest.mark.parametrize("now", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"])
+def test_the_ends_of_the_calendar(cli, dump, now, zone):
+    result = cli("simulate", "disruption", "-f", dump, "--now", now, "--tz", zone)
+    assert result.exit_code in (1, 2)
+    assert isinstance(result.exception, SystemExit | None)
+
+
+def test_an_hour_that_clocks_show_twice(cli, dump):
+    result = cli("simulate", "disruption", "-f", dump, "--now", "2026-10-25T01:30:00Z", "--tz", "Europe/Berlin")
+    assert result.stdout.startswith("Sun 25 Oct 02:30 CET to Sun 01 Nov 02:30, times in Europe/Berlin\n")
+
+
+def test_events_of_two_guards_are_two(simulate, tmp_path):
+    """A calendar program keeps one event per UID."""
+    guards = [
+        {
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": name, "namespace": "shop"},
+            "spec": {"selector": {"matchLabels": {"app": name}}},
+            "status": {"disruptionsAllowed": 0},
+        }
+        for name in ("web", "db")
+    ]
+    pods = [make_pod(name, "a", labels={"app": name}, owner="ReplicaSet") for name in ("web", "db")]
+    dump = write(tmp_path / "dump.yaml", make_pool_of(), make_worker("a", conditions=drifted()), guards, pods)
+    lines = simulate("-f", dump, "-o", "ics").stdout.splitlines()
+    uids = [line for line in lines if line.startswith("UID:")]
+    assert len(uids) == len(set(uids)) >= 2
+
+
+def test_one_clock_that_is_wrong_does_not_move_the_beginning(cli, tmp_path):
+    right, wrong = make_worker("right"), make_worker("wrong")
+    right[0]["status"]["conditions"][0]["lastHeartbeatTime"] = "2026-06-09T00:00:00Z"
+    wrong[0]["status"]["conditions"][0]["lastHeartbeatTime"] = "9998-01-01T00:00:00Z"
+    result = cli("simulate", "disruption", "-f", write(tmp_path / "d.yaml", make_pool_of(), right, wrong), "-o", "json")
+    assert json.loads(result.stdout)["start"] == "2026-06-09T00:00:00Z"
+
+
+def test_a_table_that_does_not_say_what_pools_ask_for_is_noted(simulate, tmp_path, prices):
+    asked = make_requirement("karpenter.azure.com/sku-family", "In", "D")
+    result = simulate(
+        "-f", write(tmp_path / "dump.yaml", make_pool_of("general", asked), full_node()), "--prices", prices
+    )
+    assert "note: NodePool general asks for label karpenter.azure.com/sku-family, which no type" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "mistake"),
+    [
+        pytest.param("p.csv", "name;cpu\n", "line 1: there is no column name; columns are separated", id="semicolons"),
+        pytest.param("p.csv", PRICES + "\n\nlarge,4,16Gi,z2,x\n", 'line 6: price: "x" is not', id="blank-lines"),
+        pytest.param("p.csv", f"name\n{'x' * 200_000}\n", "not CSV: field larger", id="huge-cell"),
+        pytest.param(
+            "p.txt", PRICES, "is neither YAML nor JSON with rows; a price list in CSV has a name", id="suffix"
+        ),
+    ],
+)
+def test_what_is_no_table_of_prices(simulate, tmp_path, dump, name, text, mistake):
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    result = simulate("-f", dump, "--prices", path)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert f"error: {path}: {mistake}" in result.stderr

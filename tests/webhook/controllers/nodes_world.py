@@ -132,6 +132,10 @@ class Kubelets:
         self._mortal = mortal
         self._now = now
         self.asked: list[str] = []
+        self.looks = 0
+        """How often the pods of a node were asked for."""
+        self.lists = 0
+        """How often Leases were asked for."""
         self.blind = False
         """Whether no Lease may be read."""
         self.ahead = timedelta()
@@ -157,12 +161,14 @@ class Kubelets:
             await self._mortal.write(f"delete Pod {pod.name}", lambda: self._mortal.store.delete(POD, pod, uid=uid))
 
     async def pods_on(self, node: str) -> list[JsonObject]:
+        self.looks += 1
         return [each for each in (await self._mortal.list(POD)).items if text_at(each, "spec", "nodeName") == node]
 
     def time_of_day(self) -> datetime | None:
         return self._now() + self.ahead
 
     async def leases(self, name: str, namespace: str) -> list[JsonObject]:
+        self.lists += 1
         if self.blind:
             raise ForbiddenError("cannot list leases")
         return [each for each in (await self._mortal.list(LEASE, namespace or None)).items if name_of(each) == name]

@@ -311,3 +311,22 @@ async def test_a_pool_that_cannot_be_read_says_so(nodes):
         assert (condition["status"], condition["reason"]) == ("Unknown", "CannotRead")
         await process.play(passes=12)
     assert await nodes.names(NODE) == ["a"]
+
+
+async def test_a_claim_that_nobody_ends_costs_nothing_more(nodes):
+    await nodes.add_old(make_pool_of(), make_worker("a", expireAfter="1h"))
+    async with nodes.process() as process:
+        await process.play(passes=8, provision=False)
+        wrote, looks = list(process.mortal.log), process.kubelets.looks
+        assert is_deleting(await nodes.get(NODE_CLAIM, "a"))
+        await process.play(passes=30, provision=False)
+        assert (process.mortal.log, process.kubelets.looks) == (wrote, looks)
+    assert await nodes.tainted() == ["a"]
+
+
+async def test_of_many_nodes_that_expire_at_once_nobody_asks_for_each_whether_karpenter_runs(nodes):
+    await nodes.add_old(make_pool_of(), *(make_worker(f"n{number}", expireAfter="1h") for number in range(120)))
+    async with nodes.process() as process:
+        await process.look()
+        assert len(await nodes.tainted()) == 120
+        assert process.kubelets.lists <= 3

@@ -94,6 +94,8 @@ EXAMPLES: dict[str, tuple[str, str, Any]] = {
     "default": ("POST", "/v1/default", {"object": PLACEMENT}),
     "listClusters": ("GET", "/v1/clusters", None),
     "getCluster": ("GET", "/v1/clusters/bravelion", None),
+    "getClusterHistory": ("GET", "/v1/clusters/bravelion/history", None),
+    "getClusterResourcePlacementTree": ("GET", "/v1/placements/crp/payments/tree/bravelion", None),
     "listPlacements": ("GET", "/v1/placements", None),
     "getClusterResourcePlacement": ("GET", "/v1/placements/crp/payments", None),
     "listClusterResourcePlacementRuns": ("GET", "/v1/placements/crp/payments/runs", None),

@@ -58,6 +58,8 @@ async def ask_everything(caller: Caller, contract: Contract) -> None:
             await ask("POST", path, body)
         await ask("GET", f"/v1/placements/{item['ref']}")
         await ask("GET", f"/v1/placements/{item['ref']}/runs")
+        await ask("GET", f"/v1/placements/{item['ref']}/object")
+        await ask("GET", f"/v1/placements/{item['ref']}/tree/bravelion")
     for item in (await ask("GET", "/v1/runs"))["items"]:
         await ask("GET", f"/v1/runs/{item['ref']}")
     for item in (await ask("GET", "/v1/clusters"))["items"]:

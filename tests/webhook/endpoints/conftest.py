@@ -11,7 +11,7 @@ from functools import partial
 import aiohttp
 import pytest
 
-from scorer.api.references import UnknownObjectError
+from scorer.api.references import PlacementRef, UnknownObjectError
 from tests.webhook.services import OWNER, TOKEN, admit, make_server, make_services
 from webhook.answers.questions import Eligible, InvalidQuestionError, Rejected, Verdict, ViewChange
 from webhook.server.server import Server
@@ -83,35 +83,40 @@ class Harbour:
     def explaining(self, question):
         return partial(self.explain, question)
 
-    def clusters(self):
-        items = [self.cluster(name) for name in sorted((*self.scores, *self.closed))]
-        return {"fleetRevision": self.fleet_revision, "evaluatedAt": "2026-03-01T10:00:00Z", "items": items}
+    def cluster_names(self):
+        return sorted((*self.scores, *self.closed))
 
-    def cluster(self, name):
-        known = name in self.scores or name in self.closed
-        if not known:
-            return None
+    def clusters(self, names):
         placements = ["crp/payments", "rp/shop/cart"]
-        return {"name": name, "state": "eligible" if name in self.scores else "silent", "placements": placements}
+        return [
+            {"name": name, "state": "eligible" if name in self.scores else "silent", "placements": placements}
+            for name in names
+            if name in self.cluster_names()
+        ]
 
-    def placements(self):
-        return {"fleetRevision": self.fleet_revision, "items": [{"ref": "crp/payments"}, {"ref": "rp/shop/cart"}]}
+    def placement_refs(self):
+        return [PlacementRef("ClusterResourcePlacement", "payments"), PlacementRef("ResourcePlacement", "cart", "shop")]
+
+    def placements(self, refs):
+        return [{"ref": str(ref)} for ref in refs]
 
     def placement(self, ref):
         known = str(ref) in {"crp/payments", "rp/shop/cart"}
         return {"ref": str(ref), "kind": ref.kind, "selectedResources": []} if known else None
 
     def everything(self):
-        return ViewChange(self.revision, clusters=True, placements=frozenset({"crp/payments", "rp/shop/cart"}))
+        return ViewChange(
+            self.revision, clusters=None, runs=True, placements=frozenset({"crp/payments", "rp/shop/cart"})
+        )
 
     def subscribe(self, handler):
         self.handlers.append(handler)
         return lambda: self.handlers.remove(handler)
 
-    def announce(self, *placements, clusters=False):
+    def announce(self, *placements, clusters=()):
         self.revision += 1
         for handler in tuple(self.handlers):
-            handler(ViewChange(self.revision, clusters, frozenset(placements)))
+            handler(ViewChange(self.revision, frozenset(clusters), frozenset(placements)))
 
 
 @dataclass

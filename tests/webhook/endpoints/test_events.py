@@ -14,6 +14,7 @@ async def test_a_viewer_first_hears_of_everything(port):
             "revision": 12,
             "clusters": True,
             "placements": ["crp/payments", "rp/shop/cart"],
+            "runs": True,
         }
 
 
@@ -23,8 +24,25 @@ async def test_changes_in_quick_succession_are_merged(port):
         await next_change(connection)
         port.harbour.announce("crp/b")
         port.harbour.announce("crp/a")
-        port.harbour.announce(clusters=True)
-        assert await next_change(connection) == {"revision": 15, "clusters": True, "placements": ["crp/a", "crp/b"]}
+        port.harbour.announce(clusters=["oslo"])
+        port.harbour.announce(clusters=["bravelion"])
+        assert await next_change(connection) == {
+            "revision": 16,
+            "clusters": True,
+            "clusterNames": ["bravelion", "oslo"],
+            "placements": ["crp/a", "crp/b"],
+            "runs": False,
+        }
+
+
+async def test_very_many_changed_clusters_are_not_named(port):
+    async with port.dial() as connection:
+        await open_stream(connection)
+        await next_change(connection)
+        port.harbour.announce(clusters=[f"member-{number}" for number in range(201)])
+        change = await next_change(connection)
+        assert change["clusters"]
+        assert "clusterNames" not in change
 
 
 async def test_a_quiet_stream_says_that_it_is_alive(port, monkeypatch):

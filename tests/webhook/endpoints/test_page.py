@@ -1,8 +1,11 @@
 """The page's files, and who may see what on the plain listener."""
 
+import gzip
 from pathlib import Path
 
 import pytest
+
+from webhook.endpoints.answers import SMALLEST
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -25,6 +28,11 @@ async def test_every_file_is_served_as_it_is(port):
             assert answer.headers["Cache-Control"] == "no-cache"
             again = await connection.get(path, If_None_Match=answer.headers["ETag"])
             assert (again.status, again.body) == (304, b"")
+            packed = await connection.get(path, Accept_Encoding="gzip, br")
+            assert packed.headers["ETag"] != answer.headers["ETag"] or "Content-Encoding" not in packed.headers
+            if len(answer.body) >= SMALLEST:
+                assert packed.headers["Content-Encoding"] == "gzip"
+                assert gzip.decompress(packed.body) == answer.body
 
 
 async def test_types_are_told_apart(port):

@@ -370,7 +370,7 @@ async def test_nothing_is_answered_from_empty_caches(launch):
 @pytest.mark.parametrize(
     ("path", "key", "value"),
     [
-        ("/v1/clusters", "fleetRevision", "12"),
+        ("/v1/clusters", "continue", ""),
         ("/v1/clusters/oslo", "state", "silent"),
         ("/v1/placements", "items", [{"ref": "crp/payments"}, {"ref": "rp/shop/cart"}]),
         ("/v1/placements/crp/payments", "kind", "ClusterResourcePlacement"),

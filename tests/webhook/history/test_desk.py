@@ -53,3 +53,10 @@ async def test_nothing_is_kept_where_nothing_is_to_be_kept():
         own.note(EntryType.REFUSAL, ABOUT, "C-02", "no", "jane")
         assert await messages(own) == set()
         assert not own.is_kept
+
+
+async def test_a_process_that_writes_nothing_finds_what_others_have_written():
+    async with hub() as it:
+        refuse(other := it.writer("b"), "theirs")
+        await other.flush()
+        assert await messages(HistoryDesk(it.store, "ours", None, lambda: it.now, is_kept=True)) == {"theirs"}

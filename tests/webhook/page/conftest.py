@@ -34,11 +34,11 @@ addEventListener("securitypolicyviolation", (event) => {
 
 
 SETTLED = """() => {
-  const words = document.querySelector("main").innerText;
-  return document.querySelectorAll(".card").length >= 4
-    && !/Nothing selected yet|Reading the/.test(words)
-    && document.querySelector(`.explanation:not([hidden]), #placement-body > .quiet:only-child,
-      #placement-body .problem:not([hidden])`) !== null;
+  const view = document.querySelector("main > [data-view]:not([hidden])");
+  if (view === null || /Nothing selected yet|Reading the/.test(view.innerText)) return false;
+  if (view.dataset.view === "fleet") return document.querySelectorAll(".card").length >= 4;
+  return view.dataset.view !== "placement" || view.querySelector(`.explanation:not([hidden]),
+    #placement-body > .quiet:only-child, #placement-body .problem:not([hidden])`) !== null;
 }"""
 
 
@@ -68,14 +68,18 @@ VIEWS = ((1280, "light"), (1001, "dark"), (768, "light"), (320, "dark"))
 """A width for each layout of the style sheet, where it is narrow, and both colour schemes."""
 
 
+def chromium_path() -> str | None:
+    """Return the chromium of the system, or the one named in CHROMIUM; None: there is none."""
+    names = (os.environ.get("CHROMIUM") or "", "chromium", "chromium-browser", "google-chrome")
+    return next((found for name in names if name and (found := shutil.which(name))), None)
+
+
 @pytest_asyncio.fixture(loop_scope="session", scope="session")
 async def browser() -> AsyncIterator[Browser]:
     """The chromium of the system; where there is none, the one ``playwright install chromium`` fetched."""
-    names = (os.environ.get("CHROMIUM") or "", "chromium", "chromium-browser", "google-chrome")
-    path = next((found for name in names if name and (found := shutil.which(name))), None)
     async with async_playwright() as playwright:
         try:
-            chromium = await playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
+            chromium = await playwright.chromium.launch(executable_path=chromium_path(), args=ARGUMENTS)
         except Error as error:
             pytest.fail(f"the page is tested in a browser: install chromium, or name one in CHROMIUM; {error}")
         yield chromium
@@ -103,12 +107,13 @@ async def open_page(browser: Browser, hub: FixtureHub) -> AsyncIterator[Opener]:
             motion: str = "no-preference",
             zone: str = "UTC",
             clock: bool = False,
+            before: str = "",
         ) -> OpenPage:
             context = await browser.new_context(
                 viewport={"width": width, "height": 844}, color_scheme=scheme, reduced_motion=motion, timezone_id=zone
             )
             contexts.append(context)
-            await context.add_init_script(REMEMBER_VIOLATIONS)
+            await context.add_init_script(REMEMBER_VIOLATIONS + before)
             page = await context.new_page()
             page.set_default_timeout(PATIENCE)
             if clock:  # the test may turn the browser's clock forward

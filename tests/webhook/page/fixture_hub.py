@@ -22,6 +22,8 @@ from scorer.node_budgets.budgets import NodeCounts
 from scorer.node_budgets.documents import BudgetedPool, CalendarMaker, overview
 from tests.webhook.page.fixture_runs import rolling, sample_runs
 from webhook.answers.update_runs import run_detail, run_view
+from webhook.endpoints.answers import tagged
+from webhook.endpoints.pages import page_of
 
 PAGE = Path(__file__).parents[3] / "webhook" / "page"
 CSP = (
@@ -53,7 +55,7 @@ def make_cluster(
     state: str = "eligible",
     detail: str = "",
     reason: str = "",
-    heartbeat: str | None = "23s",
+    heartbeat: float | None = 23,
 ) -> Json:
     """Return one item of ``GET /v1/clusters``."""
 
@@ -68,9 +70,9 @@ def make_cluster(
 
     properties = {}
     if nodes is not None:
-        properties[NODE_COUNT] = {"value": str(nodes), "age": "41s"}
+        properties[NODE_COUNT] = {"value": str(nodes), "observedAt": ago(41)}
     if cost is not None:
-        properties[CORE_COST] = {"value": cost, "age": "41s"}
+        properties[CORE_COST] = {"value": cost, "observedAt": ago(41)}
     return {
         "name": name,
         "state": state,
@@ -79,7 +81,7 @@ def make_cluster(
         "reason": reason,
         "labels": ({"region": region} if region else {}) | (labels or {}),
         "taints": [{"key": key, "value": "", "effect": "NoSchedule"} for key in taints],
-        "heartbeatAge": heartbeat,
+        "lastHeartbeat": None if heartbeat is None else ago(heartbeat),
         "properties": properties,
         "nodes": nodes,
         "cpu": free(cpu, ""),
@@ -133,7 +135,7 @@ def sample_clusters() -> list[Json]:
             state="silent",
             detail="no heartbeat for 14m",
             reason="HeartbeatStale",
-            heartbeat="14m3s",
+            heartbeat=843,
         ),
         make_cluster("quickfox", "westus", nodes=25, cpu=(44, 100), memory=(210, 400), cost="0.044", labels=prod2),
         make_cluster(
@@ -166,6 +168,7 @@ def placement_item(
     old: Sequence[str] = (),
     stalled: float | None = None,
     judged_again: bool = False,
+    labels: Json | None = None,
 ) -> Json:
     """Return one item of ``GET /v1/placements``; *states* maps the picked clusters to their rollout state."""
     scope, *rest = ref.split("/")
@@ -185,6 +188,7 @@ def placement_item(
         "state": state,
         "why": why,
         "generation": 2,
+        "labels": labels or {},
         "clusters": [
             {
                 "cluster": name,
@@ -348,7 +352,7 @@ def _terms(question: Question, cluster: Json, ranges: list[tuple[Reading, Readin
                     "name": name,
                     "order": order,
                     "observed": own["value"] if own else None,
-                    "age": own["age"] if own else None,
+                    "age": "41s" if own else None,
                     "min": limit(low),
                     "max": limit(high),
                     "ratio": round(ratio, 6),
@@ -400,7 +404,13 @@ def _filters(question: Question, cluster: Json) -> tuple[list[Json], str, str]:
         elif not enough:
             verdict, words = "AffinityMismatch", f"node-count {nodes}, wanted ≥ {question.min_nodes}"
     if not verdict:
-        checks.append({"name": "eligibility", "pass": cluster["eligible"], "heartbeatAge": cluster["heartbeatAge"]})
+        checks.append(
+            {
+                "name": "eligibility",
+                "pass": cluster["eligible"],
+                "heartbeatAge": "23s" if cluster["lastHeartbeat"] else None,
+            }
+        )
         verdict = cluster["reason"]
         words = {
             "HeartbeatStale": "last heartbeat 14m3s ago, limit 5m",
@@ -551,6 +561,8 @@ class FixtureHub:
         self.placements = sample_placements()
         self.pools: list[BudgetedPool] = []
         self.runs: list[Json] = []
+        self.log: list[Json] = []
+        """Refusals and warnings of the history, the latest first."""
         self.revision = 8841
         self.failing: dict[str, int] = {}
         self.in_full: Json = {}
@@ -573,11 +585,13 @@ class FixtureHub:
         """Return a placement by its ref, to be changed in place."""
         return next(p for p in self.placements if p["ref"] == ref)
 
-    def publish(self, *refs: str, clusters: bool = False) -> None:
-        """Send a ``change`` event to every open page."""
+    def publish(self, *refs: str, clusters: bool = False, names: Sequence[str] = (), runs: bool = False) -> None:
+        """Send a ``change`` event to every open page; of *names*, or of any clusters."""
         self.revision += 1
+        change: Json = {"revision": self.revision, "clusters": clusters or bool(names), "placements": list(refs)}
+        change |= {"runs": runs or bool(refs)} | ({"clusterNames": list(names)} if names else {})
         for queue in self.streams:
-            queue.put_nowait({"revision": self.revision, "clusters": clusters, "placements": list(refs)})
+            queue.put_nowait(change)
 
     def hang_up(self) -> None:
         """End every event stream, as a server that goes away does."""
@@ -586,7 +600,7 @@ class FixtureHub:
 
     def clusters_document(self) -> Json:
         """Return what ``GET /v1/clusters`` answers now."""
-        return {"fleetRevision": "12", "evaluatedAt": ago(0), "items": self.clusters}
+        return {"items": self.clusters, "continue": ""}
 
     def explanation(self, ref: str) -> Json:
         """Return what ``POST /v1/explain`` answers now for a placement."""
@@ -599,6 +613,8 @@ class FixtureHub:
         app.router.add_get("/ui/{name}", self._file)
         app.router.add_get("/v1/clusters", self._clusters)
         app.router.add_get("/v1/clusters/{name}", self._cluster)
+        app.router.add_get("/v1/clusters/{name}/history", self._history)
+        app.router.add_get("/v1/history", self._log)
         app.router.add_get("/v1/placements", self._placements)
         app.router.add_get("/v1/placements/{ref:.+}", self._placement)
         app.router.add_get("/v1/runs", self._runs)
@@ -632,10 +648,25 @@ class FixtureHub:
         path = PAGE / request.match_info.get("name", "index.html")
         if path.suffix not in TYPES or not path.is_file():
             raise web.HTTPNotFound
-        return web.Response(text=path.read_text(encoding="utf-8"), content_type=TYPES[path.suffix], charset="utf-8")
+        file = web.Response(text=path.read_text(encoding="utf-8"), content_type=TYPES[path.suffix], charset="utf-8")
+        file.enable_compression()
+        return file
 
-    async def _clusters(self, _: web.Request) -> web.Response:
-        return web.json_response(self.clusters_document())
+    async def _clusters(self, request: web.Request) -> web.Response:
+        return self._part(request, {one["name"]: one for one in self.clusters}, "name")
+
+    @staticmethod
+    def _part(request: web.Request, items: Json, by: str) -> web.Response:
+        page = page_of(request, sorted(items), by)
+        return tagged(request, page.document([items[name] for name in page.names]))
+
+    async def _history(self, request: web.Request) -> web.Response:
+        return web.json_response(
+            {"cluster": request.match_info["name"], "from": ago(0), "stepSeconds": 900, "series": []}
+        )
+
+    async def _log(self, _: web.Request) -> web.Response:
+        return web.json_response({"items": self.log, "more": False, "kept": True})
 
     async def _cluster(self, request: web.Request) -> web.Response:
         name = request.match_info["name"]
@@ -644,8 +675,8 @@ class FixtureHub:
             return web.json_response({"title": "Not found", "status": 404, "detail": "no such cluster"}, status=404)
         return web.json_response(found | self.clusters_in_full.get(name, {}))
 
-    async def _placements(self, _: web.Request) -> web.Response:
-        return web.json_response({"items": self.placements})
+    async def _placements(self, request: web.Request) -> web.Response:
+        return self._part(request, {one["ref"]: one for one in self.placements}, "ref")
 
     async def _placement(self, request: web.Request) -> web.Response:
         found = [p for p in self.placements if p["ref"] == request.match_info["ref"]]
@@ -688,7 +719,8 @@ class FixtureHub:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"})
         await response.prepare(request)
         queue: asyncio.Queue[Json | None] = asyncio.Queue()
-        everything = {"revision": self.revision, "clusters": True, "placements": [p["ref"] for p in self.placements]}
+        refs = [p["ref"] for p in self.placements]
+        everything = {"revision": self.revision, "clusters": True, "placements": refs, "runs": True}
         queue.put_nowait(everything)
         self.streams.add(queue)
         try:
@@ -699,6 +731,46 @@ class FixtureHub:
         finally:
             self.streams.discard(queue)
         return response
+
+
+def fill(hub: FixtureHub, clusters: list[Json], placements: list[Json]) -> None:
+    hub.clusters, hub.placements = clusters, placements
+    hub.count_placements()
+
+
+def thousand() -> list[Json]:
+    """A fleet of 1,000: number 500 is silent, number 800 tainted."""
+    clusters = [
+        make_cluster(
+            f"member-{i:04}", f"region-{i % 12}", nodes=3 + i % 90, cost=f"0.0{20 + i % 60}", labels={"env": "prod"}
+        )
+        for i in range(1000)
+    ]
+    clusters[500] |= {
+        "state": "silent",
+        "stateDetail": "no heartbeat for 20m",
+        "eligible": False,
+        "reason": "HeartbeatStale",
+    }
+    clusters[800]["taints"] = [{"key": "dry-dock", "value": "", "effect": "NoSchedule"}]
+    return clusters
+
+
+def many(hub: FixtureHub) -> None:
+    payments = placement_item("crp/payments", "PickN", {f"member-{i:04}": "available" for i in range(40)}, wanted=40)
+    applying = {f"member-{i:04}": "applying" for i in range(900)}
+    fill(hub, thousand(), [payments, placement_item("crp/all", "PickAll", applying, state="rolling out")])
+
+
+ENTRY = {
+    "time": "2026-11-24T10:00:00Z",
+    "type": "Refusal",
+    "object": {"kind": "ClusterResourcePlacement", "name": "web"},
+    "reason": "P-25",
+    "message": "create: spec.policy.numberOfClusters: must be given",
+    "by": "alice",
+}
+"""A refusal, as the history has it."""
 
 
 @asynccontextmanager

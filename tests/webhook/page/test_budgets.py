@@ -46,9 +46,9 @@ def spoken(text, zone):
     return f"{at:%a} {at.day} {at:%b} {at.hour}:{at:%M}"
 
 
-async def open_budgets(open_page, hub, *pools, **how):
+async def open_budgets(open_page, hub, *pools, view="budgets", **how):
     hub.pools = list(pools) or sample_pools()
-    opened = await open_page(**how)
+    opened = await open_page(view, **how)
     await expect(opened.page.locator(".stretch").first).to_be_attached()
     return opened
 
@@ -162,22 +162,25 @@ async def test_a_budget_that_cannot_be_used_is_told(hub, open_page):
 
 
 async def test_the_card_sums_up(hub, open_page):
-    opened = await open_budgets(open_page, hub, make_pool("general", {"nodes": "10%"}))
+    opened = await open_budgets(open_page, hub, make_pool("general", {"nodes": "10%"}), view="fleet")
     card = opened.page.locator(".card").last
     await expect(card).to_contain_text("Disruptions allowed now")
     await expect(card.locator(".card-value")).to_have_text("3")
     await expect(card.locator(".card-words")).to_have_text("pool general")
-    opened = await open_budgets(open_page, hub, make_pool("a", {"nodes": "0"}), make_pool("b", total=5, deleting=1))
+    opened = await open_budgets(
+        open_page, hub, make_pool("a", {"nodes": "0"}), make_pool("b", total=5, deleting=1), view="fleet"
+    )
     card = opened.page.locator(".card").last
     await expect(card.locator(".card-value")).to_have_text("4")  # no limit, but no more than there are
     await expect(card.locator(".card-words")).to_have_text("in 1 of 2 pools")
-    opened = await open_budgets(open_page, hub, make_pool("a", {"nodes": "0"}))
+    opened = await open_budgets(open_page, hub, make_pool("a", {"nodes": "0"}), view="fleet")
     await expect(opened.page.locator(".card").last.locator(".card-words")).to_have_text("no pool opens by itself")
 
 
 async def test_without_a_pool_there_is_no_card_and_a_hint(open_page):
     opened = await open_page()
     await expect(opened.page.locator(".card")).to_have_count(4)
+    await opened.page.get_by_role("link", name="Budgets").click()
     await expect(opened.page.locator("#budgets-body")).to_contain_text("No NodePool yet")
     await expect(opened.page.locator("#budgets-span")).to_be_hidden()
 
@@ -218,7 +221,6 @@ async def test_it_follows_what_happens_and_keeps_the_focus(hub, open_page):
     hub.pools = []
     await page.clock.fast_forward(31_000)
     await expect(page.locator("#budgets-body")).to_contain_text("No NodePool yet")
-    await expect(page.locator(".card")).to_have_count(4)
     await opened.assert_quiet()
 
 
@@ -311,7 +313,7 @@ async def test_days_of_23_and_25_hours(hub, open_page, start, ticks, night):
     )
     drawn = await opened.page.evaluate(DRAW, [start, opened.address])
     assert drawn["ticks"][: len(ticks)] == ticks
-    assert f"Drifted, {night}: none may go;" in drawn["labels"][1].replace("GMT+2", "CEST").replace("GMT+1", "CET")
+    assert f"Drifted, {night}: 0 may go;" in drawn["labels"][1].replace("GMT+2", "CEST").replace("GMT+1", "CET")
 
 
 async def test_it_can_be_read_from_desk_to_phone(hub, open_page):

@@ -170,6 +170,7 @@ TYPED = {
     "NO_COLOR": "",
     "TERM": "",
     "KUBE_EDITOR": "",
+    "KUBECTL_EXTERNAL_DIFF": "",
     "EDITOR": "",
 }
 

@@ -79,11 +79,12 @@ def test_failures_that_the_stage_does_not_allow_get_a_warning():
     )
 
 
-@pytest.mark.parametrize("name", ["a" * 51, "Rings", "a.b"])
+@pytest.mark.parametrize("name", ["a" * 51, "a" * 254, "Rings", "a.b", "-", "a/b"])
 def test_the_name_of_a_strategy_is_short_enough_to_make_others_of_it(name):
+    """It is one mistake also where no object at all may have the name."""
     strategy = make_strategy(make_stage())
-    strategy["metadata"]["name"] = name
-    assert ("C-02", "metadata.name") in refusal(strategy)
+    strategy["metadata"] |= {"name": name, "labels": {"-": ""}}
+    assert refusal(strategy) == [("A-02", "metadata.labels"), ("C-02", "metadata.name")]
 
 
 def test_a_stored_mistake_does_not_keep_the_labels_of_a_strategy_from_changing():

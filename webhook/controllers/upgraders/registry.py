@@ -6,7 +6,7 @@ Source: upgrade-runs.md 13.1.
 from collections.abc import Iterable
 from importlib.metadata import entry_points
 
-from webhook.controllers.upgraders.upgrader import Upgrader, Workplace
+from webhook.controllers.upgraders.upgrader import MakeUpgrader, Upgrader, Workplace
 from webhook.settings.upgraders import ENTRY_POINTS
 
 
@@ -32,7 +32,7 @@ def _make(name: str, workplace: Workplace) -> Upgrader:
     if not found:
         raise UpgraderError(f"there is no upgrader {name!r} among the installed packages")
     try:
-        upgrader: Upgrader = next(iter(found)).load()(workplace)
+        make: MakeUpgrader = next(iter(found)).load()
+        return make(workplace)
     except Exception as error:  # whatever the package of somebody else does
         raise UpgraderError(f"the upgrader {name!r} cannot be loaded: {error!r}") from error
-    return upgrader

@@ -25,6 +25,7 @@ from webhook.validation.metadata import (
     METADATA,
     METADATA_RULES,
     USER_RULES,
+    validate_labels_and_annotations,
     validate_metadata,
     warn_about_reserved_keys,
 )
@@ -87,12 +88,15 @@ def validate_about(
 ) -> Iterator[Finding]:
     """Labels and annotations are valid, and a new object has a name that other names can be made of (C-02, C-03).
 
-    A name cannot be changed, so an update of an object is never refused for it.
+    A name cannot be changed, so an update of an object is never refused for it. What is such a name is one for the API
+    server, too: so a wrong one is one mistake, and not two (A-01).
     """
-    yield from validate_metadata(new, old)
     longest = LONGEST_NAME if name is NAMED else LONGEST_GENERATED_NAME
     if old is None and new.name and not is_name(new.name, longest):
         yield invalid(METADATA / "name", new.name, NAME_GRAMMAR.format(longest=longest), name.id)
+        yield from validate_labels_and_annotations(new, old)
+    else:
+        yield from validate_metadata(new, old)
     if name is NAMED:
         yield from warn_about_reserved_keys(new, old, context)
 

@@ -1,0 +1,240 @@
+"""The command line on a hub that nothing of ours is installed on but the definitions, by a kubeconfig alone."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+import yaml
+
+from e2e.controlplane.cluster import Cluster
+from e2e.controlplane.service import HARBORMASTER
+from e2e.fleet.objects import Objects
+from tests.webhook.cli.fleets import member, placement
+
+ENVIRONMENT = {name: text for name, text in os.environ.items() if not name.startswith(("HARBORMASTER_", "KUBE"))}
+_AGE = re.compile(r"(?<=\s)(\d+m)?\d+s(?=\s|$)|(?<=\s)\d+m(?=\s|$)", re.MULTILINE)
+
+Run = Callable[..., CompletedProcess[str]]
+
+
+def labelled(name: str, clusters: int, **labels: str) -> dict[str, object]:
+    document = placement(name, placementType="PickN", numberOfClusters=clusters)
+    return {**document, "metadata": {"name": name, "labels": labels}}
+
+
+def config_map(name: str, **labels: str) -> dict[str, object]:
+    metadata = {"name": name, "namespace": "shop", "labels": labels}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a.b": "1", "c": "2"}}
+
+
+@pytest.fixture(scope="module")
+def objects(twin: Cluster) -> Iterator[None]:
+    made = [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}},
+        member("dover", 3),
+        labelled("web-10", 2, team="shop"),
+        labelled("web-9", 1, team="shop", tier="front"),
+        labelled("api", 3),
+        config_map("boat", tier="front"),
+        config_map("ship"),
+    ]
+    Objects(twin).apply(made)
+    yield
+    for name in ("web-10", "web-9", "api"):
+        twin.kubectl("delete", "crp", name, "--wait=false")
+    twin.kubectl("delete", "memberclusters", "dover", "--wait=false")
+    twin.kubectl("delete", "cm", "boat", "ship", "-n", "shop")
+
+
+@pytest.fixture(scope="module")
+def ours(twin: Cluster, programs: Mapping[str, Path], objects: None, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Runs our program, with kubectl on the PATH; *given* goes to its standard input."""
+    home = tmp_path_factory.mktemp("home")
+    path = f"{programs['kubectl'].parent}{os.pathsep}{ENVIRONMENT.get('PATH', '')}"
+    environment = {**ENVIRONMENT, "HOME": str(home), "PATH": path}
+
+    def run(*words: str, given: str | None = None, **more: str) -> CompletedProcess[str]:
+        command = [HARBORMASTER, *words, "--kubeconfig", str(twin.kubeconfig)]
+        return subprocess.run(
+            command, input=given, capture_output=True, text=True, timeout=60, check=False, env={**environment, **more}
+        )
+
+    return run
+
+
+def seen(text: str) -> str:
+    """What both show at any moment: ages differ, and so may the blanks around them."""
+    without = _AGE.sub("AGE", text)
+    lines = without.splitlines()
+    return "\n".join(" ".join(line.split()) if without != text else line.rstrip() for line in lines)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "get ns",
+        "get ns -o wide",
+        "get ns --show-labels",
+        "get ns shop default -o name",
+        "get ns/shop crp/api -o name",
+        "get ns,crp -o name",
+        "get namespaces --field-selector metadata.name=shop --no-headers",
+        "get cm -n shop --field-selector=metadata.name!=boat,metadata.namespace=shop -o name",
+        "get cm -n shop -l tier -o name",
+        "get cm -n shop -l tier!=front,app!=x -o name",
+        "get cm -n shop -L tier --no-headers",
+        "get cm -A -l tier=front",
+        "get cm none -n shop --ignore-not-found",
+        "get crp -l team=shop -o name",
+        "get crp -l team=none -o name",
+        "get crp --sort-by .metadata.name -o name",
+        "get crp --sort-by={.spec.policy.numberOfClusters} -o name",
+        "get crp -o custom-columns=NAME:.metadata.name,N:.spec.policy.numberOfClusters,T:.metadata.labels.tier",
+        "get crp api -o custom-columns=L:.metadata.labels,S:.spec.resourceSelectors --no-headers",
+        "get crp -o jsonpath={.items[*].metadata.name}",
+        "get crp web-9 -o jsonpath={.metadata.labels}",
+        'get crp -o jsonpath={range.items[*]}{.metadata.name}{"\\t"}{.spec.policy.numberOfClusters}{"\\n"}{end}',
+        "get crp -o jsonpath={.items[?(@.metadata.labels.tier=='front')].metadata.name}",
+        "get cm boat -n shop -o jsonpath={.data.a\\.b}{.data['c']}{.nothing}",
+        "get crp -o jsonpath={.items[-1:].metadata.name}{.items[0:2].kind}",
+        "get crd --no-headers -o name",
+        "get apiservices",
+        "get clusterroles cluster-admin",
+        "get svc,deploy -A",
+        "get all -A",
+        "get work -A",
+        "get memberclusters -o name",
+        "get prioritylevelconfigurations -o wide",
+        "api-resources --api-group=placement.kubernetes-fleet.io --sort-by=name --no-headers",
+        "api-resources --api-group=apps --namespaced=true",
+        "api-resources --namespaced=false --api-group= -o name",
+        "wait crp/web-9 --for=jsonpath={.spec.policy.numberOfClusters}=1 --timeout=5s",
+        "wait ns/shop --for=create",
+        "wait crp --all --for=jsonpath={.spec.policy.placementType}=PickN",
+    ],
+)
+def test_the_same_line_shows_the_same_as_kubectl(ours: Run, twin: Cluster, line: str) -> None:
+    words = [word.replace("{range.", "{range .") for word in line.split()]
+    theirs = twin.kubectl(*words, check=False)
+    mine = ours(*[word for word in words if word != "--sort-by=name"])
+    assert (mine.returncode, seen(mine.stdout)) == (theirs.returncode, seen(theirs.stdout)), mine.stderr
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "get crp none",
+        "get nothing",
+        "get crp -o jsonpath={.items[9]}",
+        "get crp -o jsonpath={.items",
+        "get crp -o something",
+        "get crp -o custom-columns=NAME",
+        "get crp -l a==b=c",
+        "get crp/a b",
+        "wait crp/api --for=condition=Never --timeout=0",
+        "wait crp/none --for=condition=Never",
+        "describe crp none",
+        "diff -f /nowhere.yaml",
+        "delete crp none",
+        "delete crp",
+    ],
+)
+def test_what_fails_there_fails_here_in_one_line(ours: Run, twin: Cluster, line: str) -> None:
+    theirs, mine = twin.kubectl(*line.split(), check=False), ours(*line.split())
+    assert theirs.returncode
+    assert (mine.returncode, len(mine.stderr.splitlines())) == (2 if line.startswith("diff") else 1, 1), mine.stderr
+    assert mine.stderr.startswith("error: ")
+
+
+def test_diff_has_the_exit_codes_of_kubectl(ours: Run, twin: Cluster, tmp_path: Path) -> None:
+    file = tmp_path / "web.yaml"
+    file.write_text(yaml.safe_dump(labelled("web-9", 5, team="shop", tier="front")))
+    for words in (["diff", "-f", str(file)], ["diff", "-k", str(tmp_path)]):
+        (tmp_path / "kustomization.yaml").write_text("resources: [web.yaml]\n")
+        theirs, mine = twin.kubectl(*words, check=False), ours(*words)
+        assert (mine.returncode, theirs.returncode) == (1, 1), mine.stderr
+        for text in (mine.stdout, theirs.stdout):
+            assert {"-    numberOfClusters: 1", "+    numberOfClusters: 5"} <= set(text.splitlines())
+    file.write_text(yaml.safe_dump(labelled("web-9", 1, team="shop", tier="front")))
+    assert ours("diff", "-f", str(file)).returncode == 0
+    named = ours("diff", "-f", str(file), KUBECTL_EXTERNAL_DIFF=f"{sys.executable} -c 'raise SystemExit(3)'")
+    assert (named.returncode, named.stderr.count("\n")) == (2, 1)
+    refused = ours("diff", "-f", "-", given=yaml.safe_dump(labelled("web-9", -5)))
+    assert (refused.returncode, refused.stderr.split(": ")[0]) == (2, "error")
+
+
+def test_a_dry_run_stores_nothing_and_the_server_one_is_judged_there(ours: Run) -> None:
+    good, bad = yaml.safe_dump(labelled("new", 1)), yaml.safe_dump(labelled("new", -1))
+    assert ours("apply", "-f", "-", "--dry-run=client", given=good).stdout.endswith("/new created (dry run)\n")
+    assert ours("apply", "-f", "-", "--dry-run=client", given=bad).returncode == 0
+    assert ours("apply", "-f", "-", "--dry-run=server", given=good).stdout.endswith("/new created (server dry run)\n")
+    assert ours("apply", "-f", "-", "--dry-run=server", given=bad).returncode == 1
+    assert ours("get", "crp", "new", "--ignore-not-found").stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        (["describe", "crp/web-9"], "Labels:       team=shop"),
+        (["describe", "ns", "shop"], "Events:       <none>"),
+        (["version"], "hub v1.36"),
+        (["explain", "crp/api"], "crp/api wants 3 clusters"),
+        (["plan", "--lost", "dover", "-o", "json"], '"placements"'),
+        (["budgets", "list"], "There is no NodePool."),
+        (["gate", "list"], "nothing is reserved"),
+        (["gate", "rollout", "crp/api", "dover"], "Not now: crp/api has not picked cluster dover."),
+    ],
+    ids=lambda value: " ".join(value[:2]) if isinstance(value, list) else "",
+)
+def test_every_verb_answers_without_anything_installed(ours: Run, words: list[str], shown: str) -> None:
+    done = ours(*words)
+    assert done.returncode in (0, 2), done.stderr
+    assert shown in done.stdout
+    computed = words[0] in ("explain", "plan", "budgets", "gate")
+    assert computed == ("no harbormaster serve is asked" in done.stderr)
+
+
+def fetch(address: str, opener: urllib.request.OpenerDirector | None = None, **headers: str) -> tuple[int, str]:
+    """Status and body; without *opener* as a stranger who keeps no cookies."""
+    request = urllib.request.Request(address, headers=headers)
+    try:
+        with (opener or urllib.request.build_opener()).open(request, timeout=30) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def test_the_dashboard_is_for_its_owner_alone_and_leaves_nothing(twin: Cluster, objects: None) -> None:
+    command = [HARBORMASTER, "dashboard", "--kubeconfig", str(twin.kubeconfig)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline().startswith(twin.url)
+        address = child.stdout.readline().strip()
+        page, _, key = address.partition("?key=")
+        for stranger in (page, f"{page}v1/clusters", f"{page}?key=x", f"{page}v1/clusters?key={key}"):
+            assert fetch(stranger)[0] == 403
+        assert fetch(address, Host="elsewhere.example")[0] == 403
+        owner = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        assert fetch(address, owner)[1].startswith("<!doctype html>")
+        assert '"dover"' in fetch(f"{page}v1/clusters", owner)[1]
+        assert '"web-9"' in fetch(f"{page}v1/placements", owner)[1]
+        busy = subprocess.run(
+            [*command, "--port", page.rstrip("/").rpartition(":")[2]],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            env=ENVIRONMENT,
+        )
+        assert (busy.returncode, busy.stderr.count("\n")) == (1, 1)
+        child.send_signal(signal.SIGINT)
+        _, errors = child.communicate(timeout=30)
+    assert (child.returncode, errors) == (0, "")

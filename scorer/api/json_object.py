@@ -1,0 +1,80 @@
+"""Objects as decoded JSON, and the instants in them.
+
+Stands apart from `scorer.api.meta`, which hands all of this on: commands that only move objects about load no models.
+"""
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+import orjson
+
+JsonObject: TypeAlias = dict[str, Any]
+"""One decoded JSON object. Only the code that created it may change it."""
+
+
+def dump_json(value: object) -> bytes:
+    """Encode *value*; lone surrogates, which JSON text can carry and UTF-8 cannot, become U+FFFD.
+
+    An integer that 64 bits cannot hold becomes a float, which no integer field accepts.
+
+    Raises:
+        orjson.JSONEncodeError, RecursionError: Nested too deeply, or not JSON at all.
+    """
+    try:
+        return orjson.dumps(value)
+    except orjson.JSONEncodeError:
+        return orjson.dumps(_plain(value))
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def _plain(value: object) -> object:
+    match value:
+        case str():
+            return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", value)
+        case Mapping():
+            return {_plain(str(key)): _plain(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_plain(item) for item in value]
+        case int() if not -(2**63) <= value < 2**64:
+            return float(max(min(value, 10**300), -(10**300)))
+        case _:
+            return value
+
+
+def without_nulls(value: Any) -> Any:
+    """Copy *value*, decoded JSON, without the members whose value is null; list items stay."""
+    if isinstance(value, dict):
+        return {
+            key: without_nulls(item) if isinstance(item, (dict, list)) else item
+            for key, item in value.items()
+            if item is not None
+        }
+    if isinstance(value, list):
+        return [without_nulls(item) if isinstance(item, (dict, list)) else item for item in value]
+    return value
+
+
+def parse_time(text: str) -> datetime:
+    """Read an RFC 3339 instant with an offset.
+
+    Raises:
+        ValueError: Not an instant, without an offset, or, in UTC, outside the years 1 to 9999.
+    """
+    instant = datetime.fromisoformat(text)
+    if instant.tzinfo is None:
+        raise ValueError(f"{text!r} has no offset from UTC")
+    try:
+        return instant.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError(f"{text!r} lies outside of the years 1 to 9999") from error
+
+
+@lru_cache(maxsize=256)
+def format_time(instant: datetime) -> str:
+    """Write *instant* as Kubernetes does: UTC, whole seconds. Cached: a status repeats the same instant many times."""
+    return instant.astimezone(UTC).isoformat(timespec="seconds").removesuffix("+00:00") + "Z"

@@ -1,0 +1,100 @@
+"""What a Tab offers: asked of the real hub, by the protocol of bash and by that of kubectl's plugins."""
+
+import os
+import socket
+import subprocess
+import time
+
+import pytest
+
+from scorer.api.kinds import KINDS, MEMBER_CLUSTER, NODE_POOL, PLACEMENT, RESOURCE_PLACEMENT
+from tests.webhook.cli.conftest import kubeconfig
+from tests.webhook.cli.fleets import member, placement
+from tests.webhook.cli.terminal import SCRIPTS
+from webhook.cli.completion import print_for_kubectl
+from webhook.cli.tab import SECONDS
+
+
+@pytest.fixture
+def fleet(hub):
+    def create(kind, document):
+        hub.run(hub.store.create(kind, document))
+
+    for name in ("web", "wiki"):
+        create(PLACEMENT, placement(name))
+    spec = placement("site")
+    create(RESOURCE_PLACEMENT, {**spec, "kind": "ResourcePlacement", "metadata": {"name": "site", "namespace": "shop"}})
+    create(MEMBER_CLUSTER, member("dover", 1))
+    create(NODE_POOL, {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "spot"}, "spec": {}})
+    boat = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "boat", "namespace": "shop"}}
+    create(KINDS["", "ConfigMap"], boat)
+    return hub
+
+
+def offered(capsys, *words):
+    print_for_kubectl(["get", *words] if words[0] not in VERBS else words)
+    *found, directive = capsys.readouterr().out.splitlines()
+    return [line.split("\t")[0] for line in found], directive
+
+
+VERBS = ("explain", "cordon", "budgets", "gate", "describe", "delete", "ap", "--kube", "tree")
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["crp", ""], ["web", "wiki"]),
+        (["crp", "we"], ["web"]),
+        (["crp", "web", ""], ["wiki"]),
+        (["crp/w"], ["crp/web", "crp/wiki"]),
+        (["crp/web", "cluster/"], ["cluster/dover"]),
+        (["cm", "-n", "shop", ""], ["boat"]),
+        (["cm", ""], []),
+        (["crp", "-n", "sh"], ["shop"]),
+        (["clusterresourceplacementd"], ["clusterresourceplacementdisruptionbudgets"]),
+        (["ns,clusterresourceplacementd"], ["ns,clusterresourceplacementdisruptionbudgets"]),
+        (["nothing", ""], []),
+        (["describe", "crp", "wi"], ["wiki"]),
+        (["delete", "crp", "wi"], ["wiki"]),
+        (["explain", "crp/w"], ["crp/web", "crp/wiki"]),
+        (["explain", "rp/"], ["rp/shop/site"]),
+        (["explain", "crp/web", ""], ["dover"]),
+        (["cordon", ""], ["dover"]),
+        (["budgets", "list", ""], ["spot"]),
+        (["gate", "disruption", ""], ["spot"]),
+        (["ap"], ["apply", "api-resources", "approve"]),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_words_that_can_follow(fleet, capsys, monkeypatch, tmp_path, words, expected):
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig(fleet, tmp_path / "config")))
+    assert offered(capsys, *words) == (expected, ":4")
+
+
+def test_contexts_are_those_of_the_kubeconfig(fleet, capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig(fleet, tmp_path / "config")))
+    assert offered(capsys, "crp", "--context", "") == (["here"], ":4")
+
+
+def test_where_files_are_meant_the_shell_completes_them(capsys):
+    assert offered(capsys, "crp", "--kubeconfig", "") == ([], ":0")
+
+
+def test_a_hub_that_does_not_answer_is_not_waited_for_and_nothing_is_said(tmp_path):
+    """It accepts the connection and is silent."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        environment = {
+            **os.environ,
+            "HOME": str(tmp_path),
+            "COMP_CWORD": "9",
+            "_HARBORMASTER_COMPLETE": "bash_complete",
+        }
+        (tmp_path / "token").write_text("t")
+        words = (
+            f"harbormaster get crp --server http://127.0.0.1:{silent.getsockname()[1]} --token-file {tmp_path}/token "
+        )
+        environment |= {"COMP_WORDS": words, "COMP_CWORD": str(len(words.split()))}
+        begin = time.monotonic()
+        done = subprocess.run([SCRIPTS / "harbormaster"], env=environment, capture_output=True, text=True, timeout=60)
+        assert time.monotonic() - begin >= SECONDS
+    assert (done.stdout.strip(), done.stderr) == ("", "")

@@ -1,0 +1,230 @@
+"""What is chosen in a view is in its address: search, filters, order, groups, the label of the map."""
+
+import copy
+import re
+from collections import Counter
+
+import pytest
+from playwright.async_api import expect
+
+from tests.webhook.page.fixture_hub import ENTRY, make_cluster, placement_item
+from tests.webhook.page.fixture_runs import sample_runs
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+async def names(page) -> list[str]:
+    return [text.strip() for text in await page.locator(".fleet .cluster-name").all_inner_texts()]
+
+
+async def placed(page) -> list[str]:
+    return [text.strip() for text in await page.locator(".placements .placement-name").all_inner_texts()]
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        pytest.param("q=eastus+dry", ["dryduck"], id="search"),
+        pytest.param("q=EASTUS+tier%3D1", ["bravelion"], id="search-in-any-case"),
+        pytest.param("state=silent", ["oldwhale"], id="state"),
+        pytest.param("label=env%3Dstaging", ["jumpingcat"], id="label"),
+        pytest.param("label=env!%3Dprod+region%3Dnortheurope", ["jumpingcat"], id="labels"),
+        pytest.param("label=!tier&state=not+joined", ["newnewt"], id="without-a-label"),
+        pytest.param("label=tier&q=japaneast&sort=-name", ["tallcrane", "gladgull"], id="with-a-label"),
+    ],
+)
+async def test_clusters_are_searched_and_filtered(open_page, query, found):
+    opened = await open_page(f"fleet?{query}")
+    assert await names(opened.page) == found
+    await expect(opened.page.locator("#fleet-sub")).to_contain_text(f"; {len(found)} match")
+    await opened.page.get_by_role("button", name="clear").click()
+    await expect(opened.page.locator(".fleet tbody tr")).to_have_count(12)
+    assert re.search(r"#fleet(\?sort=-name)?$", opened.page.url)
+
+
+async def test_what_is_typed_and_chosen_is_in_the_address(open_page):
+    page = (await open_page()).page
+    await page.get_by_role("searchbox").fill("prod")
+    await page.get_by_label("State").select_option("eligible")
+    await page.get_by_label("Group by").select_option("region")
+    assert page.url.endswith("#fleet?q=prod&state=eligible&group=region")
+    await page.reload()
+    await expect(page.locator(".group-row")).to_have_count(4)
+    await expect(page.get_by_role("searchbox")).to_have_value("prod")
+    await page.get_by_role("link", name="Budgets").click()
+    await page.go_back()
+    await expect(page.get_by_role("searchbox")).to_have_value("prod")
+    await expect(page.locator(".group-row")).to_have_count(4)
+
+
+async def test_a_column_sorts_up_then_down_then_not(hub, open_page):
+    page = (await open_page()).page
+    nodes = page.get_by_role("columnheader", name="Nodes")
+    by_nodes = sorted((c for c in hub.clusters if c["nodes"] is not None), key=lambda c: c["nodes"])
+    rows = [c["name"] for c in by_nodes]
+    await nodes.get_by_role("button").click()
+    await expect(nodes).to_have_attribute("aria-sort", "ascending")
+    assert [name for name in await names(page) if name in rows] == rows
+    assert (await names(page))[-1] == "newnewt", "what is not known comes last"
+    await nodes.get_by_role("button").click()
+    await expect(nodes).to_have_attribute("aria-sort", "descending")
+    assert (await names(page))[0] == "bravelion"
+    assert page.url.endswith("#fleet?sort=-nodes")
+    await nodes.get_by_role("button").click()
+    assert await names(page) == sorted(c["name"] for c in hub.clusters)
+
+
+async def test_groups_sum_up_and_one_at_a_time_unfolds(hub, open_page):
+    page = (await open_page("fleet?group=env")).page
+    prod = [c for c in hub.clusters if c["labels"].get("env") == "prod"]
+    row = page.locator(".group-row", has_text="prod")
+    assert await row.locator(".c-nodes").inner_text() == str(sum(c["nodes"] or 0 for c in prod))
+    assert await row.locator(".c-placements").inner_text() == str(sum(len(c["placements"]) for c in prod))
+    free, whole = (sum(int(c["cpu"][key]) for c in prod if c["cpu"]) for key in ("available", "allocatable"))
+    await expect(row.locator(".c-cpu .free")).to_have_attribute("title", f"{free} of {whole}  free")
+    assert await names(page) == []
+    await row.get_by_role("button").focus()
+    await page.keyboard.press("Enter")
+    assert await names(page) == [c["name"] for c in prod]
+    await expect(row.get_by_role("button")).to_be_focused()
+    assert page.url.endswith("#fleet?group=env&open=prod")
+    await page.locator(".group-row", has_text="staging").get_by_role("button").click()
+    assert await names(page) == ["jumpingcat"]
+
+
+async def test_the_map_has_a_cell_per_value_and_a_square_per_cluster(hub, open_page):
+    page = (await open_page()).page
+    cells = page.locator(".cell")
+    await expect(cells).to_have_count(4)
+    eastus = [c for c in hub.clusters if c["labels"]["region"] == "eastus"]
+    first = cells.filter(has_text="eastus")
+    await expect(first.locator(".squares i")).to_have_count(len(eastus))
+    assert await first.locator(".squares i:not(.good)").count() == sum(not c["eligible"] for c in eastus)
+    await first.click()
+    await expect(first).to_have_attribute("aria-current", "true")
+    assert await names(page) == [c["name"] for c in eastus]
+    await first.click()  # once more: all of them
+    await expect(page.locator(".fleet tbody tr")).to_have_count(12)
+    await page.get_by_label("Map by").select_option("tier")
+    assert page.url.endswith("#fleet?map=tier")
+    await expect(cells.filter(has_text="without")).to_contain_text(
+        str(sum("tier" not in c["labels"] for c in hub.clusters))
+    )
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        pytest.param("q=smartfish+failed", ["network-policies"], id="search"),
+        pytest.param("state=short", ["gpu-batch", "ledger"], id="state"),
+        pytest.param("ns=shop", ["shop/cart"], id="namespace"),
+        pytest.param("label=team%3Dweb", ["payments"], id="label"),
+        pytest.param("state=short&sort=-missing", ["gpu-batch", "ledger"], id="sorted"),
+        pytest.param("ns=shop&state=short", [], id="nothing"),
+    ],
+)
+async def test_placements_are_searched_filtered_and_sorted(hub, open_page, query, found):
+    place = next(i for i, p in enumerate(hub.placements) if p["name"] == "payments")
+    hub.placements[place]["labels"] = {"team": "web"}
+    opened = await open_page(f"placement?{query}")
+    assert await placed(opened.page) == found
+    if not found:
+        await expect(opened.page.get_by_text("No placement matches.")).to_be_visible()
+
+
+async def test_another_placement_is_seen_through_the_same_filter(open_page):
+    page = (await open_page("placement?state=short")).page
+    await page.locator(".placements a", has_text="ledger").click()
+    await expect(page.locator("#placement-title")).to_have_text("ledger")
+    assert page.url.endswith("#placement/crp/ledger?state=short")
+    await page.go_back()
+    await expect(page.locator("#placement-title")).to_have_text("gpu-batch")
+
+
+async def test_groups_of_placements_sum_up(hub, open_page):
+    page = (await open_page("placement/crp/audit?group=state&open=short")).page
+    row = page.locator(".group-row", has_text="short")
+    short = [p for p in hub.placements if p["state"] == "short"]
+    await expect(row).to_contain_text(f"{len(short)} placements · picked {sum(p['picked'] for p in short)}")
+    assert await placed(page) == ["audit", "gpu-batch", "ledger"], "the open group, and the selected one"
+
+
+async def test_runs_and_pools_keep_their_filter(hub, open_page):
+    hub.runs = sample_runs()
+    page = (await open_page("runs?q=nothing-like-it")).page
+    await expect(page.get_by_text("No run matches.")).to_be_visible()
+    await page.get_by_role("searchbox").fill("")
+    await expect(page.locator("#runs .placements a")).to_have_count(len(hub.runs))
+    assert page.url.endswith("#runs")
+
+
+async def test_the_admission_log_says_who_what_and_by_which_rule(hub, open_page):
+    about = {"kind": "ResourcePlacement", "name": "db", "namespace": "shop"}
+    warned = ENTRY | {"type": "Warning", "by": "bob", "reason": "Warned", "object": about, "count": 3}
+    hub.log = [warned, ENTRY]
+    opened = await open_page("log")
+    page = opened.page
+    shown = page.locator(".log > li")
+    await expect(shown).to_have_count(2)
+    await expect(shown.nth(1)).to_contain_text(
+        re.compile(r"refused.*web.*create ClusterResourcePlacement by alice.*numberOfClusters.*by rule P-25", re.DOTALL)
+    )
+    await page.get_by_label("Rule").select_option("P-25")
+    await expect(shown).to_have_count(1)
+    assert page.url.endswith("#log?rule=P-25")
+    await page.get_by_role("button", name="clear").click()
+    hub.log = [ENTRY | {"object": about | {"name": "<b>new</b>"}}, *hub.log]
+    await expect(shown).to_have_count(3, timeout=60_000)  # it has no events: the page asks again
+    await expect(shown.first).to_contain_text("<b>new</b>")
+    await opened.assert_quiet()
+
+
+async def test_a_change_costs_a_small_part_of_what_opening_costs(hub, open_page):
+    """With 1,000 clusters: what comes over the wire for 20 changes, in bytes, compared with all of the fleet."""
+    hub.clusters = [
+        make_cluster(f"member-{number:04}", f"region-{number % 10}", nodes=number) for number in range(1000)
+    ]
+    opened = await open_page()
+    page, received, of = opened.page, Counter(), {}
+    session = await page.context.new_cdp_session(page)
+    await session.send("Network.enable")
+    session.on("Network.requestWillBeSent", lambda event: of.update({event["requestId"]: event["request"]["url"]}))
+    session.on(
+        "Network.dataReceived",
+        lambda event: received.update({of.get(event["requestId"], ""): event["encodedDataLength"]}),
+    )
+    await page.reload()
+    await opened.settle()
+    hub.clusters[0]["nodes"] = 4242
+    hub.publish(names=["member-0000"])  # what follows comes after all that opening asks for
+    await expect(page.locator(".fleet tr", has_text="member-0000").locator(".c-nodes")).to_have_text("4,242")
+    opening = sum(received.values())
+    received.clear()
+    for number in range(20):
+        hub.clusters[number]["nodes"] = 7000 + number
+        hub.publish(names=[f"member-{number:04}"])
+    await expect(page.locator(".fleet tr", has_text="member-0019").locator(".c-nodes")).to_have_text("7,019")
+    assert 0 < sum(received.values()) < opening / 10
+
+
+async def test_only_what_has_changed_is_read_again(hub, open_page):
+    """An event names it; a list that has not changed is answered without its content."""
+    opened = await open_page()
+    page, asked = opened.page, []
+    hub.clusters[2] = make_cluster("calmheron", "northeurope", nodes=1717)
+    hub.publish(names=["calmheron"])  # comes after the event that the stream begins with, which names everything
+    await expect(page.locator(".fleet tr", has_text="calmheron").locator(".c-nodes")).to_have_text("1,717")
+    page.on("request", lambda request: asked.append(request.url.partition("/v1/")[2]))
+    hub.clusters[1] = make_cluster("busybee", "westus", nodes=4242)
+    hub.publish(names=["busybee"])
+    await expect(page.locator(".fleet tr", has_text="busybee").locator(".c-nodes")).to_have_text("4,242")
+    hub.placements.append(placement_item("crp/zebra", "PickAll", {}))
+    hub.publish("crp/zebra")
+    await expect(page.locator(".card", has_text="Placements")).to_contain_text("10")
+    gone = copy.copy(hub.clusters[0]["name"])
+    del hub.clusters[0]
+    hub.publish(names=[gone])
+    await expect(page.locator(".fleet tbody tr")).to_have_count(11)
+    parts = [url for url in asked if ("name=" in url or "ref=" in url) and "calmheron" not in url]
+    assert parts == ["clusters?name=busybee", "placements?ref=crp%2Fzebra", f"clusters?name={gone}"]
+    assert not [url for url in asked if url.startswith("clusters?limit")]

@@ -1,0 +1,125 @@
+"""How the properties of member clusters went over the last day, for display.
+
+Kept in memory, a value per quarter of an hour: a replica knows what it saw since it was started. What is not a number
+is not kept.
+"""
+
+import math
+from array import array
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from typing import Final
+
+from scorer.api.documents import dict_at, name_of, text_at
+from scorer.api.kinds import MEMBER_CLUSTER
+from scorer.api.meta import JsonObject, format_time, parse_time
+from scorer.api.quantity import read_quantity
+from webhook.kube.cache import Cache
+from webhook.kube.change import Change
+
+STEP: Final = timedelta(minutes=15)
+STEPS: Final = 96
+"""A day."""
+MOST_SERIES: Final = 20_000
+"""Of all members together, at 0.4 kB each; properties that come later are not kept."""
+_EPOCH: Final = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
+_NONE: Final = float("nan")
+_RESOURCES: Final = ("cpu", "memory")
+
+
+class PropertyHistory:
+    """Remembers the values that members report.
+
+    Args:
+        cache: The hub's objects.
+        now: The clock.
+    """
+
+    def __init__(self, cache: Cache, now: Callable[[], datetime]) -> None:
+        self._now = now
+        self._members: dict[str, dict[str, _Series]] = {}
+        self._count = 0
+        cache.subscribe(MEMBER_CLUSTER, self._note)
+
+    def document(self, cluster: str) -> JsonObject:
+        """Return ``{"from", "stepSeconds", "series"}``: the values of every step, null where none was reported."""
+        last = _step(self._now())
+        known = self._members.get(cluster, {})
+        return {
+            "from": format_time(_EPOCH + (last - STEPS + 1) * STEP),
+            "stepSeconds": int(STEP.total_seconds()),
+            "series": [{"name": name, "values": list(known[name].values(last))} for name in sorted(known)],
+        }
+
+    def _note(self, change: Change) -> None:
+        name = name_of(change.document)
+        if change.new is None:
+            self._count -= len(self._members.pop(name, {}))
+            return
+        if change.old is not None and change.old.get("status") == change.new.get("status"):
+            return
+        step = _step(self._now())
+        known = self._members.setdefault(name, {})
+        for key, value, observed in _reported(change.new):
+            if key not in known:
+                if self._count >= MOST_SERIES:
+                    continue
+                self._count += 1
+                known[key] = _Series()
+            known[key].put(step if observed is None else min(step, _step(observed)), value)
+
+
+class _Series:
+    """The values of one property, a ring of steps."""
+
+    __slots__ = ("_last", "_ring")
+
+    def __init__(self) -> None:
+        self._ring = array("d", [_NONE]) * STEPS
+        self._last = -1
+
+    def put(self, step: int, value: float) -> None:
+        """Note a value; it holds for the step in which it was observed, the last one of a step counts."""
+        if step <= self._last - STEPS:
+            return
+        for passed in range(max(self._last + 1, step - STEPS + 1), step):
+            self._ring[passed % STEPS] = _NONE
+        self._ring[step % STEPS] = value
+        self._last = max(self._last, step)
+
+    def values(self, last: int) -> Iterator[float | None]:
+        """Yield the values of a day that ends with the step *last*."""
+        for step in range(last - STEPS + 1, last + 1):
+            value = self._ring[step % STEPS] if self._last - STEPS < step <= self._last else _NONE
+            yield None if math.isnan(value) else value
+
+
+def _step(instant: datetime) -> int:
+    return (instant - _EPOCH) // STEP
+
+
+def _reported(member: JsonObject) -> Iterator[tuple[str, float, datetime | None]]:
+    """Yield the numbers that a member reports, and when each was observed, where it says so."""
+    for name, entry in dict_at(member, "status", "properties").items():
+        if (value := _number(text_at(entry, "value"))) is not None:
+            yield name, value, _instant(text_at(entry, "observationTime"))
+    usage = dict_at(member, "status", "resourceUsage")
+    observed = _instant(text_at(usage, "observationTime"))
+    for resource in _RESOURCES:
+        amount = dict_at(usage, "available").get(resource)
+        if amount is not None and (value := _number(str(amount))) is not None:
+            yield f"available {resource}", value, observed
+
+
+def _number(text: str) -> float | None:
+    quantity = read_quantity(text)
+    if quantity is None:
+        return None
+    return quantity.double if math.isfinite(quantity.double) else None
+
+
+def _instant(text: str) -> datetime | None:
+    try:
+        return parse_time(text) if text else None
+    except (ValueError, OverflowError):
+        return None

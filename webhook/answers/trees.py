@@ -1,0 +1,63 @@
+"""What is below a placement on one cluster, for display: binding, Works and objects, as ``harbormaster tree`` shows it.
+
+Works are read from the hub when somebody asks: with their content, they are too large to be kept.
+"""
+
+from scorer.api.documents import is_labelled_latest, labels_of, text_at
+from scorer.api.family import FAMILY_OF
+from scorer.api.kinds import WORK
+from scorer.api.meta import JsonObject
+from scorer.api.names import PARENT_PLACEMENT, PARENT_PLACEMENT_NAMESPACE, member_namespace
+from scorer.api.references import PlacementRef
+from scorer.rollout.tree import Sources, essentials, placement_tree
+from webhook.kube.cache import Cache
+from webhook.kube.children import children
+from webhook.kube.ports import ForbiddenError, Store
+
+
+class Trees:
+    """Looks below placements.
+
+    Args:
+        cache: The hub's objects.
+        store: The hub itself.
+    """
+
+    def __init__(self, cache: Cache, store: Store) -> None:
+        self._cache = cache
+        self._store = store
+
+    async def tree(self, ref: PlacementRef, cluster: str) -> JsonObject | None:
+        """Return ``clusters`` of the tree of a placement, only the one that is named, and ``objectsKnown``.
+
+        Objects are not known where we may not read Works. None: there is no such placement.
+
+        Raises:
+            webhook.kube.ports.StoreError: The hub does not answer.
+        """
+        family = FAMILY_OF.get(ref.kind)
+        placement = self._cache.get(family.placement, ref.name, ref.namespace) if family else None
+        if family is None or placement is None:
+            return None
+        bindings = children(self._cache, family.binding, ref)
+        there = [each for each in bindings if text_at(each, "spec", "targetCluster") == cluster]
+        snapshots = []
+        if self._cache.watches(family.resource_snapshot):
+            snapshots = [
+                each for each in children(self._cache, family.resource_snapshot, ref) if is_labelled_latest(each)
+            ]
+        works = await self._works(ref, cluster) if there else []
+        sources = Sources(
+            placement, there, works or [], [essentials(family.resource_snapshot, each) for each in snapshots]
+        )
+        return {"clusters": placement_tree(sources)["clusters"], "objectsKnown": works is not None}
+
+    async def _works(self, ref: PlacementRef, cluster: str) -> list[JsonObject] | None:
+        """Return the Works of a placement for a cluster; None: we may not read them."""
+        try:
+            listing = await self._store.list(WORK, member_namespace(cluster), {PARENT_PLACEMENT: ref.name})
+        except ForbiddenError:
+            return None
+        home = ref.namespace or None  # a name can be that of a placement in another scope too
+        own = (each for each in listing.items if labels_of(each).get(PARENT_PLACEMENT_NAMESPACE) == home)
+        return [essentials(WORK, each) for each in own]
