@@ -120,6 +120,11 @@ class KeptAuthority:
             found["cross"] = self._lineage.cross
         return found
 
+    @property
+    def reference(self) -> JsonObject:
+        """The Secret, as Events are about it."""
+        return self._secret.reference
+
     def first(self, now: datetime) -> Leaf:
         """Sign a leaf by the active authority. Raises `CertificateError`."""
         if self._lineage is not None:

@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -19,6 +20,7 @@ from certs.client_authorities import AuthorityFile, ClientAuthorities
 from certs.context import CertificateError
 from certs.source import LeafFiles, LeafSource
 from scorer.api.kinds import KINDS
+from scorer.api.meta import JsonObject
 from webhook.admission.cached import CachedContext
 from webhook.admission.rights import AuthorRights
 from webhook.endpoints.services import Admittance
@@ -27,7 +29,7 @@ from webhook.history.desk import history_of
 from webhook.history.record import Source
 from webhook.kube.access import AccessReviewer
 from webhook.kube.authority_secret import AuthoritySecret
-from webhook.kube.ca_bundles import CaBundles
+from webhook.kube.ca_bundles import CONFIGURATIONS, CaBundles
 from webhook.kube.cache import Cache
 from webhook.kube.client import ApiServer
 from webhook.kube.client_authorities import HubAuthorities
@@ -43,6 +45,7 @@ from webhook.processes.garbage import spare_what_stays
 from webhook.processes.reconcile import Reconciliation
 from webhook.processes.services import Telling, answers_of, services_of
 from webhook.server.certificates import Certificates
+from webhook.server.near_end import NearEnd
 from webhook.server.server import Server
 from webhook.settings.certificates import CertificateFileSettings
 from webhook.settings.clock import utc_now
@@ -124,7 +127,10 @@ class Serve:
             telling = Telling(events.record, history)
             services = services_of(answers, self.cache, store, self.settings, metrics, telling)
             leaves = await leaves_of(self.settings, hub, metrics, hub_time, events)
-            certificates = Certificates(leaves, authorities, metrics, hub_time, self.settings.certificate_check_seconds)
+            near_end = NearEnd(partial(_certificate_object, leaves, self.settings.webhook_configuration), events.record)
+            certificates = Certificates(
+                leaves, authorities, metrics, hub_time, self.settings.certificate_check_seconds, near_end
+            )
             tracing = tracing_of(self.settings, "serve")
             if tracing is not None:
                 stack.push_async_callback(tracing.close)
@@ -171,6 +177,14 @@ class Serve:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._stack.__aexit__(kind, error, trace)
+
+
+def _certificate_object(leaves: LeafSource, configuration: str) -> JsonObject:
+    """Return what Events about the certificate are about."""
+    if isinstance(leaves, KeptAuthority):
+        return leaves.reference
+    kind = CONFIGURATIONS[0]
+    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": configuration}}
 
 
 def check_certificate(settings: CertificateFileSettings) -> None:

@@ -16,6 +16,7 @@ from certs.authority import Authority
 from certs.client_authorities import ClientAuthorities
 from certs.context import CertificateError, ServerContext
 from certs.source import LeafSource, OwnLeaves, check_pause
+from webhook.server.near_end import NearEnd, Validity
 from webhook.settings.certificates import CertificateSettings
 from webhook.telemetry.metrics import Metrics
 
@@ -39,6 +40,7 @@ class Certificates:
         metrics: Where renewals are counted.
         now: The clock.
         check_seconds: How often to look for another server certificate.
+        near_end: Is asked as often whether they are near their end; None: nobody is.
 
     Raises:
         CertificateError: There is no certificate that could be served.
@@ -51,7 +53,9 @@ class Certificates:
         metrics: Metrics,
         now: Callable[[], datetime],
         check_seconds: float,
+        near_end: NearEnd | None = None,
     ) -> None:
+        self._near_end = near_end
         self.leaves = leaves
         self._client_authorities = client_authorities
         self._metrics = metrics
@@ -152,8 +156,16 @@ class Certificates:
 
     async def _keep_renewing(self) -> None:
         while True:
+            self._look_at_the_end()
             await asyncio.sleep(check_pause(self._check_seconds, self._leaf.life))
             self.renew_leaf()
+
+    def _look_at_the_end(self) -> None:
+        if self._near_end is not None:
+            above = self.leaves.above.items()
+            found = {role: Validity(each.not_valid_before_utc, each.not_valid_after_utc) for role, each in above}
+            found["leaf"] = Validity(self._leaf.not_before, self._leaf.not_after)
+            self._near_end.look(found, self._now())
 
     async def _keep_trusting(self, authorities: ClientAuthorities) -> None:
         while True:

@@ -18,6 +18,7 @@ NEED_A_PERSON: Final = (
     "DisruptionUnblocked",
     "MemberClusterSilent",
     "MemberClusterReporting",
+    "CertificateNearEnd",
 )
 """Reasons of Events that tell of what goes on only when somebody acts, or that it goes on again."""
 

@@ -37,6 +37,7 @@ DEFAULTS = {
         "DisruptionUnblocked",
         "MemberClusterSilent",
         "MemberClusterReporting",
+        "CertificateNearEnd",
     ],
     "HARBORMASTER_NOTIFICATIONS_SECRET_FILE": None,
     "HARBORMASTER_NOTIFICATIONS_URL": "",
