@@ -9,7 +9,6 @@ Source: nodepool-disruption.md 5.1, 6.2 and 6.3.
 """
 
 import csv
-import io
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -216,7 +215,7 @@ def price_list_lines(text: str) -> list[int]:
 
 def _cells(text: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the rows of a list that are not empty, with the line on which each ends; the first names the columns."""
-    reader = csv.reader(io.StringIO(text, newline=""), skipinitialspace=True)
+    reader = csv.reader(text.splitlines(keepends=True), skipinitialspace=True)
     for row in reader:
         cells = [cell.strip() for cell in row]
         if any(cells):

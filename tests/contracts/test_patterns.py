@@ -18,6 +18,7 @@ INSIDE = frozenset({"match", "search", "findall", "finditer", "split", "sub", "s
 NOT_SLOW = {
     "scorer/api/duration.py": "what is divided into groups has been matched as a whole",
     "scorer/api/go_duration.py": "what is divided into groups has been matched as a whole",
+    "scorer/node_disruption/instance_types.py": "numbers are matched as a whole",
     "scorer/rollout/override_application.py": "after its first word it always matches",
     "scorer/windows/cron.py": "after its first character it always matches",
     "webhook/cli/explanation.py": "messages of the server that the user has named",

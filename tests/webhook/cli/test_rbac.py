@@ -158,7 +158,7 @@ def test_kinds_that_may_approve_a_stage_are_read_one_by_one(cli, monkeypatch):
 
 def test_what_narrows_an_account_comes_before_what_it_is_given(cli):
     kinds = [each["kind"] for each in yaml.safe_load_all(cli("rbac", "reconcile").stdout)]
-    policies = ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"] * 4
+    policies = ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"] * 5
     assert kinds == [*policies, "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"]
 
 
@@ -166,7 +166,7 @@ def test_one_account_for_both_may_lead(cli):
     """The policy of the server would keep it from the Lease of the loop."""
     made = list(yaml.safe_load_all(cli("rbac", "reconcile", "--serve").stdout))
     names = [each["metadata"]["name"] for each in made if each["kind"] == "ValidatingAdmissionPolicy"]
-    own = [f"harbormaster-reconcile-{what}" for what in ("namespaces", "roles", "leases")]
+    own = [f"harbormaster-reconcile-{what}" for what in ("namespaces", "roles", "leases", "configmaps")]
     assert names == [*own, "harbormaster-agent-tokens"]
     bound = [each for each in made if each["kind"] in ("ClusterRoleBinding", "RoleBinding")]
     assert {each["roleRef"]["name"] for each in bound} >= {"harbormaster-reconcile", "harbormaster-serve"}
