@@ -231,7 +231,7 @@ class NodeDisruptionController:
 
     async def _look(self, site: "_Site", acting: bool) -> None:
         """Decide, begin what has been decided, and tell of it."""
-        found = await site.planning.look()
+        found = await site.planning.look(site.orders.shunned if acting else {})
         decision = found.decision
         causes = counted_by_cause((each.reason, each.node) for each in decision.held)
         self._observer.looked(decision.eligible, causes)
@@ -348,6 +348,8 @@ class NodeDisruptionController:
                 await site.commands.set_condition(claim, order.reason, f"{order.method}, command {order.id}")
 
         await at_once(site.orders.about(name, partial(mark, name)) for name in order.nodes)
+        for name in set(order.nodes).difference(marked):
+            site.orders.shun(name, "it could not be marked for a command")
         if not replacements:
             return
         if len(marked) < len(order.nodes):

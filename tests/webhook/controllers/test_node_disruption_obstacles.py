@@ -37,7 +37,7 @@ async def test_a_pod_whose_eviction_is_refused_holds_up_only_its_own_node(nodes,
         make_pod("web", "b"),
     )
     async with nodes.process() as process:
-        process.mortal.refused["evict Pod kept"] = error("denied by a policy")
+        process.mortal.refused["evict Pod kept "] = error("denied by a policy")
         await process.play(passes=12)
         assert await nodes.names(NODE) == ["a"]
         assert [each["metadata"]["name"] for each in await nodes.items(POD)] == ["kept"]
@@ -52,7 +52,7 @@ async def test_a_pod_whose_eviction_is_refused_holds_up_only_its_own_node(nodes,
 
 
 @pytest.mark.parametrize(
-    "write", ["replace Node a", "status NodeClaim a", "delete NodeClaim a"], ids=["mark", "condition", "deletion"]
+    "write", ["replace Node a ", "status NodeClaim a ", "delete NodeClaim a "], ids=["mark", "condition", "deletion"]
 )
 async def test_a_node_that_cannot_be_written_holds_up_no_other(nodes, write):
     await nodes.add_old(make_pool_of(), make_worker("a", expireAfter="1h"), make_worker("b", expireAfter="1h"))
@@ -69,7 +69,7 @@ async def test_a_node_that_cannot_be_written_holds_up_no_other(nodes, write):
 async def test_a_mark_that_cannot_be_taken_off_holds_up_nothing(nodes):
     await nodes.add(make_pool_of(), make_worker("a", annotations={COMMAND: "?"}), make_worker("b"))
     async with nodes.process() as process:
-        process.mortal.refused["replace Node a"] = ForbiddenError("denied by a policy")
+        process.mortal.refused["replace Node a "] = ForbiddenError("denied by a policy")
         await process.play(passes=16)
     assert await nodes.names(NODE) == ["a"]
 
@@ -178,8 +178,8 @@ async def test_a_node_that_was_made_anew_since_the_decision_stays(nodes):
         planning = process.controller._site.planning
         look = planning.look
 
-        async def slowly():
-            found = await look()
+        async def slowly(shunned):
+            found = await look(shunned)
             await nodes.store.delete(NODE, Key("a"))
             await nodes.patch(
                 NODE_CLAIM, "a", metadata={**(await nodes.get(NODE_CLAIM, "a"))["metadata"], "finalizers": []}
@@ -330,3 +330,37 @@ async def test_of_many_nodes_that_expire_at_once_nobody_asks_for_each_whether_ka
         await process.look()
         assert len(await nodes.tainted()) == 120
         assert process.kubelets.lists <= 3
+
+
+async def test_a_drifted_node_that_cannot_be_marked_lets_the_next_go(nodes):
+    """One drifted node is begun in each pass, the one that has drifted first: it must not be first for ever."""
+    await nodes.add(
+        make_pool_of(after="Never"),
+        make_worker("a", conditions=drifted(timedelta(hours=9))),
+        make_worker("b", conditions=drifted(timedelta(hours=1))),
+    )
+    async with nodes.process() as process:
+        process.mortal.refused["replace Node a "] = ForbiddenError("denied by a policy")
+        await process.play(passes=40)
+        assert await nodes.names(NODE) == ["a"]
+        assert any(told[:2] == ("Node", "a") and "denied by a policy" in told[3] for told in nodes.told)
+        process.mortal.refused.clear()
+        nodes.pass_by(minutes=10)
+        await process.play(passes=20)
+    assert await nodes.names(NODE) == []
+
+
+async def test_a_pool_that_gets_no_replacements_holds_up_no_other(nodes):
+    needs = {"cpu": "3"}
+    await nodes.add(make_pool_of("first", after="Never"), make_pool_of("second", after="Never"))
+    await nodes.add(
+        make_worker("a", pool="first", conditions=drifted(timedelta(hours=9))), make_pod("a", "a", needs=needs)
+    )
+    await nodes.add(make_worker("b", pool="second", conditions=drifted()), make_pod("b", "b", needs=needs))
+    async with nodes.process() as process:
+        process.mortal.refused["create NodeClaim first-"] = ForbiddenError("exceeded quota")
+        await process.play(passes=90)
+        assert "b" not in await nodes.names(NODE)
+        assert "a" in await nodes.names(NODE)
+        assert process.mortal.log.count("replace Node a") <= 4
+        assert any(told[2] == "DisruptionUndone" and "exceeded quota" in told[3] for told in nodes.told)
