@@ -118,6 +118,8 @@ class NodeDisruptionController:
         self._why_not = ""
         self._acted = False
         self._has_begun = False
+        self._refused: frozenset[str] = frozenset()
+        """Nodes of the command that the gate has refused last."""
         self._advised: tuple[Command, ...] = ()
 
     def wiring(self) -> Wiring[str]:
@@ -366,6 +368,9 @@ class NodeDisruptionController:
         site.orders.rest(RIVAL_EVERY)
         self._observer.failed(command.method, "gate")
         said = f"{command.reason}: the gate says no: {refusal}"
+        for name in self._refused.intersection(command.nodes):  # once may be because something has just changed
+            site.orders.shun(name, f"the gate says no again and again: {refusal}")
+        self._refused = frozenset(command.nodes)
         site.advice.tell(Note("Node", node, ToldReason.BLOCKED, said) for node in command.nodes)
 
     @asynccontextmanager

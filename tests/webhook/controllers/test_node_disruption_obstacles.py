@@ -2,16 +2,21 @@
 
 from datetime import timedelta
 
+import orjson
 import pytest
 
 from scorer.api.documents import annotations_of, conditions_of, is_deleting
 from scorer.api.kinds import NODE, NODE_CLAIM, NODE_POOL, POD
 from scorer.api.meta import format_time
+from scorer.api.references import UnknownObjectError
 from scorer.node_disruption.cluster_reading import TERMINATION_TIMESTAMP
 from scorer.node_disruption.order import COMMAND, Order, written
+from scorer.reservations import TooManyReservationsError
 from tests.builders.pod import make_pod
 from tests.builders.worker import NOW, drifted, make_pool_of, make_worker
 from tests.webhook.controllers.nodes_world import SYSTEM, Nodes, command_on, guard
+from webhook.gate.errors import MistakenQuestionError
+from webhook.gate.nodes import HubNodeGate
 from webhook.kube.ports import ForbiddenError, InvalidObjectError, Key, UnavailableError
 
 WEB = {"app": "web"}
@@ -85,8 +90,6 @@ async def test_a_mark_that_cannot_be_taken_off_holds_up_nothing(nodes):
     ids=["drained-for-ever", "accepted-at-the-end-of-time", "accepted-at-its-beginning", "odd-replacements"],
 )
 async def test_a_command_that_somebody_has_made_up_ends_by_itself(nodes, changed):
-    import orjson
-
     order = {"id": "1", "method": "Drift", "reason": "Drifted", "nodes": ["a"], "since": format_time(NOW)} | changed
     taint = {"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}
     await nodes.add(
@@ -276,11 +279,6 @@ async def test_of_many_pods_some_are_tried_at_a_time_and_each_has_its_turn(nodes
 
 @pytest.mark.parametrize("what", ["full", "pool", "node"])
 async def test_what_the_gate_cannot_answer_is_a_refusal(nodes, what, monkeypatch):
-    from scorer.api.references import UnknownObjectError
-    from scorer.reservations import TooManyReservationsError
-    from webhook.gate.errors import MistakenQuestionError
-    from webhook.gate.nodes import HubNodeGate
-
     errors = {
         "full": TooManyReservationsError("they do not fit"),
         "pool": UnknownObjectError("there is no node pool"),
@@ -364,3 +362,20 @@ async def test_a_pool_that_gets_no_replacements_holds_up_no_other(nodes):
         assert "a" in await nodes.names(NODE)
         assert process.mortal.log.count("replace Node a") <= 4
         assert any(told[2] == "DisruptionUndone" and "exceeded quota" in told[3] for told in nodes.told)
+
+
+async def test_a_pool_whose_gate_cannot_answer_holds_up_no_other(nodes, monkeypatch):
+    answer = HubNodeGate.answer
+
+    async def answers_for_others(gate, questions, claimant):
+        if any(each.pool == "first" for each in questions):
+            raise TooManyReservationsError("they do not fit")
+        return await answer(gate, questions, claimant)
+
+    monkeypatch.setattr(HubNodeGate, "answer", answers_for_others)
+    await nodes.add(make_pool_of("first", after="Never"), make_pool_of("second", after="Never"))
+    await nodes.add(make_worker("a", pool="first", conditions=drifted(timedelta(hours=9))))
+    await nodes.add(make_worker("b", pool="second", conditions=drifted()))
+    async with nodes.process() as process:
+        await process.play(passes=40)
+    assert await nodes.names(NODE) == ["a"]
