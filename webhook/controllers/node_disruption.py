@@ -118,6 +118,8 @@ class NodeDisruptionController:
         self._why_not = ""
         self._acted = False
         self._has_begun = False
+        self._refused: frozenset[str] = frozenset()
+        """Nodes of the command that the gate has refused last."""
         self._advised: tuple[Command, ...] = ()
 
     def wiring(self) -> Wiring[str]:
@@ -231,7 +233,7 @@ class NodeDisruptionController:
 
     async def _look(self, site: "_Site", acting: bool) -> None:
         """Decide, begin what has been decided, and tell of it."""
-        found = await site.planning.look()
+        found = await site.planning.look(site.orders.shunned if acting else {})
         decision = found.decision
         causes = counted_by_cause((each.reason, each.node) for each in decision.held)
         self._observer.looked(decision.eligible, causes)
@@ -348,6 +350,8 @@ class NodeDisruptionController:
                 await site.commands.set_condition(claim, order.reason, f"{order.method}, command {order.id}")
 
         await at_once(site.orders.about(name, partial(mark, name)) for name in order.nodes)
+        for name in set(order.nodes).difference(marked):
+            site.orders.shun(name, "it could not be marked for a command")
         if not replacements:
             return
         if len(marked) < len(order.nodes):
@@ -364,6 +368,9 @@ class NodeDisruptionController:
         site.orders.rest(RIVAL_EVERY)
         self._observer.failed(command.method, "gate")
         said = f"{command.reason}: the gate says no: {refusal}"
+        for name in self._refused.intersection(command.nodes):  # once may be because something has just changed
+            site.orders.shun(name, f"the gate says no again and again: {refusal}")
+        self._refused = frozenset(command.nodes)
         site.advice.tell(Note("Node", node, ToldReason.BLOCKED, said) for node in command.nodes)
 
     @asynccontextmanager

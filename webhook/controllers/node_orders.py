@@ -31,6 +31,10 @@ from webhook.controllers.pauses import Pauses
 from webhook.kube.hub import at_once
 from webhook.kube.ports import ConflictError, StoreError
 
+FIRST_SHUN: Final = timedelta(minutes=10)
+LONGEST_SHUN: Final = timedelta(hours=24)
+"""How long a node is left out of decisions that could not be marked, or whose command was taken back: others have their
+turn meanwhile, and would not if it were the first again each time."""
 REST: Final = timedelta(minutes=1)
 """How long no command is accepted after one could not be carried out; one whose process was killed says nothing."""
 
@@ -72,6 +76,8 @@ class NodeOrders:
         self._clock = clock
         self._pauses = Pauses[str](clock, FIRST_PAUSE, LONGEST_PAUSE)
         """By name of a node or a claim; the claim of a node has its own name, or that of its node."""
+        self._shunned = Pauses[str](clock, FIRST_SHUN, LONGEST_SHUN)
+        self._why: dict[str, str] = {}
         self._rests_until = float("-inf")
         self._takes_over = True
         """Whether this is the first step of this process."""
@@ -84,6 +90,16 @@ class NodeOrders:
     def rest(self, how_long: timedelta) -> None:
         """Accept no command for a while."""
         self._rests_until = self._clock() + how_long.total_seconds()
+
+    @property
+    def shunned(self) -> dict[str, str]:
+        """The nodes that are to be left out of decisions now, each with why."""
+        return {name: why for name, why in self._why.items() if name in self._shunned}
+
+    def shun(self, name: str, why: str) -> None:
+        """Leave a node out of decisions for a while, longer each time."""
+        self._shunned.failed(name)
+        self._why[name] = why
 
     async def go_on(self) -> bool:
         """Take the next step of every command; says whether there is any."""
@@ -98,9 +114,16 @@ class NodeOrders:
         await self._clear()
         self._takes_over = False
         self._draining.forget()
-        self._pauses.keep({name_of(each) for kind in _WRITTEN for each in world.cache.shelf(kind).objects.values()})
+        self._forget()
         self._observer.draining(sum(_is_drained(node) for node in world.nodes()))
         return bool(orders or adopted)
+
+    def _forget(self) -> None:
+        """Forget what is gone."""
+        known = {name_of(each) for kind in _WRITTEN for each in self._world.cache.shelf(kind).objects.values()}
+        self._pauses.keep(known)
+        self._shunned.keep(known)
+        self._why = {name: why for name, why in self._why.items() if name in known}
 
     async def about(self, name: str, doing: Callable[[], Awaitable[object]]) -> bool:
         """Do something about a node, unless it went wrong a moment ago; says whether it was done."""
@@ -138,6 +161,8 @@ class NodeOrders:
         if done:
             if not self._takes_over:
                 self.rest(REST)
+                for name in carrying:
+                    self.shun(name, f"a command that takes it was taken back: {why}")
             self._observer.failed(order.method, "undone")
             self._planning.hurry()
 

@@ -9,13 +9,15 @@ Source: nodepool-disruption.md 5.1 and 7.
 import asyncio
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
 from scorer.api.documents import name_of, uid_of
 from scorer.api.kinds import NODE
 from scorer.api.meta import JsonObject
+from scorer.node_budgets.blockers import Blocker, DisruptionClass
+from scorer.node_budgets.nodes import PoolNode
 from scorer.node_budgets.pool_view import PoolView
 from scorer.node_disruption.cluster import Cluster
 from scorer.node_disruption.cluster_reading import read_cluster
@@ -34,6 +36,8 @@ PASS: Final = timedelta(seconds=10)
 """How long after a decision the next one is made, when pods have changed since."""
 FORGET: Final = timedelta(minutes=5)
 """How long it is believed that nothing is to be done while nothing changes."""
+SHUNNED: Final = "FailedBefore"
+"""What keeps a node that could not be disrupted a while ago, beside what the planner finds."""
 SHARE: Final = 4
 """How many times as long as a decision takes nothing is decided after it."""
 
@@ -115,15 +119,19 @@ class NodePlanning:
         due = min(filter(None, (self._due, soon, self.waiting and self.waiting[1])), default=now)
         return max(now, due, self._earliest or due)
 
-    async def look(self) -> Pass:
-        """Read the cluster, and decide; validate the command that waits if its time has come."""
+    async def look(self, shunned: Mapping[str, str]) -> Pass:
+        """Read the cluster, and decide; validate the command that waits if its time has come.
+
+        Args:
+            shunned: Nodes that are left out, each with why.
+        """
         now, started, changes = self._now(), time.monotonic(), self._world.changes
         catalog = await self.types.current()
         if catalog is not self._catalog:
             self._catalog, self._unseen = catalog, frozenset()
         waits = self.waiting[0] if self.waiting is not None and self.waiting[1] <= now else None
         documents, held = self._world.documents(), self._held()
-        found = await asyncio.to_thread(self._think, documents, held, catalog, now, waits)
+        found = await asyncio.to_thread(self._think, documents, _Left(held, shunned), catalog, now, waits)
         self._seen, self._unseen = changes, found.decision.unseen
         took = timedelta(seconds=time.monotonic() - started)
         self._earliest = now + max(PASS, SHARE * took)
@@ -135,7 +143,7 @@ class NodePlanning:
     def _think(
         self,
         documents: list[JsonObject],
-        held: Mapping[str, tuple[Reservation, ...] | None],
+        left: "_Left",
         catalog: Catalog | None,
         now: datetime,
         waits: Command | None,
@@ -144,9 +152,7 @@ class NodePlanning:
         problem = "" if catalog is None else lacking(catalog, cluster)
         if problem:  # else the nodes would count as no longer offered, and go
             catalog = None
-        views = {
-            name: _with(view, held.get(name, ())) for name, view in sorted(pool_views(cluster, self._settings).items())
-        }
+        views = {name: left.taken_off(view) for name, view in sorted(pool_views(cluster, self._settings).items())}
         decision = decide(cluster, catalog, now, self._settings, views=views, unseen=self._unseen)
         checked = None if waits is None else validate(waits, cluster, catalog, now, self._settings, views=views)
         uids = {name_of(each): uid_of(each) for each in documents if each.get("kind") == NODE.kind}
@@ -165,6 +171,29 @@ class NodePlanning:
         return found
 
 
-def _with(view: PoolView, held: tuple[Reservation, ...] | None) -> PoolView:
-    """Return a pool with what is reserved; with every node held where that cannot be read."""
-    return view.with_held(frozenset(view.nodes)) if held is None else view.with_reservations(held)
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """What is not to be taken.
+
+    Args:
+        held: What is reserved of every pool; None of one where that cannot be read.
+        shunned: Nodes that are left out, each with why.
+    """
+
+    held: Mapping[str, tuple[Reservation, ...] | None]
+    shunned: Mapping[str, str]
+
+    def taken_off(self, view: PoolView) -> PoolView:
+        """Return a pool with what is reserved, and with every node held where that cannot be read."""
+        held = self.held.get(view.name, ())
+        view = view.with_held(frozenset(view.nodes)) if held is None else view.with_reservations(held)
+        own = {name: Blocker(SHUNNED, why) for name, why in self.shunned.items() if name in view.nodes}
+        if not own:
+            return view
+        blockers = view.blockers
+
+        def more(node: PoolNode, class_: DisruptionClass, now: datetime) -> tuple[Blocker, ...]:
+            found = blockers(node, class_, now)
+            return (*found, own[node.name]) if node.name in own else found
+
+        return replace(view, blockers=more)

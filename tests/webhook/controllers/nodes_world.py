@@ -69,7 +69,7 @@ class MortalStore:
         self.deaf: Kind | None = None
         """A kind of which no change is heard any more."""
         self.refused: dict[str, StoreError] = {}
-        """What is answered to writes, by what they are called in `log`."""
+        """What is answered to writes, by how what they are called in `log` begins."""
 
     @property
     def dead(self) -> bool:
@@ -114,8 +114,9 @@ class MortalStore:
                 self.log.append(f"{what} (unanswered)")
                 await doing()
             raise DeadError("killed")
-        if what in self.refused:
-            raise self.refused[what]
+        for beginning, error in self.refused.items():
+            if f"{what} ".startswith(beginning):
+                raise error
         self.log.append(what)
         return await doing()
 

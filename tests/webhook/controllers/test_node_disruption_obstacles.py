@@ -2,16 +2,21 @@
 
 from datetime import timedelta
 
+import orjson
 import pytest
 
 from scorer.api.documents import annotations_of, conditions_of, is_deleting
 from scorer.api.kinds import NODE, NODE_CLAIM, NODE_POOL, POD
 from scorer.api.meta import format_time
+from scorer.api.references import UnknownObjectError
 from scorer.node_disruption.cluster_reading import TERMINATION_TIMESTAMP
 from scorer.node_disruption.order import COMMAND, Order, written
+from scorer.reservations import TooManyReservationsError
 from tests.builders.pod import make_pod
 from tests.builders.worker import NOW, drifted, make_pool_of, make_worker
 from tests.webhook.controllers.nodes_world import SYSTEM, Nodes, command_on, guard
+from webhook.gate.errors import MistakenQuestionError
+from webhook.gate.nodes import HubNodeGate
 from webhook.kube.ports import ForbiddenError, InvalidObjectError, Key, UnavailableError
 
 WEB = {"app": "web"}
@@ -37,7 +42,7 @@ async def test_a_pod_whose_eviction_is_refused_holds_up_only_its_own_node(nodes,
         make_pod("web", "b"),
     )
     async with nodes.process() as process:
-        process.mortal.refused["evict Pod kept"] = error("denied by a policy")
+        process.mortal.refused["evict Pod kept "] = error("denied by a policy")
         await process.play(passes=12)
         assert await nodes.names(NODE) == ["a"]
         assert [each["metadata"]["name"] for each in await nodes.items(POD)] == ["kept"]
@@ -52,7 +57,7 @@ async def test_a_pod_whose_eviction_is_refused_holds_up_only_its_own_node(nodes,
 
 
 @pytest.mark.parametrize(
-    "write", ["replace Node a", "status NodeClaim a", "delete NodeClaim a"], ids=["mark", "condition", "deletion"]
+    "write", ["replace Node a ", "status NodeClaim a ", "delete NodeClaim a "], ids=["mark", "condition", "deletion"]
 )
 async def test_a_node_that_cannot_be_written_holds_up_no_other(nodes, write):
     await nodes.add_old(make_pool_of(), make_worker("a", expireAfter="1h"), make_worker("b", expireAfter="1h"))
@@ -69,7 +74,7 @@ async def test_a_node_that_cannot_be_written_holds_up_no_other(nodes, write):
 async def test_a_mark_that_cannot_be_taken_off_holds_up_nothing(nodes):
     await nodes.add(make_pool_of(), make_worker("a", annotations={COMMAND: "?"}), make_worker("b"))
     async with nodes.process() as process:
-        process.mortal.refused["replace Node a"] = ForbiddenError("denied by a policy")
+        process.mortal.refused["replace Node a "] = ForbiddenError("denied by a policy")
         await process.play(passes=16)
     assert await nodes.names(NODE) == ["a"]
 
@@ -85,8 +90,6 @@ async def test_a_mark_that_cannot_be_taken_off_holds_up_nothing(nodes):
     ids=["drained-for-ever", "accepted-at-the-end-of-time", "accepted-at-its-beginning", "odd-replacements"],
 )
 async def test_a_command_that_somebody_has_made_up_ends_by_itself(nodes, changed):
-    import orjson
-
     order = {"id": "1", "method": "Drift", "reason": "Drifted", "nodes": ["a"], "since": format_time(NOW)} | changed
     taint = {"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}
     await nodes.add(
@@ -178,8 +181,8 @@ async def test_a_node_that_was_made_anew_since_the_decision_stays(nodes):
         planning = process.controller._site.planning
         look = planning.look
 
-        async def slowly():
-            found = await look()
+        async def slowly(shunned):
+            found = await look(shunned)
             await nodes.store.delete(NODE, Key("a"))
             await nodes.patch(
                 NODE_CLAIM, "a", metadata={**(await nodes.get(NODE_CLAIM, "a"))["metadata"], "finalizers": []}
@@ -276,11 +279,6 @@ async def test_of_many_pods_some_are_tried_at_a_time_and_each_has_its_turn(nodes
 
 @pytest.mark.parametrize("what", ["full", "pool", "node"])
 async def test_what_the_gate_cannot_answer_is_a_refusal(nodes, what, monkeypatch):
-    from scorer.api.references import UnknownObjectError
-    from scorer.reservations import TooManyReservationsError
-    from webhook.gate.errors import MistakenQuestionError
-    from webhook.gate.nodes import HubNodeGate
-
     errors = {
         "full": TooManyReservationsError("they do not fit"),
         "pool": UnknownObjectError("there is no node pool"),
@@ -330,3 +328,54 @@ async def test_of_many_nodes_that_expire_at_once_nobody_asks_for_each_whether_ka
         await process.look()
         assert len(await nodes.tainted()) == 120
         assert process.kubelets.lists <= 3
+
+
+async def test_a_drifted_node_that_cannot_be_marked_lets_the_next_go(nodes):
+    """One drifted node is begun in each pass, the one that has drifted first: it must not be first for ever."""
+    await nodes.add(
+        make_pool_of(after="Never"),
+        make_worker("a", conditions=drifted(timedelta(hours=9))),
+        make_worker("b", conditions=drifted(timedelta(hours=1))),
+    )
+    async with nodes.process() as process:
+        process.mortal.refused["replace Node a "] = ForbiddenError("denied by a policy")
+        await process.play(passes=40)
+        assert await nodes.names(NODE) == ["a"]
+        assert any(told[:2] == ("Node", "a") and "denied by a policy" in told[3] for told in nodes.told)
+        process.mortal.refused.clear()
+        nodes.pass_by(minutes=10)
+        await process.play(passes=20)
+    assert await nodes.names(NODE) == []
+
+
+async def test_a_pool_that_gets_no_replacements_holds_up_no_other(nodes):
+    needs = {"cpu": "3"}
+    await nodes.add(make_pool_of("first", after="Never"), make_pool_of("second", after="Never"))
+    await nodes.add(
+        make_worker("a", pool="first", conditions=drifted(timedelta(hours=9))), make_pod("a", "a", needs=needs)
+    )
+    await nodes.add(make_worker("b", pool="second", conditions=drifted()), make_pod("b", "b", needs=needs))
+    async with nodes.process() as process:
+        process.mortal.refused["create NodeClaim first-"] = ForbiddenError("exceeded quota")
+        await process.play(passes=90)
+        assert "b" not in await nodes.names(NODE)
+        assert "a" in await nodes.names(NODE)
+        assert process.mortal.log.count("replace Node a") <= 4
+        assert any(told[2] == "DisruptionUndone" and "exceeded quota" in told[3] for told in nodes.told)
+
+
+async def test_a_pool_whose_gate_cannot_answer_holds_up_no_other(nodes, monkeypatch):
+    answer = HubNodeGate.answer
+
+    async def answers_for_others(gate, questions, claimant):
+        if any(each.pool == "first" for each in questions):
+            raise TooManyReservationsError("they do not fit")
+        return await answer(gate, questions, claimant)
+
+    monkeypatch.setattr(HubNodeGate, "answer", answers_for_others)
+    await nodes.add(make_pool_of("first", after="Never"), make_pool_of("second", after="Never"))
+    await nodes.add(make_worker("a", pool="first", conditions=drifted(timedelta(hours=9))))
+    await nodes.add(make_worker("b", pool="second", conditions=drifted()))
+    async with nodes.process() as process:
+        await process.play(passes=40)
+    assert await nodes.names(NODE) == ["a"]
