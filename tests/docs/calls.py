@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +18,10 @@ ENDS: Final = frozenset({"|", "&&", ";", ">", "<", ")", "||"})
 
 _VARIABLE: Final = re.compile(r"[A-Z_]+=.*")
 _COMMAND: Final = re.compile(r"[a-z][-a-z]*")
+_OMITTED: Final = re.compile(r"…|^\[|^\.\.\.$|^COMMAND$")
+"""What stands for more than is written, or for what may be left out."""
+_EXPLAINED: Final = re.compile(r" {3,}")
+"""Between a call and what is said of it on the same line."""
 _JOINED: Final = re.compile(r"\\\n\s*")
 
 
@@ -27,6 +31,14 @@ def calls_in(path: Path) -> Iterator[tuple[str, ...]]:
     for text in (*page.blocks, *page.spans):
         for line in _JOINED.sub(" ", text).splitlines():
             yield from calls_in_line(line)
+
+
+def calls_to_type(path: Path) -> Iterator[tuple[str, ...]]:
+    """Yield those calls that stand in blocks, and so are whole: within a sentence a command may be only named."""
+    for text in read_page(path).blocks:
+        for line in _JOINED.sub(" ", text).splitlines():
+            shown = _EXPLAINED.split(line.strip())[0]
+            yield from (call for call in calls_in_line(shown) if not any(_OMITTED.search(word) for word in call))
 
 
 def calls_in_line(line: str) -> Iterator[tuple[str, ...]]:
@@ -76,6 +88,48 @@ def mistake_in(call: Sequence[str]) -> str:
                 return "" if not _COMMAND.fullmatch(word) else f"{context.command_path} has no command {word}"
             command, context = found, click.Context(found, context, word)
             known = known | _options(found)
+    return ""
+
+
+def misuse_in(call: Sequence[str]) -> str:
+    """Return why the program would refuse the words of a call before it does anything, empty when it would not.
+
+    Args:
+        call: The words after its name, of a call without a mistake. A value in capitals stands for any.
+    """
+    command: click.Command = root
+    context = click.Context(root, info_name=PROGRAM)
+    rest = list(call)
+    while True:
+        try:
+            values, rest, order = command.make_parser(context).parse_args(rest)
+        except click.UsageError as error:
+            return error.format_message()
+        if any(parameter.is_eager for parameter in order):  # --help, --version
+            return ""
+        if wrong := next((text for each in command.params if (text := _misuse_of(each, values, context))), ""):
+            return wrong
+        if not isinstance(command, click.Group):
+            return f"unexpected argument {rest[0]}" if rest else ""
+        found = command.get_command(context, rest[0]) if rest else None
+        if found is None:
+            return "" if command.invoke_without_command or rest else f"{context.command_path} needs a command"
+        command, context, rest = found, click.Context(found, context, rest[0]), rest[1:]
+
+
+def _misuse_of(parameter: click.Parameter, values: Mapping[str, object], context: click.Context) -> str:
+    value = values.get(parameter.name or "")
+    if not isinstance(value, str):
+        missing = value in (None, (), []) or not isinstance(value, (list, tuple, int))
+        if parameter.required and missing:
+            return f"missing {parameter.human_readable_name}"
+        return ""
+    if value.isupper() or isinstance(parameter.type, (click.Path, click.File)):
+        return ""
+    try:
+        parameter.type.convert(value, parameter, context)
+    except click.BadParameter as error:
+        return error.format_message()
     return ""
 
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.docs.calls import calls_in, calls_in_line, make_targets_in, mistake_in
+from tests.docs.calls import calls_in, calls_in_line, calls_to_type, make_targets_in, mistake_in, misuse_in
 from tests.docs.pages import DOCUMENTS, REFERENCE, ROOT, read_page
 
 NOTES = sorted(ROOT.glob("charts/*/templates/NOTES.txt"))
@@ -19,6 +19,12 @@ documents = pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path
 def test_commands_and_options_exist(path):
     mistakes = {" ".join(call): mistake for call in calls_in(path) if (mistake := mistake_in(call))}
     assert mistakes == {}
+
+
+@documents
+def test_calls_in_blocks_are_whole(path):
+    """No argument is missing or too many, and every value is one that its option takes."""
+    assert {" ".join(call): misuse for call in calls_to_type(path) if (misuse := misuse_in(call))} == {}
 
 
 @pytest.mark.parametrize("path", NOTES, ids=lambda path: path.parts[-3])
@@ -78,3 +84,24 @@ def test_calls_are_found(line, calls):
 )
 def test_mistakes_in_calls_are_found(call, mistake):
     assert mistake_in(call.split()) == mistake
+
+
+@pytest.mark.parametrize(
+    ("call", "misuse"),
+    [
+        pytest.param("explain crp/payments busybee", "", id="whole"),
+        pytest.param("plan --help", "", id="help-needs-nothing"),
+        pytest.param("run status RUN -w", "", id="stands-for-any"),
+        pytest.param("explain", "missing PLACEMENT", id="argument"),
+        pytest.param("gate list now", "unexpected argument now", id="too-many"),
+        pytest.param("gate", "harbormaster gate needs a command", id="command-of-a-group"),
+        pytest.param("plan -f", "Option '-f' requires an argument.", id="value"),
+        pytest.param(
+            "up --https-port 99999",
+            "Invalid value for '--https-port': 99999 is not in the range 0<=x<=65535.",
+            id="value-out-of-range",
+        ),
+    ],
+)
+def test_misuse_of_commands_is_found(call, misuse):
+    assert misuse_in(call.split()) == misuse
