@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -60,6 +61,19 @@ def own_identity(name: str = "") -> str:
     return f"{own_name(name)}_{uuid4()}"
 
 
+@dataclass(frozen=True, slots=True)
+class Onlookers:
+    """Who is told what a loop does, besides the hub.
+
+    Args:
+        tracing: Makes a span of every reconcile; None: nothing does.
+        notify: Is told of every Event; None: nobody is.
+    """
+
+    tracing: Tracing | None = None
+    notify: Callable[[JsonObject, Event], None] | None = None
+
+
 class Reconciliation:
     """A candidate for the loop of one hub, and the loop while it leads.
 
@@ -72,8 +86,7 @@ class Reconciliation:
         metrics: Where to count.
         identity: Names this process in the Lease and in Events; empty: the machine does.
         now: The clock.
-        tracing: Makes a span of every reconcile; None: nothing does.
-        notify: Is told of every Event; None: nobody is.
+        onlookers: Are told what the loop does.
     """
 
     def __init__(
@@ -86,8 +99,7 @@ class Reconciliation:
         *,
         identity: str = "",
         now: Callable[[], datetime] = utc_now,
-        tracing: Tracing | None = None,
-        notify: Callable[[JsonObject, Event], None] | None = None,
+        onlookers: Onlookers = Onlookers(),
     ) -> None:
         self._server = server
         self._cache = cache
@@ -97,11 +109,11 @@ class Reconciliation:
         self._selectables = Selectables(cache, Discovery(server), self._settings.selection)
         lease = Key(settings.lease_name, settings.namespace)
         self.leader = Leader(HubStore(lease_server), lease, own_identity(identity), now=now)
-        self._metrics = LoopMetrics(metrics.registry, lambda: self.leader.leading, tracing)
+        self._metrics = LoopMetrics(metrics.registry, lambda: self.leader.leading, onlookers.tracing)
         self._upgrades = UpgradeMetrics(metrics.registry)
         self._nodes = NodeDisruptionMetrics(metrics.registry)
         self._history = history_of(HubStore(server), settings.namespace, settings, Source.LOOP, self._instance, now)
-        self._heard = (self._history.note_event, *(() if notify is None else (notify,)))
+        self._heard = (self._history.note_event, *(() if onlookers.notify is None else (onlookers.notify,)))
         self._required = required(self._settings)
         cache.require(self._required)
         cache.trim(WORK, without_manifests)  # also while others lead
@@ -210,8 +222,7 @@ class Reconcile:
                 metrics,
                 identity=self._identity,
                 now=self._now,
-                tracing=tracing,
-                notify=self.notifier.note_event,
+                onlookers=Onlookers(tracing, self.notifier.note_event),
             )
             metrics.watch_cache(self.cache.freshness)
             self.health.require("caches", self.reconciliation.trouble)

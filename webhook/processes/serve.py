@@ -42,7 +42,7 @@ from webhook.kube.store import HubStore
 from webhook.kube.token_reviews import TokenReviewer
 from webhook.notifications.notifier import notifier_of
 from webhook.processes.garbage import spare_what_stays
-from webhook.processes.reconcile import Reconciliation
+from webhook.processes.reconcile import Onlookers, Reconciliation
 from webhook.processes.services import Telling, answers_of, services_of
 from webhook.server.certificates import Certificates
 from webhook.server.near_end import NearEnd
@@ -164,8 +164,7 @@ class Serve:
                     metrics,
                     identity=self._reconcile_as,
                     now=self._now,
-                    tracing=tracing,
-                    notify=notifier.note_event,
+                    onlookers=Onlookers(tracing, notifier.note_event),
                 )
                 loop = asyncio.create_task(self.reconciliation.run_beside_others(), name="reconcile")
                 stack.push_async_callback(_end, loop)

@@ -1,136 +1,33 @@
 """The hub's part of a member: joining, repairs, reports and leaving, on a real store in time that the test moves."""
 
 import asyncio
-from contextlib import asynccontextmanager, suppress
-from datetime import UTC, datetime, timedelta
+from contextlib import suppress
+from datetime import timedelta
 
 import pytest
 
-from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, KINDS, MEMBER_CLUSTER, NAMESPACE, WORK
+from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, MEMBER_CLUSTER, NAMESPACE, WORK
 from scorer.api.names import HUB_UID, MEMBER_CLUSTER_FINALIZER, WORK_CLEANUP
 from scorer.membership.access import ROLE, ROLE_BINDING, agent_rules
-from webhook.controllers.members import ACCESS_CHECK, WATCHES, MemberController
+from tests.webhook.controllers.member_stage import (
+    BINDING_KEY,
+    CONFIG_MAP,
+    HOME,
+    INTERNAL,
+    LION,
+    PIECES,
+    ROLE_KEY,
+    SPACE,
+    SPEC,
+    staged,
+)
+from webhook.controllers.members import ACCESS_CHECK, WATCHES
 from webhook.controllers.result import TerminalError
-from webhook.controllers.work_generator import without_manifests
 from webhook.embedded.store import EmbeddedStore
-from webhook.kube.cache import Cache
 from webhook.kube.change import Change
-from webhook.kube.hub import Hub
-from webhook.kube.ports import InvalidObjectError, Key, NotFoundError, key_of
+from webhook.kube.ports import InvalidObjectError, Key
 from webhook.kube.retry import RetryError
-from webhook.member.heartbeat import Figures, report
-
-CACHED = (*(watch.kind for watch in WATCHES), WORK)
-
-START = datetime(2026, 3, 1, 12, tzinfo=UTC)
-SPACE = "fleet-member-lion"
-LION, INTERNAL, HOME = Key("lion"), Key("lion", SPACE), Key(SPACE)
-ROLE_KEY, BINDING_KEY = Key("fleet-role-lion", SPACE), Key("fleet-rolebinding-lion", SPACE)
-PIECES = ((NAMESPACE, HOME), (ROLE, ROLE_KEY), (ROLE_BINDING, BINDING_KEY), (INTERNAL_MEMBER_CLUSTER, INTERNAL))
-FIGURES = Figures(properties={"kubernetes-fleet.io/node-count": "4"}, capacity={"cpu": "16"})
-CONFIG_MAP = KINDS["", "ConfigMap"]
-SPEC = {"workload": {"manifests": [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "web"}}]}}
-
-
-class Stage:
-    """A hub with one controller, which is started anew at will."""
-
-    def __init__(self):
-        self.time = START
-        self.store = EmbeddedStore.open(None, now=self.now)
-        self.cache = Cache(self.store)
-        self.hub = Hub(self.store, self.cache)
-        self.events = []
-        self.start()
-
-    def start(self):
-        self.controller = MemberController(self.hub, self.now, self.record)
-
-    def now(self):
-        return self.time
-
-    def record(self, document, event):
-        assert document["kind"] == "MemberCluster"
-        self.events.append((event.type, event.reason))
-
-    async def reconcile(self, name="lion"):
-        """Reconcile when the cache knows everything, and wait until everything is stored."""
-        await self.known()
-        try:
-            return await self.controller.reconcile(name)
-        finally:
-            await self.known()
-
-    async def known(self):
-        async with asyncio.timeout(10):
-            while not self.hub.idle or not await self.cache_is_fresh():
-                await asyncio.sleep(0.01)
-
-    async def cache_is_fresh(self):
-        for kind in CACHED:
-            if versions(self.cache.list(kind)) != versions((await self.store.list(kind)).items):
-                return False
-        return True
-
-    async def add(self, name="lion", **spec):
-        document = {"apiVersion": MEMBER_CLUSTER.api_version, "kind": "MemberCluster", "metadata": {"name": name}}
-        document["spec"] = {"identity": {"kind": "User", "name": name}, **spec}
-        await self.store.create(MEMBER_CLUSTER, document)
-
-    async def change(self, kind, key, **members):
-        document = await self.store.get(kind, key)
-        metadata = {**document["metadata"], **members.pop("metadata", {})}
-        await self.store.replace(kind, {**document, **members, "metadata": metadata})
-
-    async def beat(self, *, skew=timedelta(), figures=FIGURES, joined=True):
-        """Let the agent report, by a clock that is *skew* ahead."""
-        await report(self.store, INTERNAL_MEMBER_CLUSTER, INTERNAL, figures, self.time + skew, joined=joined)
-
-    async def work(self, name, **metadata):
-        space = {"name": name, "namespace": SPACE, "finalizers": [WORK_CLEANUP, "example.com/other"], **metadata}
-        await self.store.create(WORK, {"apiVersion": WORK.api_version, "kind": "Work", "metadata": space, "spec": SPEC})
-
-    async def exists(self, kind, key):
-        try:
-            await self.store.get(kind, key)
-        except NotFoundError:
-            return False
-        return True
-
-    async def status(self):
-        return (await self.store.get(MEMBER_CLUSTER, LION)).get("status", {})
-
-    async def heartbeat(self):
-        return (await self.status())["agentStatus"][0]["lastReceivedHeartbeat"]
-
-    async def condition(self, kind):
-        found = next(entry for entry in (await self.status())["conditions"] if entry["type"] == kind)
-        return found["status"], found["reason"]
-
-
-def versions(documents):
-    return {key_of(document): document["metadata"]["resourceVersion"] for document in documents}
-
-
-@asynccontextmanager
-async def staged():
-    stage = Stage()
-    stage.cache.require(CACHED)
-    stage.cache.trim(WORK, without_manifests)
-
-    async def run():
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(stage.cache.run())
-            tasks.create_task(stage.hub.run())
-
-    task = asyncio.create_task(run())
-    await stage.cache.wait_synced()
-    try:
-        yield stage
-    finally:
-        task.cancel()
-        await asyncio.wait([task])
-        stage.store.close()
+from webhook.member.heartbeat import Figures
 
 
 @pytest.fixture

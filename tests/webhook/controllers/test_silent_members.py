@@ -3,7 +3,7 @@
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
-from tests.webhook.controllers.test_members import staged
+from tests.webhook.controllers.member_stage import staged
 
 SILENT, BACK = ("Warning", "MemberClusterSilent"), ("Normal", "MemberClusterReporting")
 
