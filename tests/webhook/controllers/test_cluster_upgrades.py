@@ -469,7 +469,7 @@ async def test_the_guard_keeps_a_placement_from_losing_too_many_clusters_at_once
         await world.until(lambda: sorted(states(world).values()) == ["Pending", "Pending", "Running"])
         waiting = [entry for entry in entries(world).values() if entry["state"] == "Pending"]
         assert {entry["reason"] for entry in waiting} == {"PlacementGuard"}
-        assert waiting[0]["message"] == "placement web may have at most 1 clusters in upgrade at once"
+        assert waiting[0]["message"] == "placement web may have at most 1 cluster in upgrade at once"
         await world.add(BUDGET)
         world.again()
         await world.until(lambda: sorted(states(world).values()) == ["Pending", "Running", "Running"])
