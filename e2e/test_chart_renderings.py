@@ -3,6 +3,7 @@
 import base64
 import gzip
 import json
+import re
 
 import pytest
 
@@ -146,6 +147,8 @@ def another(setting):
             return [{"weight": 50, "preference": {"labelSelector": {"matchLabels": {"region": "north"}}}}]
         case list(), {"items": {"enum": choices}}:
             return choices[:1]
+        case list(), {"items": {"pattern": pattern}} if not re.search(pattern, "other"):
+            return ["Other"]
         case list(), _:
             return ["other"]
         case _:

@@ -45,7 +45,7 @@ def write_rights(cluster: Cluster) -> None:
     """Harbormaster may review and read, no more; the scorer may ask some questions and get one placement."""
     groups: dict[str, list[str]] = {}
     definitions = CUSTOM_RESOURCE_DEFINITION
-    for kind in (*OUR_KINDS, definitions, NODE, NODE_CLAIM, LEASE, KINDS["", "Namespace"]):
+    for kind in (*OUR_KINDS, definitions, NODE, NODE_CLAIM, LEASE, KINDS["", "Namespace"], KINDS["", "ConfigMap"]):
         groups.setdefault(kind.group, []).append(kind.plural)
     reads = [
         {"apiGroups": [group], "resources": plurals, "verbs": ["get", "list", "watch"]}

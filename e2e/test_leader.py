@@ -94,8 +94,8 @@ def seen(hub: Cluster) -> set[str]:
 
 
 def writers(hub: Cluster, since: int, *, besides: str = "") -> set[str]:
-    """Which replicas have sent writes since a mark, those to one resource left out."""
-    entries = [entry for entry in hub.audit(since) if entry["objectRef"]["resource"] != besides]
+    """Which replicas have sent writes since a mark, those to one resource and to their own histories left out."""
+    entries = [entry for entry in hub.audit(since) if entry["objectRef"]["resource"] not in (besides, "configmaps")]
     return {entry["user"]["username"] for entry in entries} & set(LOOPS)
 
 

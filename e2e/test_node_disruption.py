@@ -215,7 +215,7 @@ def test_advise_reports_and_touches_nothing(workers: Workers, cluster: Cluster, 
     assert 'harbormaster_disruption_eligible{nodepool="calm",reason="Empty"} 1.0' in advising.metrics()
     wait_until("Events tell of it", lambda: "" if told(cluster, "calm-0") else "none")
     written = resources(cluster, mark)
-    assert set(written) <= {"nodepools/status", "events", "leases"}, written
+    assert set(written) <= {"nodepools/status", "events", "leases", "configmaps"}, written
     assert written["nodepools/status"] <= 4
     assert not any(is_tainted(each) or COMMAND in each["metadata"].get("annotations", {}) for each in nodes(workers))
     for verb, place in WRITES:
@@ -426,7 +426,7 @@ def test_beside_karpenter_it_only_advises(workers: Workers, cluster: Cluster, ac
             lambda: "" if "Expired" in refused(workers) else str(workers.condition("shared")),
         )
         assert "karpenter-1 holds the Lease kube-system/karpenter-leader-election" in refused(workers)
-        assert set(resources(cluster, mark)) <= {"nodepools/status", "events", "leases"}
+        assert set(resources(cluster, mark)) <= {"nodepools/status", "events", "leases", "configmaps"}
     finally:
         workers.hold_lease(seconds=1)
 

@@ -1,7 +1,7 @@
 """Who wrote what since a moment, from the audit logs of the API servers.
 
 Heartbeats and leases are left out, for they go on whatever happens: the status of InternalMemberClusters, what the hub
-copies of it, and Leases. Dry runs are no writes.
+copies of it, Leases, and the record of the history. Dry runs are no writes.
 """
 
 import urllib.parse
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from e2e.controlplane.cluster import Cluster, JsonObject
 from e2e.fleet.bed import AGENT_USER, LOOP_USER, Fleet
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, MEMBER_CLUSTER
+from webhook.history.record import PREFIX
 
 HEARTBEATS = frozenset({(MEMBER_CLUSTER.plural, "status"), (INTERNAL_MEMBER_CLUSTER.plural, "status")})
 
@@ -83,5 +84,7 @@ def _write(event: JsonObject) -> Write | None:
         return None
     if resource in {"subjectaccessreviews", "selfsubjectaccessreviews", "selfsubjectreviews", "tokenreviews"}:
         return None  # a question, though it is sent as a create
+    if resource == "configmaps" and target.get("name", "").startswith(PREFIX):
+        return None  # the history of what has happened before
     name = "/".join(part for part in (target.get("namespace", ""), target.get("name", "")) if part)
     return Write(event["verb"], f"{resource}/{subresource}" if subresource else resource, name)

@@ -13,7 +13,7 @@ OPENS = frozenset(
 )
 """What opens a connection to somewhere else."""
 OPENING = {
-    "webhook/controllers/upgraders/delivery.py": "the upgrader of the settings",
+    "webhook/kube/signed_post.py": "the upgrader and the receiver of notifications of the settings",
     "webhook/controllers/query_endpoints.py": "the query endpoints of the settings",
     "webhook/kube/client.py": "the server of a kubeconfig, of an option or of the Pod, and the hub of an agent",
     "webhook/kube/hub_http.py": "the same, for commands",
