@@ -149,7 +149,7 @@ async def test_both_pages_lead_to_the_same_views(read, caller):
     entries = reader.page.locator("nav[aria-label=Pages] a")
     assert await entries.all_inner_texts() == ["Fleet", "Placements", "Runs", "Budgets", "Admission", "API"]
     await entries.nth(1).click()
-    await reader.page.wait_for_url(f"{caller.up.http_url}/#placements-title")
+    await reader.page.wait_for_url(f"{caller.up.http_url}/#placement")
     assert await reader.page.locator("nav[aria-label=Views] a").all_inner_texts() == [
         "Fleet",
         "Placements",
