@@ -13,6 +13,7 @@ from e2e.controlplane.process import PATIENCE, kill
 from e2e.controlplane.service import Service
 from e2e.fleet.objects import Objects, make_namespace
 from e2e.fleet.processes import LEASE, SYSTEM, Reconciler
+from e2e.fleet.writes import is_of_history
 from e2e.placements import PLACEMENTS, placement
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/{}/leases/" + LEASE
@@ -95,7 +96,8 @@ def seen(hub: Cluster) -> set[str]:
 
 def writers(hub: Cluster, since: int, *, besides: str = "") -> set[str]:
     """Which replicas have sent writes since a mark, those to one resource and to their own histories left out."""
-    entries = [entry for entry in hub.audit(since) if entry["objectRef"]["resource"] not in (besides, "configmaps")]
+    targets = ((entry["objectRef"], entry) for entry in hub.audit(since))
+    entries = [entry for target, entry in targets if target["resource"] != besides and not is_of_history(target)]
     return {entry["user"]["username"] for entry in entries} & set(LOOPS)
 
 

@@ -76,6 +76,11 @@ def _writes(cluster: Cluster, since: int, users: set[str]) -> Counter[Write]:
     return found
 
 
+def is_of_history(target: JsonObject) -> bool:
+    """Say whether a write is to the record of what has happened, which a process keeps of itself."""
+    return target.get("resource") == "configmaps" and str(target.get("name", "")).startswith(PREFIX)
+
+
 def _write(event: JsonObject) -> Write | None:
     query = urllib.parse.parse_qs(urllib.parse.urlsplit(event["requestURI"]).query)
     target = event.get("objectRef") or {}
@@ -84,7 +89,7 @@ def _write(event: JsonObject) -> Write | None:
         return None
     if resource in {"subjectaccessreviews", "selfsubjectaccessreviews", "selfsubjectreviews", "tokenreviews"}:
         return None  # a question, though it is sent as a create
-    if resource == "configmaps" and target.get("name", "").startswith(PREFIX):
-        return None  # the history of what has happened before
+    if is_of_history(target):
+        return None
     name = "/".join(part for part in (target.get("namespace", ""), target.get("name", "")) if part)
     return Write(event["verb"], f"{resource}/{subresource}" if subresource else resource, name)

@@ -296,7 +296,8 @@ async def test_scores_of_others_are_shown_with_their_end(rested):
         cluster = (await client.read_json("/v1/clusters/bravelion"))["properties"][SCORE]
         late = (await client.read_json("/v1/clusters/busybee"))["properties"][SCORE]
     assert (cluster["value"], cluster["validUntil"]) == ("42", "2199-01-01T00:00:00Z")
-    assert late["value"] == "42"
+    assert "expired" not in cluster
+    assert (late["value"], late["expired"]) == ("42", True)
     table = await rested.program("get", "memberclusters", "-o", "wide")
     lines = {line.split()[0]: line for line in table.splitlines()}
     assert re.search(r"latency=42 \(1[0-9]{2}y left\)$", lines["bravelion"])
