@@ -76,12 +76,15 @@ def size_of(document: JsonObject) -> int:
     return len(text_at(document, "data", ENTRIES).encode(errors="replace"))
 
 
+def lines_of(document: JsonObject) -> list[str]:
+    """Return the lines of entries that a ConfigMap holds."""
+    return [line for line in text_at(document, "data", ENTRIES).split("\n") if line]
+
+
 def entries_in(documents: Iterable[JsonObject]) -> Iterator[Entry | None]:
     """Yield what ConfigMaps of the record hold, in their order; None for each line that cannot be read."""
     for document in documents:
-        for line in text_at(document, "data", ENTRIES).split("\n"):
-            if line:
-                yield read_entry(line)
+        yield from map(read_entry, lines_of(document))
 
 
 @dataclass(frozen=True, slots=True)

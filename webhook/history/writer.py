@@ -25,6 +25,7 @@ from webhook.history.record import (
     Source,
     chunk_document,
     chunk_name,
+    lines_of,
     size_of,
 )
 from webhook.kube.ports import ConflictError, NotFoundError, Store, StoreError, key_of
@@ -74,7 +75,6 @@ class HistoryWriter:
         self._waiting: dict[tuple[object, ...], Entry] = {}
         self._of_user: Counter[str] = Counter()
         self._dropped = 0
-        self._lines: list[str] = []
         self._chunk: JsonObject | None = None
         self._number = 0
         self.writes = 0
@@ -154,16 +154,16 @@ class HistoryWriter:
             await self.tidy()
 
     async def _append(self, lines: list[str], until: datetime) -> None:
-        chunk, kept = self._chunk, self._lines
+        chunk = self._chunk
         if chunk is not None and size_of(chunk) + sum(len(line.encode()) + 1 for line in lines) <= CHUNK_BYTES:
-            made = chunk_document(name_of(chunk), self._namespace, self._source, self._instance, [*kept, *lines], until)
+            both = [*lines_of(chunk), *lines]
+            made = chunk_document(name_of(chunk), self._namespace, self._source, self._instance, both, until)
             made["metadata"] |= {name: chunk["metadata"][name] for name in ("uid", "resourceVersion")}
             try:
                 self._chunk = await self._store.replace(CONFIG_MAP, made)
             except (ConflictError, NotFoundError):  # somebody took it away or wrote into it: it is not ours any more
                 self._chunk = None
             else:
-                self._lines = [*kept, *lines]
                 return
         for part in _parts(lines):
             self._number += 1
@@ -171,7 +171,6 @@ class HistoryWriter:
             made = chunk_document(name, self._namespace, self._source, self._instance, part, until)
             # After a lost answer the same entries may be written twice, which whoever reads the record leaves out.
             self._chunk = await self._store.create(CONFIG_MAP, made)
-            self._lines = part
 
     async def tidy(self) -> None:
         """Delete the ConfigMaps of the record that are too old, or too much.

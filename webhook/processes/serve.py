@@ -108,20 +108,13 @@ class Serve:
             access = AccessReviewer(hub, counts)
             admittance = Admittance(TokenReviewer(hub, self.settings.audience, counts), access, AuthorRights(access))
             answers = answers_of(self.cache, store, admission, admittance, self._now)
-            history = history_of(
-                store,
-                self.settings.namespace,
-                self.settings,
-                Source.SERVER,
-                own_name(self._reconcile_as or ""),
-                self._now,
-            )
+            name = own_name(self._reconcile_as or "")
+            history = history_of(store, self.settings.namespace, self.settings, Source.SERVER, name, self._now)
             authorities = authorities_of(self.settings, hub)
 
             def hub_time() -> datetime:  # certificates have to be good by the clock of the hub, which checks them
                 return hub.time_of_day() or self._now()
 
-            name = own_name(self._reconcile_as or "")
             notifier = await notifier_of(self.settings, self.settings.namespace, name, metrics.registry, self._now)
             events = EventRecorder(store, hub_time, name, history.note_event, notifier.note_event)
             telling = Telling(events.record, history)
