@@ -16,7 +16,7 @@ from webhook.cli.hub_options import HubOptions, hub_options
 from webhook.cli.kind_words import Wanted, parse_wanted
 from webhook.cli.object_files import ObjectFiles, file_options
 from webhook.cli.object_names import meant
-from webhook.cli.options import grouped, hub_namespace_option, run, tab
+from webhook.cli.options import grouped, hub_namespace_option, run, selecting_options, tab
 
 HELP = """Delete objects.
 
@@ -75,9 +75,7 @@ class Manner:
 @grouped(
     "manner",
     Manner,
-    click.option("-l", "--selector", default="", metavar="LABELS", help="Those with these labels: key=value, …"),
-    click.option("--all", "everything", is_flag=True, help="All objects of the kind."),
-    click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="With -l or --all: in all namespaces."),
+    *selecting_options,
     click.option("--ignore-not-found", is_flag=True, help="An object that does not exist is no error."),
     click.option("--wait/--no-wait", default=True, help="Wait until the objects are gone.  [default: wait]"),
     click.option("--timeout", default=60.0, show_default=True, type=click.FloatRange(0), help="Seconds to wait."),

@@ -95,6 +95,14 @@ file_option = grouped(
 """What to read; the command gets it as ``files``."""
 
 
+selecting_options = (
+    click.option("-l", "--selector", default="", metavar="LABELS", help="Those with these labels: key=value, …"),
+    click.option("--all", "everything", is_flag=True, help="All objects of the kind."),
+    click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="With -l or --all: in all namespaces."),
+)
+"""Which objects of a kind are meant that no name names: ``selector``, ``everything`` and ``everywhere``."""
+
+
 def output_option(*formats: str) -> Callable[[_Command], _Command]:
     """Return the option ``-o``; the first of *formats* is the default."""
     return click.option(

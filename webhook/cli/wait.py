@@ -21,7 +21,7 @@ from webhook.cli.hub_options import HubOptions, hub_options
 from webhook.cli.jsonpath import JsonPathError, go_text, parse_path
 from webhook.cli.kind_words import parse_wanted
 from webhook.cli.object_files import ObjectFiles, file_options
-from webhook.cli.options import grouped, hub_namespace_option, run, tab
+from webhook.cli.options import grouped, hub_namespace_option, run, selecting_options, tab
 
 HELP = """Wait until objects are as you need them.
 
@@ -166,9 +166,7 @@ class Which:
 @grouped(
     "which",
     Which,
-    click.option("-l", "--selector", default="", metavar="LABELS", help="Objects with these labels: key=value, …"),
-    click.option("--all", "everything", is_flag=True, help="All objects of the kind."),
-    click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="With -l or --all: in all namespaces."),
+    *selecting_options,
 )
 @file_options
 @hub_namespace_option
