@@ -452,3 +452,15 @@ def command_on(document: JsonObject) -> str:
 
 
 __all__ = ["KEY", "Nodes", "Process", "command_on", "guard", "karpenter", "kinds"]
+
+
+@asynccontextmanager
+async def opened_nodes() -> AsyncIterator[Nodes]:
+    """Open a cluster with the namespaces that its pods, its Leases and Karpenter's are in."""
+    found = Nodes()
+    try:
+        for name in (SYSTEM, "shop", "kube-system"):
+            await found.add({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        yield found
+    finally:
+        found.close()

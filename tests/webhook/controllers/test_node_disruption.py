@@ -8,7 +8,7 @@ from scorer.api.kinds import NODE, NODE_CLAIM, NODE_POOL, POD, POD_DISRUPTION_BU
 from scorer.reservations import DISRUPTION, Reservation
 from tests.builders.pod import make_pod
 from tests.builders.worker import drifted, make_pool_of, make_worker
-from tests.webhook.controllers.nodes_world import SYSTEM, Nodes, command_on, guard, karpenter
+from tests.webhook.controllers.nodes_world import SYSTEM, command_on, guard, karpenter, opened_nodes
 from webhook.gate.reservations import LeaseReservations, new_id
 from webhook.kube.ports import Key
 from webhook.settings.node_disruption import NodeDisruptionMode
@@ -20,11 +20,8 @@ HOUR = timedelta(hours=1)
 
 @pytest.fixture
 async def nodes():
-    found = Nodes()
-    for name in (SYSTEM, "shop", "kube-system"):
-        await found.add({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-    yield found
-    found.close()
+    async with opened_nodes() as found:
+        yield found
 
 
 async def test_off_does_nothing(nodes):

@@ -8,7 +8,7 @@ import pytest
 from scorer.api.kinds import NODE, NODE_CLAIM, POD
 from tests.builders.pod import make_pod
 from tests.builders.worker import drifted, make_pool_of, make_worker
-from tests.webhook.controllers.nodes_world import SYSTEM, DeadError, Nodes, command_on, guard
+from tests.webhook.controllers.nodes_world import SYSTEM, DeadError, Nodes, command_on, guard, opened_nodes
 
 PASSES = 45
 
@@ -129,8 +129,5 @@ async def test_a_replacement_of_a_command_that_was_undone_goes(fresh):
 
 @pytest.fixture
 async def fresh():
-    found = Nodes()
-    for name in (SYSTEM, "shop"):
-        await found.add({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-    yield found
-    found.close()
+    async with opened_nodes() as found:
+        yield found

@@ -10,7 +10,7 @@ from scorer.api.meta import format_time
 from scorer.node_disruption.order import COMMAND
 from tests.builders.pod import make_pod
 from tests.builders.worker import drifted, make_pool_of, make_worker
-from tests.webhook.controllers.nodes_world import SYSTEM, Nodes, command_on, guard, karpenter
+from tests.webhook.controllers.nodes_world import command_on, guard, karpenter, opened_nodes
 from webhook.kube.node_work import ServerNodeWork
 from webhook.kube.ports import Key, UnavailableError
 from webhook.settings.node_disruption import NodeDisruptionMode
@@ -21,11 +21,8 @@ WEB = {"app": "web"}
 
 @pytest.fixture
 async def nodes():
-    found = Nodes()
-    for name in (SYSTEM, "shop", "kube-system"):
-        await found.add({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-    yield found
-    found.close()
+    async with opened_nodes() as found:
+        yield found
 
 
 async def renew(nodes, behind):

@@ -14,7 +14,7 @@ from scorer.node_disruption.order import COMMAND, Order, written
 from scorer.reservations import TooManyReservationsError
 from tests.builders.pod import make_pod
 from tests.builders.worker import NOW, drifted, make_pool_of, make_worker
-from tests.webhook.controllers.nodes_world import SYSTEM, Nodes, command_on, guard
+from tests.webhook.controllers.nodes_world import command_on, guard, opened_nodes
 from webhook.gate.errors import MistakenQuestionError
 from webhook.gate.nodes import HubNodeGate
 from webhook.kube.ports import ForbiddenError, InvalidObjectError, Key, UnavailableError
@@ -24,11 +24,8 @@ WEB = {"app": "web"}
 
 @pytest.fixture
 async def nodes():
-    found = Nodes()
-    for name in (SYSTEM, "shop"):
-        await found.add({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-    yield found
-    found.close()
+    async with opened_nodes() as found:
+        yield found
 
 
 @pytest.mark.parametrize("error", [ForbiddenError, InvalidObjectError, UnavailableError])
