@@ -47,6 +47,7 @@ from webhook.cli.test_file import (
     PlacementCase,
     PolicyTest,
 )
+from webhook.embedded.merge_patch import merge_patch
 from webhook.validation.context import Context
 
 _ADMINISTRATOR: Final = UserInfo("harbormaster:test", frozenset({"system:masters", "system:authenticated"}))
@@ -191,7 +192,7 @@ class Scene:
         context = self._context(case).asked_by(user)
         stored = {one.identity: one for one in self.fleet}
         found = self._object(question.object)
-        document = found.document if question.patch is None else _merged(found.document, question.patch)
+        document = found.document if question.patch is None else merge_patch(found.document, question.patch)
         if question.operation == "create":
             (written,) = resolve([Found(document, found.source)], custom=self._custom())
             return admit(written, context), context
@@ -285,19 +286,6 @@ def _counts(counts: Counts) -> JsonObject:
 
 def _instant_text(instant: datetime | None) -> str | None:
     return None if instant is None else format_time(instant)
-
-
-def _merged(document: Any, patch: Any) -> Any:
-    """Return *document* after a JSON merge patch (RFC 7386)."""
-    if not isinstance(patch, dict):
-        return patch
-    merged = dict(document) if isinstance(document, dict) else {}
-    for name, value in patch.items():
-        if value is None:
-            merged.pop(name, None)
-        else:
-            merged[name] = _merged(merged.get(name), value)
-    return merged
 
 
 def _budgets_in_force(item: JsonObject, pool: JsonObject) -> Iterator[str]:

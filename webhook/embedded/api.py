@@ -23,6 +23,7 @@ from webhook.access.vouching import vouch_for
 from webhook.admission.review import BadReviewError, parse_object
 from webhook.embedded import discovery, openapi
 from webhook.embedded.answers import ApiError, json_response, of_store, success
+from webhook.embedded.merge_patch import merge_patch
 from webhook.embedded.owner import OwnerToken
 from webhook.embedded.selectors import parse_field_selector, parse_label_selector, selected_by_fields
 from webhook.embedded.store import EmbeddedStore
@@ -297,19 +298,6 @@ def _patched(request: web.Request, target: Target, stored: JsonObject, patch: Js
         return strategic_merge(target.kind, stored, patch)
     except BadPatchError as error:
         raise ApiError(400, str(error)) from error
-
-
-def merge_patch(target: Any, patch: Any) -> Any:
-    """Apply a merge patch (RFC 7396) and return the result; the arguments stay as they are."""
-    if not isinstance(patch, dict):
-        return patch
-    merged = dict(target) if isinstance(target, dict) else {}
-    for member, value in patch.items():
-        if value is None:
-            merged.pop(member, None)
-        else:
-            merged[member] = merge_patch(merged.get(member), value)
-    return merged
 
 
 async def _body(request: web.Request, content_type: str = "application/json") -> JsonObject:

@@ -156,11 +156,7 @@ def make_dashboard_app(
     app = make_plain_app(health, settings.admission_body_bytes)
     app.middlewares.extend((_only_this_machine, _only_with(key)))
     api = Api(app, answers, settings, Metrics())
-    scoring.add_routes(api, explain_only=True)
-    _add_views(api, disruption)
-    budgets.add_routes(api, disruption.budgets)
-    history.add_routes(api, kept)
-    _add_page(api, health)
+    _add_page_and_its_questions(api, disruption, kept, health)
     add_last_route(app)
     return Dashboard(app, health)
 
@@ -194,13 +190,18 @@ def make_probe_app(parts: Parts) -> web.Application:
     if parts.settings.page_on_http:
         app.middlewares.append(_only_this_machine)
         api = Api(app, parts.services.answers, parts.settings, parts.metrics)
-        scoring.add_routes(api, explain_only=True)
-        planning.add_routes(api)
-        _add_views(api, parts.services.disruption)
-        budgets.add_routes(api, parts.services.disruption.budgets)
-        history.add_routes(api, parts.services.history)
-        _add_page(api, parts.health)
+        _add_page_and_its_questions(api, parts.services.disruption, parts.services.history, parts.health)
     return app
+
+
+def _add_page_and_its_questions(api: Api, disruption: Disruption, kept: HistoryDesk, health: Health) -> None:
+    """Serve the page, and all that it asks and nothing else, where no caller has to say who it is."""
+    scoring.add_routes(api, explain_only=True)
+    planning.add_routes(api)
+    _add_views(api, disruption)
+    budgets.add_routes(api, disruption.budgets)
+    history.add_routes(api, kept)
+    _add_page(api, health)
 
 
 def add_disruption(api: Api, disruption: Disruption, history: HistoryDesk) -> None:

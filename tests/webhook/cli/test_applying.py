@@ -11,7 +11,7 @@ from tests.webhook.cli.fleets import placement
 from webhook.cli.applying import LAST_APPLIED, apply_one, three_way_patch, two_way_patch, wanted_document
 from webhook.cli.client import Answer
 from webhook.cli.documents import Loaded, Source
-from webhook.embedded.api import merge_patch
+from webhook.embedded.merge_patch import merge_patch
 from webhook.embedded.simulation import SIMULATE_STATUS
 
 

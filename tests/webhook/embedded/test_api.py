@@ -13,7 +13,8 @@ from yarl import URL
 
 from tests.builders.placement import make_placement
 from webhook.access.user import UserInfo
-from webhook.embedded.api import add_routes, merge_patch
+from webhook.embedded.api import add_routes
+from webhook.embedded.merge_patch import merge_patch
 from webhook.embedded.store import EmbeddedStore
 from webhook.settings.admission import AdmissionSettings
 from webhook.validation.context import Context, KnownKinds
