@@ -131,8 +131,9 @@ async def test_a_number_has_to_be_right_for_as_long_as_it_is_asked():
 
 async def test_another_look_at_a_number_that_stays_right_writes_nothing():
     async with queried() as (world, server):
-        await world.add(analysed(test={"query": {**QUERY, "for": "10m"}}))
+        await world.add(analysed(test={"query": {**QUERY, "for": "20m"}}))
         await world.until(lambda: shown(world) == "True Met")
+        await world.until_silent()
         before, writes, questions = request(world), world.hub.writes, len(server.asked)
         pass_time(world, minutes=5)
         await world.until(lambda: len(server.asked) > questions)

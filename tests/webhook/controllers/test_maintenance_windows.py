@@ -90,6 +90,7 @@ async def test_a_rollout_waits_for_the_windows_of_a_member_and_goes_on_when_one_
         await world.until(lambda: started(world, "b") == waits)
         assert await has_extra(world, "a")
         assert not await has_extra(world, "b")
+        await world.until_silent()
         before = world.store.resource_version
         move(world, hours=1)
         await world.until(lambda: True)
@@ -124,6 +125,7 @@ async def test_a_member_is_not_given_up_while_its_windows_are_closed():
         assert started(world, "b")[1:] == ("False", f"waits for the member's windows: {closed}")
         leaving = {each["cluster"]: each["detail"] for each in world.view("web")["clusters"]}
         assert leaving["b"] == f"waits for the member's windows: {closed}"
+        await world.until_silent()
         before = world.store.resource_version
         move(world, hours=1)
         await world.until(lambda: True)

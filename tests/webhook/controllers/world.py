@@ -6,10 +6,11 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
-from scorer.api.documents import is_deleting
+from scorer.api.documents import current_condition, is_deleting
 from scorer.api.family import family_in
 from scorer.api.kinds import BINDING, KINDS, MEMBER_CLUSTER, PLACEMENT, WORK, Kind
 from scorer.api.meta import JsonObject
+from scorer.membership.silence import LIMIT, REPORTING
 from scorer.rollout.resource_snapshots import SnapshotSettings
 from webhook.answers.views import placement_view
 from webhook.controllers.assembly import make_loop
@@ -28,6 +29,9 @@ from webhook.settings.loop import LoopSettings
 
 CONFIG_MAP, DEPLOYMENT = KINDS["", "ConfigMap"], KINDS["apps", "Deployment"]
 AT_ONCE = SnapshotSettings(timedelta(), timedelta())
+
+
+SILENT_AFTER = LIMIT + timedelta(seconds=1)
 
 
 class World:
@@ -63,6 +67,12 @@ class World:
                 still = self.loop.idle and not self.members.busy and self.cache.revision == revision
                 revision, quiet = self.cache.revision, quiet + 1 if still and test() else 0
                 await asyncio.sleep(0.02)
+
+    async def until_silent(self) -> None:
+        """Move the clock until all members are called silent: a later count of writes has none that tell of it."""
+        self.ahead += SILENT_AFTER
+        self.again()
+        await self.until(lambda: all(map(_is_silent, self.cache.list(MEMBER_CLUSTER))))
 
     def view(self, name: str, namespace: str = "") -> JsonObject:
         """Return a placement as people see it."""
@@ -172,3 +182,7 @@ def pick_n(number: int, **policy: Any) -> JsonObject:
     preferred = [{"weight": 100, "preference": {"propertySorter": sorter}}]
     affinity = {"clusterAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
     return {"placementType": "PickN", "numberOfClusters": number, "affinity": affinity, **policy}
+
+
+def _is_silent(member: JsonObject) -> bool:
+    return (current_condition(member, REPORTING) or {}).get("status") == "False"

@@ -195,7 +195,7 @@ def test_policies_are_well_under_any_name():
             each["spec"]["policyName"] += "-x"
     assert (judged_policies(stored).state, judged_policies(stored).found) == (
         State.OK,
-        "6 policies narrow our accounts further than roles can",
+        "8 policies narrow our accounts further than roles can",
     )
 
 
@@ -265,4 +265,4 @@ def test_a_policy_that_does_not_hold_is_named(spoil):
 
 def test_the_policies_of_the_server_do_not_hold_for_one_account_with_the_loop():
     same = by_hand(server=INSTALLATION.loop)
-    assert judge_policies(same, (), ()).found == "4 problems"
+    assert judge_policies(same, (), ()).found == "5 problems"

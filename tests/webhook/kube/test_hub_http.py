@@ -96,11 +96,12 @@ async def test_a_proxy_is_asked_for_the_tunnel_with_its_password():
 
 
 async def test_what_does_not_answer_in_time_is_given_up_and_keeps_no_process():
+    before = set(threading.enumerate())
     with socket.create_server(("127.0.0.1", 0)) as silent:
         hub = HubHttp(Login(f"http://127.0.0.1:{silent.getsockname()[1]}"))
         with hub, pytest.raises((TimeoutError, UnavailableError)):
             await hub.send("GET", "/", None, None, "", 0.2)
-    assert all(each.daemon for each in threading.enumerate() if each is not threading.main_thread())
+    assert all(each.daemon for each in set(threading.enumerate()) - before)
 
 
 async def test_a_stream_comes_part_by_part_and_ends_with_its_reader():
