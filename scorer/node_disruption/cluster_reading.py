@@ -5,9 +5,10 @@ Live objects are read as they are: a field of the wrong type counts as absent, a
 Source: nodepool-disruption.md 3.1, 4.1, 5.3, 5.6, 9, 10 and 15.
 """
 
+import operator
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -34,10 +35,11 @@ from scorer.api.node_pool import CAPACITY_TYPE, NODE_POOL_LABEL, NodePool, parse
 from scorer.node_budgets.blockers import PodGuard, read_pod_guard
 from scorer.node_budgets.nodes import DO_NOT_DISRUPT, is_of_another_instance, read_pool_node
 from scorer.node_disruption.cluster import Claim, Cluster, ClusterNode, Pool
+from scorer.node_disruption.kept import Kept, keep
 from scorer.node_disruption.pod import Owner, Pod, read_instant, read_pod
 from scorer.node_disruption.requirements import INSTANCE_TYPE, ZONE, present_labels
 from scorer.node_disruption.resources import amounts
-from scorer.node_disruption.shape import NodeTerm, Shape
+from scorer.node_disruption.shape import NodeTerm
 from scorer.node_disruption.shape_reading import read_node_terms, read_taints
 
 HASH: Final = "karpenter.sh/nodepool-hash"
@@ -50,6 +52,27 @@ _NAMED: Final = 5
 _Volumes = Mapping[tuple[str, str], tuple[NodeTerm, ...]]
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A cluster as it was read, with what it was read from.
+
+    Args:
+        cluster: As it is.
+        nodes: By name, with their documents and those of their claims.
+        pools: By name, with their documents.
+        pods: By namespace and name, with their documents.
+        volumes: To which nodes the volumes of claims are bound.
+        keys: Of the labels that some pod asks for.
+    """
+
+    cluster: Cluster
+    nodes: Kept[ClusterNode]
+    pools: Kept[Pool]
+    pods: Kept[Pod]
+    volumes: _Volumes
+    keys: frozenset[str]
+
+
 def read_cluster(documents: Iterable[JsonObject], now: datetime) -> Cluster:
     """Read a dump: nodes, claims, pools, pods, budgets, DaemonSets, namespaces and volumes, in any order.
 
@@ -57,31 +80,48 @@ def read_cluster(documents: Iterable[JsonObject], now: datetime) -> Cluster:
         documents: Of the dump; lists of objects are taken apart, and kinds that play no part are ignored.
         now: When the dump was made; a time that is later is noted.
     """
-    found = _by_kind(documents)
+    return read_again(documents, now).cluster
+
+
+def read_again(documents: Iterable[JsonObject], now: datetime, before: Reading | None = None) -> Reading:
+    """Read a cluster that may have been read before: nodes, pools and pods whose documents are the same stay the same.
+
+    Args:
+        documents: As for `read_cluster`; they must not be changed as long as the reading is used.
+        now: As for `read_cluster`.
+        before: Of some earlier time; None: there is none.
+    """
+    return _read(_by_kind(documents), now, before)
+
+
+def _read(found: Mapping[str, Sequence[JsonObject]], now: datetime, before: Reading | None) -> Reading:
     volumes, notes = _bound_volumes(found)
-    claims = {claim.name: claim for claim in map(read_claim, found.get("NodeClaim", ()))}
-    nodes = _nodes(found, claims)
-    pools = {pool.name: pool for pool in _pools(found.get("NodePool", ()), notes)}
-    read = _pods(found.get("Pod", ()), volumes)
-    pods, daemons = _interned(read, _daemons(read, found.get("DaemonSet", ())))
-    on_nodes: dict[str, list[Pod]] = {}
-    for pod in pods:
-        if pod.node:
-            on_nodes.setdefault(pod.node, []).append(pod)
+    if before is not None and before.volumes != volumes:
+        return _read(found, now, None)
+    nodes = _nodes(found, before.nodes if before else {})
+    pools = _pools(found.get("NodePool", ()), before.pools if before else {}, notes)
+    known = before.pods if before else {}
+    read = _pods(found.get("Pod", ()), volumes, known)
+    daemons = _daemons([each.value for each in read.values()], found.get("DaemonSet", ()))
+    keys = _asked_for((*(each.value for each in read.values()), *daemons))
+    if before is not None and before.keys != keys:
+        return _read(found, now, None)
+    pods, interned = _interned(read, known, daemons, keys)
+    unplaced = [each.value for each in pods.values() if not each.value.node]
     cluster = Cluster(
-        pools=pools,
-        nodes=nodes,
-        pods={name: tuple(several) for name, several in sorted(on_nodes.items())},
-        pending=tuple(pod for pod in pods if not pod.node and not pod.finished and not pod.gated),
+        pools={name: each.value for name, each in pools.items()},
+        nodes={name: each.value for name, each in nodes.items()},
+        pods=_on_nodes(pods, before.cluster.pods if before else {}),
+        pending=tuple(pod for pod in unplaced if not pod.finished and not pod.gated),
         guards=_guards(found.get("PodDisruptionBudget", ())),
-        daemons=daemons,
+        daemons=interned,
         namespaces={name_of(each): labels_of(each) for each in found.get("Namespace", ())},
     )
-    notes += _note([pod.key for pod in pods if pod.gated and not pod.node], "pods that wait for scheduling gates")
-    notes += _without_node(claims.values(), nodes.values())
+    notes += _note([pod.key for pod in unplaced if pod.gated], "pods that wait for scheduling gates")
+    notes += _without_node(found.get("NodeClaim", ()), cluster.nodes.values())
     notes += _unmatched(cluster)
     notes += _future(cluster, now)
-    return replace(cluster, notes=tuple(notes))
+    return Reading(replace(cluster, notes=tuple(notes)), nodes, pools, pods, volumes, keys)
 
 
 def read_claim(document: JsonObject) -> Claim:
@@ -168,7 +208,7 @@ def _taken_apart(documents: Iterable[JsonObject]) -> Iterator[JsonObject]:
             yield document
 
 
-def _nodes(found: Mapping[str, Sequence[JsonObject]], claims: Mapping[str, Claim]) -> dict[str, ClusterNode]:
+def _nodes(found: Mapping[str, Sequence[JsonObject]], known: Kept[ClusterNode]) -> Kept[ClusterNode]:
     named: dict[str, list[JsonObject]] = {}
     unnamed: dict[str, JsonObject] = {}
     for document in found.get("NodeClaim", ()):
@@ -178,19 +218,22 @@ def _nodes(found: Mapping[str, Sequence[JsonObject]], claims: Mapping[str, Claim
             unnamed.setdefault(instance, document)
     nodes = {}
     for document in found.get("Node", ()):
-        instance = text_at(document, "spec", "providerID")
-        own = (each for each in named.get(name_of(document), ()) if not is_of_another_instance(each, instance))
-        node = read_node(document, next(own, None) or unnamed.get(instance))
-        nodes[node.name] = replace(node, claim=claims[node.claim.name]) if node.claim else node
+        name, instance = name_of(document), text_at(document, "spec", "providerID")
+        own = (each for each in named.get(name, ()) if not is_of_another_instance(each, instance))
+        claim = next(own, None) or unnamed.get(instance)
+        nodes[name] = keep(known.get(name), (document, claim), read_node)
     return nodes
 
 
-def _pools(documents: Iterable[JsonObject], notes: list[str]) -> Iterator[Pool]:
+def _pools(documents: Iterable[JsonObject], known: Kept[Pool], notes: list[str]) -> Kept[Pool]:
+    pools = {}
     for document in documents:
+        name = name_of(document)
         try:
-            yield read_pool(document)
+            pools[name] = keep(known.get(name), (document,), read_pool)
         except ValidationError:
-            notes.append(f"NodePool {name_of(document)} cannot be read and is left out")
+            notes.append(f"NodePool {name} cannot be read and is left out")
+    return pools
 
 
 def _guards(documents: Iterable[JsonObject]) -> dict[str, tuple[PodGuard, ...]]:
@@ -218,8 +261,15 @@ def _bound_volumes(found: Mapping[str, Sequence[JsonObject]]) -> tuple[_Volumes,
     return bound, _note(unknown, "PersistentVolumeClaims without a known volume hold no pod to any node")
 
 
-def _pods(documents: Iterable[JsonObject], volumes: _Volumes) -> list[Pod]:
-    return [read_pod(document, tuple(_volume_terms(document, volumes)) if volumes else ()) for document in documents]
+def _pods(documents: Iterable[JsonObject], volumes: _Volumes, known: Kept[Pod]) -> Kept[Pod]:
+    def read(document: JsonObject) -> Pod:
+        return read_pod(document, tuple(_volume_terms(document, volumes)) if volumes else ())
+
+    pods = {}
+    for document in documents:
+        key = f"{namespace_of(document)}/{name_of(document)}"
+        pods[key] = keep(known.get(key), (document,), read)
+    return pods
 
 
 def _volume_terms(document: JsonObject, volumes: _Volumes) -> Iterator[tuple[NodeTerm, ...]]:
@@ -262,16 +312,47 @@ def _from_template(document: JsonObject) -> Pod:
     return read_pod({"metadata": metadata, "spec": spec_of(template)})
 
 
-def _interned(pods: Sequence[Pod], daemons: Sequence[Pod]) -> tuple[list[Pod], tuple[Pod, ...]]:
-    """Have equal shapes be one object; labels that no term asks for make no difference between two."""
-    keys = frozenset[str]().union(*(pod.shape.selected_keys() for pod in (*pods, *daemons)))
-    known: dict[Shape, Shape] = {}
+def _asked_for(pods: Iterable[Pod]) -> frozenset[str]:
+    """Return the keys of the labels that terms of *pods* ask for."""
+    shapes = {id(pod.shape): pod.shape for pod in pods}
+    return frozenset[str]().union(*(shape.selected_keys() for shape in shapes.values()))
+
+
+def _interned(
+    pods: Kept[Pod], known: Kept[Pod], daemons: Iterable[Pod], keys: frozenset[str]
+) -> tuple[Kept[Pod], tuple[Pod, ...]]:
+    """Have equal shapes be one object; labels that no term asks for make no difference between two.
+
+    Args:
+        pods: By namespace and name.
+        known: Those of an earlier time, whose shapes are such objects.
+        daemons: Of every DaemonSet one.
+        keys: Of the labels that are asked for.
+    """
+    old = {id(each.value.shape): each.value.shape for key, each in pods.items() if known.get(key) is each}
+    shapes = {shape: shape for shape in old.values()}
 
     def interned(pod: Pod) -> Pod:
         shape = pod.shape.narrowed(keys)
-        return replace(pod, shape=known.setdefault(shape, shape))
+        return replace(pod, shape=shapes.setdefault(shape, shape))
 
-    return [interned(pod) for pod in pods], tuple(interned(pod) for pod in daemons)
+    found = {
+        key: each if known.get(key) is each else replace(each, value=interned(each.value)) for key, each in pods.items()
+    }
+    return found, tuple(interned(pod) for pod in daemons)
+
+
+def _on_nodes(pods: Kept[Pod], known: Mapping[str, tuple[Pod, ...]]) -> dict[str, tuple[Pod, ...]]:
+    """Return the pods on each node; where they are those that are known, as the same object."""
+    found: dict[str, list[Pod]] = {}
+    for each in pods.values():
+        if each.value.node:
+            found.setdefault(each.value.node, []).append(each.value)
+    return {name: _same(known.get(name, ()), tuple(several)) for name, several in sorted(found.items())}
+
+
+def _same(known: tuple[Pod, ...], found: tuple[Pod, ...]) -> tuple[Pod, ...]:
+    return known if len(known) == len(found) and all(map(operator.is_, known, found)) else found
 
 
 def _conditions(document: JsonObject) -> dict[str, JsonObject]:
@@ -295,10 +376,10 @@ def _unmatched(cluster: Cluster) -> Iterator[str]:
     yield from _note([pod.key for pod in cluster.pending], "pods that are pending")
 
 
-def _without_node(claims: Iterable[Claim], nodes: Iterable[ClusterNode]) -> list[str]:
+def _without_node(claims: Iterable[JsonObject], nodes: Iterable[ClusterNode]) -> list[str]:
     """Note the claims of nodes that have not come up yet, or are gone."""
     known = {node.claim.name for node in nodes if node.claim}
-    names = [claim.name for claim in claims if claim.name not in known]
+    names = [name for name in map(name_of, claims) if name not in known]
     return _note(names, "NodeClaims whose nodes are not there, which play no part")
 
 

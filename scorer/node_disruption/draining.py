@@ -11,10 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from scorer.api.meta import format_time
-from scorer.node_budgets.blockers import BlockReason, PodGuard
-from scorer.node_budgets.nodes import DO_NOT_DISRUPT
-from scorer.node_disruption.drains import DISRUPTED, GuardBook, Hold
+from scorer.node_budgets.blockers import PodGuard
+from scorer.node_disruption.drains import DISRUPTED, GuardBook, Hold, hold_of
 from scorer.node_disruption.pod import Owner, Pod
 
 SHORTEST: Final = timedelta(seconds=5)
@@ -94,23 +92,19 @@ def drain_step(
     waited = sorted((pod for pod in pods if _is_waited_for(pod, now)), key=lambda pod: (pod.namespace, pod.name))
     forced = [pod for pod in waited if _is_forced(pod, now, deadline)]
     ending = [pod for pod in waited if pod.terminating_since is not None]
-    tier = min(map(eviction_tier, waited), default=0)
-    turn = [each for each in waited if each not in ending and each not in forced and eviction_tier(each) == tier]
+    tier = min((pod.tier for pod in waited), default=0)
+    turn = [each for each in waited if each not in ending and each not in forced and each.tier == tier]
+    book = GuardBook(guards)
     evict = tuple(pod for pod in turn if not pod.held.is_protected(now))
     earliest = since + SHORTEST if deadline is None else min(since + SHORTEST, max(deadline, since))
     return DrainStep(
         evict=evict,
         delete=tuple(Deletion(pod, _grace(now, deadline)) for pod in forced),
-        holds=_holds(turn, GuardBook(guards), now, deadline),
+        holds=tuple(hold for pod in turn if (hold := hold_of(pod, book, now, _forced_at(pod, deadline))) is not None),
         left=len(waited),
         is_over=not waited and now >= earliest,
         next_at=_next(waited, ending, now, deadline, earliest),
     )
-
-
-def eviction_tier(pod: Pod) -> int:
-    """Return when a pod's turn is: 0 to 3, each when no pod of the one before is left."""
-    return 2 * pod.critical + (pod.owner is Owner.DAEMON_SET)
 
 
 def _is_waited_for(pod: Pod, now: datetime) -> bool:
@@ -128,11 +122,11 @@ def _is_forced(pod: Pod, now: datetime, deadline: datetime | None) -> bool:
         return False
     if pod.terminating_since is not None:
         return pod.terminating_since > max(deadline, now + LEAST_GRACE)
-    return now >= _forced_at(pod, deadline)
+    return now >= deadline - pod.grace
 
 
-def _forced_at(pod: Pod, deadline: datetime) -> datetime:
-    return deadline - pod.grace
+def _forced_at(pod: Pod, deadline: datetime | None) -> datetime | None:
+    return None if deadline is None else deadline - pod.grace
 
 
 def _grace(now: datetime, deadline: datetime | None) -> timedelta:
@@ -140,27 +134,12 @@ def _grace(now: datetime, deadline: datetime | None) -> timedelta:
     return max(LEAST_GRACE, timedelta(seconds=int((deadline - now).total_seconds())))
 
 
-def _holds(turn: Iterable[Pod], book: GuardBook, now: datetime, deadline: datetime | None) -> tuple[Hold, ...]:
-    found = []
-    for pod in turn:
-        forced = None if deadline is None else _forced_at(pod, deadline)
-        if pod.held.is_protected(now):
-            end = pod.held.protected_until
-            said = f" until {format_time(end)}" if end is not None else ""
-            until = min((each for each in (end, forced) if each is not None), default=None)
-            message = f"pod {pod.key} has the annotation {DO_NOT_DISRUPT}{said}"
-            found.append(Hold(pod.key, BlockReason.DO_NOT_DISRUPT, message, until))
-        elif (refusal := book.refusal(pod)) is not None:
-            found.append(Hold(pod.key, *refusal, until=forced))
-    return tuple(found)
-
-
 def _next(
     waited: Sequence[Pod], ending: Sequence[Pod], now: datetime, deadline: datetime | None, earliest: datetime
 ) -> datetime | None:
     instants = [each.terminating_since + STUCK for each in ending if each.terminating_since is not None]
-    if deadline is not None:
-        instants += [_forced_at(pod, deadline) for pod in waited if pod.terminating_since is None]
+    forced = (_forced_at(pod, deadline) for pod in waited if pod.terminating_since is None)
+    instants += [at for at in forced if at is not None]
     instants += [end for pod in waited if (end := pod.held.protected_until) is not None]
     instants += [] if waited else [earliest]
     return min((each for each in instants if each > now), default=None)

@@ -118,6 +118,25 @@ class GuardBook:
         return guard.lacking is not None and guard.wants_some and self._spare(guard) >= 0
 
 
+def hold_of(pod: Pod, book: GuardBook, now: datetime, forced: datetime | None) -> Hold | None:
+    """Return what keeps a pod whose turn it is; None: nothing does.
+
+    Args:
+        pod: The pod.
+        book: What PodDisruptionBudgets allow.
+        now: The instant, with a time zone.
+        forced: When it is deleted all the same; None: never.
+    """
+    if pod.held.is_protected(now):
+        end = pod.held.protected_until
+        said = f" until {format_time(end)}" if end is not None else ""
+        until = min((each for each in (end, forced) if each is not None), default=None)
+        message = f"pod {pod.key} has the annotation {DO_NOT_DISRUPT}{said}"
+        return Hold(pod.key, BlockReason.DO_NOT_DISRUPT, message, until)
+    refusal = book.refusal(pod)
+    return None if refusal is None else Hold(pod.key, *refusal, until=forced)
+
+
 class Drain:
     """One node that is drained.
 
@@ -136,7 +155,7 @@ class Drain:
         """Pods that are not evicted, and end with the node."""
         for pod in pods:
             if pod.terminating_since is not None and not pod.finished:
-                self._ending[pod.key] = _tier(pod), self._bounded(max(start, pod.terminating_since))
+                self._ending[pod.key] = pod.tier, self._bounded(max(start, pod.terminating_since))
             elif pod.active and pod.owner is not Owner.NODE and not pod.shape.tolerates(DISRUPTED):
                 self._left[pod.key] = pod
             else:
@@ -151,7 +170,7 @@ class Drain:
             for pod in found:
                 self._end(pod, now, book)
             tier = self._tier()
-            for pod in [each for each in self._left.values() if _tier(each) == tier]:
+            for pod in [each for each in self._left.values() if each.tier == tier]:
                 if not pod.held.is_protected(now) and book.refusal(pod) is None:
                     self._end(pod, now, book)
                     found.append(pod)
@@ -162,19 +181,9 @@ class Drain:
     def holds(self, now: datetime, book: GuardBook) -> Iterator[Hold]:
         """Yield what holds the pods whose turn it is, after `evict`."""
         tier = self._tier()
-        for key, pod in self._left.items():
-            if _tier(pod) != tier:
-                continue
-            forced = self._forced_at(pod)
-            if pod.held.is_protected(now):
-                end = pod.held.protected_until
-                said = f" until {format_time(end)}" if end is not None else ""
-                until = min((each for each in (end, forced) if each is not None), default=None)
-                yield Hold(
-                    key, BlockReason.DO_NOT_DISRUPT, f"pod {key} has the annotation {DO_NOT_DISRUPT}{said}", until
-                )
-            elif (refusal := book.refusal(pod)) is not None:
-                yield Hold(key, *refusal, until=forced)
+        for pod in self._left.values():
+            if pod.tier == tier and (hold := hold_of(pod, book, now, self._forced_at(pod))) is not None:
+                yield hold
 
     def is_over(self, now: datetime, shortest: timedelta) -> bool:
         """Say whether the node can vanish at *now*, after `evict`."""
@@ -200,7 +209,7 @@ class Drain:
 
     def _end(self, pod: Pod, now: datetime, book: GuardBook) -> None:
         del self._left[pod.key]
-        self._ending[pod.key] = _tier(pod), self._bounded(now + pod.grace)
+        self._ending[pod.key] = pod.tier, self._bounded(now + pod.grace)
         book.leave(pod)
 
     def end_of(self, key: str) -> datetime | None:
@@ -209,7 +218,7 @@ class Drain:
         return None if found is None else found[1]
 
     def _tier(self) -> int:
-        tiers = [_tier(pod) for pod in self._left.values()] + [tier for tier, _ in self._ending.values()]
+        tiers = [pod.tier for pod in self._left.values()] + [tier for tier, _ in self._ending.values()]
         return min(tiers, default=0)
 
     def _bounded(self, at: datetime) -> datetime:
@@ -226,8 +235,3 @@ class Drain:
 def is_healthy(pod: Pod) -> bool:
     """Say whether a PodDisruptionBudget counts a pod among those that it has."""
     return pod.active and pod.phase != _PENDING and not pod.held.unready
-
-
-def _tier(pod: Pod) -> int:
-    """Return when a pod's turn is: 0 to 3."""
-    return 2 * pod.critical + (pod.owner is Owner.DAEMON_SET)

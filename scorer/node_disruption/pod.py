@@ -115,6 +115,11 @@ class Pod:
         return not self.finished and self.terminating_since is None
 
     @property
+    def tier(self) -> int:
+        """When its turn is in a drain: 0 to 3, each when no pod of the one before is left."""
+        return 2 * self.critical + (self.owner is Owner.DAEMON_SET)
+
+    @property
     def reschedulable(self) -> bool:
         """Whether it needs a new place when its node goes (nodepool-disruption.md 5.5)."""
         if self.owner in (Owner.DAEMON_SET, Owner.NODE):

@@ -1,7 +1,8 @@
 """Asks the planner, in a thread: a decision about 2,000 nodes takes seconds, and the event loop has more to do.
 
-A command that has to be validated waits here until its time has come. That is all that is remembered: a process that
-takes over decides again, and waits again.
+A command that has to be validated waits here until its time has come. That is all that is remembered of what is to be
+done: a process that takes over decides again, and waits again. What was read and decided last is kept only so that what
+has not changed since need not be worked out again.
 
 Source: nodepool-disruption.md 5.1 and 7.
 """
@@ -20,7 +21,7 @@ from scorer.node_budgets.blockers import Blocker, DisruptionClass
 from scorer.node_budgets.nodes import PoolNode
 from scorer.node_budgets.pool_view import PoolView
 from scorer.node_disruption.cluster import Cluster
-from scorer.node_disruption.cluster_reading import read_cluster
+from scorer.node_disruption.cluster_reading import Reading, read_again
 from scorer.node_disruption.command import Command
 from scorer.node_disruption.coverage import lacking
 from scorer.node_disruption.instance_types import Catalog
@@ -94,6 +95,8 @@ class NodePlanning:
         self.waiting: tuple[Command, datetime] | None = None
         """A command that has to be validated, and when."""
         self._unseen: frozenset[str] = frozenset()
+        self._reading: Reading | None = None
+        self._decision: Decision | None = None
         self._seen = -1
         self._due: datetime | None = None
         self._earliest: datetime | None = None
@@ -148,15 +151,20 @@ class NodePlanning:
         now: datetime,
         waits: Command | None,
     ) -> Pass:
-        cluster = read_cluster(documents, now)
+        self._reading = read_again(documents, now, self._reading)
+        cluster = self._reading.cluster
         problem = "" if catalog is None else lacking(catalog, cluster)
         if problem:  # else the nodes would count as no longer offered, and go
             catalog = None
         views = {name: left.taken_off(view) for name, view in sorted(pool_views(cluster, self._settings).items())}
-        decision = decide(cluster, catalog, now, self._settings, views=views, unseen=self._unseen)
-        checked = None if waits is None else validate(waits, cluster, catalog, now, self._settings, views=views)
+        before, settings = self._decision, self._settings
+        found = decide(cluster, catalog, now, settings, views=views, unseen=self._unseen, before=before)
+        self._decision = found
+        checked = None
+        if waits is not None:
+            checked = validate(waits, cluster, catalog, now, settings, views=views, before=found)
         uids = {name_of(each): uid_of(each) for each in documents if each.get("kind") == NODE.kind}
-        return Pass(cluster, decision, views, waits, checked, problem, uids)
+        return Pass(cluster, found, views, waits, checked, problem, uids)
 
     def _held(self) -> dict[str, tuple[Reservation, ...] | None]:
         """Return what is reserved of every pool; None of one where that cannot be read."""

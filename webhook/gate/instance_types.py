@@ -6,21 +6,13 @@ Source: nodepool-disruption.md 5.1.
 import asyncio
 import logging
 from pathlib import Path
-from typing import Final
+from typing import Any
 
 import yaml
 
-from scorer.node_disruption.instance_types import (
-    Catalog,
-    InvalidInstanceTypesError,
-    read_instance_types,
-    read_price_list,
-)
+from scorer.node_disruption.instance_types import Catalog
 from webhook.kube.login import ConfigurationError
-from webhook.settings.bounded_file import read_bounded
-
-LARGEST_BYTES: Final = 32 * 1024 * 1024
-"""A provider has some thousand offerings of a thousand types."""
+from webhook.settings.instance_type_table import InstanceTypeTableError, read_table
 
 log = logging.getLogger(__name__)
 
@@ -30,23 +22,22 @@ class InstanceTypesFileError(ConfigurationError):
 
 
 def load_instance_types(path: Path) -> Catalog:
-    """Read a file of instance types and prices: CSV by its name, else YAML or JSON.
+    """Read a file of instance types and prices.
 
     Raises:
         InstanceTypesFileError: It cannot be used.
     """
     try:
-        text = read_bounded(path, LARGEST_BYTES).decode()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
-        raise InstanceTypesFileError(f"{path}: {reason}") from error
+        return read_table(path, _parsed)
+    except InstanceTypeTableError as error:
+        raise InstanceTypesFileError(str(error)) from error
+
+
+def _parsed(text: str) -> Any:
     try:
-        document = read_price_list(text) if path.suffix == ".csv" else yaml.safe_load(text)
-        return Catalog(read_instance_types(document))
+        return yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise InstanceTypesFileError(f"{path}: is neither YAML nor JSON: {error}") from error
-    except InvalidInstanceTypesError as error:
-        raise InstanceTypesFileError(f"{path}: {error}") from error
+        raise ValueError(f"is neither YAML nor JSON: {error}") from error
 
 
 async def check_instance_types(path: Path | None) -> None:
@@ -89,7 +80,7 @@ class InstanceTypesFile:
         try:
             found = path.stat()
         except OSError as error:
-            raise InstanceTypesFileError(f"{path}: {error.strerror}") from error
+            raise InstanceTypesFileError(f"{path}: {(error.strerror or str(error)).lower()}") from error
         mark = (found.st_mtime_ns, found.st_size, found.st_ino)
         if mark == self._mark:
             return

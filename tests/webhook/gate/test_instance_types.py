@@ -36,6 +36,7 @@ def test_every_form_is_read(tmp_path, name, text):
         pytest.param(json.dumps([ROW, ROW]), ["[1]", "small"], id="twice"),
         pytest.param("{", ["neither YAML nor JSON"], id="no-yaml"),
         pytest.param("7", ["not a list of instance types"], id="no-list"),
+        pytest.param("[2026-99-99]", ["month must be in"], id="no-date"),
     ],
 )
 def test_a_mistake_is_named_with_the_file(tmp_path, text, words):
@@ -48,7 +49,7 @@ def test_a_mistake_is_named_with_the_file(tmp_path, text, words):
 
 async def test_a_program_does_not_start_with_a_file_that_is_not_there(tmp_path):
     await check_instance_types(None)
-    with pytest.raises(InstanceTypesFileError, match=r"types\.yaml: No such file"):
+    with pytest.raises(InstanceTypesFileError, match=r"types\.yaml: no such file"):
         await check_instance_types(tmp_path / "types.yaml")
 
 
