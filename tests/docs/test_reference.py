@@ -4,12 +4,12 @@ import ast
 
 import pytest
 
-from tests.docs.pages import DOCS, REFERENCE, ROOT, read_page
+from tests.docs.explained import FAILURES_TOLD_BY_EVENTS, TROUBLESHOOTING
+from tests.docs.pages import REFERENCE, ROOT, read_page
 from tests.docs.reference import PAGES
 from tests.docs.reference.commands import all_commands
 from tests.docs.reference.events import EVENTS
 from tests.docs.said import words_said
-from tests.docs.test_troubleshooting import failures_told_by_events
 from tests.docs.told import events_told
 from webhook.admission.catalogue import catalogue
 
@@ -45,13 +45,12 @@ def test_every_event_that_the_code_tells_is_listed_with_its_types():
 
 
 def test_no_event_is_listed_that_the_code_cannot_tell():
-    of_failures = {reason for reason in listed_events() if reason.lower() in failures_told_by_events()}
+    of_failures = {reason for reason in listed_events() if reason.lower() in FAILURES_TOLD_BY_EVENTS}
     assert sorted(listed_events().keys() - events_told().keys() - words_said() - of_failures) == []
 
 
 def test_every_event_that_is_explained_is_listed():
-    anchors = read_page(DOCS / "troubleshooting.md").anchors
-    explained = {anchor.removeprefix("event-") for anchor in anchors if anchor.startswith("event-")}
+    explained = {anchor.removeprefix("event-") for anchor in TROUBLESHOOTING.anchors if anchor.startswith("event-")}
     assert sorted(explained - {reason.lower() for reason in listed_events()}) == []
 
 

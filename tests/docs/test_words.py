@@ -12,8 +12,8 @@ from scorer.framework.status import Category
 from scorer.member_gate.answer import MemberReason
 from scorer.node_budgets.blockers import BlockReason
 from scorer.node_budgets.gate import Verdict
+from tests.docs.explained import TYPES
 from tests.docs.pages import REFERENCE, ROOT, anchor_of, read_page
-from tests.docs.test_troubleshooting import TYPES
 from webhook.endpoints.problems import Problem
 from webhook.telemetry.metrics import REJECTIONS
 
