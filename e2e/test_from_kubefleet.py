@@ -361,8 +361,8 @@ def test_a_hub_that_kubefleet_has_run_is_taken_over_without_moving_anything(
         report(objects, name)
     objects.create(make_namespace(SYSTEM))
     loop = Reconciler(kubefleet.kubeconfigs["loop-a"], folder / "from-kubefleet", "first", {})
-    loop.start()
     try:
+        loop.start()
         wait_until("the loop has been through", lambda: untouched(objects))
     finally:
         loop.stop()
