@@ -57,7 +57,12 @@ def latest_policy_snapshots(snapshots: Iterable[JsonObject]) -> list[JsonObject]
 
 
 def plan_policy_snapshots(
-    placement: JsonObject, snapshots: Sequence[JsonObject], digest: str, *, bindings: Iterable[JsonObject] = ()
+    placement: JsonObject,
+    snapshots: Sequence[JsonObject],
+    digest: str,
+    *,
+    in_force: str = "",
+    bindings: Iterable[JsonObject] = (),
 ) -> PolicySnapshotPlan:
     """Make sure that the latest policy snapshot holds the placement's policy.
 
@@ -65,6 +70,8 @@ def plan_policy_snapshots(
         placement: ClusterResourcePlacement or ResourcePlacement.
         snapshots: All policy snapshots of the placement.
         digest: Hash of the policy without ``numberOfClusters``.
+        in_force: Name of the latest snapshot, if it holds this policy by whatever hash: others order fields otherwise
+            before they hash them, and a new snapshot of the same policy would have everything picked anew.
         bindings: All bindings of the placement. With a history of one, no snapshot is left after a crash between the
             deletion of the old one and the creation of the new one, and the last index is read from them. A longer
             history never becomes empty by our own writes.
@@ -78,7 +85,7 @@ def plan_policy_snapshots(
     latest = next(reversed(labelled or live), None)
     annotations = _annotations(placement)
     text = b64encode(digest.encode()).decode()
-    if latest is not None and spec_of(latest).get("policyHash") == text:
+    if latest is not None and (spec_of(latest).get("policyHash") == text or name_of(latest) == in_force):
         labels_agree = is_labelled_latest(latest)
         agree = all(annotation(latest, key) == (value or "") for key, value in annotations.items())
         wanted = with_metadata(latest, labels={IS_LATEST_SNAPSHOT: "true"}, annotations=annotations)

@@ -7,7 +7,7 @@ from scorer.api.documents import generation_of, name_of, spec_of, with_spec
 from scorer.api.meta import JsonObject
 from scorer.placement.binding_plan import plan_bindings
 from scorer.placement.plan_document import decide
-from scorer.placement.policy_hash import policy_hash
+from scorer.placement.policy_hash import policy_hash, policy_in_force
 from scorer.placement.record import snapshot_status
 from scorer.placement.schedule import Schedule
 from scorer.rollout.policy_snapshots import plan_policy_snapshots
@@ -38,7 +38,8 @@ def scheduled(state: HubState, placement: JsonObject) -> Scheduled:
     """
     bindings, snapshots = list(state.bindings_of(placement)), list(state.policy_snapshots_of(placement))
     run = decide(placement, state.fleet, bindings, snapshots, state.now)
-    policy = plan_policy_snapshots(placement, snapshots, policy_hash(spec_of(placement).get("policy")))
+    digest = policy_hash(spec_of(placement).get("policy"))
+    policy = plan_policy_snapshots(placement, snapshots, digest, in_force=policy_in_force(placement, snapshots))
     plan = plan_bindings(run, placement, policy.name, bindings, {})
     written = {name_of(document): document for document in plan.replace}
     left = [*(written.get(name_of(each), each) for each in bindings), *plan.create]

@@ -4,9 +4,13 @@ import ast
 
 import pytest
 
+from tests.docs.explained import FAILURES_TOLD_BY_EVENTS, TROUBLESHOOTING
 from tests.docs.pages import REFERENCE, ROOT, read_page
 from tests.docs.reference import PAGES
 from tests.docs.reference.commands import all_commands
+from tests.docs.reference.events import EVENTS
+from tests.docs.said import words_said
+from tests.docs.told import events_told
 from webhook.admission.catalogue import catalogue
 
 
@@ -24,6 +28,30 @@ def test_every_metric_is_listed():
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("harbormaster_")
     }
     assert sorted(named - set(read_page(REFERENCE / "metrics.md").spans)) == []
+
+
+def listed_events():
+    """Return the types of every Event that is listed, by its reason."""
+    found = {}
+    for event in (event for events in EVENTS.values() for event in events):
+        found.setdefault(event.reason, set()).update(event.type.split(", "))
+    return found
+
+
+def test_every_event_that_the_code_tells_is_listed_with_its_types():
+    listed = listed_events()
+    assert {reason: types for reason, types in events_told().items() if not types <= listed.get(reason, set())} == {}
+    assert sorted(events_told().keys() - listed.keys()) == []
+
+
+def test_no_event_is_listed_that_the_code_cannot_tell():
+    of_failures = {reason for reason in listed_events() if reason.lower() in FAILURES_TOLD_BY_EVENTS}
+    assert sorted(listed_events().keys() - events_told().keys() - words_said() - of_failures) == []
+
+
+def test_every_event_that_is_explained_is_listed():
+    explained = {anchor.removeprefix("event-") for anchor in TROUBLESHOOTING.anchors if anchor.startswith("event-")}
+    assert sorted(explained - {reason.lower() for reason in listed_events()}) == []
 
 
 def test_every_command_says_its_exit_codes():

@@ -10,20 +10,12 @@ from scorer.rollout.availability import AvailabilityReason
 from scorer.rollout.eviction import EvictionReason
 from scorer.rollout.failing import failure_type
 from scorer.rollout.work_status import ManifestReason
+from tests.docs.explained import FAILURES_TOLD_BY_EVENTS, TROUBLESHOOTING, TYPES
 from tests.docs.pages import DOCS, REFERENCE, anchor_of, read_page
 from tests.docs.said import words_said
 from tests.webhook.controllers.world import running
 from webhook.settings.node_disruption import NodeDisruptionMode, NodeDisruptionOptions
 
-TROUBLESHOOTING = read_page(DOCS / "troubleshooting.md")
-TYPES = frozenset(heading.text for heading in TROUBLESHOOTING.headings if re.fullmatch(r"[A-Z]\w+", heading.text)) - {
-    "Troubleshooting",
-    "Symptoms",
-    "Probes",
-    "Events",
-    "Alerts",
-}
-"""The types of conditions that have a section."""
 FAILED = "failed"
 """Before the reasons of a controller that fails, whichever it is."""
 MEMBER = "member"
@@ -50,7 +42,7 @@ def test_every_type_and_reason_that_the_code_can_say_is_explained():
 
 
 def test_nothing_is_explained_that_the_code_cannot_say():
-    said = {word.lower() for word in words_said()} | set(failures_told_by_events())
+    said = {word.lower() for word in words_said()} | set(FAILURES_TOLD_BY_EVENTS)
     assert sorted(explained().words - said) == []
 
 
@@ -72,22 +64,9 @@ async def test_every_controller_has_its_place_among_those_that_fail():
     async with running(node_disruption=NodeDisruptionOptions(NodeDisruptionMode.ADVISE)) as world:
         controllers = list(world.loop.queues)
     told = {anchor_of(failure_type(name)) for name in controllers}
-    by_events = {f"harbormasterdev{word}" for word in failures_told_by_events()}
+    by_events = {f"harbormasterdev{word}" for word in FAILURES_TOLD_BY_EVENTS}
     explained_here = {anchor for anchor in TROUBLESHOOTING.anchors if anchor.startswith("harbormasterdev")}
     assert told == explained_here | by_events
-
-
-def failures_told_by_events():
-    """Return, in lower case, the reasons of events that tell of controllers whose objects have no status of ours."""
-    return (
-        "overridefailed",
-        "stagedupdatefailed",
-        "clusterupgradefailed",
-        "upgradeplanfailed",
-        "upgradeprofilefailed",
-        "nodepoolfailed",
-        "nodedisruptionfailed",
-    )
 
 
 def test_alerts_name_metrics_that_are_there():

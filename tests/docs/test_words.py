@@ -6,15 +6,19 @@ from enum import StrEnum
 
 import pytest
 
+from scorer.api.crd import structural_schema
+from scorer.api.kinds import OUR_KINDS
 from scorer.framework.status import Category
 from scorer.member_gate.answer import MemberReason
 from scorer.node_budgets.blockers import BlockReason
 from scorer.node_budgets.gate import Verdict
-from tests.docs.pages import REFERENCE, ROOT, read_page
+from tests.docs.explained import TYPES
+from tests.docs.pages import REFERENCE, ROOT, anchor_of, read_page
 from webhook.endpoints.problems import Problem
 from webhook.telemetry.metrics import REJECTIONS
 
 REFUSALS = (REFERENCE / "refusals.md").read_text(encoding="utf-8")
+TROUBLESHOOTING = "../troubleshooting.md"
 INTERNAL = frozenset({"harbormaster.dev/nobody", "harbormaster.dev/up"})
 """A label that no object has, and an extension of a kubeconfig."""
 
@@ -45,6 +49,22 @@ def test_annotations_and_finalizers_are_those_of_the_code():
     named = {name for path in code() for name in names_in(ast.parse(path.read_text(encoding="utf-8")))} - INTERNAL
     listed = {span for span in read_page(REFERENCE / "annotations.md").spans if span.startswith("harbormaster.dev/")}
     assert listed == named
+
+
+def test_every_type_of_condition_that_is_explained_has_its_place_on_the_page_of_conditions():
+    links = read_page(REFERENCE / "conditions.md").links
+    anchors = {link.removeprefix(f"{TROUBLESHOOTING}#") for link in links if link.startswith(TROUBLESHOOTING)}
+    assert sorted(anchor_of(kind) for kind in TYPES if anchor_of(kind) not in anchors) == []
+
+
+def test_every_kind_that_has_conditions_is_on_the_page_of_conditions():
+    text = (REFERENCE / "conditions.md").read_text(encoding="utf-8")
+    with_conditions = [
+        kind.kind
+        for kind in OUR_KINDS
+        if "conditions" in structural_schema(kind)["properties"].get("status", {}).get("properties", {})
+    ]
+    assert [kind for kind in with_conditions if not re.search(rf"\b{kind}\b", text)] == []
 
 
 def code():

@@ -13,7 +13,7 @@ from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, PLACEMENT_STATUS
 from scorer.api.meta import JsonObject
 from scorer.api.names import PLACEMENT_CLEANUP, SCHEDULER_CLEANUP
 from scorer.api.references import PlacementRef
-from scorer.placement.policy_hash import policy_hash
+from scorer.placement.policy_hash import policy_hash, policy_in_force
 from scorer.rollout.placement_status import (
     Event,
     PlacementReport,
@@ -174,7 +174,8 @@ class PlacementController:
         snapshots = children(self._hub.cache, family.policy_snapshot, ref)
         digest = policy_hash(placement["spec"].get("policy"))
         bindings = children(self._hub.cache, family.binding, ref)
-        plan = plan_policy_snapshots(placement, snapshots, digest, bindings=bindings)
+        in_force = policy_in_force(placement, snapshots)
+        plan = plan_policy_snapshots(placement, snapshots, digest, in_force=in_force, bindings=bindings)
         if plan.error:
             raise TerminalError(plan.error)
         await self._hub.carry_out(family.policy_snapshot, plan.writes)

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from scorer.api.crd import structural_schema
 from scorer.api.kinds import OUR_KINDS, PLACEMENT, STAGED_RUN, Kind
-from tests.docs.reference.markdown import code, lines, table, titled
+from tests.docs.reference.markdown import code, lines, plain, table, titled
 
 _PLACEMENT: Final = structural_schema(PLACEMENT)["properties"]["spec"]["properties"]
 _SELECTOR: Final = _PLACEMENT["resourceSelectors"]["items"]["properties"]["labelSelector"]["properties"]
@@ -67,7 +67,7 @@ def _rows(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, str, st
             "",
         )
         mark = "**" if name in schema.get("required", ()) else ""
-        yield f"{mark}{code(here)}{mark}", shared + steps if shared else _type(field), field["description"]
+        yield f"{mark}{code(here)}{mark}", shared + steps if shared else _type(field), plain(field["description"])
         if not shared:
             yield from _rows(inner, here + steps)
 

@@ -27,6 +27,11 @@ def code(text: str) -> str:
     return f"`{text}`" if text else ""
 
 
+def plain(text: str) -> str:
+    """Return *text* so that what it has in angle brackets is shown, not taken for HTML."""
+    return text.replace("<", "&lt;")
+
+
 def lines(*parts: str) -> str:
     """Return the text of a page."""
     return "\n".join(parts).rstrip("\n") + "\n"

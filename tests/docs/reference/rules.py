@@ -1,6 +1,6 @@
 """Every rule of admission, from the catalogue that ``harbormaster rules`` prints."""
 
-from tests.docs.reference.markdown import code, lines, table, titled
+from tests.docs.reference.markdown import code, lines, plain, table, titled
 from webhook.admission.catalogue import Entry, Layer, catalogue
 
 MOST_NAMED = 6
@@ -36,5 +36,5 @@ def _row(entry: Entry) -> tuple[str, ...]:
         ", ".join(operations),
         ", ".join(kinds) if len(kinds) <= MOST_NAMED else f"{len(kinds)} kinds",
         ", ".join(layer for layer in Layer if layer in layers),
-        rule.what.replace("<", "&lt;"),
+        plain(rule.what),
     )

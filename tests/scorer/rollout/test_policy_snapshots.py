@@ -73,6 +73,15 @@ def test_another_policy_makes_the_next_index_and_trims():
     assert list(stored) == ["shop-4"]
 
 
+def test_a_snapshot_that_holds_the_policy_stays_by_whatever_hash():
+    """KubeFleet hashes the fields of a policy in another order."""
+    stored = {}
+    run(stored, make_placement(), "theirs")
+    assert plan_policy_snapshots(make_placement(), list(stored.values()), "ours").name == "shop-1"
+    plan = plan_policy_snapshots(make_placement(), list(stored.values()), "ours", in_force="shop-0")
+    assert (plan.writes, plan.name) == ((), "shop-0")
+
+
 def test_a_crash_after_the_relabelling_is_made_good():
     stored = {}
     run(stored, make_placement(), "a")

@@ -1,0 +1,33 @@
+"""The manifests that documents show are ones that admission lets pass."""
+
+import re
+
+import pytest
+from click.testing import CliRunner
+
+from tests.docs.pages import DOCUMENTS, ROOT, read_page
+from webhook.cli.root import root
+
+FIRST = re.compile(r"\s*(#.*\n\s*)*apiVersion: ")
+
+
+def manifests_of(path):
+    """Return the blocks of a page that are whole manifests."""
+    return [
+        block for block in read_page(path).blocks if FIRST.match(block) and "metadata:" in block and "…" not in block
+    ]
+
+
+PAGES = [path for path in DOCUMENTS if manifests_of(path)]
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_what_pages_show_is_admitted(path, tmp_path):
+    for number, block in enumerate(manifests_of(path)):
+        (tmp_path / f"{number}.yaml").write_text(block, encoding="utf-8")
+    done = CliRunner().invoke(root, ["validate", "-f", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+
+
+def test_the_pages_that_show_whole_manifests_are_found():
+    assert {"docs/first-placement.md", "docs/teams.md"} <= {str(path.relative_to(ROOT)) for path in PAGES}
