@@ -38,8 +38,10 @@ from scorer.membership.joining import (
 )
 from scorer.membership.leaving import FORCE_DELETE_AFTER, Stage, departure, released
 from scorer.membership.member_status import member_status
+from scorer.membership.silence import is_silent
 from scorer.rollout.placement_status import Event
 from webhook.controllers.failures import concerned_of
+from webhook.controllers.observer import UNOBSERVED, LoopObserver
 from webhook.controllers.result import DONE, Result, TerminalError
 from webhook.controllers.wiring import Watch, Wiring
 from webhook.kube.change import Change
@@ -108,6 +110,7 @@ class MemberController:
         now: The clock.
         record: Takes the events that are worth telling.
         force_delete_after: How long to wait for the agent of a member that is being deleted.
+        observer: Is told which members are silent.
     """
 
     def __init__(
@@ -116,11 +119,13 @@ class MemberController:
         now: Callable[[], datetime],
         record: Callable[[JsonObject, Event], None],
         force_delete_after: timedelta = FORCE_DELETE_AFTER,
+        observer: LoopObserver = UNOBSERVED,
     ) -> None:
         self._hub = hub
         self._now = now
         self._record = record
         self._force_delete_after = force_delete_after
+        self._observer = observer
         self._access = _AccessBook(hub, now)
         self._heard: dict[str, tuple[str, Heard]] = {}
         self._since = now()
@@ -144,6 +149,7 @@ class MemberController:
             self._heard.pop(name, None)
             self._refused.pop(name, None)
             self._access.forget(name)
+            self._observer.stands(MEMBER_CLUSTER, name, still=False)
             return DONE
         return await (self._leave(member) if is_deleting(member) else self._join(member))
 
@@ -232,6 +238,8 @@ class MemberController:
         self._heard[cluster] = uid, heard
         report = member_status(member, internal, heard, now, problem=problem, since=since)
         self._hub.report(MEMBER_CLUSTER, member, report.status)
+        still = not is_deleting(member) and is_silent(report.status)  # one that leaves is not waited for without end
+        self._observer.stands(MEMBER_CLUSTER, cluster, still=still)
         for event in report.events:
             self._record(member, Event(event.reason, event.message, "Warning" if event.warning else "Normal"))
         return report.again
