@@ -4,8 +4,10 @@ A member is silent when its last heartbeat is older than scheduling puts up with
 That is kept as a condition of the MemberCluster, so a process that takes over tells nothing that has been told. There
 is none while a member has never been silent.
 
-A process does not hold against a member what it could not have heard: silence is counted from when it began to listen.
-After an hour without a loop, members have the usual time to report before they are called silent.
+A process does not hold against a member what it could not have heard: silence is counted from when it began to listen,
+and it begins anew when the hub can be read again after it could not be. Agents could not write their heartbeats then
+either, and come back one by one. So after an hour without a loop, or without a hub, members have the usual time to
+report before they are called silent; who was silent before stays so until heard of.
 
 Source: scheduling.md 5 and 19.
 """

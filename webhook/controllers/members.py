@@ -129,6 +129,7 @@ class MemberController:
         self._access = _AccessBook(hub, now)
         self._heard: dict[str, tuple[str, Heard]] = {}
         self._since = now()
+        self._end = hub.cache.on_return(INTERNAL_MEMBER_CLUSTER, self._listen)
         self._refused: dict[str, tuple[object, str]] = {}
 
     def wiring(self) -> Wiring[str]:
@@ -140,7 +141,12 @@ class MemberController:
             watches=WATCHES,
             resync=lambda: map(name_of, self._hub.cache.list(MEMBER_CLUSTER)),
             takes_reports=True,
+            ends=(self._end,),
         )
+
+    def _listen(self) -> None:
+        """Begin to listen for heartbeats anew: what was sent while the hub could not be read was not heard."""
+        self._since = self._now()
 
     async def reconcile(self, name: str) -> Result:
         """Make the hub's part of one member match its MemberCluster, and the status match what its agents say."""
@@ -168,6 +174,8 @@ class MemberController:
         internal = self._internal(cluster)
         wanted = plan_internal_member(member, internal, MemberState.JOIN, self._hub_uid())
         internal = await self._repair(member, wanted) or internal
+        if self._hub.cache.shelf(INTERNAL_MEMBER_CLUSTER).away:
+            self._listen()
         again = self._report(member, internal, problem, since=self._since)
         if problem:
             raise TerminalError(f"MemberCluster {cluster}: {problem}")
