@@ -112,10 +112,10 @@ def entry(time: datetime, kind: EntryType, about: About, reason: str, message: s
     return Entry(
         time.replace(microsecond=0),
         kind,
-        About(*(printable(part)[:NAME_CHARACTERS] for part in about)),
-        printable(reason)[:NAME_CHARACTERS],
-        _shortened(printable(message)),
-        printable(by)[:USER_CHARACTERS],
+        About(*(printable(part[:NAME_CHARACTERS]) for part in about)),
+        printable(reason[:NAME_CHARACTERS]),
+        _shortened(printable(message[: MESSAGE_BYTES + 1])),  # cut first: a refusal may be long, and many come at once
+        printable(by[:USER_CHARACTERS]),
     )
 
 

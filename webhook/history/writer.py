@@ -21,6 +21,8 @@ from webhook.history.record import (
     CHUNK_BYTES,
     CONFIG_MAP,
     LABELS,
+    SHARES,
+    STRETCHES,
     Retention,
     Source,
     chunk_document,
@@ -76,10 +78,14 @@ class HistoryWriter:
         self._of_user: Counter[str] = Counter()
         self._dropped = 0
         self._chunk: JsonObject | None = None
+        self._stretch = now(), now()
+        """When the ConfigMap that is written was begun, and when the last entry in it happened."""
         self._number = 0
         self.writes = 0
         """How often it was written: what waited before is in the record now."""
         self._tidied: datetime | None = None
+        self._bytes = 0
+        """How much was written since then."""
         self._trouble = ""
 
     def note(self, kind: EntryType, about: About, reason: str, message: str, by: str = "") -> None:
@@ -150,13 +156,23 @@ class HistoryWriter:
                 else:  # repeated meanwhile: what is on record is not told again
                     self._waiting[identity] = _since(known, each)
             self._of_user = Counter(each.by for each in self._waiting.values() if each.by)
-        if self._tidied is None or self._now() - self._tidied >= TIDY_EVERY:
+        if self._is_untidy():
             await self.tidy()
 
+    def _is_untidy(self) -> bool:
+        """Say whether it is time to take away what is too old or too much; a flood does not wait for the hour."""
+        if self._tidied is None or self._bytes >= self._retention.most_bytes // SHARES:
+            return True
+        return not timedelta() <= self._now() - self._tidied < TIDY_EVERY  # a clock that is set back ends the wait
+
     async def _append(self, lines: list[str], until: datetime) -> None:
-        chunk = self._chunk
-        if chunk is not None and size_of(chunk) + sum(len(line.encode()) + 1 for line in lines) <= CHUNK_BYTES:
+        chunk, (began, last), now = self._chunk, self._stretch, self._now()
+        size = sum(len(line.encode()) + 1 for line in lines)
+        self._bytes += size
+        is_young = timedelta() <= now - began < self._retention.age / STRETCHES
+        if chunk is not None and is_young and size_of(chunk) + size <= CHUNK_BYTES:
             both = [*lines_of(chunk), *lines]
+            until = max(until, last)
             made = chunk_document(name_of(chunk), self._namespace, self._source, self._instance, both, until)
             made["metadata"] |= {name: chunk["metadata"][name] for name in ("uid", "resourceVersion")}
             try:
@@ -164,10 +180,12 @@ class HistoryWriter:
             except (ConflictError, NotFoundError):  # somebody took it away or wrote into it: it is not ours any more
                 self._chunk = None
             else:
+                self._stretch = began, until
                 return
+        self._stretch = now, until
         for part in _parts(lines):
             self._number += 1
-            name = chunk_name(self._now(), self._instance, self._number)
+            name = chunk_name(now, self._instance, self._number)
             made = chunk_document(name, self._namespace, self._source, self._instance, part, until)
             # After a lost answer the same entries may be written twice, which whoever reads the record leaves out.
             self._chunk = await self._store.create(CONFIG_MAP, made)
@@ -189,7 +207,7 @@ class HistoryWriter:
                 )
             except (NotFoundError, ConflictError):  # another process was faster, or it is in use
                 continue
-        self._tidied = now
+        self._tidied, self._bytes = now, 0
 
 
 def _parts(lines: list[str]) -> list[list[str]]:
