@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
+from uuid import uuid4
 
 from scorer.api.documents import name_of
 from scorer.api.meta import JsonObject
@@ -81,6 +82,8 @@ class HistoryWriter:
         self._stretch = now(), now()
         """When the ConfigMap that is written was begun, and when the last entry in it happened."""
         self._number = 0
+        self._origin = uuid4().hex[:16]
+        self._noted = 0
         self.writes = 0
         """How often it was written: what waited before is in the record now."""
         self._tidied: datetime | None = None
@@ -118,10 +121,15 @@ class HistoryWriter:
         if known is not None:
             self._waiting[found.identity] = known.repeated(found.time)
         elif len(self._waiting) < MOST_WAITING and self._of_user[found.by] < MOST_OF_USER:
-            self._waiting[found.identity] = found
+            self._waiting[found.identity] = self._named(found)
             self._of_user[found.by] += bool(found.by)
         else:
             self._dropped += 1
+
+    def _named(self, found: Entry) -> Entry:
+        """Return an entry with an id that no other has, in whatever process; those of one process sort by age."""
+        self._noted += 1
+        return replace(found, id=f"{self._origin}-{self._noted:010}")
 
     async def _write(self) -> None:
         """Write what waits; what cannot be written goes on waiting."""
@@ -145,7 +153,7 @@ class HistoryWriter:
             about = About(CONFIG_MAP.kind, self._instance, self._namespace)
             message = f"{self._dropped} further entries of {self._instance} were dropped: too many at once"
             lost = entry(self._now(), EntryType.EVENT, about, DROPPED, message)
-            self._waiting[lost.identity], self._dropped = lost, 0
+            self._waiting[lost.identity], self._dropped = self._named(lost), 0
         written = tuple(self._waiting.items())
         if written:
             await self._append([each.line() for _, each in written], max(each.until for _, each in written))
@@ -154,7 +162,7 @@ class HistoryWriter:
                 if (known := self._waiting[identity]) is each:
                     del self._waiting[identity]
                 else:  # repeated meanwhile: what is on record is not told again
-                    self._waiting[identity] = _since(known, each)
+                    self._waiting[identity] = self._named(_since(known, each))
             self._of_user = Counter(each.by for each in self._waiting.values() if each.by)
         if self._is_untidy():
             await self.tidy()
@@ -174,7 +182,7 @@ class HistoryWriter:
             both = [*lines_of(chunk), *lines]
             until = max(until, last)
             made = chunk_document(name_of(chunk), self._namespace, self._source, self._instance, both, until)
-            made["metadata"] |= {name: chunk["metadata"][name] for name in ("uid", "resourceVersion")}
+            made["metadata"] |= {key: chunk["metadata"][key] for key in ("uid", "resourceVersion")}
             try:
                 self._chunk = await self._store.replace(CONFIG_MAP, made)
             except (ConflictError, NotFoundError):  # somebody took it away or wrote into it: it is not ours any more
@@ -187,7 +195,7 @@ class HistoryWriter:
             self._number += 1
             name = chunk_name(now, self._instance, self._number)
             made = chunk_document(name, self._namespace, self._source, self._instance, part, until)
-            # After a lost answer the same entries may be written twice, which whoever reads the record leaves out.
+            # After a lost answer the same entries may be written twice; who reads the record knows them by their ids.
             self._chunk = await self._store.create(CONFIG_MAP, made)
 
     async def tidy(self) -> None:

@@ -223,3 +223,42 @@ async def test_what_is_told_seldom_is_kept_little_longer_than_it_is_to_be():
             it.now += timedelta(days=1)
         oldest = min(each.time for each in (await it.found()).entries)
         assert it.now - oldest <= WEEK.age + 2 * WEEK.age / STRETCHES
+
+
+async def test_what_two_processes_refuse_in_one_second_is_two_entries():
+    async with hub() as it:
+        for name in "ab":
+            refuse(writer := it.writer(name))
+            await writer.flush()
+        assert len((await it.found()).entries) == 2
+
+
+async def test_what_is_repeated_in_the_second_in_which_it_was_written_is_not_lost():
+    async with hub() as it:
+        writer = it.writer()
+        for _ in range(3):
+            refuse(writer)
+            await writer.flush()
+        assert sum(each.count for each in (await it.found()).entries) == 3
+
+
+async def test_what_was_written_in_part_and_is_repeated_before_the_rest_is_written_counts_once():
+    async with hub() as it:
+        writer = it.writer()
+        create, made = it.store.create, []
+
+        async def second_fails(kind, document):
+            made.append(document)
+            if len(made) == 2:
+                raise UnavailableError("the hub is away")
+            return await create(kind, document)
+
+        it.store.create = second_fails
+        for _ in range(2):
+            for number in range(500):
+                refuse(writer, f"{number:04}" + "x" * 900, by=f"user-{number}")
+            if not made:
+                with pytest.raises(UnavailableError):
+                    await writer.flush()
+        await writer.flush()
+        assert {each.count for each in (await it.found(limit=1000)).entries} == {2}
