@@ -149,15 +149,14 @@ class HistoryWriter:
         Raises:
             StoreError: The hub does not take it; everything goes on waiting.
         """
-        if self._dropped:
-            about = About(CONFIG_MAP.kind, self._instance, self._namespace)
-            message = f"{self._dropped} further entries of {self._instance} were dropped: too many at once"
-            lost = entry(self._now(), EntryType.EVENT, about, DROPPED, message)
-            self._waiting[lost.identity], self._dropped = self._named(lost), 0
-        written = tuple(self._waiting.items())
-        if written:
-            await self._append([each.line() for _, each in written], max(each.until for _, each in written))
+        written, dropped = tuple(self._waiting.items()), self._dropped
+        if written or dropped:
+            told = [each for _, each in written]
+            if dropped:
+                told.append(self._loss(dropped))
+            await self._append([each.line() for each in told], max(each.until for each in told))
             self.writes += 1
+            self._dropped -= dropped
             for identity, each in written:
                 if (known := self._waiting[identity]) is each:
                     del self._waiting[identity]
@@ -166,6 +165,12 @@ class HistoryWriter:
             self._of_user = Counter(each.by for each in self._waiting.values() if each.by)
         if self._is_untidy():
             await self.tidy()
+
+    def _loss(self, dropped: int) -> Entry:
+        """Return the entry that says how many others there are not."""
+        about = About(CONFIG_MAP.kind, self._instance, self._namespace)
+        message = f"{dropped} further entries of {self._instance} were dropped: too many at once"
+        return self._named(entry(self._now(), EntryType.EVENT, about, DROPPED, message))
 
     def _is_untidy(self) -> bool:
         """Say whether it is time to take away what is too old or too much; a flood does not wait for the hour."""

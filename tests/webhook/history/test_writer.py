@@ -262,3 +262,24 @@ async def test_what_was_written_in_part_and_is_repeated_before_the_rest_is_writt
                     await writer.flush()
         await writer.flush()
         assert {each.count for each in (await it.found(limit=1000)).entries} == {2}
+
+
+async def test_what_is_dropped_while_the_hub_is_away_is_said_once_and_takes_no_room():
+    async with hub() as it:
+        writer = it.writer()
+        create = it.store.create
+
+        async def away(kind, document):
+            raise UnavailableError("the hub is away")
+
+        it.store.create = away
+        for batch in range(1, 6):
+            for number in range(MOST_OF_USER + batch):
+                refuse(writer, f"{batch}-{number}", by="mallory")
+            with pytest.raises(UnavailableError):
+                await writer.flush()
+        assert len(writer.waiting()) == MOST_OF_USER
+        it.store.create = create
+        await writer.flush()
+        (told,) = (await it.found(reason="EntriesDropped")).entries
+        assert told.message == f"{4 * MOST_OF_USER + 15} further entries of pod were dropped: too many at once"
