@@ -4,8 +4,10 @@ A member is silent when its last heartbeat is older than scheduling puts up with
 That is kept as a condition of the MemberCluster, so a process that takes over tells nothing that has been told. There
 is none while a member has never been silent.
 
-A process does not hold against a member what it could not have heard: silence is counted from when it began to listen.
-After an hour without a loop, members have the usual time to report before they are called silent.
+A process does not hold against a member what it could not have heard: silence is counted from when it began to listen,
+and it begins anew when the hub can be read again after it could not be. Agents could not write their heartbeats then
+either, and come back one by one. So after an hour without a loop, or without a hub, members have the usual time to
+report before they are called silent; who was silent before stays so until heard of.
 
 Source: scheduling.md 5 and 19.
 """
@@ -34,6 +36,11 @@ class Silence(NamedTuple):
     again: timedelta | None
 
 
+def is_silent(status: Mapping[str, Any]) -> bool:
+    """Say whether a status, of a MemberCluster, says that the member is silent."""
+    return bool(_known(status) == FALSE)
+
+
 def silence(status: Mapping[str, Any], since: datetime, generation: int, now: datetime) -> Silence:
     """Say whether a member that has joined is silent.
 
@@ -46,14 +53,18 @@ def silence(status: Mapping[str, Any], since: datetime, generation: int, now: da
     agent = next((each for each in agents_of(status) if each["type"] == MEMBER_AGENT), {})
     text = text_at(agent, "lastReceivedHeartbeat")
     heard = read_time(text)
-    conditions = dicts_at(status, "conditions")
-    known = next((entry.get("status") for entry in conditions if entry.get("type") == REPORTING), None)
+    known = _known(status)
     counted = since if heard is None else heard if known == FALSE else max(heard, since)
     if now - counted > LIMIT:
         message = f"its agent has not reported since {text or 'it joined'}, so the member gets nothing new"
         return Silence(_condition(FALSE, "MemberClusterSilent", message, generation, now), None)
     back = None if not known else _condition(TRUE, "MemberClusterReporting", "its agent reports", generation, now)
     return Silence(back, counted + LIMIT - now + _MOMENT)
+
+
+def _known(status: Mapping[str, Any]) -> Any:
+    conditions = dicts_at(status, "conditions")
+    return next((entry.get("status") for entry in conditions if entry.get("type") == REPORTING), None)
 
 
 def _condition(status: ConditionStatus, reason: str, message: str, generation: int, now: datetime) -> JsonObject:

@@ -197,6 +197,12 @@ def is_complete(placement: JsonObject, status: Mapping[str, Any]) -> bool:
     )
 
 
+def is_stalled(placement: JsonObject, status: Mapping[str, Any]) -> bool:
+    """Say whether a status says, of the placement as it is now, that its rollout is stalled."""
+    kind, generation = condition_type(placement, STALLED), generation_of(placement)
+    return find_current(status.get("conditions") or (), kind, generation) is not None
+
+
 def is_judged_again(placement: JsonObject) -> bool:
     """Say whether a user has changed a placement, and there is no decision on the change yet."""
     if is_deleting(placement) or generation_of(placement) <= 1:

@@ -31,10 +31,10 @@ from scorer.api.documents import (
 )
 from scorer.api.duration import format_duration
 from scorer.api.meta import JsonObject, format_time, parse_time
-from scorer.api.names import REJECTED, TASK_TYPE
+from scorer.api.names import ANALYSIS, REJECTED, TASK_TYPE
 from scorer.api.quoting import printable
 from scorer.api.staged_update import RunState
-from scorer.staged_update.analysis import Check, ObjectCheck, QueryCheck, digest
+from scorer.staged_update.analysis import AnalysisError, Check, ObjectCheck, QueryCheck, digest, read_analysis
 from scorer.staged_update.approvals import APPROVED, TaskPlace
 from scorer.staged_update.record import (
     PROGRESSING,
@@ -209,6 +209,17 @@ def is_asked(run: JsonObject, request: JsonObject) -> bool:
         and status(task, REQUEST_APPROVED) != TRUE
         for task in dicts_at(stage, "afterStageTaskStatus")
     )
+
+
+def is_still_to_be_looked_at(run: JsonObject, request: JsonObject) -> bool:
+    """Say whether a check will be looked at that may approve a request, and has not been looked at once."""
+    text = annotation(run, ANALYSIS)
+    if not text or current_condition(request, ANALYZED) is not None or not is_asked(run, request):
+        return False
+    try:
+        return text_at(request, "spec", "targetStage") in read_analysis(text, namespace_of(run))
+    except AnalysisError:  # then the first look says that only a person approves it
+        return True
 
 
 def is_rejected(run: JsonObject, request: JsonObject) -> bool:

@@ -98,6 +98,8 @@ def _open(ev: Evaluation, position: Position) -> None:
         if gate.type is GateType.SCHEDULED_START and (scheduled := _scheduled(ev, position, index)) is not None:
             position.gates.put(index, absolute_start_time=next_start(scheduled, ev.now))
         ev.announce("GateOpened", f"{_said(gate, name)} {position.where} is waited for")
+        if gate.type is GateType.APPROVAL:
+            ev.announce("ApprovalNeeded", f"waits for approval of {_said(gate, name)} {position.where}")
     complete_scheduled(ev, position)
 
 

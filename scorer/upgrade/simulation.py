@@ -15,7 +15,7 @@ from typing import Any, Final
 from scorer.api.conditions import TRUE, Condition
 from scorer.api.upgrade.fields import UpgradeState
 from scorer.api.upgrade.gate import GateTiming, UpgradeGateStatus
-from scorer.api.upgrade.run import ClusterUpgradeRun, GateReport, RunState, SkipTarget
+from scorer.api.upgrade.run import ClusterUpgradeRun, GateReport, RunState, SkipTarget, UpgradeRunStatus
 from scorer.api.upgrade.strategy import StrategySpec
 from scorer.rollout.placement_status import Event
 from scorer.upgrade.back_end import Capabilities, Rejected
@@ -318,7 +318,7 @@ class SimulatedHub:
         return True
 
     def _approve(self, order: Approve, now: datetime) -> bool:
-        gate = next((gate for place, gate in gates_of(self.run) if place == order), None)
+        gate = next((gate for place, gate in gates_of(self.run.status) if place == order), None)
         if gate is None or gate.state is not UpgradeState.PENDING:
             return False
         known = self.gates.get(gate.gate, UpgradeGateStatus())
@@ -348,9 +348,9 @@ def _look_different(members: dict[str, Member], name: str, **changes: Any) -> No
         members[name] = replace(known, inventory=replace(known.inventory, **changes))
 
 
-def gates_of(run: ClusterUpgradeRun) -> Iterator[tuple[Approve, GateReport]]:
+def gates_of(status: UpgradeRunStatus) -> Iterator[tuple[Approve, GateReport]]:
     """Yield every gate of a run with its place."""
-    for stage in run.status.stages:
+    for stage in status.stages:
         for timing, reports in ((GateTiming.BEFORE, stage.before_gates), (GateTiming.AFTER, stage.after_gates)):
             yield from ((Approve(stage.name, "", timing, index), gate) for index, gate in enumerate(reports))
         for group in stage.groups:

@@ -12,7 +12,7 @@ from typing import Final
 from scorer.api.conditions import FALSE, find_condition
 from scorer.api.meta import format_time
 from scorer.api.upgrade.fields import UpgradeState
-from scorer.api.upgrade.run import ClusterUpgradeRun, GateReport, MemberStatus, RunState, StageStatus
+from scorer.api.upgrade.run import ClusterUpgradeRun, GateReport, MemberStatus, RunState, StageStatus, UpgradeRunStatus
 from scorer.api.upgrade.strategy import GateType
 from scorer.upgrade.conditions import INITIALIZED, PROGRESSING, SUCCEEDED
 from scorer.upgrade.record import OVER
@@ -110,6 +110,13 @@ def situation_of(run: ClusterUpgradeRun) -> UpgradeSituation:
     )
 
 
+def waits_for_approval(status: UpgradeRunStatus) -> bool:
+    """Say whether a run stands at a gate until somebody approves; one that is halted waits for a start instead."""
+    if status.state in OVER or status.state in _HALTED:
+        return False
+    return any(gate.state is UpgradeState.PENDING and _needs_approval(gate) for _, gate in gates_of(status))
+
+
 def is_moving(run: ClusterUpgradeRun, situation: UpgradeSituation, soon: datetime) -> bool:
     """Say whether a run gets further by itself before *soon*, as far as it knows."""
     if situation.is_over or situation.is_halted or situation.needs_person:
@@ -172,7 +179,7 @@ def _before_start(run: ClusterUpgradeRun) -> Iterator[UpgradeWait]:
 
 def _gates(run: ClusterUpgradeRun) -> Iterator[UpgradeWait]:
     later = ", once the run is started again" if run.status.state in _HALTED else ""
-    for place, gate in gates_of(run):
+    for place, gate in gates_of(run.status):
         if gate.state is not UpgradeState.PENDING:
             continue
         where = f"group {place.group}" if place.group else f"stage {place.stage}"
@@ -180,7 +187,6 @@ def _gates(run: ClusterUpgradeRun) -> Iterator[UpgradeWait]:
         if gate.message:
             _, rejected, why = gate.message.partition(_WAS_REJECTED)
             message += f" (rejected before: {why})" if rejected else f" ({gate.message})"
-        approval = gate.type is GateType.APPROVAL
         yield UpgradeWait(
             WaitKind.GATE,
             message + later,
@@ -188,8 +194,12 @@ def _gates(run: ClusterUpgradeRun) -> Iterator[UpgradeWait]:
             gate.gate,
             since=gate.start_time,
             until=gate.absolute_start_time,
-            needs_person=approval,
+            needs_person=_needs_approval(gate),
         )
+
+
+def _needs_approval(gate: GateReport) -> bool:
+    return gate.type is GateType.APPROVAL
 
 
 def _named(gate: GateReport) -> str:

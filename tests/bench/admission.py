@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -222,6 +223,10 @@ class Caller(asyncio.Protocol):
         self._transport.abort()
 
 
+def _same(caller: Caller) -> Caller:
+    return caller
+
+
 def _length(head: bytes) -> int:
     return int(head.partition(b"Content-Length: ")[2].partition(b"\r\n")[0])
 
@@ -250,7 +255,7 @@ class Target:
         callers = [Caller() for _ in range(CONNECTIONS)]
         for caller in callers:
             await loop.create_connection(
-                lambda caller=caller: caller, LOOPBACK, self.port, ssl=self.trust, server_hostname="localhost"
+                partial(_same, caller), LOOPBACK, self.port, ssl=self.trust, server_hostname="localhost"
             )
         cpu, own, start = self._cpu_seconds(), time.process_time(), time.perf_counter()
         for caller in callers:
@@ -292,7 +297,9 @@ async def run_ours() -> None:
                 await up.store.create(MEMBER_CLUSTER, keep_status(member(f"member-{number:04}", dice)))
             while len(up.cache.fleet) < MEMBERS or up.members.busy:
                 await asyncio.sleep(0.05)
-            await _announce(up.server.addresses.https[1], up.ca_file.read_text(encoding="ascii"))
+            https = up.server.addresses.https
+            assert https is not None
+            await _announce(https[1], up.ca_file.read_text(encoding="ascii"))
 
 
 async def run_floor(sizes: Sequence[int]) -> None:

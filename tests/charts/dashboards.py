@@ -31,6 +31,10 @@ def _rate(metric: str, by: str, more: str = "") -> str:
     return f"sum by ({by}) (rate({metric}{{{OWN}{more}}}[$__rate_interval]))"
 
 
+def _sum(metric: str, by: str) -> str:
+    return f"sum by ({by}) ({metric}{{{OWN}}})"
+
+
 def _quantile(metric: str, by: str) -> str:
     inner = f"sum by (le, {by}) (rate({metric}_bucket{{{OWN}}}[$__rate_interval]))"
     return f"histogram_quantile(0.99, {inner})"
@@ -95,6 +99,20 @@ DASHBOARDS: Final[dict[str, tuple[str, tuple[Panel, ...]]]] = {
         "harbormaster: rollouts and runs",
         (
             Panel("Leaders", "short", "leaders", f"sum(harbormaster_leader{{{OWN}}})"),
+            Panel("Placements that are stalled", "short", "{{kind}}", _sum("harbormaster_placements_stalled", "kind")),
+            Panel(
+                "Runs that wait for approval",
+                "short",
+                "{{kind}}",
+                f"{_sum('harbormaster_update_runs_waiting_for_approval', 'kind')}"
+                f" or {_sum('harbormaster_upgrade_runs_waiting_for_approval', 'kind')}",
+            ),
+            Panel(
+                "Members that are silent, pools that are shut",
+                "short",
+                "{{kind}}",
+                f"{_sum('harbormaster_members_silent', 'kind')} or {_sum('harbormaster_node_pools_shut', 'kind')}",
+            ),
             Panel(
                 "Reconciles",
                 "ops",

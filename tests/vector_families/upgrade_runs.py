@@ -415,7 +415,7 @@ def _states(run: ClusterUpgradeRun) -> Line:
         "members": {name: entry.state.value for name, entry in _entries(run)},
         "reasons": {name: entry.reason for name, entry in _entries(run) if entry.reason},
         "waits": {stage.name: wait.state.value for stage in status.stages if (wait := stage.after_stage_wait)},
-        "gates": {_place(place): gate.state.value for place, gate in gates_of(run)},
+        "gates": {_place(place): gate.state.value for place, gate in gates_of(run.status)},
     }
 
 

@@ -44,7 +44,7 @@ Examples:
 
 \b
 -o json (yaml: the same):
-  items[]     time type object{kind name namespace} reason message by count lastTime
+  items[]     id time type object{kind name namespace} reason message by count lastTime
   more        whether there are older ones
   unreadable  how many lines of the record could not be read
 

@@ -56,7 +56,7 @@ def open_gate(run: ClusterUpgradeRun, stage: str) -> str:
     name, stages = run.metadata.name, [each.name for each in run.status.stages]
     if stage and stage not in stages:
         raise UserError(f"run {name} has no stage {stage[:63]!r}; its stages: {', '.join(stages)}")
-    gates = [(place, gate) for place, gate in gates_of(run) if stage in ("", place.stage)]
+    gates = [(place, gate) for place, gate in gates_of(run.status) if stage in ("", place.stage)]
     waiting = [each for each in gates if each[1].state is UpgradeState.PENDING]
     approvals = [each for each in waiting if each[1].type is GateType.APPROVAL]
     if len(approvals) == 1:

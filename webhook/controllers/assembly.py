@@ -30,7 +30,7 @@ from webhook.controllers.members import MemberController
 from webhook.controllers.node_disruption import NodeDisruptionController, NodePlace
 from webhook.controllers.node_disruption_observer import UNOBSERVED_NODES, NodeDisruptionObserver
 from webhook.controllers.node_pools import NodePoolController
-from webhook.controllers.observer import UNOBSERVED, QueueObserver
+from webhook.controllers.observer import UNOBSERVED, LoopObserver
 from webhook.controllers.overrides import OverrideController
 from webhook.controllers.placement import PlacementController
 from webhook.controllers.rollout import RolloutController
@@ -118,7 +118,7 @@ def make_loop(
     now: Callable[[], datetime],
     selectables: Selectables,
     settings: LoopSettings,
-    observer: QueueObserver = UNOBSERVED,
+    observer: LoopObserver = UNOBSERVED,
     upgrades: UpgradeObserver = UNOBSERVED_UPGRADES,
     nodes: NodeSide = NodeSide(),
     events: EventRecorder | None = None,
@@ -130,14 +130,14 @@ def make_loop(
         now: The clock.
         selectables: The kinds that placements select; what they need is kept from term to term.
         settings: What the operator decided.
-        observer: Is told what the queues do.
+        observer: Is told what the queues do, and what stands still.
         upgrades: Is told what upgrade runs do.
         nodes: What the disruption of nodes needs.
         events: Writes Events; None: one that nobody else hears.
     """
     events = events or EventRecorder(hub.store, now, "harbormaster")
     controllers = (
-        *_controllers(hub, now, selectables, settings, events.record, upgrades),
+        *_controllers(hub, now, selectables, settings, events.record, observer, upgrades),
         *_of_nodes(hub, now, settings, events.record, nodes),
     )
     return Loop(hub, now, controllers, events, required(settings), workers=settings.workers, observer=observer)
@@ -149,18 +149,19 @@ def _controllers(
     selectables: Selectables,
     settings: LoopSettings,
     record: Callable[[JsonObject, Event], None],
+    observer: LoopObserver,
     upgrades: UpgradeObserver,
 ) -> Iterator[Wiring[Any]]:
     """Yield all controllers, in the order of the pipeline."""
     served = selectables.served
     turns, windows = turns_of(hub, settings, now), MaintenanceWindows(hub.cache)
-    yield MemberController(hub, now, record, settings.force_delete_after).wiring()
+    yield MemberController(hub, now, record, settings.force_delete_after, observer).wiring()
     yield OverrideController(hub, record).wiring()
-    yield PlacementController(hub, now, record, selectables, settings).wiring()
+    yield PlacementController(hub, now, record, selectables, settings, observer).wiring()
     yield SchedulerController(hub, now, record).wiring()
     yield RolloutController(hub, now, settings, windows, turns.get(MemberDisruption.ROLLOUT)).wiring()
     staged = turns.get(MemberDisruption.STAGED_UPDATE)
-    yield StagedUpdateController(hub, now, record, selectables, settings, windows, staged).wiring()
+    yield StagedUpdateController(hub, now, record, selectables, settings, windows, staged, observer).wiring()
     if settings.analysis.is_on:
         yield AnalysisController(hub, now, served, settings.analysis, record).wiring()
     workplace = Workplace(hub, now, served, settings.upgraders)
@@ -169,7 +170,7 @@ def _controllers(
     yield EvictionController(hub, now, turns.get(MemberDisruption.EVICTION), record).wiring()
     yield BackReportController(hub, served, record).wiring(selectables)
     if _keeps_nodes_trimmed(settings):
-        yield NodePoolController(hub, HubNodePools(hub.cache, with_pods=False), now, record).wiring()
+        yield NodePoolController(hub, HubNodePools(hub.cache, with_pods=False), now, record, observer).wiring()
 
 
 def _of_nodes(

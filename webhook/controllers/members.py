@@ -38,8 +38,10 @@ from scorer.membership.joining import (
 )
 from scorer.membership.leaving import FORCE_DELETE_AFTER, Stage, departure, released
 from scorer.membership.member_status import member_status
+from scorer.membership.silence import is_silent
 from scorer.rollout.placement_status import Event
 from webhook.controllers.failures import concerned_of
+from webhook.controllers.observer import UNOBSERVED, LoopObserver
 from webhook.controllers.result import DONE, Result, TerminalError
 from webhook.controllers.wiring import Watch, Wiring
 from webhook.kube.change import Change
@@ -108,6 +110,7 @@ class MemberController:
         now: The clock.
         record: Takes the events that are worth telling.
         force_delete_after: How long to wait for the agent of a member that is being deleted.
+        observer: Is told which members are silent.
     """
 
     def __init__(
@@ -116,14 +119,17 @@ class MemberController:
         now: Callable[[], datetime],
         record: Callable[[JsonObject, Event], None],
         force_delete_after: timedelta = FORCE_DELETE_AFTER,
+        observer: LoopObserver = UNOBSERVED,
     ) -> None:
         self._hub = hub
         self._now = now
         self._record = record
         self._force_delete_after = force_delete_after
+        self._observer = observer
         self._access = _AccessBook(hub, now)
         self._heard: dict[str, tuple[str, Heard]] = {}
         self._since = now()
+        self._end = hub.cache.on_return(INTERNAL_MEMBER_CLUSTER, self._listen)
         self._refused: dict[str, tuple[object, str]] = {}
 
     def wiring(self) -> Wiring[str]:
@@ -135,7 +141,12 @@ class MemberController:
             watches=WATCHES,
             resync=lambda: map(name_of, self._hub.cache.list(MEMBER_CLUSTER)),
             takes_reports=True,
+            ends=(self._end,),
         )
+
+    def _listen(self) -> None:
+        """Begin to listen for heartbeats anew: what was sent while the hub could not be read was not heard."""
+        self._since = self._now()
 
     async def reconcile(self, name: str) -> Result:
         """Make the hub's part of one member match its MemberCluster, and the status match what its agents say."""
@@ -144,6 +155,7 @@ class MemberController:
             self._heard.pop(name, None)
             self._refused.pop(name, None)
             self._access.forget(name)
+            self._observer.stands(MEMBER_CLUSTER, name, still=False)
             return DONE
         return await (self._leave(member) if is_deleting(member) else self._join(member))
 
@@ -162,6 +174,8 @@ class MemberController:
         internal = self._internal(cluster)
         wanted = plan_internal_member(member, internal, MemberState.JOIN, self._hub_uid())
         internal = await self._repair(member, wanted) or internal
+        if self._hub.cache.shelf(INTERNAL_MEMBER_CLUSTER).away:
+            self._listen()
         again = self._report(member, internal, problem, since=self._since)
         if problem:
             raise TerminalError(f"MemberCluster {cluster}: {problem}")
@@ -232,6 +246,8 @@ class MemberController:
         self._heard[cluster] = uid, heard
         report = member_status(member, internal, heard, now, problem=problem, since=since)
         self._hub.report(MEMBER_CLUSTER, member, report.status)
+        still = not is_deleting(member) and is_silent(report.status)  # one that leaves is not waited for without end
+        self._observer.stands(MEMBER_CLUSTER, cluster, still=still)
         for event in report.events:
             self._record(member, Event(event.reason, event.message, "Warning" if event.warning else "Normal"))
         return report.again

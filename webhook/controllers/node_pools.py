@@ -2,7 +2,8 @@
 
 An Event is not repeated before the pool has been open. When a pool was shut is computed from its budgets, for a day
 back and with the present nodes; for a pool that was shut all that time, the day begins when this process first sees it.
-So a process that takes over repeats nothing at once. It may repeat a day later what the process before it said.
+So a process that takes over repeats nothing at once. It may repeat a day later what the process before it said. The
+metric counts such a pool from the start: an alert that is over because another process leads would be wrong.
 
 Source: nodepool-disruption.md 12; serving.md 6.3.
 """
@@ -12,9 +13,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
-from scorer.api.documents import is_deleting
+from scorer.api.documents import is_deleting, text_at
 from scorer.api.kinds import NODE_POOL
-from scorer.api.meta import JsonObject, format_time
+from scorer.api.meta import JsonObject, format_time, parse_time
 from scorer.api.node_pool import DisruptionReason
 from scorer.node_budgets.budgets import allowance
 from scorer.node_budgets.calendar import calendar
@@ -23,6 +24,7 @@ from scorer.node_budgets.pool_view import PoolView
 from scorer.node_budgets.wording import describe_budget
 from scorer.rollout.placement_status import Event
 from webhook.controllers.failures import concerned_of
+from webhook.controllers.observer import UNOBSERVED, LoopObserver
 from webhook.controllers.result import DONE, Result
 from webhook.controllers.wiring import Signal, Wiring
 from webhook.gate.pools import HubNodePools
@@ -44,11 +46,13 @@ class _Memory:
         uid: Of the NodePool; one that was created again is another.
         since: When each reason that is shut now was shut.
         told: Reasons that an Event has named.
+        before: Reasons that had been shut for a day when the pool was first seen.
     """
 
     uid: str
     since: dict[str, datetime] = field(default_factory=dict)
     told: set[str] = field(default_factory=set)
+    before: set[str] = field(default_factory=set)
 
 
 class NodePoolController:
@@ -59,6 +63,7 @@ class NodePoolController:
         pools: The pools with their nodes. What is reserved of them makes no difference here.
         now: The clock.
         record: Takes events.
+        observer: Is told which pools have been shut for a day.
     """
 
     def __init__(
@@ -67,11 +72,13 @@ class NodePoolController:
         pools: HubNodePools,
         now: Callable[[], datetime],
         record: Callable[[JsonObject, Event], None],
+        observer: LoopObserver = UNOBSERVED,
     ) -> None:
         self._hub = hub
         self._pools = pools
         self._now = now
         self._record = record
+        self._observer = observer
         self._memories: dict[str, _Memory] = {}
 
     def wiring(self) -> Wiring[str]:
@@ -90,24 +97,29 @@ class NodePoolController:
         document, pool = self._hub.cache.get(NODE_POOL, name), self._pools.pool(name)
         if document is None or pool is None or is_deleting(document):
             self._memories.pop(name, None)
+            self._observer.stands(NODE_POOL, name, still=False)
             return DONE
         uid = document["metadata"].get("uid", "")
         memory = self._memories.get(name)
-        if memory is None or memory.uid != uid:
+        now, is_new = self._now(), memory is None or memory.uid != uid
+        if memory is None or is_new:
             memory = self._memories[name] = _Memory(uid)
-        now = self._now()
         shut = _shut(pool, now)
         self._tell_open(document, memory, shut)
         starts = _starts(pool, now) if shut.keys() - memory.since.keys() else {}
+        if is_new and _is_older(document, now - PATIENCE):
+            memory.before = shut.keys() - starts.keys()
         for reason in shut:
             memory.since.setdefault(reason, starts.get(reason, now))
         self._tell_shut(document, pool, memory, shut, now)
+        self._observer.stands(NODE_POOL, name, still=bool(memory.told or memory.before))
         return _look_again(memory, shut, now)
 
     def _tell_open(self, document: JsonObject, memory: _Memory, shut: "dict[str, _Shut]") -> None:
         """Tell once of all reasons that are open again, and forget those that are."""
         again = [reason for reason in DisruptionReason if reason in memory.told - shut.keys()]
         memory.told &= shut.keys()
+        memory.before &= shut.keys()
         for reason in memory.since.keys() - shut.keys():
             del memory.since[reason]
         if again:
@@ -176,6 +188,14 @@ def _starts(pool: PoolView, now: datetime) -> dict[str, datetime]:
         if start is not None and start > past.start:
             found[of_reason.reason] = start
     return found
+
+
+def _is_older(document: JsonObject, instant: datetime) -> bool:
+    """Say whether a pool was there already at an instant."""
+    try:
+        return parse_time(text_at(document, "metadata", "creationTimestamp")) <= instant
+    except ValueError:
+        return False
 
 
 def _message(pool: PoolView, cause: _Shut, reasons: Iterable[str]) -> str:

@@ -1,11 +1,14 @@
-"""What a queue reports of its work, for the metrics.
+"""What queues report of their work, and controllers of what goes on only when somebody acts, for the metrics.
 
 Source: serving.md 6.1.
 """
 
+from collections.abc import Hashable
 from contextlib import AbstractContextManager, nullcontext
 from enum import StrEnum
 from typing import Final, Protocol
+
+from scorer.api.kinds import Kind
 
 
 class Outcome(StrEnum):
@@ -57,6 +60,18 @@ class QueueObserver(Protocol):
         ...
 
 
+class LoopObserver(QueueObserver, Protocol):
+    """Is told what queues do, and which objects stand still; quick, and never raises."""
+
+    def stands(self, kind: Kind, key: Hashable, *, still: bool) -> None:
+        """An object goes on only when somebody acts, or does not need that any more.
+
+        A placement whose rollout is stalled, a run that waits for an approval, a member that is silent, a node pool
+        that has been shut for a day: what the controller has just told people of, or would, had it not been told.
+        """
+        ...
+
+
 NOTHING: Final = nullcontext()
 """To be entered where nothing is to happen; by as many as like at once."""
 
@@ -74,6 +89,9 @@ class _Unobserved:
     def retried(self, controller: str) -> None:
         pass
 
+    def stands(self, kind: Kind, key: Hashable, *, still: bool) -> None:
+        pass
 
-UNOBSERVED: Final[QueueObserver] = _Unobserved()
-"""For a queue without an observer."""
+
+UNOBSERVED: Final[LoopObserver] = _Unobserved()
+"""For a loop without an observer."""

@@ -19,6 +19,7 @@ from scorer.rollout.placement_status import (
     PlacementReport,
     SnapshotView,
     invalid_selection,
+    is_stalled,
     placement_status,
 )
 from scorer.rollout.policy_snapshots import latest_policy_snapshots, plan_policy_snapshots
@@ -33,6 +34,7 @@ from scorer.rollout.status_copy import (
 )
 from webhook.controllers.failures import concerned_placement
 from webhook.controllers.inventory import placement_refs
+from webhook.controllers.observer import UNOBSERVED, LoopObserver
 from webhook.controllers.result import DONE, Result, TerminalError, soonest
 from webhook.controllers.selectables import Selectables
 from webhook.controllers.selecting import Selecting
@@ -63,6 +65,7 @@ class PlacementController:
         record: Takes the events that are worth telling.
         selectables: Knows the objects that can be selected.
         settings: How often content may change, and what may be placed.
+        observer: Is told which placements are stalled.
     """
 
     def __init__(
@@ -72,6 +75,7 @@ class PlacementController:
         record: Callable[[JsonObject, Event], None],
         selectables: Selectables,
         settings: LoopSettings,
+        observer: LoopObserver = UNOBSERVED,
     ) -> None:
         self._hub = hub
         self._now = now
@@ -79,6 +83,7 @@ class PlacementController:
         self._selectables = selectables
         self._selecting = Selecting(hub, selectables, settings.selection)
         self._settings = settings
+        self._observer = observer
         self._told: dict[PlacementRef, str] = {}
 
     def wiring(self) -> Wiring[PlacementRef]:
@@ -127,6 +132,7 @@ class PlacementController:
         if placement is None:
             self._told.pop(ref, None)
             self._selectables.forget(ref)
+            self._observer.stands(family.placement, ref, still=False)
             return DONE
         if is_deleting(placement):
             return await self._clean_up(family, ref, placement)
@@ -220,6 +226,7 @@ class PlacementController:
     async def _report(self, family: Family, placement: JsonObject, report: PlacementReport) -> Result:
         status, copied = await self._copy_status(family.ref(placement), placement, report.status)
         self._hub.report(family.placement, placement, status)
+        self._observer.stands(family.placement, family.ref(placement), still=is_stalled(placement, status))
         for event in report.events:
             self._record(placement, event)
         return soonest(Result(report.requeue_after), copied)
@@ -248,6 +255,7 @@ class PlacementController:
     async def _clean_up(self, family: Family, ref: PlacementRef, placement: JsonObject) -> Result:
         """Delete the snapshots of a placement that is being deleted, then take our finalizer off it."""
         self._selectables.forget(ref)
+        self._observer.stands(family.placement, ref, still=False)
         event = Event("PlacementCleanupFinalizerRemoved", "all snapshots of the placement are gone")
         if await goes_with_its_definition(self._hub.store, family.placement):
             message = (

@@ -6,7 +6,7 @@ leader that ends between two writes leaves a binding that was written and not re
 Source: staged-updates.md 2 to 11.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace as with_changes
 from datetime import datetime, timedelta
 from functools import partial
@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from scorer.api.documents import (
     annotation,
     conditions_of,
+    current_condition,
     dict_at,
     dicts_at,
     is_deleting,
@@ -44,7 +45,10 @@ from scorer.staged_update.facts import Facts, Wait
 from scorer.staged_update.initialization import full_name
 from scorer.staged_update.record import INITIALIZED, STARTED, cluster_name, clusters_of, status, tasks_of
 from scorer.staged_update.step import Accept, Action, Ask, Discard, Remove, Step, Update
+from scorer.staged_update.verdict import ANALYZED, is_looked_at, is_still_to_be_looked_at
+from scorer.staged_update.waiting import WaitKind, situation_of
 from webhook.controllers.failures import Concerned
+from webhook.controllers.observer import UNOBSERVED, LoopObserver
 from webhook.controllers.removal import remove_meant
 from webhook.controllers.reserved import Reserved
 from webhook.controllers.result import DONE, Result, soonest
@@ -61,6 +65,8 @@ from webhook.kube.overrides import wanted_overrides
 from webhook.kube.ports import Key
 from webhook.settings.loop import LoopSettings
 
+APPROVAL_NEEDED: Final = "ApprovalNeeded"
+"""Reason of the Event that tells of a run that waits for a person; an upgrade run says the same of its gates."""
 BINDING_WAIT: Final = timedelta(milliseconds=2)
 """How long a run waits, per cluster in flight, after a binding has changed: they change together."""
 LONGEST_WAIT: Final = timedelta(milliseconds=500)
@@ -96,6 +102,7 @@ class StagedUpdateController:
         settings: What may be placed.
         windows: The maintenance windows of the members.
         turns: Reserves members; None: runs wait for nothing but their stages.
+        observer: Is told which runs wait for an approval.
     """
 
     def __init__(
@@ -107,6 +114,7 @@ class StagedUpdateController:
         settings: LoopSettings,
         windows: MaintenanceWindows,
         turns: Turns | None = None,
+        observer: LoopObserver = UNOBSERVED,
     ) -> None:
         self._hub = hub
         self._now = now
@@ -114,6 +122,8 @@ class StagedUpdateController:
         self._selecting = Selecting(hub, selectables, settings.selection)
         self._windows = windows
         self._turns = turns
+        self._observer = observer
+        self._analyses = settings.analysis.is_on
         self._open: dict[PlacementRef, set[RunRef]] = {}
         """The runs that are not over, by their placement."""
         self._waiting: dict[RunRef, frozenset[str]] = {}
@@ -123,6 +133,8 @@ class StagedUpdateController:
         self._reserved = Reserved[RunRef](turns)
         self._told: dict[RunRef, str] = {}
         """What runs that cannot be initialised yet were told."""
+        self._asked: dict[RunRef, frozenset[str]] = {}
+        """The approval requests that runs wait for until a person answers."""
 
     def wiring(self) -> Wiring[RunRef]:
         """Say what wakes it: runs, their approvals, and everything that decides what they may do next."""
@@ -214,8 +226,13 @@ class StagedUpdateController:
         if (held := with_finalizer(run, UPDATE_RUN_FINALIZER)) is not None:
             run = await self._hub.amend(family.run, held)
         step = await self._decide(ref, run, await self._facts(ref, run))
+        asked = self._asked.get(ref)
+        known: Collection[str] = (
+            self._asks(ref, run) if asked is None else asked
+        )  # what was recorded before our term was told then
         run = await self._carry_out(family, run, step)
         self._tell(ref, run, step)
+        self._ask(ref, run, known)
         waits = Result(LOOK_AGAIN) if self._waiting.get(ref) else DONE
         return soonest(Result(step.again), waits, await self._follow(ref, run))
 
@@ -334,13 +351,34 @@ class StagedUpdateController:
             self._told[ref] = step.waits_for
             self._record(run, Event("UpdateRunPending", step.waits_for))
 
+    def _ask(self, ref: RunRef, run: JsonObject, known: Collection[str]) -> None:
+        """Tell of the approvals that a person has to give, beyond those that are *known*."""
+        asked = self._asks(ref, run)
+        for request, message in asked.items():
+            if request not in known:
+                self._record(run, Event(APPROVAL_NEEDED, f"waits for {message}"))
+        self._asked[ref] = frozenset(asked)
+        self._observer.stands(ref.family.run, ref, still=bool(asked))
+
+    def _asks(self, ref: RunRef, run: JsonObject) -> dict[str, str]:
+        """Return the approval requests by which a run waits for a person, with what is to be said of each."""
+        requests = self._requests(ref, run)
+        return {
+            wait.request: wait.message
+            for wait in situation_of(run, requests.values(), self._now()).waits
+            if wait.kind is WaitKind.APPROVAL
+            and wait.needs_person
+            and not (self._analyses and is_still_to_be_looked_at(run, requests.get(wait.request, {})))
+        }
+
     async def _follow(self, ref: RunRef, run: JsonObject | None) -> Result:
         """Keep the members reserved that a run is working on, and give the others back."""
         busy = set(staged_update_holds(run)) if run is not None else set()
         self._in_flight[ref] = len(busy)
         if run is None or is_over(run):
-            for kept in (self._waiting, self._told, self._in_flight):
+            for kept in (self._waiting, self._told, self._in_flight, self._asked):
                 kept.pop(ref, None)
+            self._observer.stands(ref.family.run, ref, still=False)
         holder = staged_update_holder(f"{ref.namespace}/{ref.name}" if ref.namespace else ref.name)
         return await self._reserved.follow(ref, holder, busy)
 
@@ -376,7 +414,7 @@ def _touched(action: Action) -> str:
 
 
 def _of_request(change: Change) -> Iterator[RunRef]:
-    """Yield the run of an approval request that is new or gone, or that has been answered."""
+    """Yield the run of an approval request that is new, gone or answered, or that a person has to answer now."""
     if change.touches(_seen_of_request):
         request = change.document
         yield RunRef(text_at(request, "spec", "parentStageRollout"), namespace_of(request))
@@ -384,7 +422,8 @@ def _of_request(change: Change) -> Iterator[RunRef]:
 
 def _seen_of_request(request: JsonObject) -> object:
     approved = [each for each in conditions_of(request) if each.get("type") == APPROVED]
-    return desired(request), approved
+    looked_at = current_condition(request, ANALYZED) is not None, is_looked_at(request)
+    return desired(request), approved, looked_at
 
 
 def _seen_of_snapshot(snapshot: JsonObject) -> object:

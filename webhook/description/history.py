@@ -1,6 +1,6 @@
 """Answer of ``/v1/history``: what has happened in the last days."""
 
-from webhook.description.model import AnswerModel, Instant
+from webhook.description.model import AnswerModel, ContinueToken, Instant
 from webhook.history.entry import EntryType
 
 
@@ -15,6 +15,8 @@ class HistoryObject(AnswerModel):
 class HistoryEntry(AnswerModel):
     """What has happened to one object."""
 
+    id: str
+    """Tells it from all others."""
     time: Instant
     """When; of a repeated entry, when for the first time."""
     type: EntryType
@@ -37,6 +39,7 @@ class History(AnswerModel):
     """Whether a history is kept at all."""
     items: list[HistoryEntry]
     more: bool
-    """There are older entries: ask again with `before`."""
+    """There are older entries."""
+    continue_: ContinueToken
     unreadable: int
     """How many lines of the record could not be read."""

@@ -220,11 +220,23 @@ OPERATIONS: Final = (
         "What has happened in the last days",
         "Decisions, rollouts, refusals and warnings of admission, answers of the gate, and all else the loop tells, as "
         "the loop and all servers have kept it. What other processes did in the last seconds may not be there yet. "
-        "Entries about placements and runs are for callers who may list those.",
+        "Entries about placements, runs, overrides, strategies and approval requests are for callers who may list "
+        "those, and entries about other objects in namespaces for callers who may list ConfigMaps.",
         History,
         problems=(Problem.VALIDATION_FAILED,),
         tagged=True,
-        query=("type", "ofKind", "ofNamespace", "ofName", "ruleOrReason", "by", "since", "before", "atMost"),
+        query=(
+            "type",
+            "ofKind",
+            "ofNamespace",
+            "ofName",
+            "ruleOrReason",
+            "by",
+            "since",
+            "before",
+            "continue",
+            "atMost",
+        ),
     ),
     Operation(
         "listReservations",

@@ -1,12 +1,13 @@
 """Where a process notes what happens, and looks up what has happened."""
 
+import asyncio
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Final
 
 from scorer.api.meta import JsonObject
 from scorer.rollout.placement_status import Event
-from webhook.history.entry import About, EntryType
+from webhook.history.entry import About, Entry, EntryType
 from webhook.history.query import Found, Query, find
 from webhook.history.record import CONFIG_MAP, LABELS, Retention, Source
 from webhook.history.writer import HistoryWriter
@@ -44,6 +45,7 @@ class HistoryDesk:
         self._now = now
         self._read: tuple[JsonObject, ...] = ()
         self._read_at: tuple[datetime, int] | None = None
+        self._finding = asyncio.Lock()
         self.is_kept = is_kept or writer is not None
         """Whether anything is written down."""
 
@@ -83,12 +85,18 @@ class HistoryDesk:
         """
         if not self.is_kept:
             return Found((), more=False, unreadable=0)
-        now, writes = self._now(), self._writer.writes if self._writer else 0
-        # Read again also after a write of our own: what was waiting then is nowhere else.
-        if self._read_at is None or self._read_at[1] != writes or not now - READ_AGAIN < self._read_at[0] <= now:
-            self._read = (await self._store.list(CONFIG_MAP, self._namespace, LABELS)).items
-            self._read_at = now, writes
-        return find(self._read, self._writer.waiting() if self._writer else (), query)
+        # One at a time, beside the event loop: to go through a whole record takes long enough to be felt in admission.
+        async with self._finding:
+            now, writes, waiting = self._now(), self._writer.writes if self._writer else 0, self._waiting()
+            # Read again also after a write of our own: what was waiting then is nowhere else.
+            if self._read_at is None or self._read_at[1] != writes or not now - READ_AGAIN < self._read_at[0] <= now:
+                self._read = (await self._store.list(CONFIG_MAP, self._namespace, LABELS)).items
+                self._read_at = now, writes
+            # What was written while we read is not in what we have read, and does not wait any more.
+            return await asyncio.to_thread(find, self._read, (*waiting, *self._waiting()), query)
+
+    def _waiting(self) -> tuple[Entry, ...]:
+        return self._writer.waiting() if self._writer else ()
 
     async def run(self) -> None:
         """Write until cancelled, if anything is kept."""

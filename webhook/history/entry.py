@@ -5,6 +5,7 @@ for the same reason repeats the old note. What admission refuses or warns about,
 nothing else.
 """
 
+import hashlib
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -22,6 +23,7 @@ MESSAGE_BYTES: Final = 1024
 """How long a message may be in UTF-8, as that of an Event."""
 NAME_CHARACTERS: Final = 253
 USER_CHARACTERS: Final = 320
+ID_CHARACTERS: Final = 32
 MOST_COUNTED: Final = 2**53
 CLUSTERS_PICKED: Final = "ClustersPicked"
 """Reason of the Event that tells which clusters a placement got, kept and lost."""
@@ -59,6 +61,7 @@ class Entry:
         by: Who did it or asked; empty: harbormaster itself.
         count: How often.
         last: When for the last time.
+        id: Tells it from all others, also from those that say the same; empty: not noted yet.
     """
 
     time: datetime
@@ -69,6 +72,12 @@ class Entry:
     by: str = ""
     count: int = 1
     last: datetime | None = None
+    id: str = ""
+
+    @property
+    def place(self) -> tuple[datetime, str]:
+        """Return its place among all entries: by the last occurrence; within a second, in an order that stays."""
+        return self.until, self.id
 
     @property
     def until(self) -> datetime:
@@ -90,6 +99,7 @@ class Entry:
         if self.about.namespace:
             about["namespace"] = self.about.namespace
         found: JsonObject = {
+            "id": self.id,
             "time": format_time(self.time),
             "type": str(self.type),
             "object": about,
@@ -112,10 +122,10 @@ def entry(time: datetime, kind: EntryType, about: About, reason: str, message: s
     return Entry(
         time.replace(microsecond=0),
         kind,
-        About(*(printable(part)[:NAME_CHARACTERS] for part in about)),
-        printable(reason)[:NAME_CHARACTERS],
-        _shortened(printable(message)),
-        printable(by)[:USER_CHARACTERS],
+        About(*(printable(part[:NAME_CHARACTERS]) for part in about)),
+        printable(reason[:NAME_CHARACTERS]),
+        _shortened(printable(message[: MESSAGE_BYTES + 1])),  # cut first: a refusal may be long, and many come at once
+        printable(by[:USER_CHARACTERS]),
     )
 
 
@@ -140,6 +150,7 @@ def read_entry(line: str) -> Entry | None:
             _text(found.get("by", "")),
             _count(found.get("count", 1)),
             _time(found["lastTime"]) if "lastTime" in found else None,
+            _text(found.get("id", ""))[:ID_CHARACTERS] or hashlib.sha256(line.encode()).hexdigest()[:ID_CHARACTERS],
         )
     except (ValueError, KeyError, TypeError, AttributeError):
         return None

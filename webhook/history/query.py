@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from scorer.api.meta import JsonObject
+from scorer.api.meta import JsonObject, format_time, parse_time
 from webhook.history.entry import Entry, EntryType
 from webhook.history.record import entries_in, is_chunk
 
@@ -26,8 +26,10 @@ class Query:
         by: Caused by this user.
         since: Not before.
         before: Before, by the last occurrence.
+        after: After the entry at this place, which was the last of the page before.
         limit: How many at most, the latest ones.
         hidden: Not about objects of these kinds.
+        in_namespaces: About objects in namespaces only of these kinds; None: of any.
     """
 
     types: frozenset[EntryType] = frozenset()
@@ -38,8 +40,10 @@ class Query:
     by: str = ""
     since: datetime | None = None
     before: datetime | None = None
+    after: tuple[datetime, str] | None = None
     limit: int = USUAL_ITEMS
     hidden: frozenset[str] = frozenset()
+    in_namespaces: frozenset[str] | None = None
 
     def wants(self, entry: Entry) -> bool:
         """Say whether an entry is wanted."""
@@ -47,6 +51,7 @@ class Query:
         return (
             (not self.types or entry.type in self.types)
             and about.kind not in self.hidden
+            and (self.in_namespaces is None or not about.namespace or about.kind in self.in_namespaces)
             and self.kind in ("", about.kind)
             and self.namespace in ("", about.namespace)
             and self.name in ("", about.name)
@@ -54,7 +59,21 @@ class Query:
             and (not self.reason or self.reason in entry.reason.split(","))
             and (self.since is None or entry.until >= self.since)
             and (self.before is None or entry.until < self.before)
+            and (self.after is None or entry.place < self.after)
         )
+
+
+def format_place(place: tuple[datetime, str]) -> str:
+    """Write the place of an entry, as a token that asks for those after it."""
+    return f"{format_time(place[0])}/{place[1]}"
+
+
+def parse_place(token: str) -> tuple[datetime, str]:
+    """Read such a token. Raises `ValueError`."""
+    time, separator, identity = token.partition("/")
+    if not separator:
+        raise ValueError(token)
+    return parse_time(time), identity
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +91,14 @@ class Found:
     unreadable: int
 
     def document(self) -> JsonObject:
-        """Return it as ``/v1/history`` does."""
+        """Return it as ``harbormaster history -o json`` does."""
         items = [each.document() for each in self.entries]
         return {"items": items, "more": self.more, "unreadable": self.unreadable}
+
+    @property
+    def token(self) -> str:
+        """Return what asks for the entries after these; empty: there are none."""
+        return format_place(self.entries[-1].place) if self.more else ""
 
 
 def find(documents: Iterable[JsonObject], waiting: Iterable[Entry], query: Query) -> Found:
@@ -86,11 +110,13 @@ def find(documents: Iterable[JsonObject], waiting: Iterable[Entry], query: Query
         query: What is wanted.
     """
     unreadable = 0
-    found: dict[tuple[object, ...], Entry] = {}  # after a lost answer, a process writes the same entry again
+    found: dict[
+        str, Entry
+    ] = {}  # after a lost answer, a process writes the same entry again, perhaps with more counted
     for entry in (*entries_in(filter(is_chunk, documents)), *waiting):
         if entry is None:
             unreadable += 1
-        elif query.wants(entry):
-            found[(entry.time, entry.count, entry.identity)] = entry
-    latest = sorted(found.values(), key=lambda entry: entry.until)[::-1]  # within a second, as they were written
+        elif (known := found.get(entry.id)) is None or known.count < entry.count:
+            found[entry.id] = entry
+    latest = sorted(filter(query.wants, found.values()), key=lambda entry: entry.place, reverse=True)
     return Found(tuple(latest[: query.limit]), len(latest) > query.limit, unreadable)

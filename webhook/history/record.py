@@ -34,6 +34,10 @@ CHUNK_BYTES: Final = 256 * 1024
 """How large the entries of one ConfigMap may become; Kubernetes takes 1 MiB."""
 MOST_CHUNKS: Final = 500
 """How many ConfigMaps there may be of one kind of process, however small: processes that end soon leave one each."""
+STRETCHES: Final = 7
+"""A ConfigMap covers at most this part of the time that is kept: whole ones go, with all that is in them."""
+SHARES: Final = 8
+"""The record is put in order whenever a process has written this part of the size that is kept."""
 
 
 class Source(StrEnum):

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
+from uuid import uuid4
 
 from scorer.api.documents import name_of
 from scorer.api.meta import JsonObject
@@ -21,6 +22,8 @@ from webhook.history.record import (
     CHUNK_BYTES,
     CONFIG_MAP,
     LABELS,
+    SHARES,
+    STRETCHES,
     Retention,
     Source,
     chunk_document,
@@ -76,10 +79,16 @@ class HistoryWriter:
         self._of_user: Counter[str] = Counter()
         self._dropped = 0
         self._chunk: JsonObject | None = None
+        self._stretch = now(), now()
+        """When the ConfigMap that is written was begun, and when the last entry in it happened."""
         self._number = 0
+        self._origin = uuid4().hex[:16]
+        self._noted = 0
         self.writes = 0
         """How often it was written: what waited before is in the record now."""
         self._tidied: datetime | None = None
+        self._bytes = 0
+        """How much was written since then."""
         self._trouble = ""
 
     def note(self, kind: EntryType, about: About, reason: str, message: str, by: str = "") -> None:
@@ -112,10 +121,15 @@ class HistoryWriter:
         if known is not None:
             self._waiting[found.identity] = known.repeated(found.time)
         elif len(self._waiting) < MOST_WAITING and self._of_user[found.by] < MOST_OF_USER:
-            self._waiting[found.identity] = found
+            self._waiting[found.identity] = self._named(found)
             self._of_user[found.by] += bool(found.by)
         else:
             self._dropped += 1
+
+    def _named(self, found: Entry) -> Entry:
+        """Return an entry with an id that no other has, in whatever process; those of one process sort by age."""
+        self._noted += 1
+        return replace(found, id=f"{self._origin}-{self._noted:010}")
 
     async def _write(self) -> None:
         """Write what waits; what cannot be written goes on waiting."""
@@ -135,41 +149,58 @@ class HistoryWriter:
         Raises:
             StoreError: The hub does not take it; everything goes on waiting.
         """
-        if self._dropped:
-            about = About(CONFIG_MAP.kind, self._instance, self._namespace)
-            message = f"{self._dropped} further entries of {self._instance} were dropped: too many at once"
-            lost = entry(self._now(), EntryType.EVENT, about, DROPPED, message)
-            self._waiting[lost.identity], self._dropped = lost, 0
-        written = tuple(self._waiting.items())
-        if written:
-            await self._append([each.line() for _, each in written], max(each.until for _, each in written))
+        written, dropped = tuple(self._waiting.items()), self._dropped
+        if written or dropped:
+            told = [each for _, each in written]
+            if dropped:
+                told.append(self._loss(dropped))
+            await self._append([each.line() for each in told], max(each.until for each in told))
             self.writes += 1
+            self._dropped -= dropped
             for identity, each in written:
                 if (known := self._waiting[identity]) is each:
                     del self._waiting[identity]
                 else:  # repeated meanwhile: what is on record is not told again
-                    self._waiting[identity] = _since(known, each)
+                    self._waiting[identity] = self._named(_since(known, each))
             self._of_user = Counter(each.by for each in self._waiting.values() if each.by)
-        if self._tidied is None or self._now() - self._tidied >= TIDY_EVERY:
+        if self._is_untidy():
             await self.tidy()
 
+    def _loss(self, dropped: int) -> Entry:
+        """Return the entry that says how many others there are not."""
+        about = About(CONFIG_MAP.kind, self._instance, self._namespace)
+        message = f"{dropped} further entries of {self._instance} were dropped: too many at once"
+        return self._named(entry(self._now(), EntryType.EVENT, about, DROPPED, message))
+
+    def _is_untidy(self) -> bool:
+        """Say whether it is time to take away what is too old or too much; a flood does not wait for the hour."""
+        if self._tidied is None or self._bytes >= self._retention.most_bytes // SHARES:
+            return True
+        return not timedelta() <= self._now() - self._tidied < TIDY_EVERY  # a clock that is set back ends the wait
+
     async def _append(self, lines: list[str], until: datetime) -> None:
-        chunk = self._chunk
-        if chunk is not None and size_of(chunk) + sum(len(line.encode()) + 1 for line in lines) <= CHUNK_BYTES:
+        chunk, (began, last), now = self._chunk, self._stretch, self._now()
+        size = sum(len(line.encode()) + 1 for line in lines)
+        self._bytes += size
+        is_young = timedelta() <= now - began < self._retention.age / STRETCHES
+        if chunk is not None and is_young and size_of(chunk) + size <= CHUNK_BYTES:
             both = [*lines_of(chunk), *lines]
+            until = max(until, last)
             made = chunk_document(name_of(chunk), self._namespace, self._source, self._instance, both, until)
-            made["metadata"] |= {name: chunk["metadata"][name] for name in ("uid", "resourceVersion")}
+            made["metadata"] |= {key: chunk["metadata"][key] for key in ("uid", "resourceVersion")}
             try:
                 self._chunk = await self._store.replace(CONFIG_MAP, made)
             except (ConflictError, NotFoundError):  # somebody took it away or wrote into it: it is not ours any more
                 self._chunk = None
             else:
+                self._stretch = began, until
                 return
+        self._stretch = now, until
         for part in _parts(lines):
             self._number += 1
-            name = chunk_name(self._now(), self._instance, self._number)
+            name = chunk_name(now, self._instance, self._number)
             made = chunk_document(name, self._namespace, self._source, self._instance, part, until)
-            # After a lost answer the same entries may be written twice, which whoever reads the record leaves out.
+            # After a lost answer the same entries may be written twice; who reads the record knows them by their ids.
             self._chunk = await self._store.create(CONFIG_MAP, made)
 
     async def tidy(self) -> None:
@@ -189,7 +220,7 @@ class HistoryWriter:
                 )
             except (NotFoundError, ConflictError):  # another process was faster, or it is in use
                 continue
-        self._tidied = now
+        self._tidied, self._bytes = now, 0
 
 
 def _parts(lines: list[str]) -> list[list[str]]:

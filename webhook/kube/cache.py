@@ -242,6 +242,17 @@ class Cache:
 
         return end
 
+    def on_return(self, kind: Kind, tell: Callable[[], None]) -> Callable[[], None]:
+        """Call *tell* whenever *kind* can be read again after it could not be; returns what ends that."""
+        shelf = self.shelf(kind)
+        shelf.returned.append(tell)
+
+        def end() -> None:
+            with suppress(ValueError):
+                shelf.returned.remove(tell)
+
+        return end
+
     def trim(self, kind: Kind, trim: Trim) -> None:
         """Watch *kind*, and keep of each object only what *trim* returns; its metadata has to be in it."""
         self.shelf(kind).trim_by(trim)
@@ -289,10 +300,14 @@ class Cache:
         while True:
             try:
                 before = shelf.known()
+                shelf.tries += 1
                 listing = await self._store.list(kind)
                 self._answers()
                 shelf.refusal = ""
                 shelf.replace_all(listing.items, listing.resource_version, before=before)
+                was_away, shelf.tries = shelf.away, 0
+                for tell in shelf.returned if was_away else ():
+                    tell()
                 shelf.synced.set()
                 shelf.answered.set()
                 failures = refusals = 0

@@ -68,9 +68,21 @@ class Shelf:
         """How often everything was listed."""
         self.seen = float("-inf")
         """When the store last sent anything, on the monotonic clock; bookmarks count."""
+        self.tries = 0
+        """How often in a row the store has been asked for the list, since it gave the last one."""
+        self.returned: list[Callable[[], None]] = []
+        """Called when the store gives the list again after it was `away`."""
         self.heard = 0
         """The newest version of anything that the store has sent of the kind."""
         self._listed_at = 0
+
+    @property
+    def away(self) -> bool:
+        """Whether the store has not given the list when it was asked last: what it has not told us is unknown.
+
+        A watch that ends and is followed by a list at once does not count: nothing was missed.
+        """
+        return self.tries > 1
 
     def hear(self, version: int) -> None:
         """Note that the store has been at *version*."""

@@ -146,7 +146,7 @@ class HubUpgrades:
     def gates(self, run: ClusterUpgradeRun) -> dict[str, UpgradeGateStatus]:
         """Return the status of the gate objects of a run, by name."""
         found = {}
-        for _, gate in gates_of(run):
+        for _, gate in gates_of(run.status):
             document = self._cache.get(kinds.UPGRADE_GATE, gate.gate) if gate.gate else None
             if document is None:
                 continue

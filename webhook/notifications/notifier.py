@@ -1,5 +1,8 @@
 """Sends notifications, one after the other, in the order in which things happened.
 
+One that the receiver answers with an error again and again, or not in time, lets the others pass, as long as it takes
+those: it may be the only one that it cannot take. A receiver that takes none gets them in order once it does.
+
 Noting one is cheap, never fails and never waits: it happens in the midst of a reconcile. What the receiver does not
 take is sent again, with pauses that grow, until it is too old to be news; so a receiver that was down for a while hears
 of everything, and one that is down for good costs a bounded queue and a line in the log. The end of a process sends
@@ -28,6 +31,8 @@ MOST_REMEMBERED: Final = 4_096
 """Ids by which what is told again is known."""
 OLDEST: Final = timedelta(hours=1)
 """How long after it happened something is still sent."""
+PATIENCE: Final = 5
+"""How often in a row one may fail at a receiver that is there, before others may pass it."""
 POST_SECONDS: Final = 10.0
 """How long the receiver may take."""
 PAUSE_SECONDS: Final = (1.0, 60.0)
@@ -71,6 +76,8 @@ class Notifier:
         self._arrived = asyncio.Event()
         self._told: OrderedDict[str, None] = OrderedDict()
         self._dropped = 0
+        self._failures = 0
+        """How often in a row the first in line has failed at a receiver that is there."""
         self._trouble = ""
         self._counts = NotificationCounts(registry, lambda: len(self._waiting))
 
@@ -106,9 +113,11 @@ class Notifier:
         try:
             while True:
                 await self._arrived.wait()
-                if await self._send_first():
-                    self._pause = self._pauses[0]
+                if await self._send(0):
+                    self._pause, self._failures = self._pauses[0], 0
                 else:
+                    while self._failures >= PATIENCE and len(self._waiting) > 1 and await self._send(1):
+                        pass
                     await asyncio.sleep(self._pause)
                     self._pause = min(2 * self._pause, self._pauses[1])
         finally:
@@ -117,7 +126,7 @@ class Notifier:
     async def _send_the_rest(self) -> None:
         try:
             async with asyncio.timeout(LAST_SECONDS):
-                while self._waiting and await self._send_first():
+                while self._waiting and await self._send(0):
                     pass
         except TimeoutError:
             pass  # said below
@@ -126,12 +135,12 @@ class Notifier:
             log.warning("notifications were not sent before the end", extra={"count": len(self._waiting)})
             self._waiting.clear()
 
-    async def _send_first(self) -> bool:
-        """Send what waits longest; say whether that was its turn, whatever became of it, and not a failure for now.
+    async def _send(self, place: int) -> bool:
+        """Send what is at a place in line; say whether that was its turn, whatever became of it: not a failure for now.
 
         It stays in line until its end is known: a process that ends in the midst of it sends it again.
         """
-        first = self._waiting[0]
+        first = self._waiting[place]
         if self._dropped:
             log.warning("notifications dropped: too many wait", extra={"count": self._dropped})
             self._dropped = 0
@@ -144,7 +153,7 @@ class Notifier:
         self._counts.count(result)
         if result is Result.FAILED:
             return False
-        self._waiting.popleft()
+        del self._waiting[place]
         if not self._waiting:
             self._arrived.clear()
         return True
@@ -154,6 +163,7 @@ class Notifier:
             async with asyncio.timeout(self._post_seconds):
                 answer = await post_signed(self._receiver, notification.body(self._source, self._now()), {})
         except TimeoutError:
+            self._failures += 1
             return Result.FAILED, f"no answer within {self._post_seconds:g} s"
         except NotPostedError as error:
             return Result.FAILED, str(error)
@@ -163,7 +173,10 @@ class Notifier:
         if 200 <= answer.status < 300:
             return Result.SENT, ""
         why = f"HTTP status {answer.status}: {answer.message}"
-        return (Result.REFUSED if 300 <= answer.status < 500 and answer.status not in LATER else Result.FAILED), why
+        if 300 <= answer.status < 500 and answer.status not in LATER:
+            return Result.REFUSED, why
+        self._failures += 1
+        return Result.FAILED, why
 
     def _tell(self, result: Result, notification: Notification, why: str) -> None:
         """Log what is refused, and what fails when it fails for another cause than before."""

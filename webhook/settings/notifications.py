@@ -12,8 +12,7 @@ from webhook.settings.values import COMMAS, check_url
 
 NEED_A_PERSON: Final = (
     "PlacementRolloutStalled",
-    "UpdateRunWaiting",
-    "GateOpened",
+    "ApprovalNeeded",
     "Warning/DisruptionBlocked",
     "DisruptionUnblocked",
     "MemberClusterSilent",

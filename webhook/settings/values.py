@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from pydantic import BeforeValidator, Field
 
@@ -35,11 +35,18 @@ def _decode_text(value: Any) -> Any:
         raise ValueError(f"is not JSON: {error}") from error
 
 
+def _has_usable_port(parts: SplitResult) -> bool:
+    try:
+        return parts.port != 0
+    except ValueError:  # no number, or too large a one
+        return False
+
+
 def check_url(url: str, example: str) -> str:
     """Return the URL of somebody outside as it is given; empty: there is nobody.
 
     Args:
-        url: With a scheme, a host, and no user and no fragment.
+        url: With a scheme, a host, perhaps a port, and no user and no fragment.
         example: Of such a URL, for the message.
 
     Raises:
@@ -47,7 +54,14 @@ def check_url(url: str, example: str) -> str:
     """
     if url:
         parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.fragment or parts.username:
+        if (
+            parts.scheme not in ("http", "https")
+            or not parts.hostname
+            or parts.fragment
+            or parts.username
+            or not _has_usable_port(parts)
+            or any(each.isspace() or not each.isprintable() for each in url)
+        ):
             raise ValueError(f"{url[:128]!r} is no URL such as {example}")
     return url
 

@@ -1,14 +1,20 @@
 """The metrics and the spans of the reconcile loop.
 
+What stands still until somebody acts is counted by kind, never by name: as many series as kinds, however many objects
+there are. Names stand in Events, notifications and the history.
+
 Source: serving.md 6.1 and 6.3.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from scorer.api.family import FAMILIES
+from scorer.api.kinds import MEMBER_CLUSTER, NODE_POOL, Kind
 from webhook.controllers.assembly import CONTROLLERS
 from webhook.controllers.observer import NOTHING, Outcome, Queue
 from webhook.telemetry.tracing import Tracing
@@ -17,7 +23,7 @@ BUCKETS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0
 
 
 class LoopMetrics:
-    """Counts what the controllers do; a `webhook.controllers.observer.QueueObserver`.
+    """Counts what the controllers do; a `webhook.controllers.observer.LoopObserver`.
 
     The series of all controllers exist from the start, also in a process that never leads, and go on from one term of
     leadership to the next.
@@ -59,6 +65,9 @@ class LoopMetrics:
             lambda: float(leading())
         )
         self._queues: dict[str, Queue] = {}
+        self._still: dict[str, set[Hashable]] = {}
+        """The keys of the objects that stand still, by kind."""
+        self._count_still(registry)
         for name in CONTROLLERS:
             self._create_series(name)
 
@@ -76,6 +85,35 @@ class LoopMetrics:
             self._reconciles.labels(name, outcome)
             self._seconds.labels(name, outcome)
 
+    def _count_still(self, registry: CollectorRegistry) -> None:
+        gauges = (
+            (
+                "harbormaster_placements_stalled",
+                "Placements whose rollout is stalled.",
+                [family.placement for family in FAMILIES],
+            ),
+            (
+                "harbormaster_update_runs_waiting_for_approval",
+                "Staged update runs that wait for somebody's approval.",
+                [family.run for family in FAMILIES],
+            ),
+            ("harbormaster_members_silent", "Members whose agent does not report any more.", [MEMBER_CLUSTER]),
+            ("harbormaster_node_pools_shut", "Node pools whose budgets have let no node go for a day.", [NODE_POOL]),
+        )
+        for name, meaning, kinds in gauges:
+            gauge = Gauge(name, meaning, ("kind",), registry=registry)
+            for kind in kinds:
+                keys = self._still[kind.kind] = set()
+                gauge.labels(kind.kind).set_function(partial(len, keys))
+
+    def stands(self, kind: Kind, key: Hashable, *, still: bool) -> None:
+        """Note whether an object goes on only when somebody acts."""
+        keys = self._still[kind.kind]
+        if still:
+            keys.add(key)
+        else:
+            keys.discard(key)
+
     def around(self, controller: str, key: object) -> AbstractContextManager[object]:
         """Return a span to reconcile one key in."""
         if self._tracing is None:
@@ -92,5 +130,7 @@ class LoopMetrics:
         self._retries.labels(controller).inc()
 
     def ended(self) -> None:
-        """Forget all queues: the term is over."""
+        """Forget all queues, and what stands still: the term is over, and another process shows it."""
         self._queues.clear()
+        for keys in self._still.values():
+            keys.clear()

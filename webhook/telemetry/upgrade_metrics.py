@@ -9,9 +9,11 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from scorer.api.kinds import UPGRADE_RUN
 from scorer.api.upgrade.fields import UpgradeState
 from scorer.api.upgrade.run import UpgradeRunStatus
 from scorer.upgrade.measures import Measure, Measured
+from scorer.upgrade.situation import waits_for_approval
 
 UPGRADE_BUCKETS: Final = (60.0, 300.0, 600.0, 900.0, 1800.0, 2700.0, 3600.0, 7200.0, 14400.0, 28800.0)
 GATE_BUCKETS: Final = (60.0, 600.0, 3600.0, 14400.0, 43200.0, 86400.0, 604800.0)
@@ -85,6 +87,13 @@ class UpgradeMetrics:
             LABELS["harbormaster_upgrade_upgrader_errors"],
             registry=registry,
         )
+        self._approvals: set[str] = set()
+        Gauge(
+            "harbormaster_upgrade_runs_waiting_for_approval",
+            "Upgrade runs at a gate that waits for somebody's approval.",
+            ("kind",),
+            registry=registry,
+        ).labels(UPGRADE_RUN.kind).set_function(lambda: len(self._approvals))
         self._runs: set[str] = set()
         self._planned: set[str] = set()
 
@@ -97,6 +106,7 @@ class UpgradeMetrics:
             self._members.labels(run, name).set(getattr(status.counts, name))
         for each in measured:
             self._count(each)
+        (self._approvals.add if waits_for_approval(status) else self._approvals.discard)(run)
 
     def _count(self, measure: Measure) -> None:
         match measure.kind:
@@ -120,6 +130,7 @@ class UpgradeMetrics:
 
     def gone(self, run: str) -> None:
         """Forget a run."""
+        self._approvals.discard(run)
         if run in self._runs:
             self._runs.discard(run)
             for state in UpgradeState:

@@ -245,7 +245,7 @@ class _Approvals:
         self._given: set[str] = set()
 
     def __call__(self, moment: Moment) -> Iterator[tuple[datetime, Order]]:
-        for place, gate in gates_of(moment.run):
+        for place, gate in gates_of(moment.run.status):
             if gate.state is not UpgradeState.PENDING or gate.type is not GateType.APPROVAL or gate.gate in self._given:
                 continue
             self._given.add(gate.gate)

@@ -61,7 +61,7 @@ def exposure(found: Forecast) -> int:
     Their upgrades begin before the first instant at which a gate opens or a wait begins; without one, all count.
     """
     stages = found.run.status.stages
-    gates = (gate for _, gate in gates_of(found.run))
+    gates = (gate for _, gate in gates_of(found.run.status))
     waits = (stage.after_stage_wait for stage in stages)
     looks = [gate.start_time for gate in gates] + [wait.start_time for wait in waits if wait and wait.seconds]
     first = min((at for at in looks if at is not None), default=None)

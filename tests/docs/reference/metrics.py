@@ -80,8 +80,8 @@ def page() -> str:
 Served in the Prometheus text format and in OpenMetrics at `/metrics` of the plain listener (`--http-port`) of every
 process; with `HARBORMASTER_METRICS_AUTH=true` over HTTPS too, to callers who may `get` that path. Counters have the
 suffix `_total` when they are read, histograms `_bucket`, `_sum` and `_count`. Label sets are fixed and start at 0;
-only the names of node pools and of upgrade runs are chosen by users. Beside these are the `process_*` metrics of the
-Python client.
+only the names of node pools and of upgrade runs are chosen by users. The gauges of the loop are those of the leader:
+another process shows 0. Beside these are the `process_*` metrics of the Python client.
 
 Every process shows the first table; what it does not do stays at 0. `serve` adds reviews, extender, cache, node pools
 and notifications, `reconcile` adds cache, loop, node disruption, upgrade runs and notifications, `serve --reconcile`

@@ -50,7 +50,7 @@ def test_a_gate_has_an_object_from_the_moment_at_which_the_run_reaches_it():
     assert gate.name.startswith("run-s-after-0-")
     assert (gate.spec.run_name, gate.spec.stage, gate.spec.group, gate.spec.timing) == ("run", "s", None, AFTER)
     assert (gate.spec.display_name, gate.status.state) == ("healthy?", "Pending")
-    assert told([reached]) == ["MemberUpgradeCompleted", "GateOpened"]
+    assert told([reached]) == ["MemberUpgradeCompleted", "GateOpened", "ApprovalNeeded"]
 
 
 def test_names_of_gates_tell_positions_apart_and_are_short_enough():

@@ -12,7 +12,7 @@ from webhook.controllers.work_generator import without_manifests
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube.cache import Cache
 from webhook.kube.hub import Hub
-from webhook.kube.ports import Key, NotFoundError, key_of
+from webhook.kube.ports import Key, NotFoundError, UnavailableError, key_of
 from webhook.member.heartbeat import Figures, report
 
 CACHED = (*(watch.kind for watch in WATCHES), WORK)
@@ -27,12 +27,33 @@ CONFIG_MAP = KINDS["", "ConfigMap"]
 SPEC = {"workload": {"manifests": [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "web"}}]}}
 
 
+class UnsteadyStore(EmbeddedStore):
+    """A store that does not always let a kind be read."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.unreadable = None
+        self.watches_end = False
+
+    async def list(self, kind, namespace=None, labels=None):
+        if kind == self.unreadable:
+            raise UnavailableError("not now")
+        return await super().list(kind, namespace, labels)
+
+    async def watch(self, kind, since, namespace=None):
+        async for event in super().watch(kind, since, namespace):
+            if kind == self.unreadable or self.watches_end:
+                self.watches_end = False
+                raise UnavailableError("broken off")
+            yield event
+
+
 class Stage:
     """A hub with one controller, which is started anew at will."""
 
     def __init__(self):
         self.time = START
-        self.store = EmbeddedStore.open(None, now=self.now)
+        self.store = UnsteadyStore.open(None, now=self.now)
         self.cache = Cache(self.store)
         self.hub = Hub(self.store, self.cache)
         self.events = []

@@ -8,8 +8,9 @@ import pytest
 
 from scorer.api.documents import conditions_of, current_condition, with_metadata
 from scorer.api.family import NAMESPACED
-from scorer.api.kinds import APPROVAL_REQUEST, KINDS, NAMESPACE, NODE, STAGED_RUN, STAGED_STRATEGY
+from scorer.api.kinds import KINDS, NAMESPACE, NODE, STAGED_STRATEGY
 from scorer.staged_update.approvals import TaskPlace, make_request
+from tests.webhook.controllers.analysed_world import QUERY, STAGES, analysed, annotate, queried, request, shown, told
 from tests.webhook.controllers.query_server import query_server
 from tests.webhook.controllers.staged_world import (
     APPROVAL,
@@ -34,48 +35,7 @@ from webhook.settings.clock import utc_now
 JOB = KINDS["batch", "Job"]
 DONE = "True UpdateRunSucceeded"
 WAITS = "False UpdateRunWaiting"
-QUERY = {"endpoint": "main", "expr": "errors", "below": 5}
 SMOKE = {"apiVersion": "batch/v1", "kind": "Job", "namespace": "shop", "name": "smoke-{run}", "condition": "Complete"}
-STAGES = (make_stage("test", afterStageTasks=APPROVAL), make_stage("live", maxConcurrency=5))
-
-
-def analysed(name="r", **checks):
-    """Make a run with an analysis of its stages."""
-    run = make_run(name)
-    run["metadata"]["annotations"] = {"harbormaster.dev/analysis": json.dumps(checks)}
-    return run
-
-
-@asynccontextmanager
-async def queried(**options):
-    """Run a world with one query endpoint, whose clock is that of the loop."""
-    ahead = []
-    async with query_server(lambda: utc_now() + ahead[0].ahead if ahead else utc_now()) as server:
-        settings = AnalysisOptions(endpoints={"main": server.url}, **options)
-        async with staged(*STAGES, analysis=settings) as world:
-            ahead.append(world)
-            yield world, server
-
-
-def request(world, name="r-after-test"):
-    return world.cache.get(APPROVAL_REQUEST, name) or {}
-
-
-def shown(world, kind="Analyzed", name="r-after-test"):
-    """Return status and reason of a condition of a request."""
-    found = current_condition(request(world, name), kind) or {}
-    return f"{found.get('status', '')} {found.get('reason', '')}".strip()
-
-
-def told(world, kind="Analyzed"):
-    return (current_condition(request(world), kind) or {}).get("message", "")
-
-
-async def annotate(world, **annotations):
-    """Set annotations of the run, as a user does."""
-    stored = await world.store.get(STAGED_RUN, Key("r"))
-    found = {**stored["metadata"].get("annotations", {}), **annotations}
-    await world.store.replace(STAGED_RUN, {**stored, "metadata": {**stored["metadata"], "annotations": found}})
 
 
 async def test_a_number_that_is_right_approves_the_stage_and_the_run_goes_on():

@@ -19,11 +19,11 @@ from tests.webhook.controllers.member_stage import (
     ROLE_KEY,
     SPACE,
     SPEC,
+    UnsteadyStore,
     staged,
 )
 from webhook.controllers.members import ACCESS_CHECK, WATCHES
 from webhook.controllers.result import TerminalError
-from webhook.embedded.store import EmbeddedStore
 from webhook.kube.change import Change
 from webhook.kube.ports import InvalidObjectError, Key
 from webhook.kube.retry import RetryError
@@ -389,7 +389,7 @@ async def test_a_member_that_comes_again_begins_anew(stage):
     assert "agentStatus" not in await stage.status()
 
 
-class RefusingStore(EmbeddedStore):
+class RefusingStore(UnsteadyStore):
     """A store whose writes fail from a certain one on, until they are let through."""
 
     def __init__(self, *args, **options):
@@ -406,7 +406,7 @@ class RefusingStore(EmbeddedStore):
 
 @pytest.mark.parametrize("writes", range(6))
 async def test_a_pass_that_ends_anywhere_is_finished_by_the_next(monkeypatch, writes):
-    monkeypatch.setattr(f"{__name__}.EmbeddedStore", RefusingStore)
+    monkeypatch.setattr("tests.webhook.controllers.member_stage.UnsteadyStore", RefusingStore)
     async with staged() as stage:
         await stage.add()
         await stage.known()
@@ -422,7 +422,7 @@ async def test_a_pass_that_ends_anywhere_is_finished_by_the_next(monkeypatch, wr
 
 @pytest.mark.parametrize("writes", range(7))
 async def test_a_departure_that_ends_anywhere_is_finished_by_the_next(monkeypatch, writes):
-    monkeypatch.setattr(f"{__name__}.EmbeddedStore", RefusingStore)
+    monkeypatch.setattr("tests.webhook.controllers.member_stage.UnsteadyStore", RefusingStore)
     async with staged() as stage:
         await stage.add()
         await stage.reconcile()

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from scorer.api.kinds import NODE, NODE_CLAIM, NODE_POOL, POD
 from tests.webhook.controllers.world import AT_ONCE, running
@@ -22,6 +23,7 @@ from webhook.kube.ports import ForbiddenError, Key
 from webhook.processes.reconcile import Reconciliation
 from webhook.settings.clock import utc_now
 from webhook.settings.loop import HubLoopSettings, LoopSettings
+from webhook.telemetry.loop_metrics import LoopMetrics
 from webhook.telemetry.metrics import Metrics
 
 FRIDAY = datetime(2026, 6, 12, 12, tzinfo=UTC)
@@ -38,12 +40,19 @@ class Harbour:
         self.hub = Hub(store, cache)
         self.now = FRIDAY
         self.told = []
+        self.registry = CollectorRegistry()
+        self.observer = LoopMetrics(self.registry, lambda: True)
         self.restart()
 
     def restart(self):
         """Let another process take over, which remembers nothing."""
+        self.observer.ended()
         self.controller = NodePoolController(
-            self.hub, self.pools, lambda: self.now, lambda document, event: self.told.append((document, event))
+            self.hub,
+            self.pools,
+            lambda: self.now,
+            lambda document, event: self.told.append((document, event)),
+            self.observer,
         )
 
     async def look(self, **advance):
@@ -81,6 +90,10 @@ class Harbour:
                 await asyncio.sleep(0.002)
 
     @property
+    def shut(self):
+        return self.registry.get_sample_value("harbormaster_node_pools_shut", {"kind": "NodePool"})
+
+    @property
     def events(self):
         return [(event.reason, event.message) for _, event in self.told]
 
@@ -88,8 +101,8 @@ class Harbour:
 @pytest.fixture
 async def harbour():
     @asynccontextmanager
-    async def start(*budgets, nodes=2):
-        store = EmbeddedStore.open(None)
+    async def start(*budgets, nodes=2, age=30):
+        store = EmbeddedStore.open(None, now=lambda: FRIDAY - timedelta(days=age))
         spec = {"disruption": {"budgets": list(budgets)}}
         await store.create(
             NODE_POOL, {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "a"}, "spec": spec}
@@ -116,6 +129,39 @@ async def test_a_pool_that_is_open_is_looked_at_now_and_then_and_nothing_is_told
         assert (await world.look()).requeue_after == LOOK_AGAIN
         assert (await world.look(days=3)).requeue_after == LOOK_AGAIN
     assert world.told == []
+
+
+async def test_a_pool_that_has_been_shut_for_a_day_is_counted_until_it_is_open_also_by_the_next_leader(harbour):
+    async with harbour(WEEKEND) as world:
+        await world.walk(datetime(2026, 6, 13, 18, 29, tzinfo=UTC))
+        assert (world.told, world.shut) == ([], 0)
+        await world.look(minutes=1)
+        assert (len(world.told), world.shut) == (1, 1)
+        world.restart()
+        assert world.shut == 0
+        await world.look(hours=1)
+        assert (len(world.told), world.shut) == (1, 1)
+        await world.walk(datetime(2026, 6, 15, 8, 30, tzinfo=UTC))
+        await world.look()
+        assert world.shut == 0
+
+
+async def test_a_pool_is_counted_until_it_is_deleted(harbour):
+    async with harbour({"nodes": "0"}) as world:
+        await world.look()
+        assert world.shut == 1
+        await world.store.delete(NODE_POOL, Key("a"))
+        await world._until(lambda: world.pools.pool("a") is None)
+        await world.look()
+        assert world.shut == 0
+
+
+async def test_a_new_pool_that_lets_no_node_go_is_counted_after_a_day(harbour):
+    async with harbour({"nodes": "0"}, age=0) as world:
+        await world.look()
+        assert world.shut == 0
+        await world.look(days=1)
+        assert world.shut == 1
 
 
 async def test_a_window_of_more_than_a_day_is_told_a_day_after_it_began_and_when_it_is_over(harbour):

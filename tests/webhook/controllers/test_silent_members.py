@@ -3,9 +3,21 @@
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
-from tests.webhook.controllers.member_stage import staged
+import pytest
+
+from scorer.api.documents import with_metadata
+from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER
+from scorer.membership.silence import LIMIT
+from tests.waiting import until
+from tests.webhook.controllers.member_stage import INTERNAL, staged
+from webhook.kube import cache
 
 SILENT, BACK = ("Warning", "MemberClusterSilent"), ("Normal", "MemberClusterReporting")
+
+
+@pytest.fixture(autouse=True)
+def retries_at_once(monkeypatch):
+    monkeypatch.setattr(cache, "_RETRY_SECONDS", (0.01,))
 
 
 @asynccontextmanager
@@ -70,3 +82,58 @@ async def test_a_member_that_has_not_joined_is_not_silent():
         it.time += timedelta(hours=1)
         await it.reconcile()
         assert it.events == []
+
+
+async def touch(it):
+    """Write something that is no heartbeat, so that the watch has something to tell."""
+    stored = await it.store.get(INTERNAL_MEMBER_CLUSTER, INTERNAL)
+    await it.store.replace(INTERNAL_MEMBER_CLUSTER, with_metadata(stored, annotations={"at": str(it.time)}))
+
+
+async def test_what_was_not_heard_while_the_hub_could_not_be_read_is_not_held_against_a_member():
+    async with joined() as (it, _):
+        shelf = it.cache.shelf(INTERNAL_MEMBER_CLUSTER)
+        it.store.unreadable = INTERNAL_MEMBER_CLUSTER
+        await touch(it)
+        await until(lambda: shelf.away)
+        for _ in range(2):
+            it.time += timedelta(minutes=10)
+            assert (await it.controller.reconcile("lion")).requeue_after > LIMIT
+        it.time += timedelta(minutes=4)
+        it.store.unreadable = None
+        await until(lambda: not shelf.away)
+        it.time += LIMIT
+        result = await it.reconcile()
+        assert (it.events, result.requeue_after < timedelta(seconds=1)) == ([], True)
+        it.time += result.requeue_after
+        await it.reconcile()
+        assert it.events == [SILENT]
+
+
+async def test_a_watch_that_breaks_off_and_goes_on_at_once_delays_nothing():
+    async with joined() as (it, result):
+        shelf = it.cache.shelf(INTERNAL_MEMBER_CLUSTER)
+        lists = shelf.lists
+        it.time += result.requeue_after
+        it.store.watches_end = True
+        await touch(it)
+        await until(lambda: shelf.lists > lists)
+        await it.reconcile()
+        assert it.events == [SILENT]
+
+
+async def test_who_was_silent_before_the_hub_was_away_is_silent_until_heard_of():
+    async with joined() as (it, result):
+        shelf = it.cache.shelf(INTERNAL_MEMBER_CLUSTER)
+        it.time += result.requeue_after
+        await it.reconcile()
+        it.store.unreadable = INTERNAL_MEMBER_CLUSTER
+        await touch(it)
+        await until(lambda: shelf.away)
+        it.store.unreadable = None
+        await until(lambda: not shelf.away)
+        await it.reconcile()
+        assert (it.events, await it.condition("Reporting")) == ([SILENT], ("False", "MemberClusterSilent"))
+        await it.beat()
+        await it.reconcile()
+        assert it.events == [SILENT, BACK]

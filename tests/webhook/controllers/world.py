@@ -6,6 +6,8 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
+from prometheus_client import CollectorRegistry
+
 from scorer.api.documents import current_condition, is_deleting
 from scorer.api.family import family_in
 from scorer.api.kinds import BINDING, KINDS, MEMBER_CLUSTER, PLACEMENT, WORK, Kind
@@ -22,10 +24,12 @@ from webhook.embedded.simulation import keep_status
 from webhook.embedded.store import EmbeddedStore
 from webhook.embedded.stored_kinds import EmbeddedKinds
 from webhook.kube.cache import Cache
+from webhook.kube.event_documents import EVENT
 from webhook.kube.hub import Hub
 from webhook.kube.ports import Key
 from webhook.settings.clock import utc_now
 from webhook.settings.loop import LoopSettings
+from webhook.telemetry.loop_metrics import LoopMetrics
 
 CONFIG_MAP, DEPLOYMENT = KINDS["", "ConfigMap"], KINDS["apps", "Deployment"]
 AT_ONCE = SnapshotSettings(timedelta(), timedelta())
@@ -45,7 +49,9 @@ class World:
         self.selectables = Selectables(self.cache, EmbeddedKinds(self.store.kinds), how.selection)
         self.ahead = timedelta()
         """How far the clock of the loop is ahead of that of the members."""
-        self.loop = make_loop(self.hub, lambda: utc_now() + self.ahead, self.selectables, how)
+        self.registry = CollectorRegistry()
+        observer = LoopMetrics(self.registry, lambda: True)
+        self.loop = make_loop(self.hub, lambda: utc_now() + self.ahead, self.selectables, how, observer)
         self.members = SimulatedMembers(self.store, None)
 
     async def add(self, *documents: JsonObject) -> None:
@@ -73,6 +79,14 @@ class World:
         self.ahead += SILENT_AFTER
         self.again()
         await self.until(lambda: all(map(_is_silent, self.cache.list(MEMBER_CLUSTER))))
+
+    def standing(self, name: str, kind: Kind) -> float | None:
+        """Return what the metric ``harbormaster_NAME`` says about objects of a kind."""
+        return self.registry.get_sample_value(f"harbormaster_{name}", {"kind": kind.kind})
+
+    def events(self, reason: str) -> list[str]:
+        """Return the notes of the stored Events of a reason."""
+        return [each["note"] for each in self.store.objects(EVENT) if each["reason"] == reason]
 
     def view(self, name: str, namespace: str = "") -> JsonObject:
         """Return a placement as people see it."""

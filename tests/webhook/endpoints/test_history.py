@@ -11,6 +11,7 @@ from tests.webhook.description.example_hub import changed, serving
 from tests.webhook.endpoints.conftest import make_review
 from webhook.access.rights import Access
 from webhook.description.history import History
+from webhook.history.entry import About, EntryType
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -95,12 +96,25 @@ async def test_what_the_gate_denies_is_noted_with_who_asked(caller, name, times)
         ("?type=rumour", "type"),
         ("?since=yesterday", "since"),
         ("?before=2026-13-01T00:00:00Z", "before"),
+        ("?continue=there", "continue"),
+        ("?continue=2026-13-01T00:00:00Z/a-1", "continue"),
     ],
 )
 async def test_a_mistake_in_the_query_is_named(caller, query, name):
     answer = await caller.ask("GET", HISTORY + query)
     assert answer.status == 422
     assert [each["pointer"] for each in answer.json["errors"]] == [f"/{name}"]
+
+
+async def test_pages_follow_each_other(caller):
+    whole = (await caller.ask("GET", f"{HISTORY}?limit=1000")).json
+    seen, token = [], ""
+    while True:
+        page = (await caller.ask("GET", f"{HISTORY}?limit=2&continue={token}")).json
+        seen += page["items"]
+        if not (token := page["continue"]):
+            break
+    assert [each["id"] for each in seen] == [each["id"] for each in whole["items"]]
 
 
 class AllButReading:
@@ -115,6 +129,33 @@ async def test_who_may_not_list_placements_does_not_see_what_happened_to_them(ca
         kinds = {each["object"]["kind"] for each in (await stranger.ask("GET", HISTORY)).json["items"]}
     assert "NodePool" in kinds
     assert "ClusterResourcePlacement" not in kinds
+
+
+class Reading:
+    """Lets everybody ask everything, and list one kind."""
+
+    def __init__(self, plural):
+        self._plural = plural
+
+    async def may(self, _user, wanted):
+        return not isinstance(wanted, Access) or wanted.resource == self._plural
+
+
+@pytest.mark.parametrize(
+    ("plural", "seen"),
+    [
+        pytest.param("resourceplacements", set(), id="another-kind"),
+        pytest.param("resourceoverrides", {"ResourceOverride"}, id="the-kind"),
+        pytest.param("configmaps", {"Pod"}, id="what-the-record-is-in"),
+    ],
+)
+async def test_what_is_in_namespaces_is_shown_to_those_who_may_list_it(caller, plural, seen):
+    for kind in ("ResourceOverride", "Pod"):
+        about = About(kind, "o", "theirs")
+        caller.up.services.history.note(EntryType.REFUSAL, about, "O-01", 'value "hunter2" is too short', "bob")
+    async with changed(caller, authorizer=Reading(plural)) as stranger:
+        items = (await stranger.ask("GET", f"{HISTORY}?namespace=theirs")).json["items"]
+    assert {each["object"]["kind"] for each in items} == seen
 
 
 async def test_nothing_is_told_without_credentials(caller):

@@ -21,8 +21,10 @@ class Hub:
         self.now = datetime(2026, 3, 2, 8, tzinfo=UTC)
         self.store = EmbeddedStore.open(None, now=lambda: self.now)
 
-    def writer(self, instance="pod"):
-        return HistoryWriter(self.store, "ours", Source.SERVER, instance, WEEK, timedelta(hours=1), lambda: self.now)
+    def writer(self, instance="pod", retention=WEEK):
+        return HistoryWriter(
+            self.store, "ours", Source.SERVER, instance, retention, timedelta(hours=1), lambda: self.now
+        )
 
     async def chunks(self):
         return (await self.store.list(CONFIG_MAP, "ours")).items

@@ -60,3 +60,20 @@ async def test_a_process_that_writes_nothing_finds_what_others_have_written():
         refuse(other := it.writer("b"), "theirs")
         await other.flush()
         assert await messages(HistoryDesk(it.store, "ours", None, lambda: it.now, is_kept=True)) == {"theirs"}
+
+
+async def test_what_is_written_while_the_record_is_read_is_found():
+    async with hub() as it:
+        writer = it.writer()
+        own = desk(it, writer)
+        own.note(EntryType.REFUSAL, ABOUT, "C-02", "no", "jane")
+        listing = it.store.list
+
+        async def slow(*asked):
+            found = await listing(*asked)
+            it.store.list = listing
+            await writer.flush()
+            return found
+
+        it.store.list = slow
+        assert await messages(own) == {"no"}

@@ -1,5 +1,6 @@
 """One thing that has happened, as a line of the record."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -14,19 +15,25 @@ ABOUT = About("ClusterResourcePlacement", "web")
 
 
 def made(message="not now", by="jane"):
-    return entry(NOW, EntryType.REFUSAL, ABOUT, "C-02", message, by)
+    return replace(entry(NOW, EntryType.REFUSAL, ABOUT, "C-02", message, by), id="ab-1")
 
 
 @pytest.mark.parametrize(
     "found",
     [
         pytest.param(made(), id="cluster-scoped"),
-        pytest.param(entry(NOW, EntryType.GATE, About("Pod", "a", "b"), "Budget", "no"), id="namespaced-by-nobody"),
+        pytest.param(replace(made(by=""), about=About("Pod", "a", "b")), id="namespaced-by-nobody"),
         pytest.param(made().repeated(NOW + timedelta(seconds=5)), id="repeated"),
     ],
 )
 def test_a_line_is_read_as_it_was_written(found):
     assert read_entry(found.line()) == found
+
+
+def test_a_line_of_before_there_were_ids_has_one_that_stays():
+    line = made().line().replace('"id":"ab-1",', "")
+    first, other = read_entry(line), read_entry(line.replace("not now", "never"))
+    assert first.id == read_entry(line).id != other.id
 
 
 @given(st.text(max_size=3000), st.text(max_size=400))

@@ -1,19 +1,22 @@
 """What is found in the record."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import count
 
 import pytest
 
 from webhook.history.entry import About, EntryType, entry
-from webhook.history.query import Query, find
+from webhook.history.query import Query, find, parse_place
 from webhook.history.record import Source, chunk_document
 
 NOW = datetime(2026, 3, 9, 12, tzinfo=UTC)
+NUMBERS = count(1)
 WEB = About("ResourcePlacement", "web", "team")
 
 
 def at(minutes, kind=EntryType.REFUSAL, about=WEB, reason="C-02,A-01", by="jane", message="no"):
-    return entry(NOW + timedelta(minutes=minutes), kind, about, reason, message, by)
+    return replace(entry(NOW + timedelta(minutes=minutes), kind, about, reason, message, by), id=f"pod-{next(NUMBERS)}")
 
 
 ENTRIES = [
@@ -61,3 +64,33 @@ def test_lines_that_cannot_be_read_are_counted():
 def test_what_is_not_of_the_record_does_not_count():
     foreign = record(ENTRIES[0].line()) | {"metadata": {"name": "harbormaster-history-1"}}
     assert find([foreign], (), Query()).entries == ()
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3])
+def test_pages_have_every_entry_once_also_those_of_one_second(limit):
+    entries = [at(minutes, message=str(number)) for minutes in (0, 1, 2) for number in range(5)]
+    seen, after = [], None
+    for _ in range(len(entries)):
+        found = find([record(*(each.line() for each in entries[:8]))], entries[8:], Query(limit=limit, after=after))
+        seen += found.entries
+        if not (token := found.token):
+            break
+        after = parse_place(token)
+    assert (seen, found.more) == (sorted(entries, key=lambda each: each.place, reverse=True), False)
+
+
+def test_what_is_repeated_before_it_is_known_to_be_written_counts_once():
+    written = at(0)
+    found = find([record(written.line())], [written.repeated(NOW + timedelta(seconds=5))], Query())
+    assert [each.count for each in found.entries] == [2]
+    assert find([record(written.line())], [written.repeated(NOW)], Query(before=NOW)).entries == ()
+
+
+def test_objects_in_namespaces_are_shown_only_of_kinds_that_may_be_seen():
+    others = [at(4, about=About("Pod", "p", "team")), at(5, about=About("Node", "n"))]
+    found = find([], [*ENTRIES, *others], Query(in_namespaces=frozenset({"ResourcePlacement"})))
+    assert [each.about.kind for each in found.entries] == [
+        "Node",
+        *["ResourcePlacement", "NodePool"],
+        *["ResourcePlacement"] * 2,
+    ]

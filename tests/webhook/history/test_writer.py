@@ -6,8 +6,8 @@ from datetime import timedelta
 import pytest
 
 from scorer.rollout.placement_status import Event
-from tests.webhook.history.recording import hub, refuse
-from webhook.history.record import CONFIG_MAP
+from tests.webhook.history.recording import WEEK, hub, refuse
+from webhook.history.record import CHUNK_BYTES, CONFIG_MAP, STRETCHES, Retention, size_of
 from webhook.history.writer import MOST_OF_USER, MOST_WAITING
 from webhook.kube.ports import UnavailableError, key_of
 
@@ -174,3 +174,112 @@ async def test_the_end_of_a_process_writes_what_waits():
         running.cancel()
         await asyncio.wait([running])
         assert len((await it.found()).entries) == 1
+
+
+async def test_a_flood_of_refusals_is_held_to_the_size_that_is_kept_without_waiting_for_the_hour():
+    async with hub() as it:
+        writer = it.writer(retention=Retention(timedelta(days=7), 2**20))
+        for batch in range(12):
+            for number in range(500):
+                refuse(writer, f"{batch}-{number}-" + "x" * 900, by=f"user-{number}")
+            await writer.flush()
+        assert sum(map(size_of, await it.chunks())) <= 2**20 + 2**20 // 8 + CHUNK_BYTES
+
+
+async def test_a_clock_that_was_ahead_does_not_keep_old_config_maps_from_being_taken_away():
+    async with hub() as it:
+        refuse(old := it.writer("gone"))
+        await old.flush()
+        writer = it.writer()
+        it.now += timedelta(days=3650)
+        await writer.tidy()
+        it.now -= timedelta(days=3650)
+        refuse(old := it.writer("gone too"), "again")
+        await old.flush()
+        it.now += timedelta(days=8)
+        await writer.flush()
+        assert await it.chunks() == ()
+
+
+async def test_a_clock_that_is_set_back_does_not_make_a_config_map_look_older_than_what_is_in_it():
+    async with hub() as it:
+        writer = it.writer()
+        refuse(writer, "today")
+        await writer.flush()
+        it.now -= timedelta(days=30)
+        refuse(writer, "last month, it seems")
+        await writer.flush()
+        it.now += timedelta(days=30)
+        await it.writer("other").tidy()
+        assert "today" in {each.message for each in (await it.found()).entries}
+
+
+async def test_what_is_told_seldom_is_kept_little_longer_than_it_is_to_be():
+    async with hub() as it:
+        writer = it.writer()
+        for day in range(30):
+            refuse(writer, str(day))
+            await writer.flush()
+            it.now += timedelta(days=1)
+        oldest = min(each.time for each in (await it.found()).entries)
+        assert it.now - oldest <= WEEK.age + 2 * WEEK.age / STRETCHES
+
+
+async def test_what_two_processes_refuse_in_one_second_is_two_entries():
+    async with hub() as it:
+        for name in "ab":
+            refuse(writer := it.writer(name))
+            await writer.flush()
+        assert len((await it.found()).entries) == 2
+
+
+async def test_what_is_repeated_in_the_second_in_which_it_was_written_is_not_lost():
+    async with hub() as it:
+        writer = it.writer()
+        for _ in range(3):
+            refuse(writer)
+            await writer.flush()
+        assert sum(each.count for each in (await it.found()).entries) == 3
+
+
+async def test_what_was_written_in_part_and_is_repeated_before_the_rest_is_written_counts_once():
+    async with hub() as it:
+        writer = it.writer()
+        create, made = it.store.create, []
+
+        async def second_fails(kind, document):
+            made.append(document)
+            if len(made) == 2:
+                raise UnavailableError("the hub is away")
+            return await create(kind, document)
+
+        it.store.create = second_fails
+        for _ in range(2):
+            for number in range(500):
+                refuse(writer, f"{number:04}" + "x" * 900, by=f"user-{number}")
+            if not made:
+                with pytest.raises(UnavailableError):
+                    await writer.flush()
+        await writer.flush()
+        assert {each.count for each in (await it.found(limit=1000)).entries} == {2}
+
+
+async def test_what_is_dropped_while_the_hub_is_away_is_said_once_and_takes_no_room():
+    async with hub() as it:
+        writer = it.writer()
+        create = it.store.create
+
+        async def away(kind, document):
+            raise UnavailableError("the hub is away")
+
+        it.store.create = away
+        for batch in range(1, 6):
+            for number in range(MOST_OF_USER + batch):
+                refuse(writer, f"{batch}-{number}", by="mallory")
+            with pytest.raises(UnavailableError):
+                await writer.flush()
+        assert len(writer.waiting()) == MOST_OF_USER
+        it.store.create = create
+        await writer.flush()
+        (told,) = (await it.found(reason="EntriesDropped")).entries
+        assert told.message == f"{4 * MOST_OF_USER + 15} further entries of pod were dropped: too many at once"

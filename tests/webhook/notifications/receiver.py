@@ -34,6 +34,8 @@ class Receiver:
         self.heard = []
         self.other_paths = []
         self.hangs = False
+        self.fails_at = ""
+        """A reason of notifications that are always answered with 500."""
         self.ended = asyncio.Event()
         self.largest = 0
 
@@ -42,6 +44,8 @@ class Receiver:
         if self.hangs:
             await self.ended.wait()
         status = self.statuses.pop(0) if self.statuses else 200
+        if self.fails_at and self.bodies[-1]["reason"] == self.fails_at:
+            status = 500
         headers = {"Location": "/elsewhere"} if 300 <= status < 400 else {}
         return web.Response(status=status, headers=headers, body=b"x" * self.largest)
 

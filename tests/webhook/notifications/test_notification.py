@@ -14,7 +14,7 @@ from webhook.notifications.notification import notification_of
     [
         pytest.param(PLACEMENT, STALLED, 299, True, id="told-again-within-five-minutes"),
         pytest.param(PLACEMENT, STALLED, 300, False, id="later"),
-        pytest.param(PLACEMENT, Event("GateOpened", STALLED.message), 0, False, id="another-reason"),
+        pytest.param(PLACEMENT, Event("ApprovalNeeded", STALLED.message), 0, False, id="another-reason"),
         pytest.param(PLACEMENT, Event(STALLED.reason, "other words"), 0, False, id="another-message"),
         pytest.param({**PLACEMENT, "metadata": {"name": "web", "uid": "u-2"}}, STALLED, 0, False, id="made-again"),
     ],
@@ -25,6 +25,6 @@ def test_what_has_the_same_id(document, event, seconds, same):
 
 
 def test_a_message_is_as_long_as_that_of_an_event_and_has_no_control_characters():
-    found = notification_of(PLACEMENT, Event("GateOpened", "\x1b[31m" + "ä" * 2000), NOON)
+    found = notification_of(PLACEMENT, Event("ApprovalNeeded", "\x1b[31m" + "ä" * 2000), NOON)
     assert len(found.message.encode()) <= 1024
     assert "\x1b" not in found.message

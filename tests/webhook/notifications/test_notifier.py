@@ -55,7 +55,7 @@ async def test_a_receiver_is_told_once_in_a_body_that_is_signed(tmp_path):
 @pytest.mark.parametrize(
     ("event", "sent"),
     [
-        pytest.param(Event("GateOpened", "gate g is waited for"), True, id="named"),
+        pytest.param(Event("ApprovalNeeded", "gate g is waited for"), True, id="named"),
         pytest.param(Event("ClustersPicked", "a, b"), False, id="not-named"),
         pytest.param(Event("DisruptionBlocked", "none for a day", "Warning"), True, id="warning-that-is-named"),
         pytest.param(Event("DisruptionBlocked", "none for now"), False, id="of-the-other-type"),
@@ -84,10 +84,36 @@ async def test_what_a_receiver_refuses_is_not_sent_again_and_keeps_nothing_back(
         teller = Teller(tmp_path, receiver.url)
         async with teller.running():
             teller.tell()
-            teller.tell(Event("UpdateRunWaiting", "waits"))
+            teller.tell(Event("MemberClusterReporting", "waits"))
             await teller.counts("sent")
-    assert [body["reason"] for body in receiver.bodies] == ["PlacementRolloutStalled", "UpdateRunWaiting"]
+    assert [body["reason"] for body in receiver.bodies] == ["PlacementRolloutStalled", "MemberClusterReporting"]
     assert (teller.counted("refused"), teller.counted("failed"), receiver.other_paths) == (1, 0, [])
+
+
+async def test_one_that_the_receiver_always_fails_at_does_not_keep_the_others_back(tmp_path):
+    async with listening() as receiver:
+        receiver.fails_at = "ApprovalNeeded"
+        teller = Teller(tmp_path, receiver.url)
+        teller.tell(Event("ApprovalNeeded", "the receiver has a bug here"))
+        for number in range(3):
+            teller.tell(Event("PlacementRolloutStalled", str(number), "Warning"))
+        async with teller.running():
+            await teller.counts("sent", 3)
+            assert teller.waiting == 1
+            told = [body["message"] for body in receiver.bodies if body["reason"] != "ApprovalNeeded"]
+            assert told == ["0", "1", "2"]
+            receiver.fails_at = ""
+            await teller.counts("sent", 4)
+
+
+async def test_a_receiver_that_is_down_for_a_while_hears_of_everything_in_order(tmp_path):
+    async with listening(*[503] * 20) as receiver:
+        teller = Teller(tmp_path, receiver.url)
+        for number in range(4):
+            teller.tell(Event("PlacementRolloutStalled", str(number), "Warning"))
+        async with teller.running():
+            await teller.counts("sent", 4)
+    assert [body["message"] for body in receiver.bodies[20:]] == ["0", "1", "2", "3"]
 
 
 async def test_a_receiver_that_does_not_answer_is_told_again(tmp_path):
@@ -135,7 +161,7 @@ async def test_a_huge_answer_is_not_read(tmp_path):
 async def test_too_many_are_dropped_and_counted(tmp_path):
     teller = Teller(tmp_path, NOBODY)
     for number in range(notifier.MOST_WAITING + 5):
-        teller.tell(Event("GateOpened", f"gate {number}"))
+        teller.tell(Event("ApprovalNeeded", f"gate {number}"))
     assert (teller.waiting, teller.counted("dropped")) == (notifier.MOST_WAITING, 5)
 
 

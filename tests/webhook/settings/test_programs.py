@@ -31,8 +31,7 @@ DEFAULTS = {
     "HARBORMASTER_NOTIFICATIONS_HUB": "",
     "HARBORMASTER_NOTIFICATIONS_REASONS": [
         "PlacementRolloutStalled",
-        "UpdateRunWaiting",
-        "GateOpened",
+        "ApprovalNeeded",
         "Warning/DisruptionBlocked",
         "DisruptionUnblocked",
         "MemberClusterSilent",

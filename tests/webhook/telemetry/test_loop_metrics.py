@@ -3,6 +3,7 @@
 import pytest
 from prometheus_client import CollectorRegistry
 
+from scorer.api.kinds import MEMBER_CLUSTER, NODE_POOL, PLACEMENT, STAGED_RUN
 from webhook.controllers.assembly import CONTROLLERS
 from webhook.controllers.observer import Outcome
 from webhook.telemetry.loop_metrics import LoopMetrics
@@ -60,3 +61,36 @@ def test_what_happens_is_counted_over_terms_and_lines_are_read_off_the_present_o
     assert sample(registry, "workqueue_depth", controller="work") == 7
     assert sample(registry, "reconcile_total", controller="work", result="success") == 2
     assert sample(registry, "workqueue_retries_total", controller="work") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        pytest.param("placements_stalled", PLACEMENT, id="placement"),
+        pytest.param("update_runs_waiting_for_approval", STAGED_RUN, id="run"),
+        pytest.param("members_silent", MEMBER_CLUSTER, id="member"),
+        pytest.param("node_pools_shut", NODE_POOL, id="pool"),
+    ],
+)
+def test_what_stands_still_is_counted_by_kind_until_it_goes_on_or_the_term_is_over(name, kind):
+    registry = CollectorRegistry()
+    metrics = LoopMetrics(registry, lambda: True)
+    series = len(list(samples(registry)))
+
+    def counted():
+        return sample(registry, name, kind=kind.kind)
+
+    assert counted() == 0
+    for key in (*range(1000), 7):
+        metrics.stands(kind, key, still=True)
+    assert counted() == 1000
+    metrics.stands(kind, 7, still=False)
+    metrics.stands(kind, "never", still=False)
+    assert counted() == 999
+    assert len(list(samples(registry))) == series
+    metrics.ended()
+    assert counted() == 0
+
+
+def samples(registry):
+    return (each for family in registry.collect() for each in family.samples)

@@ -38,6 +38,31 @@ def samples(registry):
     return found
 
 
+def waiting(registry):
+    labels = {"kind": "ClusterUpgradeRun"}
+    return registry.get_sample_value("harbormaster_upgrade_runs_waiting_for_approval", labels)
+
+
+def test_a_run_waits_for_approval_while_a_gate_of_that_kind_is_open(registry, metrics):
+    timed = {"type": "ScheduledStart", "scheduledStart": {"startDay": "Monday", "startTime": "02:00"}}
+    approve = {"at": "1h", "do": "approve", "stage": "s", "timing": "Before"}
+    scenario = prepared(member("a"), stages=[stage("s", "g", beforeGates=[APPROVAL, timed])], events=[approve])
+    found = set()
+    for moment in scenario.moments():
+        metrics.seen("r", moment.run.status, ())
+        found.add((moment.now < at("1h"), waiting(registry)))
+    assert found == {(True, 1), (False, 0)}
+
+
+@pytest.mark.parametrize("end", [lambda metrics: metrics.gone("r"), UpgradeMetrics.ended], ids=["run", "term"])
+def test_nothing_waits_for_approval_when_the_run_or_the_term_is_gone(registry, metrics, end):
+    scenario = prepared(member("a"), stages=[stage("s", "g", beforeGates=[APPROVAL])])
+    play(metrics, scenario)
+    assert waiting(registry) == 1
+    end(metrics)
+    assert waiting(registry) == 0
+
+
 def test_a_run_from_its_start_to_its_end(registry, metrics):
     stages = [stage("s", "g", beforeGates=[APPROVAL])]
     approve = {"at": "1h", "do": "approve", "stage": "s", "timing": "Before"}

@@ -25,7 +25,7 @@ def approving(delay):
     given = set()
 
     def react(moment):
-        for place, gate in gates_of(moment.run):
+        for place, gate in gates_of(moment.run.status):
             if gate.state == "Pending" and gate.type == "Approval" and gate.gate not in given:
                 given.add(gate.gate)
                 due = max(gate.start_time + delay, moment.now)
