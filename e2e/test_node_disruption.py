@@ -37,8 +37,8 @@ from webhook.kube.client import ApiServer
 from webhook.kube.paths import path_of
 from webhook.processes.member_nodes import MemberNodes
 from webhook.settings.clock import utc_now
-from webhook.settings.gate import NodeGateSettings
 from webhook.settings.node_disruption import NodeDisruptionMode, NodeDisruptionOptions
+from webhook.settings.node_gate import NodeGateSettings
 
 USER, AGENT = "node-loop", "node-agent"
 NODES, BUDGET, PODS_AT_ONCE = (20, 8, 3) if SOAK else (4, 2, 1)

@@ -16,7 +16,7 @@ from webhook.cli.process_options import log_format_option
 
 if TYPE_CHECKING:
     from webhook.processes.agent import AgentOptions
-    from webhook.settings.programs import AgentSettings
+    from webhook.settings.agent import AgentSettings
 
 HELP = """Run the agent of a member cluster: join the fleet, report, and apply what the hub sends.
 
@@ -178,8 +178,8 @@ class AgentArguments:
 def command(agent: AgentArguments, **given: Any) -> int:
     """Run until SIGTERM or SIGINT."""
     options = agent.options()
+    from webhook.settings.agent import AgentSettings
     from webhook.settings.environment import SettingsError
-    from webhook.settings.programs import AgentSettings
     from webhook.telemetry.logs import configure
 
     try:

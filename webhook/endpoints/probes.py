@@ -10,12 +10,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from aiohttp import web
 
 from webhook.telemetry.health import Health
-from webhook.telemetry.metrics import Metrics
+from webhook.telemetry.process_metrics import ProcessMetrics
 
 Probe = Callable[[], Mapping[str, str]]
 
 
-def add_routes(app: web.Application, health: Health, metrics: Metrics) -> None:
+def add_routes(app: web.Application, health: Health, metrics: ProcessMetrics) -> None:
     """Serve the probes and the metrics."""
     app.router.add_get("/livez", _probe("livez", health.liveness, health.remark))
     app.router.add_get("/healthz", _probe("healthz", health.liveness, health.remark))
@@ -23,7 +23,7 @@ def add_routes(app: web.Application, health: Health, metrics: Metrics) -> None:
     app.router.add_get("/metrics", exposition(metrics))
 
 
-def exposition(metrics: Metrics) -> Callable[[web.Request], Awaitable[web.Response]]:
+def exposition(metrics: ProcessMetrics) -> Callable[[web.Request], Awaitable[web.Response]]:
     """Return the handler that shows *metrics*."""
 
     async def handle(request: web.Request) -> web.Response:

@@ -28,7 +28,7 @@ from webhook.gate.keeper import Claimant, ReservationKeeper, with_id
 from webhook.gate.pools import HubNodePools
 from webhook.gate.reservations import Held, new_id
 from webhook.kube.ports import Store, StoreError
-from webhook.settings.gate import ExpirationMode, NodeGateSettings
+from webhook.settings.node_gate import ExpirationMode, NodeGateSettings
 
 
 class HubNodeGate:

@@ -76,10 +76,13 @@ class ApiServer:
         )
 
     @classmethod
-    async def connect(cls, kubeconfig: Path | None = None, context: str | None = None) -> Self:
+    async def connect(
+        cls, kubeconfig: Path | None = None, context: str | None = None, *, connections: int = CONNECTIONS
+    ) -> Self:
         """Return the API server of a kubeconfig, or of the pod that this process runs in when there is none.
 
-        Nothing is asked of the server yet. Tokens are renewed: `webhook.kube.credentials`.
+        At most *connections* requests are under way at once. Nothing is asked of the server yet. Tokens are renewed:
+        `webhook.kube.credentials`.
 
         Raises:
             ConfigurationError: The file cannot be used, or there is none and this is no pod.
@@ -88,7 +91,7 @@ class ApiServer:
 
         login = await read_login(kubeconfig, context)
         try:
-            return cls(login)
+            return cls(login, connections=connections)
         except ValueError as error:
             raise ConfigurationError(f"kubeconfig {kubeconfig}: {error}") from error
 

@@ -23,10 +23,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NoReturn
+from uuid import uuid4
 
 from scorer.api.documents import spec_of
 from scorer.api.kinds import LEASE
 from scorer.api.meta import JsonObject
+from webhook.kube.event_documents import own_name
 from webhook.kube.ports import (
     AlreadyExistsError,
     ConflictError,
@@ -45,6 +47,11 @@ log = logging.getLogger(__name__)
 
 class NotLeaderError(StoreError):
     """Another process may lead by now, so nothing may be written."""
+
+
+def own_identity(name: str = "") -> str:
+    """Return who this process is in the Lease: its name, and what no other process has."""
+    return f"{own_name(name)}_{uuid4()}"
 
 
 @dataclass(frozen=True, slots=True)

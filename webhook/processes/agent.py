@@ -18,7 +18,6 @@ from typing import Final, Self
 from scorer.api.names import member_namespace
 from scorer.rollout.kind_rules import parse_kind_rules
 from scorer.rollout.never_placed import MemberLimits
-from webhook.gate.instance_types import check_instance_types
 from webhook.kube.client import ApiServer
 from webhook.kube.login import ConfigurationError
 from webhook.kube.paths import ApiPath
@@ -39,14 +38,17 @@ from webhook.member.registration import Registration, home_of
 from webhook.member.remote import RemoteMember
 from webhook.processes.member_nodes import MemberNodes
 from webhook.server.probe_server import ProbeServer
+from webhook.settings.agent import AgentSettings
 from webhook.settings.clock import utc_now
-from webhook.settings.programs import AgentSettings
 from webhook.telemetry.health import Health
-from webhook.telemetry.metrics import Metrics
 from webhook.telemetry.node_disruption_metrics import NodeDisruptionMetrics
+from webhook.telemetry.process_metrics import ProcessMetrics
 
 FIRST_FIGURES_SECONDS: Final = 10.0
 """How long the first heartbeat waits for the sums over nodes and pods."""
+CONNECTIONS: Final = 6
+"""How many requests are under way at once to each of the two API servers: more make nothing faster here, and every
+connection holds its buffers."""
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 
@@ -106,10 +108,13 @@ class Agent:
         prices = None if options.prices is None else PriceFile(options.prices)
         if prices is not None:
             await prices.open()
-        await check_instance_types(self.settings.node_disruption_prices)
+        if (table := self.settings.node_disruption_prices) is not None:
+            from webhook.gate.instance_types import check_instance_types  # brings the planner with it
+
+            await check_instance_types(table)
         async with AsyncExitStack() as stack:
             self._member_server = await stack.enter_async_context(
-                await ApiServer.connect(options.kubeconfig, options.context)
+                await ApiServer.connect(options.kubeconfig, options.context, connections=CONNECTIONS)
             )
             self._member = RemoteMember(self._member_server)
             self._hub_server = await stack.enter_async_context(await self._connect_hub())
@@ -124,7 +129,7 @@ class Agent:
                 region=options.region,
                 provider=ProviderCommand(options.provider) if options.provider else None,
             )
-            metrics = Metrics(commit=self.settings.commit)
+            metrics = ProcessMetrics(commit=self.settings.commit)
             counts = AgentMetrics(metrics.registry, joined=lambda: self.membership.joined, works=self._works)
             self._counts = counts
             registration = Registration(options.cluster, self._member, self._home, take_over=options.take_over)
@@ -175,7 +180,7 @@ class Agent:
         """Return the hub, logged in to by a kubeconfig, or by the Secret on the member, whose token is then renewed."""
         options = self.options
         if options.hub_kubeconfig is not None:
-            return await ApiServer.connect(options.hub_kubeconfig, options.hub_context)
+            return await ApiServer.connect(options.hub_kubeconfig, options.hub_context, connections=CONNECTIONS)
         try:
             home = await self._home()
         except StoreError as error:
@@ -188,7 +193,7 @@ class Agent:
             life_seconds=self.settings.hub_token_seconds,
             renewal_seconds=self.settings.hub_token_renewal_seconds,
         )
-        return ApiServer(self._token.login())
+        return ApiServer(self._token.login(), connections=CONNECTIONS)
 
     def _works(self) -> int:
         return 0 if self._applying is None or not self.membership.joined else self._applying.works

@@ -13,24 +13,18 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from scorer.api.kinds import NODE_POOL
-from webhook.controllers.loop import Loop
-from webhook.controllers.node_disruption import NodeDisruptionController, NodePlace
-from webhook.controllers.node_disruption_observer import NodeDisruptionObserver
-from webhook.kube.cache import Cache
 from webhook.kube.client import ApiServer
-from webhook.kube.event_documents import own_name
-from webhook.kube.events import EventRecorder
-from webhook.kube.hub import Hub
-from webhook.kube.leader import Leader, Term
-from webhook.kube.node_work import ServerNodeWork
+from webhook.kube.leader import Leader, Term, own_identity
 from webhook.kube.ports import Key, NotFoundError, StoreError
 from webhook.kube.store import HubStore
 from webhook.processes.node_rights import NODE_LEASE
-from webhook.processes.reconcile import own_identity
 from webhook.settings.node_disruption import NodeDisruptionMode, NodeDisruptionOptions
+
+if TYPE_CHECKING:
+    from webhook.controllers.node_disruption_observer import NodeDisruptionObserver
 
 LOOK_SECONDS: Final = 15.0
 """How often to look whether there are NodePools, and how long to wait after what failed."""
@@ -55,7 +49,7 @@ class MemberNodes:
         server: ApiServer,
         home: Callable[[], Awaitable[str]],
         options: NodeDisruptionOptions,
-        observer: NodeDisruptionObserver,
+        observer: "NodeDisruptionObserver",
         now: Callable[[], datetime],
         is_ours: Callable[[], Awaitable[bool]],
     ) -> None:
@@ -98,19 +92,14 @@ class MemberNodes:
             await asyncio.sleep(LOOK_SECONDS)
 
     async def _lead(self, term: Term) -> None:
-        namespace = await self._home()
-        store = HubStore(self._server, fence=term.check)
-        hub = Hub(store, Cache(store))
-        events = EventRecorder(store, self._now, own_name())
-        reserving = namespace if self._options.mode is NodeDisruptionMode.ACT else ""
-        place = NodePlace(hub, ServerNodeWork(self._server, fence=term.check), reserving)
-        controller = NodeDisruptionController(place, self._options, self._now, events.record, self._observer)
-        loop = Loop(hub, self._now, (controller.wiring(),), events, (), workers=1)
+        # Most members have no NodePools, and the planner with all it stands on would double what an agent holds.
+        from webhook.processes.node_loop import run_node_loop
+
+        loop = run_node_loop(self._server, await self._home(), self._options, self._now, self._observer, term)
         async with asyncio.TaskGroup() as tasks:
-            running = [tasks.create_task(hub.cache.run()), tasks.create_task(loop.run())]
+            running = tasks.create_task(loop)
             await self._wait_while_ours()
-            for each in running:
-                each.cancel()
+            running.cancel()
 
     async def _wait_while_ours(self) -> None:
         """Return when the cluster is no longer that of our member; one that does not answer stays what it was."""

@@ -16,7 +16,6 @@ from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
-from uuid import uuid4
 
 from scorer.api.kinds import WORK
 from scorer.api.meta import JsonObject
@@ -33,7 +32,7 @@ from webhook.kube.discovery import Discovery
 from webhook.kube.event_documents import own_name
 from webhook.kube.events import EventRecorder
 from webhook.kube.hub import Hub
-from webhook.kube.leader import Leader, Term
+from webhook.kube.leader import Leader, Term, own_identity
 from webhook.kube.node_work import ServerNodeWork
 from webhook.kube.ports import Key
 from webhook.kube.store import HubStore
@@ -54,11 +53,6 @@ AFTER_A_BUG_SECONDS: Final = 15.0
 """How long a server that also reconciles waits before it tries again, after a bug has ended the loop."""
 
 log = logging.getLogger(__name__)
-
-
-def own_identity(name: str = "") -> str:
-    """Return who this process is in the Lease: its name, and what no other process has."""
-    return f"{own_name(name)}_{uuid4()}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from webhook.server.listening import Addresses, listen
 from webhook.server.plain import add_last_route, make_plain_app
 from webhook.settings.listener import PlainListenerSettings
 from webhook.telemetry.health import Health
-from webhook.telemetry.metrics import Metrics
+from webhook.telemetry.process_metrics import ProcessMetrics
 
 KEEPALIVE_SECONDS: Final = 120.0
 """How long a connection may be without a whole request: as long as the server's."""
@@ -34,7 +34,7 @@ class ProbeServer:
         self,
         settings: PlainListenerSettings,
         health: Health,
-        metrics: Metrics,
+        metrics: ProcessMetrics,
         work: Callable[[], Coroutine[Any, Any, None]],
     ) -> None:
         self._settings = settings

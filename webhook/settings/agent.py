@@ -1,4 +1,8 @@
-"""What an agent does in its member."""
+"""What an agent does in its member.
+
+Its settings stand here and not among those of the other programs (`webhook.settings.programs`), of which it needs none:
+there is one agent per member, and what it loads it holds for as long as it runs.
+"""
 
 from typing import Annotated, Final
 
@@ -6,7 +10,10 @@ from pydantic import Field
 
 from webhook.settings.environment import Settings
 from webhook.settings.installation import NamespaceSettings
+from webhook.settings.listener import PlainListenerSettings
+from webhook.settings.node_disruption import NodeDisruptionSettings
 from webhook.settings.selection import AllowedKindSettings
+from webhook.settings.telemetry import ProcessSettings
 from webhook.settings.values import COMMAS, NamespacePattern, SecondsWithin
 
 
@@ -43,3 +50,9 @@ class HubTokenRenewalSettings(HubTokenSettings):
         description="How often an agent renews its token for the hub, at the latest; it does so after a third of the "
         "token's life, too, and whenever it starts.",
     )
+
+
+class AgentSettings(
+    PlainListenerSettings, MemberLimitSettings, HubTokenRenewalSettings, NodeDisruptionSettings, ProcessSettings
+):
+    """``harbormaster agent``."""

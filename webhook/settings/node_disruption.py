@@ -8,7 +8,7 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from webhook.settings.environment import Settings
-from webhook.settings.gate import ExpirationMode, NodeGateSettings
+from webhook.settings.node_gate import ExpirationMode, NodeGateSettings
 
 DEFAULT_LEASE: Final = "karpenter-leader-election"
 _LEASE: Final = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?/)?[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from webhook.settings.access import CallerSettings, HookSettings, TokenSettings
 from webhook.settings.admission import MemberNetworkSettings, ReviewSettings
-from webhook.settings.agent import HubTokenRenewalSettings, HubTokenSettings, MemberLimitSettings
+from webhook.settings.agent import AgentSettings, HubTokenSettings
 from webhook.settings.analysis import AnalysisKindSettings
 from webhook.settings.certificates import (
     AuthorityPlaceSettings,
@@ -29,9 +29,9 @@ from webhook.settings.installation import InstallationSettings, NamespaceSetting
 from webhook.settings.limits import LimitSettings
 from webhook.settings.listener import ListenerSettings, PlainListenerSettings
 from webhook.settings.loop import ControllerSettings, HubLoopSettings, LeaseSettings
-from webhook.settings.node_disruption import NodeDisruptionModeSettings, NodeDisruptionSettings
+from webhook.settings.node_disruption import NodeDisruptionModeSettings
 from webhook.settings.notifications import NotificationSettings
-from webhook.settings.telemetry import BuildSettings, LogSettings, TracingSettings
+from webhook.settings.telemetry import ProcessSettings, TracingSettings
 from webhook.settings.upgraders import HAND_OFF, SIMULATED, DefaultUpgraderSettings, UpgraderNameSettings
 from webhook.settings.values import Seconds, SecondsWithin, Words
 
@@ -51,10 +51,6 @@ class ServerSettings(
     """What a server needs to answer for any hub; commands that answer from a hub themselves read these too."""
 
 
-class ProcessSettings(LogSettings, BuildSettings):
-    """What every process that runs until it is stopped reads."""
-
-
 class ServeSettings(
     ServerSettings,
     CertificateFileSettings,
@@ -72,12 +68,6 @@ class ReconcileSettings(
     PlainListenerSettings, HubLoopSettings, NotificationSettings, HubSettings, ProcessSettings, TracingSettings
 ):
     """``harbormaster reconcile``."""
-
-
-class AgentSettings(
-    PlainListenerSettings, MemberLimitSettings, HubTokenRenewalSettings, NodeDisruptionSettings, ProcessSettings
-):
-    """``harbormaster agent``."""
 
 
 def _described(name: str) -> str | None:

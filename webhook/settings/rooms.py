@@ -23,6 +23,7 @@ from webhook.settings import (
     listener,
     loop,
     node_disruption,
+    node_gate,
     notifications,
     rollout,
     selection,
@@ -104,7 +105,7 @@ ROOMS: Final = (
     Room(
         "Gate",
         "When nodes and member clusters may be disrupted.",
-        (gate.NodeGateSettings, gate.HeldMemberSettings),
+        (node_gate.NodeGateSettings, gate.HeldMemberSettings),
     ),
     Room(
         "Node disruption",

@@ -58,3 +58,7 @@ class BuildSettings(Settings):
         max_length=64,
         description="Commit of the source that the program was built from; an image sets it, and metrics show it.",
     )
+
+
+class ProcessSettings(LogSettings, BuildSettings):
+    """What every process that runs until it is stopped reads."""

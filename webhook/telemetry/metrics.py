@@ -5,16 +5,12 @@ All label sets are fixed and exist from the start at 0; nothing a user chose bec
 Source: serving.md 6.1.
 """
 
-import platform
 from bisect import bisect_left
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from importlib.metadata import version
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import accumulate
 from typing import Final
 
-import prometheus_client
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
-from prometheus_client.exposition import choose_encoder
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
@@ -22,6 +18,7 @@ from prometheus_client.utils import floatToGoString
 from scorer.api.kinds import OUR_KINDS
 from scorer.profile import Profile
 from webhook.kube.cache import Freshness
+from webhook.telemetry.process_metrics import ProcessMetrics
 
 BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 HOOKS: Final = ("validate", "mutate")
@@ -197,25 +194,11 @@ class BundlesInSync(Collector):
         yield in_sync
 
 
-class Metrics:
-    """Counts what the server does.
-
-    Args:
-        registry: Where the metrics are registered; the loop adds its own to the same one.
-        commit: Of the source that the program was built from; empty: not known.
-    """
+class Metrics(ProcessMetrics):
+    """Counts what the server does; the loop adds its own metrics to the same registry."""
 
     def __init__(self, registry: CollectorRegistry | None = None, commit: str = "") -> None:
-        prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # the library has no types there
-        self.registry = registry or CollectorRegistry(auto_describe=True)
-        self._preparations: list[Callable[[], Awaitable[None]]] = []
-        ProcessCollector(registry=self.registry)
-        Gauge(
-            "harbormaster_build_info",
-            "Which build this is; always 1.",
-            ("version", "commit", "python"),
-            registry=self.registry,
-        ).labels(version("harbormaster"), commit, platform.python_version()).set(1)
+        super().__init__(registry, commit)
         self.reviews = AdmissionReviews()
         self.registry.register(self.reviews)
         self._live_failures = Gauge(
@@ -283,9 +266,6 @@ class Metrics:
             ("role", "result"),
             registry=self.registry,
         )
-        self._lag = Gauge(
-            "harbormaster_event_loop_lag_seconds", "How late the event loop wakes its timers.", registry=self.registry
-        )
         self._create_series()
 
     def _create_series(self) -> None:
@@ -340,21 +320,3 @@ class Metrics:
     def watch_bundles(self, read: Callable[[], Mapping[str, bool]]) -> None:
         """Read whether the API server trusts our authorities from *read*, whenever metrics are asked for."""
         self.registry.register(BundlesInSync(read))
-
-    def watch_lag(self, seconds: Callable[[], float]) -> None:
-        """Read the event loop's lag from *seconds*, whenever metrics are asked for."""
-        self._lag.set_function(seconds)
-
-    def prepare_with(self, prepare: Callable[[], Awaitable[None]]) -> None:
-        """Wait for *prepare* whenever metrics are asked for: it does what takes long, in a thread."""
-        self._preparations.append(prepare)
-
-    async def prepared(self) -> None:
-        """Prepare everything that `exposition` shows."""
-        for prepare in self._preparations:
-            await prepare()
-
-    def exposition(self, accept: str) -> tuple[bytes, str]:
-        """Return all metrics in the format that suits the ``Accept`` header, and its content type."""
-        encode, content_type = choose_encoder(accept)
-        return encode(self.registry), content_type

@@ -17,6 +17,7 @@ from webhook.telemetry.loop_metrics import LoopMetrics
 from webhook.telemetry.metrics import Metrics
 from webhook.telemetry.node_disruption_metrics import LABELS as LABELS_OF_NODES
 from webhook.telemetry.node_disruption_metrics import NodeDisruptionMetrics
+from webhook.telemetry.process_metrics import ProcessMetrics
 from webhook.telemetry.upgrade_metrics import LABELS as LABELS_OF_UPGRADES
 from webhook.telemetry.upgrade_metrics import UpgradeMetrics
 
@@ -28,8 +29,11 @@ BOUNDS = "le"
 
 def all_metrics() -> dict[str, list[Metric]]:
     """Return the metrics by what they are about."""
+    everywhere = _of(ProcessMetrics)
+    names = {metric.name for metric in everywhere}
     return {
-        "Requests, certificates and the process": _of(_process),
+        "Every process": everywhere,
+        "Requests and certificates": [metric for metric in _of(_server) if metric.name not in names],
         "Reviews of tokens and rights": _of(ReviewCounts),
         "The scheduler extender": _of(ExtenderMetrics),
         "The cache": _of(_cache),
@@ -50,7 +54,7 @@ def _of(make: Callable[[CollectorRegistry], object]) -> list[Metric]:
     return found
 
 
-def _process(registry: CollectorRegistry) -> Metrics:
+def _server(registry: CollectorRegistry) -> Metrics:
     metrics = Metrics(registry)
     metrics.watch_in_flight("api", lambda: 0.0)
     metrics.watch_bundles(lambda: {"ValidatingWebhookConfiguration": True})
@@ -83,9 +87,9 @@ suffix `_total` when they are read, histograms `_bucket`, `_sum` and `_count`. L
 only the names of node pools and of upgrade runs are chosen by users. The gauges of the loop are those of the leader:
 another process shows 0. Beside these are the `process_*` metrics of the Python client.
 
-Every process shows the first table; what it does not do stays at 0. `serve` adds reviews, extender, cache, node pools
-and notifications, `reconcile` adds cache, loop, node disruption, upgrade runs and notifications, `serve --reconcile`
-all of these, `agent` its own and node disruption.
+Every process shows the first table, `serve` and `reconcile` the second as well; what they do not do stays at 0. `serve`
+adds reviews, extender, cache, node pools and notifications, `reconcile` adds cache, loop, node disruption, upgrade runs
+and notifications, `serve --reconcile` all of these, `agent` its own and node disruption.
 """
     parts = []
     for title, metrics in all_metrics().items():

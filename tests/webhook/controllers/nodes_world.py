@@ -36,8 +36,8 @@ from webhook.kube.ports import (
     WatchEvent,
     key_of,
 )
-from webhook.settings.gate import ExpirationMode, NodeGateSettings
 from webhook.settings.node_disruption import NodeDisruptionMode, NodeDisruptionOptions
+from webhook.settings.node_gate import ExpirationMode, NodeGateSettings
 
 SYSTEM = "harbormaster-system"
 TERMINATION = "karpenter.sh/termination"

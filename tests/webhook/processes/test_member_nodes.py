@@ -11,8 +11,8 @@ from webhook.kube.ports import NotFoundError, UnavailableError
 from webhook.processes import member_nodes
 from webhook.processes.member_nodes import MemberNodes
 from webhook.settings.clock import utc_now
-from webhook.settings.gate import NodeGateSettings
 from webhook.settings.node_disruption import NodeDisruptionMode, NodeDisruptionOptions
+from webhook.settings.node_gate import NodeGateSettings
 
 POOLS, LEASES = path_of(NODE_POOL), path_of(LEASE, "agents")
 

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from webhook.settings.agent import AgentSettings
 from webhook.settings.environment import SettingsError
-from webhook.settings.programs import AgentSettings, ServeSettings, UpSettings
+from webhook.settings.programs import ServeSettings, UpSettings
 
 
 def test_what_is_given_wins_over_the_environment_and_that_over_the_default():

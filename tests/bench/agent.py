@@ -1,0 +1,162 @@
+"""Agent rows: what `harbormaster agent` takes at rest, with 100 Works of ten objects that it has applied.
+
+One API server is hub and member at once. The floor is a Python process that has loaded the same libraries.
+"""
+
+import asyncio
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from e2e.conftest import install_definitions
+from e2e.controlplane.build import build
+from e2e.controlplane.cluster import Cluster, Etcd
+from e2e.controlplane.process import Program, free_port
+from e2e.controlplane.service import HARBORMASTER
+from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, KINDS, NAMESPACE, WORK
+from scorer.api.meta import JsonObject
+from scorer.api.names import WORK_OBJECTS, member_namespace
+from scorer.rollout.removal import objects_digest
+from webhook.kube.client import ApiServer
+from webhook.kube.store import HubStore
+
+WORKS: Final = 100
+OBJECTS: Final = 10
+MEMBER: Final = "berlin"
+HOME: Final = "harbormaster-system"
+CONFIG_MAP: Final = KINDS["", "ConfigMap"]
+PATIENCE_SECONDS: Final = 300
+CALM_SECONDS: Final = 300
+"""Until Works are looked at again only rarely: the passes over one that has settled come at growing intervals."""
+REST_SECONDS: Final = 60
+MEGABYTES, MILLICORES, START_SECONDS = 60, 10, 1.0
+LIBRARIES: Final = "import aiohttp.web, orjson, prometheus_client, pydantic, uvloop, yaml, click"
+
+
+def main() -> None:
+    """Start an API server and an agent, let it apply everything, and look at it five minutes later."""
+    with tempfile.TemporaryDirectory() as folder:
+        etcd = Etcd(programs := build(), Path(folder))
+        cluster = Cluster(programs, Path(folder) / "hub", etcd, "hub")
+        try:
+            etcd.start()
+            cluster.start()
+            install_definitions(cluster)
+            asyncio.run(measure(cluster))
+        finally:
+            cluster.stop()
+            etcd.program.stop()
+
+
+async def measure(cluster: Cluster) -> None:
+    """Print all rows."""
+    words = [f"--hub-kubeconfig={cluster.kubeconfig}", f"--kubeconfig={cluster.kubeconfig}", f"--cluster={MEMBER}"]
+    words += [f"--namespace={HOME}", f"--http-port={free_port()}"]
+    agent = Program([HARBORMASTER, "agent", *words], cluster.folder / "agent.log")
+    async with await ApiServer.connect(cluster.kubeconfig) as server:
+        store = HubStore(server)
+        await fill(store)
+        try:
+            agent.start()
+            await applied(store)
+            started = seconds_of(agent.pid)
+            await asyncio.sleep(CALM_SECONDS)
+            before = seconds_of(agent.pid)
+            await asyncio.sleep(REST_SECONDS)
+            millicores = (seconds_of(agent.pid) - before) / REST_SECONDS * 1000
+            resident = megabytes_of(agent.pid)
+        finally:
+            agent.stop()
+    title = f"agent at rest, {WORKS} Works of {OBJECTS} objects"
+    print(f"{title:52}{resident:>8.0f} MB  target {MEGABYTES} MB, floor {floor():.0f} MB", flush=True)
+    print(f"{title:52}{millicores:>8.1f} mCPU  target {MILLICORES} mCPU", flush=True)
+    print(f"{'CPU until all of them are applied':52}{started:>8.2f} s", flush=True)
+    print(f"{'CPU until the program could start':52}{start_seconds():>8.2f} s  target {START_SECONDS:g} s", flush=True)
+
+
+async def fill(store: HubStore) -> None:
+    """Make the member, its namespaces, and its Works."""
+    space = member_namespace(MEMBER)
+    for name in (space, HOME, "shop"):
+        await store.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    for number in range(WORKS):
+        await store.create(WORK, _work(f"work-{number:03}", space, number))
+    member = {"metadata": {"name": MEMBER, "namespace": space}, "spec": {"state": "Join", "heartbeatPeriodSeconds": 30}}
+    kind = INTERNAL_MEMBER_CLUSTER
+    await store.create(kind, {"apiVersion": kind.api_version, "kind": kind.kind, **member})
+
+
+async def applied(store: HubStore) -> None:
+    """Wait until every Work says that it is."""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while True:
+            works = (await store.list(WORK)).items
+            if sum(map(_is_applied, works)) == WORKS:
+                return
+            await asyncio.sleep(1)
+
+
+def _work(name: str, space: str, number: int) -> JsonObject:
+    manifests = [
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": f"config-{number:03}-{part}", "namespace": "shop"},
+            "data": {"key": "value" * 20},
+        }
+        for part in range(OBJECTS)
+    ]
+    annotations = {WORK_OBJECTS: objects_digest(manifests)}
+    return {
+        "apiVersion": WORK.api_version,
+        "kind": WORK.kind,
+        "metadata": {"name": name, "namespace": space, "annotations": annotations},
+        "spec": {"workload": {"manifests": manifests}},
+    }
+
+
+def _is_applied(work: JsonObject) -> bool:
+    conditions = work.get("status", {}).get("conditions", [])
+    return any(each["type"] == "Available" and each["status"] == "True" for each in conditions)
+
+
+def seconds_of(pid: int) -> float:
+    """Return the processor time that a process has taken."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def megabytes_of(pid: int) -> float:
+    """Return what a process holds in memory."""
+    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS"))) / 1024
+
+
+def floor() -> float:
+    """Return the memory of a process that has loaded the libraries and nothing else."""
+    return _of(LIBRARIES, megabytes_of)
+
+
+def start_seconds() -> float:
+    """Return the processor time of loading the agent."""
+    return _of("import webhook.cli.agent, webhook.processes.agent, webhook.server.listening, uvloop", seconds_of)
+
+
+def _of(program: str, look: Callable[[int], float]) -> float:
+    """Run *program* in a process of its own, and look at it before it ends."""
+    command = [sys.executable, "-c", f"{program}; print(flush=True); input()"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdout.readline()
+        found = look(process.pid)
+        process.communicate(b"\n")
+    return found
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+"""The reconcile loop for the nodes of a member, and nothing else of it; loaded where there are NodePools.
+
+Source: nodepool-disruption.md 5.1.
+"""
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime
+
+from webhook.controllers.loop import Loop
+from webhook.controllers.node_disruption import NodeDisruptionController, NodePlace
+from webhook.controllers.node_disruption_observer import NodeDisruptionObserver
+from webhook.kube.cache import Cache
+from webhook.kube.client import ApiServer
+from webhook.kube.event_documents import own_name
+from webhook.kube.events import EventRecorder
+from webhook.kube.hub import Hub
+from webhook.kube.leader import Term
+from webhook.kube.node_work import ServerNodeWork
+from webhook.kube.store import HubStore
+from webhook.settings.node_disruption import NodeDisruptionMode, NodeDisruptionOptions
+
+
+async def run_node_loop(
+    server: ApiServer,
+    namespace: str,
+    options: NodeDisruptionOptions,
+    now: Callable[[], datetime],
+    observer: NodeDisruptionObserver,
+    term: Term,
+) -> None:
+    """Look after the nodes of a member until cancelled.
+
+    Args:
+        server: The member.
+        namespace: Where reservations are.
+        options: What the operator decided.
+        now: The clock.
+        observer: Is told what is found and done.
+        term: Fences every write.
+    """
+    store = HubStore(server, fence=term.check)
+    hub = Hub(store, Cache(store))
+    events = EventRecorder(store, now, own_name())
+    reserving = namespace if options.mode is NodeDisruptionMode.ACT else ""
+    place = NodePlace(hub, ServerNodeWork(server, fence=term.check), reserving)
+    controller = NodeDisruptionController(place, options, now, events.record, observer)
+    loop = Loop(hub, now, (controller.wiring(),), events, (), workers=1)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(hub.cache.run())
+        tasks.create_task(loop.run())

@@ -1,0 +1,57 @@
+"""The metrics that every process has, in a registry to which its parts add their own.
+
+What only servers and the loop count is elsewhere (`webhook.telemetry.metrics`): an agent has neither, and should not
+hold in memory what they stand on.
+
+Source: serving.md 6.1.
+"""
+
+import platform
+from collections.abc import Awaitable, Callable
+from importlib.metadata import version
+
+import prometheus_client
+from prometheus_client import CollectorRegistry, Gauge, ProcessCollector
+from prometheus_client.exposition import choose_encoder
+
+
+class ProcessMetrics:
+    """Which build this is, what it takes, and how late its event loop is.
+
+    Args:
+        registry: Where the metrics are registered; None: in a new one.
+        commit: Of the source that the program was built from; empty: not known.
+    """
+
+    def __init__(self, registry: CollectorRegistry | None = None, commit: str = "") -> None:
+        prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # the library has no types there
+        self.registry = registry or CollectorRegistry(auto_describe=True)
+        self._preparations: list[Callable[[], Awaitable[None]]] = []
+        ProcessCollector(registry=self.registry)
+        Gauge(
+            "harbormaster_build_info",
+            "Which build this is; always 1.",
+            ("version", "commit", "python"),
+            registry=self.registry,
+        ).labels(version("harbormaster"), commit, platform.python_version()).set(1)
+        self._lag = Gauge(
+            "harbormaster_event_loop_lag_seconds", "How late the event loop wakes its timers.", registry=self.registry
+        )
+
+    def watch_lag(self, seconds: Callable[[], float]) -> None:
+        """Read the event loop's lag from *seconds*, whenever metrics are asked for."""
+        self._lag.set_function(seconds)
+
+    def prepare_with(self, prepare: Callable[[], Awaitable[None]]) -> None:
+        """Wait for *prepare* whenever metrics are asked for: it does what takes long, in a thread."""
+        self._preparations.append(prepare)
+
+    async def prepared(self) -> None:
+        """Prepare everything that `exposition` shows."""
+        for prepare in self._preparations:
+            await prepare()
+
+    def exposition(self, accept: str) -> tuple[bytes, str]:
+        """Return all metrics in the format that suits the ``Accept`` header, and its content type."""
+        encode, content_type = choose_encoder(accept)
+        return encode(self.registry), content_type
