@@ -112,6 +112,7 @@ def seen(text: str) -> str:
         "get all -A",
         "get work -A",
         "get memberclusters -o name",
+        "get memberclusters",
         "get prioritylevelconfigurations -o wide",
         "api-resources --api-group=placement.kubernetes-fleet.io --sort-by=name --no-headers",
         "api-resources --api-group=apps --namespaced=true",
