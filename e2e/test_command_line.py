@@ -217,6 +217,25 @@ def test_every_verb_answers_without_anything_installed(ours: Run, words: list[st
     assert computed == ("no harbormaster serve is asked" in done.stderr)
 
 
+@pytest.mark.parametrize(
+    "words", [["get", "nodeclaims"], ["describe", "nodeclaims"], ["apply", "-f", "-"]], ids=" ".join
+)
+def test_a_kind_that_the_hub_does_not_serve_is_named(ours: Run, words: list[str]) -> None:
+    """A user of Karpenter's examples has not always its definitions on the hub."""
+    claim = {"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "metadata": {"name": "a"}, "spec": {}}
+    done = ours(*words, given=yaml.safe_dump(claim))
+    said = (
+        "NotFound: the hub serves no nodeclaims of karpenter.sh/v1; their CustomResourceDefinition is not installed\n"
+    )
+    assert (done.returncode, done.stderr.endswith(said)) == (1, True), done.stderr
+
+
+def test_that_an_answer_is_computed_here_is_said_once(ours: Run) -> None:
+    """Also of a calendar, for which several questions are asked."""
+    done = ours("budgets", "calendar")
+    assert (done.returncode, done.stderr.count("note: computed here")) == (0, 1)
+
+
 def fetch(address: str, opener: urllib.request.OpenerDirector | None = None, **headers: str) -> tuple[int, str]:
     """Status and body; without *opener* as a stranger who keeps no cookies."""
     request = urllib.request.Request(address, headers=headers)
