@@ -1,4 +1,8 @@
-"""The command line on a hub that nothing of ours is installed on but the definitions, by a kubeconfig alone."""
+"""The command line on a hub that nothing of ours is installed on but the definitions, by a kubeconfig alone.
+
+Commands run in this process, as their tests do: to start the program takes longer than most of what it does here. One
+call of it, and the dashboard, are processes of their own.
+"""
 
 import os
 import re
@@ -13,11 +17,13 @@ from subprocess import CompletedProcess
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
 from e2e.controlplane.cluster import Cluster
 from e2e.controlplane.service import HARBORMASTER
 from e2e.fleet.objects import Objects
 from tests.webhook.cli.fleets import member, placement
+from webhook.cli.root import root
 
 ENVIRONMENT = {name: text for name, text in os.environ.items() if not name.startswith(("HARBORMASTER_", "KUBE"))}
 _AGE = re.compile(r"(?<=\s)(\d+m)?\d+s(?=\s|$)|(?<=\s)\d+m(?=\s|$)", re.MULTILINE)
@@ -56,16 +62,17 @@ def objects(twin: Cluster) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def ours(twin: Cluster, programs: Mapping[str, Path], objects: None, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Runs our program, with kubectl on the PATH; *given* goes to its standard input."""
+    """Runs our commands, with kubectl on the PATH; *given* goes to standard input."""
     home = tmp_path_factory.mktemp("home")
     path = f"{programs['kubectl'].parent}{os.pathsep}{ENVIRONMENT.get('PATH', '')}"
-    environment = {**ENVIRONMENT, "HOME": str(home), "PATH": path}
+    without = {name: None for name in os.environ if name not in ENVIRONMENT}
+    environment = {**without, "HOME": str(home), "PATH": path}
 
     def run(*words: str, given: str | None = None, **more: str) -> CompletedProcess[str]:
-        command = [HARBORMASTER, *words, "--kubeconfig", str(twin.kubeconfig)]
-        return subprocess.run(
-            command, input=given, capture_output=True, text=True, timeout=60, check=False, env={**environment, **more}
-        )
+        command = [*words, "--kubeconfig", str(twin.kubeconfig)]
+        done = CliRunner().invoke(root, command, input=given, env={**environment, **more}, prog_name="harbormaster")
+        assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+        return CompletedProcess(command, done.exit_code, done.stdout, done.stderr)
 
     return run
 
@@ -112,6 +119,7 @@ def seen(text: str) -> str:
         "get all -A",
         "get work -A",
         "get memberclusters -o name",
+        "get memberclusters",
         "get prioritylevelconfigurations -o wide",
         "api-resources --api-group=placement.kubernetes-fleet.io --sort-by=name --no-headers",
         "api-resources --api-group=apps --namespaced=true",
@@ -180,6 +188,13 @@ def test_a_dry_run_stores_nothing_and_the_server_one_is_judged_there(ours: Run) 
     assert ours("get", "crp", "new", "--ignore-not-found").stdout == ""
 
 
+def test_the_installed_program_asks_the_hub_of_a_kubeconfig(twin: Cluster, objects: None) -> None:
+    command = [HARBORMASTER, "get", "crp", "web-9", "-o", "name", "--kubeconfig", str(twin.kubeconfig)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=ENVIRONMENT)
+    shown = "clusterresourceplacement.placement.kubernetes-fleet.io/web-9\n"
+    assert (done.returncode, done.stdout, done.stderr) == (0, shown, "")
+
+
 @pytest.mark.parametrize(
     ("words", "shown"),
     [
@@ -202,6 +217,25 @@ def test_every_verb_answers_without_anything_installed(ours: Run, words: list[st
     assert computed == ("no harbormaster serve is asked" in done.stderr)
 
 
+@pytest.mark.parametrize(
+    "words", [["get", "nodeclaims"], ["describe", "nodeclaims"], ["apply", "-f", "-"]], ids=" ".join
+)
+def test_a_kind_that_the_hub_does_not_serve_is_named(ours: Run, words: list[str]) -> None:
+    """A user of Karpenter's examples has not always its definitions on the hub."""
+    claim = {"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "metadata": {"name": "a"}, "spec": {}}
+    done = ours(*words, given=yaml.safe_dump(claim))
+    said = (
+        "NotFound: the hub serves no nodeclaims of karpenter.sh/v1; their CustomResourceDefinition is not installed\n"
+    )
+    assert (done.returncode, done.stderr.endswith(said)) == (1, True), done.stderr
+
+
+def test_that_an_answer_is_computed_here_is_said_once(ours: Run) -> None:
+    """Also of a calendar, for which several questions are asked."""
+    done = ours("budgets", "calendar")
+    assert (done.returncode, done.stderr.count("note: computed here")) == (0, 1)
+
+
 def fetch(address: str, opener: urllib.request.OpenerDirector | None = None, **headers: str) -> tuple[int, str]:
     """Status and body; without *opener* as a stranger who keeps no cookies."""
     request = urllib.request.Request(address, headers=headers)
@@ -212,7 +246,7 @@ def fetch(address: str, opener: urllib.request.OpenerDirector | None = None, **h
         return error.code, error.read().decode()
 
 
-def test_the_dashboard_is_for_its_owner_alone_and_leaves_nothing(twin: Cluster, objects: None) -> None:
+def test_the_dashboard_is_for_its_owner_alone_and_leaves_nothing(ours: Run, twin: Cluster) -> None:
     command = [HARBORMASTER, "dashboard", "--kubeconfig", str(twin.kubeconfig)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT) as child:
         assert child.stdout is not None
@@ -226,14 +260,7 @@ def test_the_dashboard_is_for_its_owner_alone_and_leaves_nothing(twin: Cluster, 
         assert fetch(address, owner)[1].startswith("<!doctype html>")
         assert '"dover"' in fetch(f"{page}v1/clusters", owner)[1]
         assert '"web-9"' in fetch(f"{page}v1/placements", owner)[1]
-        busy = subprocess.run(
-            [*command, "--port", page.rstrip("/").rpartition(":")[2]],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-            env=ENVIRONMENT,
-        )
+        busy = ours("dashboard", "--port", page.rstrip("/").rpartition(":")[2])
         assert (busy.returncode, busy.stderr.count("\n")) == (1, 1)
         child.send_signal(signal.SIGINT)
         _, errors = child.communicate(timeout=30)

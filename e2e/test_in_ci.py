@@ -194,26 +194,73 @@ def test_findings_and_failures_are_annotated_and_fail_the_job(act, checkout):
     )
 
 
+@pytest.fixture
+def calls(tmp_path):
+    """Return an installed program that ends with the code of its verb, and what reads how it was called."""
+    program, noted = tmp_path / "harbormaster", tmp_path / "calls"
+    noted.mkdir()
+
+    def install(**codes):
+        cases = "".join(f"{verb}) exit {code};;\n" for verb, code in codes.items())
+        note = f'printf "%s\\0" "$@" > {noted}/$1\n'
+        program.write_text(f"#!/bin/sh\n{note}case $1 in\n{cases}esac\n")
+        program.chmod(0o755)
+        return str(program)
+
+    def read():
+        return {each.name: each.read_text().split("\0")[1:-1] for each in noted.iterdir()}
+
+    return install, read
+
+
+PLANNED = ["-f", "members.yaml", "-f", "web.yaml", "-o", "markdown"]
+
+
 @pytest.mark.parametrize(
-    ("inputs", "succeeded"),
+    ("inputs", "codes", "succeeded", "called"),
     [
-        pytest.param({"plan": FILES, "fail_on_changes": "true", "test": "false", "lint": "false"}, False, id="changes"),
-        pytest.param({"plan": FILES, "paths": "nowhere", "test": "false", "lint": "false"}, True, id="only-plan"),
-        pytest.param({"coverage_minimum": "1", "lint": "false"}, True, id="coverage-of-no-writes"),
-        pytest.param({"ignore": "*-test.yaml\nx y", "lint": "false"}, False, id="no-tests"),
-        pytest.param({"paths": "nowhere", "test": "false"}, False, id="no-such-path"),
+        pytest.param({"plan": FILES, "fail_on_changes": "true"}, {"plan": 2}, False, {"plan": PLANNED}, id="changes"),
+        pytest.param({"plan": FILES}, {"plan": 2}, True, {"plan": PLANNED}, id="changes-are-no-failure"),
+        pytest.param({"plan": FILES}, {"plan": 1}, False, {"plan": PLANNED}, id="no-plan"),
+        pytest.param({"lint": "true", "strict": "true"}, {"lint": 2}, False, {"lint": ["--strict"]}, id="findings"),
+        pytest.param(
+            {"test": "true", "coverage_minimum": "80"}, {}, True, {"test": ["--coverage-minimum", "80"]}, id="ok"
+        ),
+        pytest.param(
+            {"test": "true", "ignore": "*-test.yaml\nx y"},
+            {"test": 2},
+            False,
+            {"test": ["--ignore", "*-test.yaml", "--ignore", "x y"]},
+            id="tests-fail",
+        ),
+        pytest.param({"lint": "true", "paths": "a b\nc"}, {"lint": 1}, False, {"lint": ["--", "a b", "c"]}, id="paths"),
     ],
 )
-def test_inputs_decide_what_fails(act, inputs, succeeded):
-    job = act(summary="false", **inputs)
+def test_inputs_decide_how_the_program_is_called_and_what_fails(act, calls, inputs, codes, succeeded, called):
+    """What the program itself does with such words is tested without an action."""
+    install, read = calls
+    job = act(summary="false", command=install(**codes), **{"lint": "false", "test": "false", **inputs})
     assert job.succeeded is succeeded, job.said
     assert not (job.temp / "summary.md").exists()
+    (verb,) = called
+    assert read().keys() - {"version"} == {verb}
+    assert [word for word in read()[verb] if word in called[verb]] == called[verb]
 
 
-def test_what_users_give_is_not_run(act, checkout):
+def test_what_users_give_is_not_run(act, calls, checkout):
+    """It reaches the program as it is, a line a word."""
+    install, read = calls
     given = "$(touch ran)\n`touch ran`\n'; touch ran; '\n\"; touch ran; \"\n--help"
-    job = act(**dict.fromkeys(("paths", "ignore", "plan", "plan-on", "coverage-minimum"), given))
-    assert (job.succeeded, list(checkout.rglob("ran"))) == (False, [])
+    job = act(command=install(), **dict.fromkeys(("paths", "ignore", "plan", "plan-on"), given))
+    assert (job.succeeded, list(checkout.rglob("ran"))) == (True, [])
+    lines = given.splitlines()
+    assert read()["lint"][-len(lines) :] == lines
+    assert read()["plan"] == [
+        *(word for line in lines for word in ("--ignore", line)),
+        *(word for line in lines for word in ("-f", line)),
+        *(word for line in lines for word in ("--on", line)),
+        *("-o", "markdown"),
+    ]
 
 
 HOOKS = yaml.safe_load((REPOSITORY / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))

@@ -251,10 +251,38 @@ def test_kubectl_uses_kinds_that_were_defined_on_this_hub(kubectl):
     ]
 
 
-def test_kubectl_hears_that_there_is_no_server_side_apply(kubectl):
-    ran = kubectl("apply", "--server-side", "-f", "-", given=placement("web", placementType="PickAll"))
-    assert ran.returncode == 1
-    assert "Server-side apply not available on the server" in ran.stderr
+def test_kubectl_applies_on_the_server(kubectl):
+    wanted = placement("api", placementType="PickN", numberOfClusters=1)
+    wanted["metadata"]["labels"] = {"team": "shop"}
+    apply = ("apply", "--server-side", "-f", "-")
+    assert done(kubectl(*apply, given=wanted)) == f"{CRP}/api serverside-applied\n"
+    assert done(kubectl("diff", "--server-side", "-f", "-", given=wanted)) == ""
+    other = {**wanted, "metadata": {"name": "api"}, "spec": {"policy": {"numberOfClusters": 2}}}
+    refused = kubectl(*apply, "--field-manager=other", given=other)
+    assert 'Apply failed with 1 conflict: conflict with "kubectl": .spec.policy.numberOfClusters\n' in refused.stderr
+    done(kubectl(*apply, "--field-manager=other", "--force-conflicts", given=other))
+    refused = kubectl(*apply, given=wanted)
+    assert 'conflict with "other": .spec.policy.numberOfClusters\n' in refused.stderr
+    del wanted["metadata"]["labels"], wanted["spec"]["policy"]["numberOfClusters"]
+    done(kubectl(*apply, given=wanted))
+    shown = json.loads(done(kubectl("get", "crp", "api", "-o", "json")))
+    assert (shown["spec"]["policy"]["numberOfClusters"], "labels" in shown["metadata"]) == (2, False)
+    done(kubectl("delete", "crp", "api"))
+
+
+def test_kubectl_takes_over_on_the_server_what_it_has_applied_itself(kubectl):
+    """It turns the fields that it wrote into applied ones, by a JSON patch; what is dropped later is removed."""
+    metadata = {"name": "settings", "namespace": "shop"}
+    settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a": "1", "b": "1"}}
+    done(kubectl("apply", "-f", "-", given=settings))
+    taken = kubectl("apply", "--server-side", "-f", "-", given=settings)
+    assert (done(taken), taken.stderr) == ("configmap/settings serverside-applied\n", "")
+    done(kubectl("apply", "--server-side", "-f", "-", given={**settings, "data": {"a": "2"}}))
+    assert done(kubectl("get", "cm", "settings", "-n", "shop", "-o", "jsonpath={.data}")) == '{"a":"2"}'
+    change = '[{"op": "replace", "path": "/data/a", "value": "3"}]'
+    done(kubectl("patch", "cm", "settings", "-n", "shop", "--type=json", "-p", change))
+    assert done(kubectl("get", "cm", "settings", "-n", "shop", "-o", "jsonpath={.data}")) == '{"a":"3"}'
+    done(kubectl("delete", "cm", "settings", "-n", "shop"))
 
 
 def test_kubectl_sees_a_change_when_it_comes(kubectl):

@@ -85,7 +85,7 @@ def cells(document: JsonObject, columns: Sequence[Column], now: datetime) -> lis
 
 def _cell(value: Any, kind: str, now: datetime) -> str:
     if value is None:
-        return "<unknown>" if kind == "date" else ""
+        return ""
     if kind == "date":
         with suppress(ValueError):
             return format_age((now - parse_time(str(value))).total_seconds())
@@ -97,7 +97,8 @@ def _cell(value: Any, kind: str, now: datetime) -> str:
     if kind == "joined":
         return _joined(value)
     if kind == "seen":
-        return _cell(last_seen(value) or None, "date", now)
+        seen = last_seen(value)
+        return _cell(seen, "date", now) if seen else "<unknown>"
     if kind == "object":
         return f"{text_at(value, 'kind').lower()}/{text_at(value, 'name')}"
     if isinstance(value, dict | list):

@@ -96,14 +96,15 @@ def row(members: int, view: str, figures: dict[str, Any]) -> str:
     idle = "" if figures["idle"] is None else f"{figures['idle']:>8.0f} kB{IDLE_KILOBYTES:>6} kB (target)"
     axe = "none" if figures["axe"] is None else figures["axe"]
     return (
-        f"{members:>5} {view:20}{figures['opening']:>7.0f} kB{figures['paint']:>8.0f} ms"
-        f"{figures['shift']:>8.3f} of {SHIFT}{axe:>5}{idle}"
+        f"{members:>5} {view:20}{figures['opening']:>7.0f} kB{figures['paint']:>10.0f} ms"
+        f"{figures['shift']:>8.3f} of {SHIFT}{axe:>6}{idle}"
     )
 
 
 async def main() -> None:
     """Measure all views with both fleets."""
-    print(f"{'page':26}{'opening':>10}{'first paint':>11}{'layout shift':>14}{'axe':>8}{'idle for a minute':>20}")
+    left = f"{'members, view':26}{'transfer':>10}{'first paint':>13}{'layout shift':>16}"
+    print(f"{left}{'axe':>6}{'idle for a minute':>20}")
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=chromium_path(), args=ARGUMENTS)
         for members in SIZES:

@@ -82,7 +82,15 @@ def parse_review(body: bytes) -> JsonObject:
 
 
 def parse_object(body: bytes, most_values: int | None = None) -> JsonObject:
-    """Read one JSON object.
+    """Read one JSON object, as `parse_json`. Raises `BadReviewError` for any other value as well."""
+    value = parse_json(body, most_values)
+    if not isinstance(value, dict):
+        raise BadReviewError(400, f"the body must be a JSON object, not {quote(value)}")
+    return value
+
+
+def parse_json(body: bytes, most_values: int | None = None) -> Any:
+    """Read one JSON value.
 
     The fast parser goes first. It refuses more than it must (lone surrogates, integers beyond any double), so when it
     refuses, the standard library decides, with the hooks below.
@@ -92,8 +100,8 @@ def parse_object(body: bytes, most_values: int | None = None) -> JsonObject:
         most_values: A body with more JSON values is refused unread; None: no limit.
 
     Raises:
-        BadReviewError: Empty, not UTF-8, not one JSON text, numbers no double can hold, nested deeper than
-            100 levels, or no object; with code 413: too many values.
+        BadReviewError: Empty, not UTF-8, not one JSON text, numbers no double can hold, or nested deeper than
+            100 levels; with code 413: too many values.
     """
     if most_values is not None and len(body) > most_values and _has_more_values(body, most_values):
         raise BadReviewError(413, f"the body has more than {most_values} JSON values")
@@ -104,8 +112,6 @@ def parse_object(body: bytes, most_values: int | None = None) -> JsonObject:
         if len(body) > LARGE_BYTES:
             why = "lone surrogates or integers beyond any double"
             raise BadReviewError(400, f"a body of more than {LARGE_BYTES} bytes must not have {why}") from None
-    if not isinstance(value, dict):
-        raise BadReviewError(400, f"the body must be a JSON object, not {quote(value)}")
     if _may_be_deeper(body) and is_deeper(value, DEEPEST):
         raise BadReviewError(400, f"the body is nested deeper than {DEEPEST} levels")
     return value

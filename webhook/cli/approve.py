@@ -9,7 +9,7 @@ from scorer.api.quoting import printable
 from scorer.staged_update.orders import OrderRefusedError, approved_already, open_approval
 from webhook.cli.client import Client
 from webhook.cli.hub_options import HubOptions, hub_options
-from webhook.cli.options import run
+from webhook.cli.options import run, tab
 from webhook.cli.update_runs import Found, Runs, approver, not_empty, run_namespace_option, told_to_user
 from webhook.cli.upgrade_gates import meant_gate
 from webhook.cli.upgrade_runs import UpgradeRuns
@@ -38,7 +38,7 @@ Exit codes:
 
 
 @click.command("approve", help=HELP, short_help="Approve what a staged update or an upgrade run waits for.")
-@click.argument("name", metavar="RUN|REQUEST|GATE", callback=not_empty)
+@click.argument("name", metavar="RUN|REQUEST|GATE", callback=not_empty, shell_complete=tab("answerable"))
 @click.option(
     "--stage",
     default="",

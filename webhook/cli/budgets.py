@@ -28,6 +28,7 @@ from webhook.validation.field import shape_errors
 if TYPE_CHECKING:
     from scorer.node_budgets.budgets import NodeCounts
     from scorer.node_budgets.documents import BudgetedPool
+    from webhook.cli.client import Client
 
 HELP = """Show what disruption budgets allow, now and on a calendar.
 
@@ -160,7 +161,7 @@ def list_command(
     else:
         _only_with_files(counts)
         connection = hub.find()
-        answer = run(_ask(connection, "/v1/budgets", {"pool": pools}))
+        answer = run(_budgets_of_hub(connection, pools))
     if output != "table":
         print_document(answer, output)
         return 0
@@ -341,15 +342,21 @@ def _offline(pools: Sequence["BudgetedPool"], start: datetime, days: int, zone: 
     return maker.document()
 
 
-async def _ask(connection: Connection, path: str, query: Mapping[str, object]) -> JsonObject:
-    from webhook.cli.client import Client, RefusedError
+async def _ask(client: "Client", path: str, query: Mapping[str, object]) -> JsonObject:
+    from webhook.cli.client import RefusedError
 
     given = {name: value for name, value in query.items() if value != ()}
+    try:
+        return await client.read_json(f"{path}?{urlencode(given, doseq=True)}" if given else path)
+    except RefusedError as error:
+        raise UserError(error.message) from error
+
+
+async def _budgets_of_hub(connection: Connection, pools: Sequence[str]) -> JsonObject:
+    from webhook.cli.client import Client
+
     async with Client(connection) as client:
-        try:
-            return await client.read_json(f"{path}?{urlencode(given, doseq=True)}" if given else path)
-        except RefusedError as error:
-            raise UserError(error.message) from error
+        return await _ask(client, "/v1/budgets", {"pool": pools})
 
 
 async def _calendar_of_hub(
@@ -357,14 +364,16 @@ async def _calendar_of_hub(
 ) -> JsonObject:
     """Ask for the calendar in parts: the server limits pools times days in one answer."""
     from scorer.node_budgets.documents import MOST_POOL_DAYS
+    from webhook.cli.client import Client
 
-    names = list(pools) or [entry["pool"] for entry in (await _ask(connection, "/v1/budgets", {}))["pools"]]
     at_once = max(1, MOST_POOL_DAYS // days)
     query: dict[str, object] = {"from": format_time(start), "days": days}
     if zone is not None:
         query["tz"] = zone.key
     answer: JsonObject = {"from": format_time(start), "until": format_time(start + timedelta(days=days)), "items": []}
-    for first in range(0, len(names), at_once):
-        part = await _ask(connection, "/v1/budgets/calendar", {**query, "pool": names[first : first + at_once]})
-        answer = {**part, "items": [*answer["items"], *part["items"]]}
+    async with Client(connection) as client:
+        names = list(pools) or [entry["pool"] for entry in (await _ask(client, "/v1/budgets", {}))["pools"]]
+        for first in range(0, len(names), at_once):
+            part = await _ask(client, "/v1/budgets/calendar", {**query, "pool": names[first : first + at_once]})
+            answer = {**part, "items": [*answer["items"], *part["items"]]}
     return answer

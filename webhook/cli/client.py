@@ -35,6 +35,7 @@ PAGE: Final = 500
 
 _UNKNOWN_CALLER: Final = 401
 _GONE: Final = 410
+_MISSING: Final = 404
 _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 
 
@@ -75,7 +76,8 @@ class RefusedError(Exception):
         if self.reason == "Invalid" and causes:
             subject = f'The {self.details.get("kind", "object")} "{self.details.get("name", "")}" is invalid:'
             return [f"{subject} {causes[0]}"] if len(causes) == 1 else [subject, *(f"* {cause}" for cause in causes)]
-        return [f"{self.reason or f'HTTP {self.code}'}: {self.message}"]
+        code = f"HTTP {self.code}"
+        return [self.message if self.message == code else f"{self.reason or code}: {self.message}"]
 
 
 def _errors(problem: Mapping[str, Any]) -> list[JsonObject]:
@@ -175,13 +177,13 @@ class Client:
     async def few(self, place: Place, most: int) -> JsonObject:
         """Return a list object with the metadata of the first objects of a collection, *most* of them."""
         answer = await self._send("GET", place.path, query={"limit": str(most)}, accept=METADATA)
-        return _decoded(self._check(answer))
+        return _decoded(self._check(answer, place.path))
 
     async def table(self, place: Place, selector: str = "", fields: str = "") -> JsonObject:
         """Return what the hub itself shows of a collection or an object: a ``Table``, with the objects in its rows."""
         query = {"includeObject": "Object"} | _selection(selector, fields)
         answer = await self._send("GET", place.path, query=query, accept=TABLE)
-        return _decoded(self._check(answer))
+        return _decoded(self._check(answer, place.path))
 
     async def watch(self, place: Place, since: str, selector: str = "", fields: str = "") -> AsyncIterator[Event]:
         """Yield changes after the resource version *since* until the hub ends the watch.
@@ -196,7 +198,7 @@ class Client:
                     yield Event("ERROR", {})
                     return
                 if answer.status >= 400:
-                    self._check(Reply(answer.status, b"".join([part async for part in answer.parts])))
+                    self._check(Reply(answer.status, b"".join([part async for part in answer.parts])), place.path)
                 rest = b""
                 async for part in answer.parts:
                     *lines, rest = (rest + part).split(b"\n")
@@ -257,7 +259,7 @@ class Client:
         content_type: str = "application/json",
     ) -> Answer:
         answer = await self._send(method, path, body, query=query, content_type=content_type)
-        return Answer(_decoded(self._check(answer)), _warnings(answer))
+        return Answer(_decoded(self._check(answer, path)), _warnings(answer))
 
     async def _send(
         self,
@@ -278,8 +280,8 @@ class Client:
         except (UnavailableError, TimeoutError) as error:
             raise unreachable(self._connection, error) from error
 
-    def _check(self, answer: Reply) -> bytes:
-        """Return the body of a good answer."""
+    def _check(self, answer: Reply, path: str = "") -> bytes:
+        """Return the body of a good answer to a request of *path*."""
         if answer.status < 400:
             return answer.content
         if answer.status == _UNKNOWN_CALLER:
@@ -289,7 +291,9 @@ class Client:
         except UserError:
             status = {}
         if status.get("kind") != "Status":  # problem details of /v1
-            words = {"message": status.get("detail") or f"HTTP {answer.status}", "reason": status.get("title")}
+            not_served = _not_served(path) if answer.status == _MISSING and not status else ""
+            told = status.get("detail") or not_served or f"HTTP {answer.status}"
+            words = {"message": told, "reason": status.get("title") or ("NotFound" if not_served else "")}
             status = {**words, "errors": status.get("errors"), "answer": status.get("answer")}
         raise RefusedError({"code": answer.status, **status}, _warnings(answer))
 
@@ -339,6 +343,14 @@ def _computed(unread: Sequence[str]) -> str:
     """Say where an answer comes from, and what it does not know."""
     note = "note: computed here from what you may read on the hub; no harbormaster serve is asked"
     return note + (f"; without {', '.join(unread)}, which you may not read or the hub does not have" if unread else "")
+
+
+def _not_served(path: str) -> str:
+    """Return what a 404 without words means: an API server does not know the kind that *path* is of."""
+    match path.split("/")[1:]:
+        case ["apis", group, version, "namespaces", _, plural, *_] | ["apis", group, version, plural, *_]:
+            return f"the hub serves no {plural} of {group}/{version}; their CustomResourceDefinition is not installed"
+    return ""
 
 
 def _selection(selector: str, fields: str) -> dict[str, str]:

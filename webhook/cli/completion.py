@@ -14,9 +14,10 @@ _FILES: Final = 0
 
 HELP = """Print the completion script of a shell.
 
-Commands, options, kinds, the names of objects, clusters, pools, namespaces and contexts are completed; a hub that does
-not answer within 2 seconds is not waited for. As a kubectl plugin, `kubectl harbormaster` is completed by kubectl's own
-script, which calls kubectl_complete-harbormaster: it is installed beside this program.
+Commands, options, kinds, the names of objects, clusters, pools, namespaces, runs, gates and contexts, and the ids of
+reservations are completed; a hub that does not answer within 2 seconds is not waited for. As a kubectl plugin, `kubectl
+harbormaster` is completed by kubectl's own script, which calls kubectl_complete-harbormaster: it is installed beside
+this program.
 
 \b
 Examples:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import click
 
-from scorer.api.documents import finalizers_of
+from scorer.api.documents import conditions_of, finalizers_of, text_at
+from scorer.api.json_object import JsonObject
 from webhook.cli.client import Client, Place, RefusedError, find
 from webhook.cli.connection import Connection
 from webhook.cli.documents import Found, in_order_of_dependence, title_of
@@ -161,6 +162,12 @@ async def _selected(client: Client, wanted: Wanted, space: str | None, selector:
     return [Place(wanted.kind, metadata.get("namespace"), metadata["name"]) for metadata in found]
 
 
+def _why_held(namespace: JsonObject) -> str:
+    """Return what a namespace that is being deleted says is left in it; it has no finalizers of its own."""
+    said = [text_at(each, "message") for each in conditions_of(namespace) if each.get("status") == "True"]
+    return " ".join(filter(None, said)) or "nothing that it names; a kube-controller-manager empties namespaces"
+
+
 async def _gone(client: Client, waiting: list[tuple[Place, str]], seconds: float) -> bool:
     """Wait until all finalizers have been removed; say what is left after *seconds*."""
     end = asyncio.get_running_loop().time() + seconds
@@ -168,7 +175,7 @@ async def _gone(client: Client, waiting: list[tuple[Place, str]], seconds: float
         # By uid: a new object of the same name, which another client may create at once, is not the one we wait for.
         while (left := await find(client, place)) is not None and left["metadata"].get("uid") == uid:
             if asyncio.get_running_loop().time() >= end:
-                held = ", ".join(finalizers_of(left))
+                held = ", ".join(finalizers_of(left)) or _why_held(left)
                 complain(f"error: {title_of(place.kind, place.name)} is not gone after {seconds:g} s, held by: {held}")
                 return False
             await asyncio.sleep(_POLL_SECONDS)

@@ -299,7 +299,9 @@ def rollout(
 
 @command.command("cluster-update", help=UPDATE_HELP, short_help="Ask whether a member cluster may be upgraded.")
 @click.argument("cluster", shell_complete=tab("clusters"))
-@click.option("--run", "run_name", metavar="NAME", help="The ClusterUpgradeRun that asks.")
+@click.option(
+    "--run", "run_name", metavar="NAME", shell_complete=tab("upgrades"), help="The ClusterUpgradeRun that asks."
+)
 @reservation_options
 @zone_option
 @output_option("text", "json", "yaml")
@@ -335,7 +337,7 @@ def list_reservations(zone: str | None, output: str, hub: HubOptions) -> int:
 
 
 @command.command("release", help=RELEASE_HELP, short_help="Release a reservation.")
-@click.argument("identity", metavar="ID")
+@click.argument("identity", metavar="ID", shell_complete=tab("reservations"))
 @hub_options
 def release(identity: str, hub: HubOptions) -> int:
     """Release a reservation."""

@@ -16,7 +16,7 @@ from webhook.cli.durations import Duration
 from webhook.cli.failure import UserError, complain
 from webhook.cli.hub_options import HubOptions, hub_options
 from webhook.cli.kind_words import Wanted, parse_wanted
-from webhook.cli.options import grouped, hub_namespace_option, output_option, run
+from webhook.cli.options import grouped, hub_namespace_option, output_option, run, tab
 from webhook.cli.output import print_document, print_table
 from webhook.history.entry import Entry, EntryType
 from webhook.history.query import MOST_ITEMS, USUAL_ITEMS, Found, Query, find
@@ -80,7 +80,7 @@ class Choice:
 
 
 @click.command("history", help=HELP, short_help="Show what has happened in the last days.")
-@click.argument("words", nargs=-1, metavar="[KIND[/NAME] [NAME]]")
+@click.argument("words", nargs=-1, metavar="[KIND[/NAME] [NAME]]", shell_complete=tab("objects"))
 @grouped(
     "choice",
     Choice,

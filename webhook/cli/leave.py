@@ -8,7 +8,7 @@ from webhook.cli.agent import check_cluster
 from webhook.cli.connection import Connection
 from webhook.cli.failure import UserError, complain
 from webhook.cli.join import wait_for
-from webhook.cli.options import run
+from webhook.cli.options import run, tab
 from webhook.cli.two_sides import Sides, connected, read_settings, sides_options
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ Exit codes:
 
 
 @click.command("leave", help=HELP, short_help="Let a member go.")
-@click.argument("name")
+@click.argument("name", shell_complete=tab("clusters"))
 @sides_options(member_required=False)
 @click.option("--dry-run", is_flag=True, help="Say what would be removed, and remove nothing.")
 @click.option(

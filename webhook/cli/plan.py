@@ -25,7 +25,7 @@ from webhook.cli.files import Files
 from webhook.cli.hub_options import HubOptions, called_by_kubectl, hub_options
 from webhook.cli.instants import now_option
 from webhook.cli.offline_plan import Fate, Places, plan_changes, plan_files
-from webhook.cli.options import file_option, grouped, output_option, run
+from webhook.cli.options import file_option, grouped, output_option, run, tab
 from webhook.cli.output import print_document
 from webhook.cli.plan_markdown import markdown
 from webhook.cli.plan_output import print_comparison, print_plan
@@ -177,9 +177,19 @@ class Wanted:
         help="The hub, as files; -f is what would be applied to it. Repeatable.",
     ),
     click.option("--hub", "live", is_flag=True, help="Plan on the running hub; so does an option that names one."),
-    click.option("--lost", multiple=True, metavar="CLUSTER", help="A member cluster that is gone. Repeatable."),
     click.option(
-        "--drained", multiple=True, metavar="CLUSTER", help="A member cluster that is tainted and emptied. Repeatable."
+        "--lost",
+        multiple=True,
+        metavar="CLUSTER",
+        shell_complete=tab("clusters"),
+        help="A member cluster that is gone. Repeatable.",
+    ),
+    click.option(
+        "--drained",
+        multiple=True,
+        metavar="CLUSTER",
+        shell_complete=tab("clusters"),
+        help="A member cluster that is tainted and emptied. Repeatable.",
     ),
     click.option(
         "--compare",
@@ -188,7 +198,13 @@ class Wanted:
         metavar="A B",
         help="Compare the policies of two files with one placement each, as if nothing were placed yet.",
     ),
-    click.option("--run", "named", metavar="NAME", help="Only what this staged update run would do."),
+    click.option(
+        "--run",
+        "named",
+        metavar="NAME",
+        shell_complete=tab("updates"),
+        help="Only what this staged update run would do.",
+    ),
     run_namespace_option,
 )
 @output_option("table", "json", "yaml", "markdown", "sarif")

@@ -10,7 +10,7 @@ from scorer.staged_update.orders import open_approval, rejection_patch
 from webhook.cli.client import Client
 from webhook.cli.failure import UserError
 from webhook.cli.hub_options import HubOptions, hub_options
-from webhook.cli.options import run
+from webhook.cli.options import run, tab
 from webhook.cli.update_runs import Runs, not_empty, run_namespace_option, told_to_user
 from webhook.cli.upgrade_gates import meant_gate
 from webhook.cli.upgrade_runs import UpgradeRuns
@@ -36,7 +36,7 @@ Exit codes:
 
 
 @click.command("reject", help=HELP, short_help="Reject what a run asks for: it stops.")
-@click.argument("name", metavar="RUN|REQUEST|GATE", callback=not_empty)
+@click.argument("name", metavar="RUN|REQUEST|GATE", callback=not_empty, shell_complete=tab("answerable"))
 @click.option(
     "--stage",
     default="",

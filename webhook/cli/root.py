@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn, cast
 
 import click
 from click.shell_completion import CompletionItem
@@ -170,16 +170,16 @@ class Root(click.Group):
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):  # do not fail because the terminal cannot show a character
                 stream.reconfigure(errors="backslashreplace")
+        words = [*(sys.argv[1:] if args is None else args)]
+        path, called = self._called(program, words)
         try:
-            code = super().main(args, program, complete_var=variable, standalone_mode=False)
+            code = super().main(_bare_flags(called, words), program, complete_var=variable, standalone_mode=False)
             sys.stdout.flush()
         except click.exceptions.NoArgsIsHelpError as error:
             click.echo(error.ctx.get_help())
             return 0
         except click.UsageError as error:
-            path = (
-                error.ctx.command_path if error.ctx else self._called(program, sys.argv[1:] if args is None else args)
-            )
+            path = error.ctx.command_path if error.ctx else path
             complain(f"error: {' '.join(error.format_message().split())} (see: {path} --help)")
             return getattr(error.ctx and error.ctx.command, "error_code", 1)
         except click.ClickException as error:
@@ -196,10 +196,24 @@ class Root(click.Group):
             return 1
         return code if isinstance(code, int) else 0
 
-    def _called(self, program: str, words: Sequence[str]) -> str:
-        """Return the program and the command that *words* call; not every error of click's parser knows it."""
-        known = self.list_commands(click.Context(self))
-        return next((f"{program} {word}" for word in words if word in known), program)
+    def _called(self, program: str, words: Sequence[str]) -> tuple[str, click.Command]:
+        """Return the command that *words* call, also by its name; not every error of click's parser knows it."""
+        path, command, context = program, cast(click.Command, self), click.Context(self)
+        for word in words:
+            if isinstance(command, click.Group) and word in command.list_commands(context):
+                path, command = f"{path} {word}", command.get_command(context, word) or command
+        return path, command
+
+
+def _bare_flags(command: click.Command, words: Sequence[str]) -> list[str]:
+    """Return *words* with flags as click takes them: kubectl's may have a value, as in ``--ignore-not-found=true``."""
+    written: dict[str, list[str]] = {}
+    for option in command.params:
+        if isinstance(option, click.Option) and option.is_flag:
+            for name in option.opts:
+                written |= {f"{name}=true": [name], f"{name}=false": option.secondary_opts[:1]}
+    end = words.index("--") if "--" in words else len(words)
+    return [each for word in words[:end] for each in written.get(word, [word])] + [*words[end:]]
 
 
 def _program_name() -> str:

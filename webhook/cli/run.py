@@ -21,7 +21,7 @@ from scorer.staged_update.waiting import Situation
 from webhook.cli.client import Client
 from webhook.cli.connection import Connection
 from webhook.cli.hub_options import HubOptions, hub_options
-from webhook.cli.options import grouped, output_option, run
+from webhook.cli.options import grouped, output_option, run, tab
 from webhook.cli.run_following import (
     DONE,
     Waiting,
@@ -167,14 +167,24 @@ def command() -> None:
 
 
 @command.command("start", help=START_HELP, short_help="Start a staged update.")
-@click.argument("name", callback=not_empty)
+@click.argument("name", callback=not_empty, shell_complete=tab("updates"))
 @grouped(
     "content",
     Content,
     click.option(
-        "--placement", metavar="NAME", callback=not_empty, help="What is rolled out; its strategy type is External."
+        "--placement",
+        metavar="NAME",
+        callback=not_empty,
+        shell_complete=tab("updated"),
+        help="What is rolled out; its strategy type is External.",
     ),
-    click.option("--strategy", metavar="NAME", callback=not_empty, help="The staged update strategy."),
+    click.option(
+        "--strategy",
+        metavar="NAME",
+        callback=not_empty,
+        shell_complete=tab("strategies"),
+        help="The staged update strategy.",
+    ),
     click.option(
         "--snapshot",
         metavar="INDEX",
@@ -224,7 +234,7 @@ async def _order(runs: Runs, document: JsonObject, state: RunState | None, alrea
 
 
 @command.command("stop", help=STOP_HELP, short_help="Stop a staged update.")
-@click.argument("name", callback=not_empty)
+@click.argument("name", callback=not_empty, shell_complete=tab("updates"))
 @run_namespace_option
 @stopping_options
 @hub_options
@@ -235,7 +245,7 @@ def stop(name: str, namespace: str, waiting: Waiting, hub: HubOptions) -> int:
 
 
 @command.command("resume", help=RESUME_HELP, short_help="Let a stopped staged update go on.")
-@click.argument("name", callback=not_empty)
+@click.argument("name", callback=not_empty, shell_complete=tab("updates"))
 @run_namespace_option
 @waiting_options
 @hub_options
@@ -263,7 +273,7 @@ async def _change(
 
 
 @command.command("status", help=STATUS_HELP, short_help="Show where a staged update stands.")
-@click.argument("name", callback=not_empty)
+@click.argument("name", callback=not_empty, shell_complete=tab("updates"))
 @click.option("-w", "--watch", is_flag=True, help="Show every change until the run is over, or until Ctrl-C.")
 @output_option("table", "json", "yaml")
 @run_namespace_option

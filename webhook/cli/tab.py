@@ -1,4 +1,4 @@
-"""What can follow the words that are typed so far, asked of the hub: kinds, names, clusters, pools, contexts.
+"""What can follow the words that are typed so far, asked of the hub: kinds, names, runs, reservations, contexts.
 
 Whoever presses Tab waits for it: it takes no longer than `SECONDS`, and says nothing when the hub does not answer.
 """
@@ -14,11 +14,24 @@ from typing import Any, Final
 import click
 from click.shell_completion import CompletionItem
 
-from scorer.api.kinds import CATEGORIES, KINDS, MEMBER_CLUSTER, NAMESPACE, NODE_POOL, OUR_KINDS, Kind, find_kind
+from scorer.api.documents import dicts_at, name_of, namespace_of, text_at
+from scorer.api.family import PLACEMENTS, Family, family_in
+from scorer.api.kinds import (
+    CATEGORIES,
+    KINDS,
+    MEMBER_CLUSTER,
+    NAMESPACE,
+    NODE_POOL,
+    OUR_KINDS,
+    UPGRADE_GATE,
+    UPGRADE_RUN,
+    Kind,
+    find_kind,
+)
 from webhook.cli.client import Client, Place
 from webhook.cli.hub_options import HubOptions
 from webhook.cli.kind_words import ALL
-from webhook.cli.object_names import names
+from webhook.cli.object_names import MOST, names
 from webhook.cli.root import KUBECTL
 
 SECONDS: Final = 2.0
@@ -55,6 +68,41 @@ def complete_kind_of(kind: Kind) -> Complete:
 complete_clusters: Final = complete_kind_of(MEMBER_CLUSTER)
 complete_pools: Final = complete_kind_of(NODE_POOL)
 complete_namespaces: Final = complete_kind_of(NAMESPACE)
+complete_upgrades: Final = complete_kind_of(UPGRADE_RUN)
+
+
+def complete_of_family(kind: Callable[[Family], Kind]) -> Complete:
+    """Return the callback of what names an object of one kind of a staged update; ``-n`` says of which family."""
+
+    def complete(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        return _items(_names(ctx, kind(_family(ctx))), incomplete)
+
+    return complete
+
+
+complete_updates: Final = complete_of_family(lambda family: family.run)
+complete_strategies: Final = complete_of_family(lambda family: family.strategy)
+complete_updated: Final = complete_of_family(lambda family: family.placement)
+
+
+def complete_answerable(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return what can be approved or rejected: runs, requests for approval, and gates of upgrade runs."""
+    family, space = _family(ctx), ctx.params.get("namespace") or None
+    kinds = [family.run, family.approval_request, *(() if space else (UPGRADE_RUN, UPGRADE_GATE))]
+
+    async def ask(client: Client) -> list[str]:
+        return [name for kind in kinds for name in await names(client, Place(kind, space))]
+
+    return _items(_asked(ctx, ask), incomplete)
+
+
+def complete_reservations(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the ids of the user's own reservations."""
+
+    async def ask(client: Client) -> list[str]:
+        return [text_at(each, "id") for each in dicts_at(await client.read_json("/v1/gate/reservations"), "items")]
+
+    return _items(filter(None, _asked(ctx, ask)), incomplete)
 
 
 def complete_placements(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -80,6 +128,10 @@ def _items(words: Iterable[str], incomplete: str) -> list[CompletionItem]:
     return [CompletionItem(word) for word in dict.fromkeys(words) if word.startswith(incomplete)]
 
 
+def _family(ctx: click.Context) -> Family:
+    return family_in(ctx.params.get("namespace") or "")
+
+
 def _names(ctx: click.Context, kind: Kind | None) -> list[str]:
     if kind is None:
         return []
@@ -94,10 +146,6 @@ def _names(ctx: click.Context, kind: Kind | None) -> list[str]:
 
 
 async def _placements(client: Client) -> list[str]:
-    from scorer.api.documents import dicts_at, name_of, namespace_of
-    from scorer.api.family import PLACEMENTS
-    from webhook.cli.object_names import MOST
-
     found = []
     for kind in PLACEMENTS:
         for each in dicts_at(await client.few(Place(kind), MOST), "items"):

@@ -8,7 +8,7 @@ from scorer.api.documents import name_of, text_at
 from scorer.staged_update.undo import undo
 from webhook.cli.client import Client
 from webhook.cli.hub_options import HubOptions, hub_options
-from webhook.cli.options import run
+from webhook.cli.options import run, tab
 from webhook.cli.run_following import Waiting, wait_for, waiting_options
 from webhook.cli.update_runs import Runs, not_empty, run_namespace_option, told_to_user
 
@@ -35,7 +35,7 @@ Exit codes:
 
 
 @click.command("undo", help=HELP, short_help="Take back what a staged update has changed.")
-@click.argument("name", metavar="RUN", callback=not_empty)
+@click.argument("name", metavar="RUN", callback=not_empty, shell_complete=tab("updates"))
 @click.option("--force", is_flag=True, help="Although newer runs have changed the placement since.")
 @run_namespace_option
 @waiting_options

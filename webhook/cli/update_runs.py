@@ -21,6 +21,7 @@ from scorer.upgrade import orders as upgrades
 from webhook.cli.client import Answer, Client, Place, RefusedError
 from webhook.cli.documents import title_of
 from webhook.cli.failure import UserError, complain
+from webhook.cli.options import tab
 from webhook.settings.clock import utc_now
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -48,6 +49,7 @@ def run_namespace_option(command: _Command) -> _Command:
         default="",
         callback=not_empty,
         metavar="NS",
+        shell_complete=tab("namespaces"),
         help="Namespace of a StagedUpdateRun.  [default: none, a ClusterStagedUpdateRun is meant]",
     )(command)
 

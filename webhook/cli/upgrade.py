@@ -14,7 +14,7 @@ from scorer.upgrade.situation import WaitKind
 from webhook.cli.client import Client
 from webhook.cli.failure import UserError, complain
 from webhook.cli.hub_options import HubOptions, hub_options
-from webhook.cli.options import output_option, run
+from webhook.cli.options import output_option, run, tab
 from webhook.cli.output import print_document
 from webhook.cli.run_following import (
     DONE,
@@ -186,7 +186,7 @@ def _stopped(found: FoundUpgrade) -> int | None:
 
 
 @command.command("start", help=START_HELP, short_help="Start an upgrade run, or start it again.")
-@click.argument("name", callback=not_empty)
+@click.argument("name", callback=not_empty, shell_complete=tab("upgrades"))
 @waiting_options
 @hub_options
 def start(name: str, waiting: Waiting, hub: HubOptions) -> int:
@@ -231,7 +231,7 @@ async def _tell_start(runs: UpgradeRuns, found: FoundUpgrade, waiting: Waiting) 
 
 
 @command.command("stop", help=STOP_HELP, short_help="Stop an upgrade run.")
-@click.argument("name", callback=not_empty)
+@click.argument("name", callback=not_empty, shell_complete=tab("upgrades"))
 @stopping_options
 @hub_options
 def stop(name: str, waiting: Waiting, hub: HubOptions) -> int:
@@ -274,7 +274,7 @@ def _targets(kind: SkipTargetType, names: tuple[str, ...]) -> list[SkipTarget]:
 
 
 @command.command("skip", help=SKIP_HELP, short_help="Leave out members, groups, stages or waits.")
-@click.argument("name", callback=not_empty)
+@click.argument("name", callback=not_empty, shell_complete=tab("upgrades"))
 @click.option("--member", "members", multiple=True, metavar="NAME", help="A member; may be repeated.")
 @click.option("--group", "groups", multiple=True, metavar="NAME", help="A group; may be repeated.")
 @click.option("--stage", "stages", multiple=True, metavar="NAME", help="A stage; may be repeated.")
@@ -324,7 +324,7 @@ async def _skip(hub: HubOptions, name: str, targets: list[SkipTarget]) -> int:
 
 
 @command.command("retry", help=RETRY_HELP, short_help="Make a run that does again what another has not done.")
-@click.argument("name", callback=not_empty)
+@click.argument("name", callback=not_empty, shell_complete=tab("upgrades"))
 @click.option("--name", "new", default="", metavar="NAME", help="Of the new run.  [default: the old one with -retry]")
 @click.option("--dry-run", is_flag=True, help="Print the new run, and do not create it.")
 @hub_options
@@ -359,7 +359,7 @@ def _is_left(found: FoundUpgrade) -> bool:
 
 
 @command.command("status", help=STATUS_HELP, short_help="Show where an upgrade run stands.")
-@click.argument("name", default="", callback=not_empty)
+@click.argument("name", default="", callback=not_empty, shell_complete=tab("upgrades"))
 @click.option("-w", "--watch", is_flag=True, help="Show every change until the run is over, or until Ctrl-C.")
 @output_option("table", "json", "yaml")
 @waiting_options

@@ -18,7 +18,7 @@ from webhook.cli.failure import UserError, complain
 from webhook.cli.files import Files
 from webhook.cli.hub_options import HubOptions, hub_options
 from webhook.cli.offline_admission import admit, context_of
-from webhook.cli.options import file_option, output_option, run
+from webhook.cli.options import file_option, output_option, run, tab
 from webhook.cli.output import print_document
 from webhook.cli.upgrade_output import command_line
 from webhook.cli.upgrade_plan_output import Background, print_plan
@@ -62,7 +62,7 @@ PATIENCE_SECONDS: Final = 6.0
 
 
 @click.command("plan", help=HELP, short_help="Show when an upgrade run reaches each member.")
-@click.argument("name", default="")
+@click.argument("name", default="", shell_complete=tab("upgrades"))
 @file_option
 @output_option("table", "json", "yaml")
 @hub_options

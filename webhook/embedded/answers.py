@@ -9,6 +9,7 @@ from aiohttp import web
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
 from scorer.api.quoting import printable
+from webhook.embedded.field_ownership import FieldConflictError
 from webhook.embedded.refusal import InvalidMetadataError
 from webhook.embedded.store import NamespaceTerminatingError
 from webhook.kube.json_text import encode
@@ -78,7 +79,8 @@ class ApiError(Exception):
 def failure(code: int, reason: str, message: str, details: JsonObject | None = None) -> JsonObject:
     """Return the ``Status`` of a refusal."""
     status: JsonObject = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
-    status |= {"message": printable(message), "reason": reason, "code": code}
+    lines = "\n".join(printable(line) for line in message.split("\n"))
+    status |= {"message": lines, "reason": reason, "code": code}
     return status | {"details": details} if details else status
 
 
@@ -93,6 +95,15 @@ def causes(errors: Iterable[FieldError]) -> list[JsonObject]:
     return [
         {"reason": error.cause.value, "message": error.text(), "field": printable(str(error.field))} for error in errors
     ]
+
+
+def of_conflicts(error: FieldConflictError) -> ApiError:
+    """Report the fields that a server-side apply would take from others."""
+    why = [
+        {"reason": "FieldManagerConflict", "message": f"conflict with {manager}", "field": path}
+        for manager, path in error.conflicts
+    ]
+    return ApiError(409, str(error), details={"causes": why})
 
 
 def of_store(error: StoreError, kind: Kind, name: str) -> ApiError:

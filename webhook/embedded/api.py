@@ -1,7 +1,7 @@
 """The embedded store as an API server: enough of Kubernetes' REST interface for its ordinary clients.
 
 JSON only; writes pass admission (`webhook.embedded.write_rules`); refusals are ``Status`` objects. Left out on
-purpose: JSON patches and server-side apply, deletion of collections, paging, OpenAPI v2.
+purpose: server-side apply of a status, deletion of collections, paging, OpenAPI v2.
 """
 
 import asyncio
@@ -14,15 +14,18 @@ from urllib.parse import unquote
 
 from aiohttp import web
 
+from scorer.api.json_patch import PatchError, apply_patch
 from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, Kind
 from scorer.api.meta import JsonObject
 from scorer.api.quoting import quote
 from scorer.api.staged_update import RunState
 from webhook.access.bearer import bearer_token
 from webhook.access.vouching import vouch_for
-from webhook.admission.review import BadReviewError, parse_object
-from webhook.embedded import discovery, openapi
-from webhook.embedded.answers import ApiError, json_response, of_store, success
+from webhook.admission.review import BadReviewError, parse_json
+from webhook.embedded import discovery, field_ownership, openapi
+from webhook.embedded.answers import ApiError, json_response, of_conflicts, of_store, success
+from webhook.embedded.field_ownership import FieldConflictError, Manager
+from webhook.embedded.field_sets import Shape
 from webhook.embedded.merge_patch import merge_patch
 from webhook.embedded.owner import OwnerToken
 from webhook.embedded.selectors import parse_field_selector, parse_label_selector, selected_by_fields
@@ -34,11 +37,12 @@ from webhook.embedded.watch_stream import WatchOptions, stream
 from webhook.embedded.watcher import Watcher
 from webhook.embedded.write_rules import FIELD_VALIDATIONS, FieldValidation, WriteRules
 from webhook.history.desk import HistoryDesk
-from webhook.kube.json_text import MERGE_PATCH, STRATEGIC_MERGE_PATCH
-from webhook.kube.ports import ConflictError, Key, NotFoundError, StoreError
+from webhook.kube.json_text import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
+from webhook.kube.ports import AlreadyExistsError, ConflictError, Key, NotFoundError, StoreError
 from webhook.validation.context import Context
 
 _PATCH_ATTEMPTS: Final = 5
+_LONGEST_MANAGER: Final = 128
 _TRUE: Final = ("1", "true", "True")
 
 
@@ -224,6 +228,7 @@ class _Api:
 
     async def _create(self, request: web.Request, target: Target) -> web.Response:
         document = _addressed(target, await _body(request))
+        document["metadata"].pop("managedFields", None)
         document, warnings = self._rules(request).admit(target, document, None)
         try:
             stored = await self.store.create(target.kind, document, dry_run=_is_dry_run(request))
@@ -237,9 +242,14 @@ class _Api:
         return await self._update(request, target, document, old)
 
     async def _patch(self, request: web.Request, target: Target) -> web.Response:
-        is_strategic = target.kind.built_in and request.content_type == STRATEGIC_MERGE_PATCH
-        patch = await _body(request, STRATEGIC_MERGE_PATCH if is_strategic else MERGE_PATCH)
-        metadata = patch.get("metadata")
+        if request.content_type == APPLY_PATCH:
+            return await self._apply(request, target)
+        if request.content_type == JSON_PATCH:
+            patch: Any = await _json(request, JSON_PATCH)
+        else:
+            is_strategic = target.kind.built_in and request.content_type == STRATEGIC_MERGE_PATCH
+            patch = await _body(request, STRATEGIC_MERGE_PATCH if is_strategic else MERGE_PATCH)
+        metadata = patch.get("metadata") if isinstance(patch, dict) else None
         is_conditional = isinstance(metadata, dict) and bool(metadata.get("resourceVersion") or metadata.get("uid"))
         async with self.patching:
             # A patch without a precondition applies to any version; one with it asks for exactly that one.
@@ -248,7 +258,57 @@ class _Api:
                     return await self._patch_once(request, target, patch)
             return await self._patch_once(request, target, patch)
 
-    async def _patch_once(self, request: web.Request, target: Target, patch: JsonObject) -> web.Response:
+    async def _apply(self, request: web.Request, target: Target) -> web.Response:
+        """Answer a server-side apply."""
+        if target.subresource:
+            raise ApiError(415, f"the status of {target.kind.plural} takes no {APPLY_PATCH} on this hub")
+        if not request.query.get("fieldManager"):
+            raise ApiError(400, f"fieldManager: required for {APPLY_PATCH}")
+        config = _addressed(target, await _body(request, APPLY_PATCH))
+        if config["metadata"].get("managedFields"):
+            raise ApiError(400, "metadata.managedFields must not be set: the hub writes it")
+        async with self.patching:
+            for _ in range(0 if config["metadata"].get("resourceVersion") else _PATCH_ATTEMPTS - 1):
+                with suppress(ConflictError, AlreadyExistsError):
+                    return await self._apply_once(request, target, config)
+            return await self._apply_once(request, target, config)
+
+    async def _apply_once(self, request: web.Request, target: Target, config: JsonObject) -> web.Response:
+        try:
+            old = await self.store.get(target.kind, target.key)
+        except NotFoundError:
+            old = None
+        live = target.present(old) if old else None
+        manager = self._manager(request, target, "Apply")
+        force = request.query.get("force") in _TRUE
+        shape, now = await self._shape(target), self.context().now
+        try:
+            document = field_ownership.applied(shape, live, config, manager, now, force=force)
+        except BadPatchError as error:
+            raise ApiError(400, str(error)) from error
+        except FieldConflictError as error:
+            raise of_conflicts(error) from error
+        # A field that the kind does not have could be owned, but not stored: it is refused, whatever the client asks.
+        document, warnings = self._rules(request, "Strict").admit(target, document, old)
+        dry_run = _is_dry_run(request)
+        if old is None:
+            stored = await self.store.create(target.kind, document, dry_run=dry_run)
+            return json_response(target.present(stored), code=201, warnings=warnings)
+        stored = await self.store.replace(target.kind, document, dry_run=dry_run)
+        return json_response(target.present(stored), warnings=warnings)
+
+    async def _shape(self, target: Target) -> Shape:
+        kind = target.kind
+        if kind.built_in:
+            return Shape(kind, None)
+        return Shape(kind, openapi.content_schema(kind, target.version, await self._definition(kind)))
+
+    def _manager(self, request: web.Request, target: Target, operation: str) -> Manager:
+        """Return who asks: the field manager that is named, else the program."""
+        name = request.query.get("fieldManager") or request.headers.get("User-Agent", "").partition("/")[0]
+        return Manager(name[:_LONGEST_MANAGER] or "unknown", operation, target.api_version)
+
+    async def _patch_once(self, request: web.Request, target: Target, patch: Any) -> web.Response:
         old = await self.store.get(target.kind, target.key)
         document = _patched(request, target, target.present(old), patch)
         return await self._update(request, target, _addressed(target, document), old)
@@ -257,6 +317,10 @@ class _Api:
         self, request: web.Request, target: Target, document: JsonObject, old: JsonObject
     ) -> web.Response:
         document, warnings = self._rules(request).admit(target, document, old)
+        if not target.subresource and (field_ownership.is_owned(old) or field_ownership.is_owned(document)):
+            manager = self._manager(request, target, "Update")
+            shape, live = await self._shape(target), target.present(old)
+            document = field_ownership.updated(shape, live, document, manager, self.context().now)
         write = self.store.replace_status if target.subresource else self.store.replace
         stored = await write(target.kind, document, dry_run=_is_dry_run(request))
         return json_response(target.present(stored), warnings=warnings)
@@ -283,15 +347,17 @@ class _Api:
             return json_response(success(target.kind, metadata["name"], metadata["uid"]), warnings=warnings)
         return json_response(target.present(left), warnings=warnings)
 
-    def _rules(self, request: web.Request) -> WriteRules:
-        validation = request.query.get("fieldValidation") or "Warn"
+    def _rules(self, request: web.Request, validation: str = "") -> WriteRules:
+        validation = validation or request.query.get("fieldValidation") or "Warn"
         if validation not in FIELD_VALIDATIONS:
             raise ApiError(400, f"fieldValidation {validation[:64]!r} is none of {', '.join(FIELD_VALIDATIONS)}")
         history = None if "dryRun" in request.query else self.history
         return WriteRules(self.context(), cast(FieldValidation, validation), self.staged_run_default_state, history)
 
 
-def _patched(request: web.Request, target: Target, stored: JsonObject, patch: JsonObject) -> Any:
+def _patched(request: web.Request, target: Target, stored: JsonObject, patch: Any) -> Any:
+    if request.content_type == JSON_PATCH:
+        return _json_patched(stored, patch)
     if request.content_type != STRATEGIC_MERGE_PATCH:
         return merge_patch(stored, patch)
     try:
@@ -300,11 +366,27 @@ def _patched(request: web.Request, target: Target, stored: JsonObject, patch: Js
         raise ApiError(400, str(error)) from error
 
 
+def _json_patched(stored: JsonObject, patch: Any) -> JsonObject:
+    if not isinstance(patch, list) or not all(isinstance(operation, dict) for operation in patch):
+        raise ApiError(400, f"a {JSON_PATCH} must be a list of operations, not {quote(patch)}")
+    try:
+        return apply_patch(stored, patch)
+    except PatchError as error:
+        raise ApiError(422, f"operation {error.position} of the patch: {error}") from error
+
+
 async def _body(request: web.Request, content_type: str = "application/json") -> JsonObject:
+    value = await _json(request, content_type)
+    if not isinstance(value, dict):
+        raise ApiError(400, f"the body must be a JSON object, not {quote(value)}")
+    return value
+
+
+async def _json(request: web.Request, content_type: str) -> Any:
     if "Content-Type" in request.headers and request.content_type != content_type:
         raise ApiError(415, f"the body must be {content_type}, not {request.content_type[:64]}")
     try:
-        return parse_object(await request.read())
+        return parse_json(await request.read())
     except web.HTTPRequestEntityTooLarge as error:
         raise ApiError(413, f"the body is too large: {error.text}") from error
     except BadReviewError as error:

@@ -61,7 +61,7 @@ def created(kind: Kind, document: JsonObject, *, name: str, uid: str, now: datet
     if kind.namespaced:
         metadata["namespace"] = given["namespace"]
     metadata |= {"uid": uid, "generation": 1, "creationTimestamp": format_time(now)}
-    metadata |= _user_members(given)
+    metadata |= _user_members(given) | _owners_of_fields(given)
     first = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **_content(kind, document)}
     if kind.group_kind == NAMESPACE.group_kind:
         first["status"] = {"phase": "Active"}
@@ -89,7 +89,9 @@ def replaced(kind: Kind, current: JsonObject, document: JsonObject) -> JsonObjec
         raise InvalidMetadataError(kind, old["name"], errors)
     content, stored = _content(kind, document), _content(kind, current)
     same_content = same_json(content, stored)
-    metadata = {member: value for member, value in old.items() if member not in _USER_MEMBERS} | _user_members(given)
+    apart = (*_USER_MEMBERS, "managedFields")
+    metadata = {member: value for member, value in old.items() if member not in apart} | _user_members(given)
+    metadata |= _owners_of_fields({**old, **given})
     if same_content and same_json(metadata, old):
         return current
     if not same_content:
@@ -206,6 +208,11 @@ def _version_given(metadata: JsonObject) -> object:
 
 def _user_members(metadata: JsonObject) -> JsonObject:
     return {member: metadata[member] for member in _USER_MEMBERS if metadata.get(member)}
+
+
+def _owners_of_fields(metadata: JsonObject) -> JsonObject:
+    owners = metadata.get("managedFields")
+    return {"managedFields": owners} if owners else {}
 
 
 def _content(kind: Kind, document: JsonObject) -> JsonObject:

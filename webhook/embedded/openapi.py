@@ -73,9 +73,19 @@ def _identity(kind: Kind, version: str) -> JsonObject:
     return {"group": kind.group, "version": version, "kind": kind.kind}
 
 
+def content_schema(kind: Kind, version: str, definition: JsonObject | None) -> JsonObject:
+    """Return the schema of a kind, without that of ``metadata``.
+
+    Args:
+        kind: The kind.
+        version: One of its versions.
+        definition: Its CustomResourceDefinition, where only that knows it.
+    """
+    return structural_schema(kind) if kind.group_kind in MODELS else _defined(definition, version)
+
+
 def _schema(kind: Kind, version: str, definitions: Mapping[tuple[str, str], JsonObject]) -> JsonObject:
-    is_ours = kind.group_kind in MODELS
-    found = structural_schema(kind) if is_ours else _defined(definitions.get(kind.group_kind), version)
+    found = content_schema(kind, version, definitions.get(kind.group_kind))
     properties = found.get("properties")
     schema = {**found, "x-kubernetes-group-version-kind": [_identity(kind, version)]}
     if isinstance(properties, dict):

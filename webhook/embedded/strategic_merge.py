@@ -116,12 +116,17 @@ def _merged_list(kind: Kind, path: Path, here: Sequence[Any], patch: _ListPatch)
     return [item.value for item in _in_order(left, order, [item.name for item in before])]
 
 
+def item_key(kind: Kind, path: Path) -> str | None:
+    """Return the merge key of a list of a kind; empty: its items are plain values; None: the list is one value."""
+    return "" if path in _SETS else _KEYS.get(path, merge_key(kind, path)) or None
+
+
 def _key(kind: Kind, path: Path, order: Sequence[Any] | None) -> str:
     """Return the merge key of a list; empty: its items are plain values, or the list is one value."""
     first = order[0] if order else None
     if isinstance(first, Mapping) and len(first) == 1:
         return str(next(iter(first)))
-    return _KEYS.get(path, merge_key(kind, path))
+    return item_key(kind, path) or ""
 
 
 def _merged_items(

@@ -90,22 +90,16 @@ def test_who_has_joined_is_told_by_the_hub_or_else_by_the_agent():
     assert cells({"metadata": {}, "status": {"agentStatus": None}}, columns, NOW) == [""]
 
 
-def test_what_is_missing_is_empty_and_a_missing_date_unknown():
-    assert cells({"metadata": {}}, columns_of(MEMBER_CLUSTER, wide=False), NOW) == [
-        "",
-        "<unknown>",
-        "<unknown>",
-        "",
-        "",
-        "",
-    ]
+def test_what_is_missing_is_empty():
+    """As in the tables of an API server, also where a date is missing."""
+    assert cells({"metadata": {}}, columns_of(MEMBER_CLUSTER, wide=False), NOW) == [""] * 6
 
 
 def test_kinds_of_others_show_the_columns_of_their_definition_and_an_age():
     boats = {"additionalPrinterColumns": [{"name": "Mast", "type": "boolean", "jsonPath": ".spec.mast"}]}
     definition = {"spec": {"versions": [{"storage": True, **boats}]}}
     columns = columns_of(KINDS["", "Pod"], wide=False, definition=definition)
-    assert cells({"metadata": {}, "spec": {"mast": True}}, columns, NOW) == ["true", "<unknown>"]
+    assert cells({"metadata": {}, "spec": {"mast": True}}, columns, NOW) == ["true", ""]
     assert [column.name for column in columns_of(NODE_POOL, wide=False)][-1] == "Age"
 
 

@@ -8,7 +8,7 @@ import time
 import pytest
 import yaml
 
-from scorer.api.kinds import MEMBER_CLUSTER, PLACEMENT
+from scorer.api.kinds import KINDS, MEMBER_CLUSTER, NAMESPACE, PLACEMENT
 from tests.webhook.cli.conftest import TOKEN
 from tests.webhook.cli.fleets import by_nodes, member, placement, write
 from webhook.cli.applying import LAST_APPLIED
@@ -301,6 +301,31 @@ class TestDelete:
         result = cli("delete", "crp", "web", "--timeout", "0")
         assert (result.exit_code, result.stdout) == (1, f"{CRP}/web deleted\n")
         assert result.stderr.startswith(f"error: {CRP}/web is not gone after 0 s, held by: example.com/hold")
+
+    @pytest.mark.parametrize(
+        ("message", "held"),
+        [
+            ("Some resources are remaining: pods. has 1 resource instances", "Some resources are remaining: pods."),
+            ("", "nothing that it names; a kube-controller-manager empties namespaces"),
+        ],
+    )
+    def test_a_namespace_that_stays_says_what_is_left_in_it(self, cli, hub, stored, message, held):
+        content = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "shop"}}
+        content["metadata"]["finalizers"] = ["example.com/hold"]
+        hub.run(hub.store.create(KINDS["", "ConfigMap"], content))
+        told = [{"type": "NamespaceContentRemaining", "status": "True" if message else "False", "message": message}]
+        document = {**stored(NAMESPACE, "shop"), "status": {"phase": "Active", "conditions": told}}
+        hub.run(hub.store.replace_status(NAMESPACE, document))
+        result = cli("delete", "ns", "shop", "--timeout", "0")
+        assert result.stderr.startswith(f"error: namespace/shop is not gone after 0 s, held by: {held}")
+
+    @pytest.mark.parametrize("wait", ["--wait=false", "--no-wait"])
+    def test_flags_may_have_a_value_as_those_of_kubectl(self, cli, wait):
+        """Scripts that were written for kubectl have them so."""
+        assert cli("delete", "crp", "none", "--ignore-not-found=true", wait).exit_code == 0
+        assert cli("delete", "crp", "none", "--ignore-not-found=false", wait).exit_code == 1
+        assert cli("get", "crp", "web", "-o", "name", "--no-headers=true").stdout == f"{CRP}/web\n"
+        assert "--recursive=maybe" not in cli("get", "crp", "--recursive=true").stderr
         assert cli("delete", "crp/web", "--no-wait").exit_code == 0
 
     def test_dry_run_deletes_nothing(self, cli, stored):

@@ -7,6 +7,7 @@ import shlex
 
 import pytest
 import yaml
+from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
 from tests.docs.pages import ROOT
@@ -162,7 +163,13 @@ async def test_a_refusal_names_who_has_reserved_and_until_when(gate):
     assert json.loads(named.stdout)["nextOpen"] == expires
 
 
-async def test_reservations_are_listed_with_their_holders(gate):
+def completed(data):
+    """What a Tab offers after ``gate release``."""
+    found = ShellComplete(root, {}, "harbormaster", "").get_completions(["gate", "release", "--data", str(data)], "")
+    return [each.value for each in found]
+
+
+async def test_reservations_are_listed_with_their_holders_and_completed(gate, tmp_path):
     assert (await gate("list")).stdout == "nothing is reserved\n"
     asked = ("disruption", "batch", "--reason", "Drifted", "--reserve", "60", "-o", "json")
     named = json.loads((await gate(*asked, "batch-0", "--holder", "patcher")).stdout)["reservation"]
@@ -173,6 +180,7 @@ async def test_reservations_are_listed_with_their_holders(gate):
     assert [row.split("   ")[0] for row in rows] == ["disruption", "disruption"]
     assert all(word in rows[0] for word in ("batch", "Drifted", "batch-0", "patcher", "UTC", named["id"]))
     assert "1 node" in rows[1]
+    assert named["id"] in await asyncio.to_thread(completed, tmp_path)
     told = json.loads((await gate("list", "-o", "json")).stdout)
     assert [(item["holder"], item["granted"], item["mine"]) for item in told["items"]] == [
         ("patcher", ["batch-0"], True),

@@ -7,7 +7,19 @@ import time
 
 import pytest
 
-from scorer.api.kinds import KINDS, MEMBER_CLUSTER, NODE_POOL, PLACEMENT, RESOURCE_PLACEMENT
+from scorer.api.kinds import (
+    APPROVAL_REQUEST,
+    KINDS,
+    MEMBER_CLUSTER,
+    NAMESPACED_STAGED_RUN,
+    NODE_POOL,
+    PLACEMENT,
+    RESOURCE_PLACEMENT,
+    STAGED_RUN,
+    STAGED_STRATEGY,
+    UPGRADE_GATE,
+    UPGRADE_RUN,
+)
 from tests.webhook.cli.conftest import kubeconfig
 from tests.webhook.cli.fleets import member, placement
 from tests.webhook.cli.terminal import SCRIPTS
@@ -26,6 +38,16 @@ def fleet(hub):
     create(RESOURCE_PLACEMENT, {**spec, "kind": "ResourcePlacement", "metadata": {"name": "site", "namespace": "shop"}})
     create(MEMBER_CLUSTER, member("dover", 1))
     create(NODE_POOL, {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "spot"}, "spec": {}})
+    for kind, name in (
+        (STAGED_RUN, "web-1"),
+        (STAGED_STRATEGY, "careful"),
+        (APPROVAL_REQUEST, "web-1-after-canary"),
+        (UPGRADE_RUN, "kubernetes-1-31"),
+        (UPGRADE_GATE, "kubernetes-1-31-canary"),
+        (NAMESPACED_STAGED_RUN, "site-1"),
+    ):
+        metadata = {"name": name, "namespace": "shop"} if kind.namespaced else {"name": name}
+        create(kind, {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": {}})
     boat = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "boat", "namespace": "shop"}}
     create(KINDS["", "ConfigMap"], boat)
     return hub
@@ -37,7 +59,10 @@ def offered(capsys, *words):
     return [line.split("\t")[0] for line in found], directive
 
 
-VERBS = ("explain", "cordon", "budgets", "gate", "describe", "delete", "ap", "--kube", "tree")
+VERBS = (
+    *("run", "approve", "reject", "undo", "upgrade", "leave", "plan", "history", "explain", "cordon", "budgets"),
+    *("gate", "describe", "delete", "ap", "--kube", "tree"),
+)
 
 
 @pytest.mark.parametrize(
@@ -62,6 +87,21 @@ VERBS = ("explain", "cordon", "budgets", "gate", "describe", "delete", "ap", "--
         (["cordon", ""], ["dover"]),
         (["budgets", "list", ""], ["spot"]),
         (["gate", "disruption", ""], ["spot"]),
+        (["run", "status", ""], ["web-1"]),
+        (["run", "stop", "-n", "shop", ""], ["site-1"]),
+        (["run", "start", "x", "--placement", "wi"], ["wiki"]),
+        (["run", "start", "x", "--strategy", ""], ["careful"]),
+        (["run", "status", "-n", "sh"], ["shop"]),
+        (["approve", ""], ["web-1", "web-1-after-canary", "kubernetes-1-31", "kubernetes-1-31-canary"]),
+        (["reject", "-n", "shop", ""], ["site-1"]),
+        (["undo", "w"], ["web-1"]),
+        (["upgrade", "status", ""], ["kubernetes-1-31"]),
+        (["upgrade", "plan", "k"], ["kubernetes-1-31"]),
+        (["gate", "cluster-update", "dover", "--run", ""], ["kubernetes-1-31"]),
+        (["leave", ""], ["dover"]),
+        (["plan", "--lost", ""], ["dover"]),
+        (["plan", "--run", ""], ["web-1"]),
+        (["history", "crp", "we"], ["web"]),
         (["ap"], ["apply", "api-resources", "approve"]),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

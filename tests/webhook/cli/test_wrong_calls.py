@@ -9,10 +9,25 @@ from pathlib import Path
 
 import pytest
 
+from tests.webhook.cli.conftest import running_hub
 from tests.webhook.cli.fleets import member, placement, write
 from tests.webhook.cli.terminal import SCRIPTS, on_a_terminal
 
 HUGE = "x" * 5000
+
+
+@pytest.fixture(scope="module")
+def still_hub(tmp_path_factory):
+    """A hub that no wrong call changes."""
+    with running_hub(tmp_path_factory.mktemp("still") / "hub") as found:
+        yield found
+
+
+@pytest.fixture
+def hub(still_hub, cli, monkeypatch):
+    """The hub that client commands find by the environment."""
+    monkeypatch.setenv("HARBORMASTER_DATA", str(still_hub.data))
+    return still_hub
 
 
 @pytest.fixture(autouse=True)
@@ -181,7 +196,50 @@ def there(tmp_path, monkeypatch):
         ("explain crp/none -f good.yaml", "there is no ClusterResourcePlacement 'none' in the files"),
         ("completion tcsh", "Invalid value for 'SHELL'"),
         ("version --clint", "No such option '--clint'. (Did you mean one of: '--client', '--context'?)"),
+        # runs, members and upgrades
+        ("run nginx --image=nginx", "No such command 'nginx'."),
+        ("run status none", "there is no ClusterStagedUpdateRun none; for that of a namespace: -n NAMESPACE"),
+        ("run status -n", "Option '-n' requires an argument. (see: harbormaster run status --help)"),
+        ("run start a --strategy s", "--placement: missing, and there is no run a yet"),
+        ("run start a --placement '' --strategy s", "Invalid value for '--placement': '' is empty"),
+        ("run status a --wait --timeout x", "'x' is not a duration of hours, minutes and seconds such as 1h30m"),
+        ("approve none", "there is no run and no approval request none; for that of a namespace: -n NAMESPACE"),
+        ("reject none", "Missing option '--reason'."),
+        ("undo none -n shop", "there is no StagedUpdateRun none"),
+        ("upgrade skip a", "say what to skip: --member, --group, --stage or --wait-after"),
+        ("upgrade plan", "name a run, or give files with -f"),
+        ("upgrade plan -f good.yaml", "there is no ClusterUpgradeRun in the files: name the run of the hub"),
+        ("windows next none", "there is no MemberCluster none"),
+        ("cordon node-1", "there is no MemberCluster node-1"),
+        ("join Dover --context a --member-context b", "'Dover' is not the name of a MemberCluster"),
+        ("join dover --context a --member-context b", ".kube/config: no such file or directory"),
+        # plans, tests and gates
+        ("plan", "say what to plan: -f FILE, --run NAME, --lost CLUSTER or --drained CLUSTER"),
+        ("plan -f good.yaml --lost none", '--lost none: there is no member cluster "none"; the fleet: none'),
+        ("plan -f good.yaml --now yesterday", "'yesterday' is no instant such as 2026-03-01T10:00:00Z"),
+        ("plan --compare good.yaml", "Option '--compare' requires 2 arguments."),
+        ("lint none.yaml", "none.yaml: no such file or directory"),
+        ("test empty.yaml", "no tests in empty.yaml: no file is called harbormaster-test.yaml"),
+        ("validate", "say what to check: -f FILE"),
+        ("gate disruption spot", "Missing option '--reason'. Choose from: underutilized, empty, drifted"),
+        ("gate disruption spot --reason Drifted", "say which nodes, or with --count how many"),
+        ("gate list --tz Mars", '--tz: "Mars" is no time zone such as Europe/Berlin or UTC'),
+        ("simulate disruption -f good.yaml", "there is no Node in good.yaml; make a dump with: kubectl get"),
+        ("history --since yesterday", "'yesterday' is not a duration"),
+        ("rules none", "'none' is no rule such as X-14"),
+        # processes
+        ("up --data good.yaml --once", "good.yaml: File exists; choose another with --data"),
+        ("up --https-port 70000", "70000 is not in the range 0<=x<=65535"),
+        ("dashboard --kubeconfig none", "kubeconfig none: no such file or directory"),
+        ("webhook-configuration", "name the authority that signed the certificate: --ca FILE"),
+        ("crds --json-schemas good.yaml", "Directory 'good.yaml' is a file."),
+        (
+            "agent --cluster dover --hub-context a",
+            "--hub-context 'a': is a context of a file: add --hub-kubeconfig FILE",
+        ),
         # hubs
+        ("get ns --server https://127.0.0.1:1 --token-file good.yaml", "--token-file good.yaml: is not a token"),
+        ("get ns --server 127.0.0.1", "--server '127.0.0.1': expected a URL such as https://127.0.0.1:9443"),
         ("get crp --kubeconfig none", "kubeconfig none: no such file or directory"),
         ("get crp --kubeconfig kubeconfig", "has no current context; name one: --context NAME"),
         ("get crp --kubeconfig no-yaml", "kubeconfig no-yaml: is not YAML"),

@@ -404,8 +404,7 @@ class TestRefusals:
         [
             pytest.param("POST", "application/yaml", id="yaml"),
             pytest.param("POST", "application/merge-patch+json", id="patch-type"),
-            pytest.param("PATCH", "application/json-patch+json", id="json-patch"),
-            pytest.param("PATCH", "application/apply-patch+yaml", id="server-side-apply"),
+            pytest.param("PATCH", "application/yaml", id="yaml-patch"),
         ],
     )
     async def test_content_types(self, api, shop, method, content_type):
