@@ -200,7 +200,7 @@ class Provider:
         """Return the status and the JSON object of an answer."""
         check_transport(url, "oidc_issuer_url")
         try:
-            trust = await asyncio.to_thread(self._trust)
+            trust = await asyncio.to_thread(self._trust) if url.startswith("https:") else True
             session = aiohttp.ClientSession(
                 connector=LoopConnector(ssl=trust), cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False
             )
