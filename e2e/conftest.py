@@ -231,9 +231,10 @@ def start_service(folder: Path) -> Iterator[StartService]:
         clock_seconds: int | None = None,
         wait: bool = True,
         words: Sequence[str] = (),
+        port: int | None = None,
         **settings: Any,
     ) -> Service:
-        service = Service(cluster, folder / f"serve-{next(NUMBERS)}", settings, kubeconfig, clock_seconds, words)
+        service = Service(cluster, folder / f"serve-{next(NUMBERS)}", settings, kubeconfig, clock_seconds, words, port)
         running.append(service)
         if wait:
             service.start()

@@ -319,6 +319,12 @@ ELSEWHERE: Final = (
      "e2e/test_karpenter.py::test_who_keeps_to_the_budgets_by_themselves_is_not_asked"),
     ("a client that has not shown to be the API server", False, "have rights reviewed, learn of the hub, or reserve",
      "e2e/test_strangers.py::test_a_forged_review_asks_nobody_and_learns_nothing"),
+    ("somebody who has signed in to the page", True, "read there what their user and groups may read",
+     "e2e/test_sign_in.py::test_a_viewer_signs_in_looks_and_signs_out"),
+    ("somebody who has signed in to the page, without a role", False, "read anything",
+     "e2e/test_sign_in.py::test_who_may_nothing_is_told_so_by_name"),
+    ("a browser in which somebody has signed in", False, "do anything but read, or read for another page",
+     "tests/webhook/endpoints/test_sign_in.py::test_a_session_counts_for_no_write_and_for_nobody_but_the_page"),
     ("a user of `join` and `leave` without rights", False, "have anything written by them",
      "e2e/test_join.py::test_a_caller_without_rights_is_told_and_nothing_is_written"),
 )  # fmt: skip

@@ -36,6 +36,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
         "e2e/test_rights.py",
         "e2e/test_samples.py",
         "e2e/test_server_side_apply.py",
+        "e2e/test_sign_in.py",
         "e2e/test_strangers.py",
         "e2e/test_tree.py",
         "e2e/test_upgrade_admission.py",

@@ -1,9 +1,9 @@
 """Build the Kubernetes control plane that the end-to-end tests run against, from its Go modules, once per version.
 
-etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl, helm and kwok, in the versions that the
-``go.mod`` beside this file name. They are four modules and not one, because in a shared one the newest dependency of
-any would be linked into all (kube-apiserver would get another CEL than its release has), and the tests should meet the
-programs as released.
+etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl, helm, kwok and dex, in the versions that the
+``go.mod`` beside this file name. They are modules of their own, because in a shared one the newest dependency of any
+would be linked into all (kube-apiserver would get another CEL than its release has), and the tests should meet the
+programs as released. Dex alone is put together here: as released it needs a C compiler, for databases that nobody uses.
 
 What is built stays in the user's cache directory, in a folder named by everything that goes in: a change of a version,
 a checksum, a flag or the toolchain makes a new folder. Only this file knows the folder's layout; it needs nothing but
@@ -31,6 +31,7 @@ KUBERNETES = "v1.36.3"
 ETCD = "v3.7.3"
 HELM = "v4.3.1"
 KWOK = "v0.8.0"
+DEX = "v2.41.1"
 
 # Clients read the version of a server to find out what it can do; a program built without one cannot be talked to.
 STAMP = {
@@ -78,6 +79,7 @@ MODULES = (
         {"helm.sh/helm/v4/internal/version.version": HELM},
     ),
     Module("kwok", KWOK, {"kwok": "sigs.k8s.io/kwok/cmd/kwok"}, {"sigs.k8s.io/kwok/pkg/consts.Version": KWOK}),
+    Module("dex", DEX, {"dex": "."}, {}),
 )
 
 
@@ -110,8 +112,8 @@ def _module(module: Module) -> dict[str, Path]:
     """The programs of one module."""
     source = HERE / module.folder
     made_of = hashlib.sha256(repr((module, GO)).encode())
-    for name in ("go.mod", "go.sum"):
-        made_of.update((source / name).read_bytes())
+    for path in (source / "go.mod", source / "go.sum", *sorted(source.glob("*.go"))):
+        made_of.update(path.read_bytes())
     folder = cache() / "controlplane" / f"{module.folder}-{module.version}-{made_of.hexdigest()[:12]}"
     programs = {name: folder / name for name in module.programs}
     if all(path.exists() for path in programs.values()):

@@ -57,6 +57,7 @@ class Service:
         kubeconfig: Who it is on the hub; None: somebody who may do everything.
         clock_seconds: How far its clock is ahead, until `set_clock`; None: it has the right one.
         words: More of its command line.
+        port: Where it listens for HTTPS; None: anywhere.
     """
 
     def __init__(
@@ -67,11 +68,12 @@ class Service:
         kubeconfig: Path | None = None,
         clock_seconds: int | None = None,
         words: Sequence[str] = (),
+        port: int | None = None,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.cluster = cluster
         self.folder = folder
-        self.port, self.http_port = free_port(), free_port()
+        self.port, self.http_port = port or free_port(), free_port()
         self.url = f"https://{LOOPBACK}:{self.port}"
         self.ca_file = folder / "ca.crt"
         self._certificate, self._key = folder / "tls.crt", folder / "tls.key"

@@ -17,6 +17,7 @@ RUNTIME = {
     "orjson",
     "prometheus-client",
     "pydantic",
+    "pyjwt",
     "pyyaml",
     "rich",
     "tzdata",

@@ -15,6 +15,7 @@ OPENS = frozenset(
 OPENING = {
     "webhook/kube/signed_post.py": "the upgrader and the receiver of notifications of the settings",
     "webhook/controllers/query_endpoints.py": "the query endpoints of the settings",
+    "webhook/sign_in/provider.py": "the provider of the settings, and what it names itself, over https",
     "webhook/kube/client.py": "the server of a kubeconfig, of an option or of the Pod, and the hub of an agent",
     "webhook/kube/hub_http.py": "the same, for commands",
     "webhook/processes/own_answers.py": "handlers in the same process, by a socket in a private folder",

@@ -24,6 +24,7 @@ from webhook.server.certificates import Certificates, own_leaves
 from webhook.server.server import Server
 from webhook.settings.clock import utc_now
 from webhook.settings.programs import ServerSettings
+from webhook.sign_in.people import SignIn
 from webhook.telemetry.metrics import Metrics
 from webhook.telemetry.tracing import Tracing
 from webhook.validation.context import Context
@@ -42,10 +43,14 @@ def unheard(_document: JsonObject, _event: Event) -> None:
 
 
 def admit(
-    authenticator: Authenticator = OWNER, authorizer: Authorizer = OWNER, access: AccessReviewer | None = None
+    authenticator: Authenticator = OWNER,
+    authorizer: Authorizer = OWNER,
+    access: AccessReviewer | None = None,
+    sign_in: SignIn | None = None,
 ) -> Admittance:
     """Let in whom these know; without *access* nobody's rights are disputed."""
-    return Admittance(authenticator, authorizer, UndisputedRights() if access is None else AuthorRights(access))
+    rights = UndisputedRights() if access is None else AuthorRights(access)
+    return Admittance(authenticator, authorizer, rights, sign_in)
 
 
 def make_services(

@@ -47,6 +47,7 @@ MOST_MISTAKES: Final = 1000
 """How many mistakes in one body are listed."""
 
 _READ: Final = frozenset({"GET", "HEAD"})
+_NONE: Final[frozenset[str]] = frozenset()
 _log = logging.getLogger(__name__)
 
 
@@ -59,6 +60,7 @@ class _Endpoint:
     surface: Surface
     when_synced: bool
     open_to_all: bool
+    by_session: frozenset[str]
 
 
 class RequestModel(BaseModel):
@@ -124,7 +126,7 @@ class Api:
             when_synced: False: call the handler even before the caches are filled.
             open_to_all: The answer holds no data, so callers need not authenticate.
         """
-        endpoint = _Endpoint(_READ, route, surface, when_synced, open_to_all)
+        endpoint = _Endpoint(_READ, route, surface, when_synced, open_to_all, _READ if _is_question(path) else _NONE)
         self.app.router.add_route("*", path, self._wrap(endpoint, handler))
 
     def post(
@@ -136,25 +138,26 @@ class Api:
         surface: Surface = "api",
         when_synced: bool = True,
         open_to_all: bool = False,
+        of_page: bool = False,
     ) -> None:
-        """Serve POST on *path*; the arguments are those of `get`.
+        """Serve POST on *path*; the other arguments are those of `get`.
 
-        One that is open to all finds out by itself who asks.
+        One that is open to all finds out by itself who asks. For one *of_page*, the session of the page counts: the
+        page asks it, and it changes nothing.
         """
-        self.serve(path, route, {"POST": handler}, surface=surface, when_synced=when_synced, open_to_all=open_to_all)
+        posts = frozenset({"POST"})
+        endpoint = _Endpoint(posts, route, surface, when_synced, open_to_all, posts if of_page else _NONE)
+        self.app.router.add_route("*", path, self._wrap(endpoint, handler))
 
     def serve(
         self,
         path: str,
         route: str,
         handlers: Mapping[str, Handler],
-        *,
-        surface: Surface = "api",
-        when_synced: bool = True,
-        open_to_all: bool = False,
     ) -> None:
         """Serve several methods on *path*, each by a handler of its own; the other arguments are those of `get`."""
-        endpoint = _Endpoint(frozenset(handlers), route, surface, when_synced, open_to_all)
+        methods = frozenset(handlers)
+        endpoint = _Endpoint(methods, route, "api", True, False, methods & _READ if _is_question(path) else _NONE)
 
         async def handle(request: web.Request) -> web.StreamResponse:
             return await handlers[request.method](request)
@@ -232,7 +235,8 @@ class Api:
         """
         callers = None if endpoint.open_to_all else self._callers
         if callers is not None:
-            await callers.recognize(request, endpoint.surface)
+            by_session = request.method in endpoint.by_session
+            await callers.recognize(request, endpoint.surface, by_session=by_session)
         if request.method not in endpoint.methods:
             allowed = ", ".join(sorted(endpoint.methods))
             raise ProblemError(
@@ -305,6 +309,11 @@ class Api:
 
 
 _CLOSE: Final = {"Connection": "close"}
+
+
+def _is_question(path: str) -> bool:
+    """Say whether whoever reads *path* reads what the page shows."""
+    return path.startswith("/v1/")
 
 
 def read_model(model: type[ModelT], value: JsonObject) -> ModelT:

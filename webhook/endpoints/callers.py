@@ -1,8 +1,12 @@
 """Who asks, and may they?
 
-A caller is known by the client certificate, when the TLS layer has verified one; else by the bearer token; else the
-caller is anonymous. A SubjectAccessReview then decides, with the template of the route as path and the method as verb:
-a ClusterRole with ``nonResourceURLs`` says who may ask what.
+A caller is known by the client certificate, when the TLS layer has verified one; else by the bearer token; else by the
+session of somebody who has signed in to the page; else the caller is anonymous. A SubjectAccessReview then decides,
+with the template of the route as path and the method as verb: a ClusterRole with ``nonResourceURLs`` says who may ask
+what.
+
+A session counts only for what the page reads, and only when the page itself asks: a browser sends its cookie whoever
+has made it ask. It says who somebody is; what they may do is decided as for everybody else.
 
 After too many bad tokens from one source address, new tokens from there are not reviewed for a while. That does not
 affect certificates, nor a token that was good before, which is reviewed again every minute whatever else comes from
@@ -39,6 +43,7 @@ from webhook.access.vouching import vouch_for
 from webhook.endpoints.limits import TokenBuckets, Turns
 from webhook.endpoints.problems import Problem, ProblemError
 from webhook.endpoints.services import Answers
+from webhook.endpoints.session_cookies import SESSION, is_of_page
 from webhook.settings.access import CallerSettings
 from webhook.telemetry.metrics import Metrics
 
@@ -88,6 +93,7 @@ class Callers:
     def __init__(self, answers: Answers, settings: CallerSettings, metrics: Metrics) -> None:
         self._authenticator = answers.admittance.authenticator
         self._authorizer = answers.admittance.authorizer
+        self._sessions = None if answers.admittance.sign_in is None else answers.admittance.sign_in.sessions
         self._now = answers.now
         self._anonymous_extender = settings.extender_allow_anonymous
         self._metrics = metrics
@@ -99,14 +105,21 @@ class Callers:
         self._looking = Turns(int(failures))
         self._good: OrderedDict[bytes, None] = OrderedDict()
 
-    async def recognize(self, request: web.Request, surface: Surface) -> None:
+    async def recognize(self, request: web.Request, surface: Surface, *, by_session: bool = False) -> None:
         """Find out who sent a request; afterwards `caller_of` returns it.
+
+        Args:
+            request: Nothing has been read of its body.
+            surface: Decides which limits apply.
+            by_session: The session of the page counts for this.
 
         Raises:
             ProblemError: No valid credentials (401), too many requests (429), or the hub does not answer now (503).
         """
         now = asyncio.get_running_loop().time()
         caller = self._by_certificate(request, surface) or await self._by_token(request, surface)
+        if caller is None and surface == "api":
+            caller = self._by_session(request, counts=by_session)
         if caller is None:
             if surface != "extender" or not self._anonymous_extender:
                 raise self._stranger(surface)
@@ -159,6 +172,19 @@ class Callers:
         if found is None:
             raise self._stranger(surface)
         return found
+
+    def _by_session(self, request: web.Request, *, counts: bool) -> UserInfo | None:
+        """Return the user of the session that a browser keeps; None without a session. Raises `ProblemError`."""
+        if self._sessions is None or SESSION not in request.cookies:
+            return None
+        if not counts:
+            raise self._stranger("api", "a session of the page counts only for what the page reads: show a token")
+        if not is_of_page(request, self._sessions.page):
+            raise self._stranger("api", "a session of the page counts only where the page itself asks")
+        session = self._sessions.open(request.cookies[SESSION])
+        if session is None:
+            raise self._stranger("api", "the session has ended: sign in again")
+        return session.user
 
     def _way(self, address: str, token: str, audience: str) -> "_Way":
         """Return which tokens this one is counted with."""

@@ -5,6 +5,7 @@ The files hold no data, so they are served without authentication.
 
 import gzip
 import hashlib
+import html
 from collections.abc import Awaitable, Callable
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -30,13 +31,24 @@ _TYPES: Final = {
 }
 
 
-def add_routes(app: web.Application, folder: Traversable | None = None) -> None:
-    """Serve every file of *folder* (the project's own page): those of `PAGES` there, the rest below ``/ui/``."""
+_PROVIDER: Final = '<meta name="sign-in" content="">'
+"""Where the page finds what the provider is called that people may sign in with."""
+
+
+def add_routes(app: web.Application, folder: Traversable | None = None, provider: str = "") -> None:
+    """Serve every file of *folder* (the project's own page): those of `PAGES` there, the rest below ``/ui/``.
+
+    Args:
+        app: Gets the routes.
+        folder: None: that of the project.
+        provider: What the page calls the provider that people may sign in with; empty: there is none.
+    """
+    offered = _PROVIDER.replace('""', f'"{html.escape(provider)}"').encode()
     for file in sorted((folder or files("webhook") / "page").iterdir(), key=lambda entry: entry.name):
         content_type = _TYPES.get("." + file.name.rpartition(".")[2])
         if content_type and file.is_file():
             path = PAGES.get(file.name) or f"/ui/{file.name}"
-            app.router.add_get(path, _static(file.read_bytes(), content_type))
+            app.router.add_get(path, _static(file.read_bytes().replace(_PROVIDER.encode(), offered), content_type))
 
 
 def _static(body: bytes, content_type: str) -> Callable[[web.Request], Awaitable[web.Response]]:

@@ -88,7 +88,7 @@ def add_routes(api: Api) -> None:
             raise ProblemError(Problem.DEADLINE_EXCEEDED, str(error), retry_after=1) from error
         return web.Response(body=encode(document, sort=True), headers=_HEADERS)
 
-    api.post("/v1/plan", "/v1/plan", plan)
+    api.post("/v1/plan", "/v1/plan", plan, of_page=True)
 
 
 def _only(body: PlanModel) -> list[Identity] | None:

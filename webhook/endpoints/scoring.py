@@ -84,7 +84,7 @@ def add_routes(api: Api, *, explain_only: bool = False) -> None:
         document = await asyncio.to_thread(advisor.explaining(question))
         return tagged(request, document, str(document["fleetRevision"]))
 
-    api.post("/v1/explain", "/v1/explain", explain)
+    api.post("/v1/explain", "/v1/explain", explain, of_page=True)
     if not explain_only:
         api.post("/v1/score", "/v1/score", score)
         api.post("/v1/filter", "/v1/filter", filtered)

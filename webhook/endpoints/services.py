@@ -21,6 +21,7 @@ from webhook.answers.upgrade_plans import HubUpgradePlanner
 from webhook.answers.upgrade_reports import UpgradeReports
 from webhook.gate.assembly import Disruption
 from webhook.history.desk import HistoryDesk
+from webhook.sign_in.people import SignIn
 from webhook.validation.context import Context
 
 
@@ -32,11 +33,13 @@ class Admittance:
         authenticator: Reviews bearer tokens.
         authorizer: Says who may ask what.
         rights: Says what the authors of placements may place.
+        sign_in: Signs people in to the page; None: they need a token.
     """
 
     authenticator: Authenticator
     authorizer: Authorizer
     rights: Rights
+    sign_in: SignIn | None = None
 
 
 @dataclass(frozen=True, slots=True)

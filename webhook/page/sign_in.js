@@ -1,9 +1,11 @@
-/** Asks the viewer for a token, and says where to get one. */
+/** Asks the viewer to sign in: with a provider, where the server offers one, or with a token, and says where to get one. */
 
 import { ApiError, SignInError, ask } from "./api.js";
+import { leave, provider, trouble } from "./coming_back.js";
 import { h, say } from "./dom.js";
 import { keepToken, readToken, token } from "./session.js";
 
+const SHOWS_USER = ["who", "signed-in", "sign-out"];
 const by = (id) => document.getElementById(id);
 
 /**
@@ -13,15 +15,48 @@ export class SignIn {
   constructor(onSignedIn) {
     this.onSignedIn = onSignedIn;
     this.audience = null;
+    this.user = ""; // who has signed in with the provider
+    say(by("sign-in-provider"), `Sign in with ${provider}`);
+    by("sign-in-provider").addEventListener("click", leave);
+    by("sign-in-offer").hidden = !provider;
     by("sign-in-form").addEventListener("submit", (event) => {
       event.preventDefault();
       this.submit();
     });
-    by("sign-out").addEventListener("click", () => {
+    by("sign-out").addEventListener("click", () => this.signOut());
+    by("sign-out").hidden = !token();
+    if (provider && !token()) this.greet();
+  }
+
+  /** Show who has signed in with the provider. */
+  async greet() {
+    try {
+      this.user = (await ask("/sign-in/session")).document.user ?? "";
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error; // what else the page asks says it
+    }
+    if (!this.user || this.open) return;
+    say(by("who"), this.user);
+    by("who").title = `Signed in as ${this.user}`;
+    say(by("signed-in"), by("who").title);
+    for (const id of SHOWS_USER) by(id).hidden = false;
+  }
+
+  /** Forget the token, or end the session here and with the provider. */
+  async signOut() {
+    if (token() || !this.user) {
       keepToken("");
       location.reload();
-    });
-    by("sign-out").hidden = !token();
+      return;
+    }
+    by("sign-out").disabled = true;
+    try {
+      location.assign((await ask("/sign-out", { body: {} })).document.location);
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      by("sign-out").disabled = false;
+      say(by("news"), `Not signed out: ${error.message}.`);
+    }
   }
 
   /** Whether it is shown. */
@@ -31,15 +66,16 @@ export class SignIn {
 
   /** Ask for a token after `error`, a `SignInError`; everything else is put away. */
   show(error) {
-    const refused = Boolean(error.token);
+    const ended = error.token ? "The token is not accepted any more. It may have expired: sign in with a new one." : this.user ? "Your session has ended. Sign in again." : trouble;
     keepToken("");
+    this.user = "";
     this.explain(error.audience);
     if (this.open) return;
     document.body.classList.add("signed-out");
     by("sign-in").hidden = false;
-    by("sign-out").hidden = true;
-    say(by("sign-in-trouble"), refused ? "The token is not accepted any more. It may have expired: sign in with a new one." : "");
-    by("token").focus();
+    for (const id of SHOWS_USER) by(id).hidden = true;
+    say(by("sign-in-trouble"), ended);
+    by(provider ? "sign-in-provider" : "token").focus();
   }
 
   /** Say where a token comes from; a server without an audience is `harbormaster up`. */

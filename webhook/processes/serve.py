@@ -8,6 +8,7 @@ answered before the cache has been filled once; while the hub cannot be read, th
 import asyncio
 import logging
 import random
+import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from datetime import datetime, timedelta
@@ -51,6 +52,8 @@ from webhook.settings.certificates import CertificateFileSettings
 from webhook.settings.clock import utc_now
 from webhook.settings.loop import HubLoopSettings
 from webhook.settings.programs import ServerSettings, ServeSettings
+from webhook.settings.sign_in import SignInSettings
+from webhook.sign_in.people import SignIn
 from webhook.telemetry.metrics import Metrics
 from webhook.telemetry.tracing import tracing_of
 from webhook.validation.member_cluster import INTERNAL_SERVICE_EXPORT
@@ -106,7 +109,9 @@ class Serve:
             metrics = Metrics(commit=self.settings.commit)
             counts = ReviewCounts(metrics.registry)
             access = AccessReviewer(hub, counts)
-            admittance = Admittance(TokenReviewer(hub, self.settings.audience, counts), access, AuthorRights(access))
+            tokens = TokenReviewer(hub, self.settings.audience, counts)
+            signing_in = await sign_in_of(self.settings, self._now)
+            admittance = Admittance(tokens, access, AuthorRights(access), signing_in)
             answers = answers_of(self.cache, store, admission, admittance, self._now)
             name = own_name(self._reconcile_as or "")
             history = history_of(store, self.settings.namespace, self.settings, Source.SERVER, name, self._now)
@@ -227,6 +232,20 @@ async def leaves_of(
         metrics.renewals.labels("ca", result)
     await kept.start()
     return kept
+
+
+async def sign_in_of(settings: SignInSettings, now: Callable[[], datetime]) -> SignIn | None:
+    """Return what signs people in to the page; None: nothing does.
+
+    Raises:
+        webhook.settings.environment.SettingsError: The settings name a file that cannot be used.
+    """
+    options = settings.sign_in()
+    if options is None:
+        return None
+    found = SignIn(options, now, time.monotonic)
+    await found.check()
+    return found
 
 
 def authorities_of(settings: ServerSettings, hub: ApiServer) -> ClientAuthorities:

@@ -34,6 +34,7 @@ from webhook.endpoints import (
     rehearsal,
     runs,
     scoring,
+    sign_in,
     update_runs,
     upgrade_orders,
     upgrade_plans,
@@ -127,7 +128,10 @@ def make_app(parts: Parts) -> web.Application:
     if settings.metrics_auth:
         api.get("/metrics", "/metrics", probes.exposition(parts.metrics), when_synced=False)
     history.add_routes(api, services.history)
-    _add_page(api, parts.health)
+    offered = services.answers.admittance.sign_in
+    if offered is not None:
+        sign_in.add_routes(api, offered, settings)
+    _add_page(api, parts.health, "" if offered is None else offered.name)
     return app
 
 
@@ -224,10 +228,10 @@ def _add_views(api: Api, disruption: Disruption | None = None) -> None:
     update_runs.add_routes(api)
 
 
-def _add_page(api: Api, health: Health) -> None:
+def _add_page(api: Api, health: Health, provider: str = "") -> None:
     events.add_routes(api, health)
     openapi.add_routes(api)
-    page.add_routes(api.app)
+    page.add_routes(api.app, provider=provider)
 
 
 def _application(parts: Parts) -> web.Application:

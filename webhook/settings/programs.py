@@ -31,6 +31,7 @@ from webhook.settings.listener import ListenerSettings, PlainListenerSettings
 from webhook.settings.loop import ControllerSettings, HubLoopSettings, LeaseSettings
 from webhook.settings.node_disruption import NodeDisruptionModeSettings
 from webhook.settings.notifications import NotificationSettings
+from webhook.settings.sign_in import SignInSettings
 from webhook.settings.telemetry import ProcessSettings, TracingSettings
 from webhook.settings.upgraders import HAND_OFF, SIMULATED, DefaultUpgraderSettings, UpgraderNameSettings
 from webhook.settings.values import Seconds, SecondsWithin, Words
@@ -55,6 +56,7 @@ class ServeSettings(
     ServerSettings,
     CertificateFileSettings,
     TokenSettings,
+    SignInSettings,
     HubLoopSettings,
     NotificationSettings,
     HubSettings,

@@ -27,6 +27,7 @@ from webhook.settings import (
     notifications,
     rollout,
     selection,
+    sign_in,
     telemetry,
     upgraders,
 )
@@ -82,6 +83,12 @@ ROOMS: Final = (
         "Who may call. Under `up`, which knows no roles, the holders of client certificates may ask everything of "
         "`/v1`.",
         (hook_secrets.HookSecretSettings, access.HookSettings, access.CallerSettings, access.TokenSettings),
+    ),
+    Room(
+        "Sign-in",
+        "Where people sign in to the page of `serve`, besides with a token. What a user is called is decided as by the "
+        "`--oidc-` flags of kube-apiserver: give both the same, and a person is the same user to both.",
+        (sign_in.SignInSettings,),
     ),
     Room(
         "Limits",

@@ -223,6 +223,20 @@ annotations:
 {{- end }}
 {{- end }}
 
+{{/* Where the files are by which the provider that people sign in with and we know each other, and what seals sessions. */}}
+{{- define "harbormaster.signInEnv" -}}
+{{- if .Values.signIn.secret -}}
+- name: HARBORMASTER_OIDC_CLIENT_SECRET_FILE
+  value: /sign-in/{{ .Values.signIn.clientKey }}
+- name: HARBORMASTER_OIDC_SESSION_SECRET_FILE
+  value: /sign-in/{{ .Values.signIn.sessionKey }}
+{{- with .Values.signIn.authorities }}
+- name: HARBORMASTER_OIDC_CA
+  value: /sign-in/{{ . }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{/* Where instance types and prices are. */}}
 {{- define "harbormaster.nodePricesEnv" -}}
 {{- if .Values.nodeDisruption.pricesConfigMap -}}

@@ -19,6 +19,16 @@
 {{- include "harbormaster.setting" (list "HARBORMASTER_METRICS_AUTH" .Values.settings.metricsAuth "false") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_EXTENDER_ALLOW_ANONYMOUS" .Values.settings.extenderAllowAnonymous "false") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_TOKEN_AUDIENCE" .Values.settings.tokenAudience "") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_OIDC_ISSUER_URL" .Values.settings.oidcIssuerUrl "") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_OIDC_CLIENT_ID" .Values.settings.oidcClientId "") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_OIDC_PAGE_URL" .Values.settings.oidcPageUrl "") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_OIDC_SCOPES" .Values.settings.oidcScopes "openid,profile,email") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_OIDC_USERNAME_CLAIM" .Values.settings.oidcUsernameClaim "sub") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_OIDC_USERNAME_PREFIX" .Values.settings.oidcUsernamePrefix "") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_OIDC_GROUPS_CLAIM" .Values.settings.oidcGroupsClaim "") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_OIDC_GROUPS_PREFIX" .Values.settings.oidcGroupsPrefix "") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_OIDC_NAME" .Values.settings.oidcName "") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_OIDC_SESSION_SECONDS" .Values.settings.oidcSessionSeconds "28800") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_ADMISSION_BODY_BYTES" .Values.settings.admissionBodyBytes "8388608") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_API_BODY_BYTES" .Values.settings.apiBodyBytes "1048576") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_EXTENDER_BODY_BYTES" .Values.settings.extenderBodyBytes "33554432") }}

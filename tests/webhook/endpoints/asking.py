@@ -5,6 +5,16 @@ import json
 PAYMENTS = {"ref": {"kind": "ClusterResourcePlacement", "name": "payments"}}
 
 
+def routes(app) -> list[str]:
+    """Paths that the router knows, with words for the variable parts."""
+    found = []
+    for resource in app.router.resources():
+        info = resource.get_info()
+        path = info.get("path") or info["formatter"].replace("{name}", "payments").replace("{namespace}", "shop")
+        found.append(path.replace("{rest}", "x").replace("{id}", "x").replace("{cluster}", "oslo"))
+    return found
+
+
 async def ask(port, path: str, body: object, **headers: str):
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     async with port.dial() as connection:

@@ -270,6 +270,7 @@ def launch():
         client_authorities=None,
         leaves=None,
         tracing=None,
+        sign_in=None,
         **settings,
     ):
         harbour, clock = Harbour(), Clock(behind)
@@ -279,7 +280,7 @@ def launch():
             admission=context,
             synced=synced,
             now=clock,
-            admittance=admit(authenticator, authorizer, access),
+            admittance=admit(authenticator, authorizer, access, sign_in),
         )
         chosen = ServerSettings(**(QUICK | settings))
         server = make_server(

@@ -16,7 +16,7 @@ from certs.authority import Authority
 from certs.client_authorities import AuthorityFile
 from certs.context import CertificateError
 from scorer.api.kinds import PLACEMENT
-from tests.webhook.endpoints.asking import assert_problem
+from tests.webhook.endpoints.asking import assert_problem, routes
 from tests.webhook.endpoints.callers_known import EVERYBODY, Certificates, Roster, roster
 from tests.webhook.endpoints.conftest import TOKEN, wait_until
 from tests.webhook.endpoints.event_stream import next_change, open_stream
@@ -56,16 +56,6 @@ def assert_unauthenticated(answer) -> str:
     problem = assert_problem(answer, "unauthenticated", 401)
     assert answer.headers["WWW-Authenticate"] == 'Bearer realm="harbormaster"'
     return problem["detail"]
-
-
-def routes(app) -> list[str]:
-    """Paths that the router knows, with words for the variable parts."""
-    found = []
-    for resource in app.router.resources():
-        info = resource.get_info()
-        path = info.get("path") or info["formatter"].replace("{name}", "payments").replace("{namespace}", "shop")
-        found.append(path.replace("{rest}", "x").replace("{id}", "x").replace("{cluster}", "oslo"))
-    return found
 
 
 OPEN = {"/v1/openapi.json", "/v1/upgrade/operations/{run}/{member}/{attempt}/status"}

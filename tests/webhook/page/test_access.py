@@ -3,20 +3,13 @@
 import pytest
 from playwright.async_api import expect
 
-from tests.webhook.page.axe import script
+from tests.webhook.page.axe import FINDINGS, script
 from tests.webhook.page.fixture_hub import ENTRY, many, sample_pools
 from tests.webhook.page.fixture_runs import sample_runs
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 SIX = ("fleet?group=env&open=prod", "placement/crp/payments", "cluster/calmheron", "runs", "budgets", "log")
-
-# What axe finds, as one line per rule and element; only what is sure, not what somebody should look at.
-FINDINGS = """async () => {
-  const { violations } = await axe.run(document, { resultTypes: ["violations"] });
-  return violations.flatMap(({ id, nodes }) => nodes.map(({ target, failureSummary }) =>
-    `${id} ${target}: ${failureSummary}`));
-}"""
 
 SHIFTS = """
 window.shifted = 0;

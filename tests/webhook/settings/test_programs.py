@@ -40,6 +40,19 @@ DEFAULTS = {
     ],
     "HARBORMASTER_NOTIFICATIONS_SECRET_FILE": None,
     "HARBORMASTER_NOTIFICATIONS_URL": "",
+    "HARBORMASTER_OIDC_CA": None,
+    "HARBORMASTER_OIDC_CLIENT_ID": "",
+    "HARBORMASTER_OIDC_CLIENT_SECRET_FILE": None,
+    "HARBORMASTER_OIDC_GROUPS_CLAIM": "",
+    "HARBORMASTER_OIDC_GROUPS_PREFIX": "",
+    "HARBORMASTER_OIDC_ISSUER_URL": "",
+    "HARBORMASTER_OIDC_NAME": "",
+    "HARBORMASTER_OIDC_PAGE_URL": "",
+    "HARBORMASTER_OIDC_SCOPES": ["openid", "profile", "email"],
+    "HARBORMASTER_OIDC_SESSION_SECONDS": 28_800,
+    "HARBORMASTER_OIDC_SESSION_SECRET_FILE": None,
+    "HARBORMASTER_OIDC_USERNAME_CLAIM": "sub",
+    "HARBORMASTER_OIDC_USERNAME_PREFIX": "",
     "HARBORMASTER_HUB_TOKEN_SECONDS": 604_800.0,
     "HARBORMASTER_HUB_TOKEN_RENEWAL_SECONDS": 3600.0,
     "HARBORMASTER_BLOCK_POD_DISRUPTION_BUDGETS": False,
@@ -258,7 +271,8 @@ def test_every_program_reads_what_it_has_use_for():
     assert read["serve"] == set(DEFAULTS) - of_members | set(HUB)
     assert read["join"] == {PREFIX + name for name in ("NAMESPACE", "HUB_TOKEN_SECONDS")}
     assert read["up"] - read["serve"] == set(FOLDER)
-    assert read["serve"] - read["up"] == set(HUB) | {
+    of_sign_in = {name for name in DEFAULTS if name.startswith(PREFIX + "OIDC_")}
+    assert read["serve"] - read["up"] == set(HUB) | of_sign_in | {
         PREFIX + name
         for name in (
             "CERTIFICATE_SECRET",

@@ -21,6 +21,14 @@ class NotInstalledError(Exception):
     """It is not there and cannot be fetched; the message says why."""
 
 
+FINDINGS = """async () => {
+  const { violations } = await axe.run(document, { resultTypes: ["violations"] });
+  return violations.flatMap(({ id, nodes }) => nodes.map(({ target, failureSummary }) =>
+    `${id} ${target}: ${failureSummary}`));
+}"""
+"""What axe finds, as one line per rule and element; only what is sure, not what somebody should look at."""
+
+
 def script() -> Path:
     """Return the file that a browser runs; fetch it where it is missing. Raises `NotInstalledError`."""
     digest = hashlib.sha256((HERE / "package-lock.json").read_bytes()).hexdigest()[:12]

@@ -1,0 +1,77 @@
+"""The settings of signing in: errors that name setting and value."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from webhook.settings.environment import SettingsError
+from webhook.settings.sign_in import SignInOptions, SignInSettings
+
+GIVEN = {
+    "oidc_issuer_url": "https://accounts.example.com",
+    "oidc_client_id": "fleet",
+    "oidc_client_secret_file": "/client",
+    "oidc_session_secret_file": "/sessions",
+    "oidc_page_url": "https://Fleet.example.com:443/",
+}
+
+
+def test_nobody_signs_in_unless_a_provider_is_named():
+    assert SignInSettings.read({}).sign_in() is None
+
+
+def test_every_setting_reaches_the_sign_in():
+    more = {
+        "oidc_ca": "/ca",
+        "oidc_scopes": "openid, groups",
+        "oidc_username_claim": "name",
+        "oidc_username_prefix": "u:",
+        "oidc_groups_claim": "roles",
+        "oidc_groups_prefix": "g:",
+        "oidc_name": "Example",
+        "oidc_session_seconds": "60",
+    }
+    assert SignInSettings.read({}, **GIVEN, **more).sign_in() == SignInOptions(
+        "https://accounts.example.com",
+        "fleet",
+        Path("/client"),
+        Path("/sessions"),
+        "https://fleet.example.com",
+        ("openid", "groups"),
+        "name",
+        "u:",
+        "roles",
+        "g:",
+        "Example",
+        timedelta(minutes=1),
+        Path("/ca"),
+    )
+
+
+def test_a_provider_without_a_name_is_called_by_its_host():
+    assert SignInSettings.read({}, **GIVEN).sign_in().name == "accounts.example.com"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        pytest.param({"oidc_issuer_url": "accounts"}, "oidc_issuer_url: 'accounts'", id="no-url"),
+        pytest.param({"oidc_issuer_url": "https://a/?b"}, "has a query", id="query"),
+        pytest.param({"oidc_page_url": "http://fleet.example.com"}, "is not https", id="page-without-tls"),
+        pytest.param({"oidc_page_url": "https://fleet.example.com/ui"}, "is not https with a host", id="page-path"),
+        pytest.param({"oidc_page_url": "https://me@fleet"}, "is no URL such as", id="page-user"),
+        pytest.param({"oidc_scopes": "groups"}, "must have openid among them", id="no-openid"),
+        pytest.param({"oidc_scopes": 'openid,a"b'}, "letters that no scope has", id="no-scope"),
+        pytest.param({"oidc_username_claim": ""}, "oidc_username_claim: ''", id="no-claim"),
+        pytest.param({"oidc_session_seconds": "59"}, "oidc_session_seconds: '59'", id="too-short"),
+        pytest.param({"oidc_session_seconds": "86401"}, "oidc_session_seconds: '86401'", id="too-long"),
+        *(
+            pytest.param({name: None}, f"oidc_issuer_url: needs {name}", id=name)
+            for name in ("oidc_client_id", "oidc_client_secret_file", "oidc_session_secret_file", "oidc_page_url")
+        ),
+    ],
+)
+def test_mistakes(given, message):
+    with pytest.raises(SettingsError, match=message):
+        SignInSettings.read({}, **(GIVEN | given))

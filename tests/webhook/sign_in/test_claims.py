@@ -1,0 +1,88 @@
+"""Who somebody is by the claims of an ID token: as kube-apiserver has it, and no one that it keeps for itself."""
+
+from pathlib import Path
+
+import pytest
+
+from webhook.settings.sign_in import SignInSettings
+from webhook.sign_in.claims import user_of
+from webhook.sign_in.trouble import SignInError, Trouble
+
+ISSUER = "https://accounts.example.com"
+GIVEN = {
+    "oidc_issuer_url": ISSUER,
+    "oidc_client_id": "harbormaster",
+    "oidc_client_secret_file": Path("client"),
+    "oidc_session_secret_file": Path("sealing"),
+    "oidc_page_url": "https://fleet.example.com",
+}
+
+
+def who(claims, **settings):
+    user = user_of(claims, SignInSettings.read({}, **GIVEN, **settings).sign_in())
+    return user.username, user.groups - {"system:authenticated"}
+
+
+MAIL = {"oidc_username_claim": "email"}
+GROUPS = {"oidc_groups_claim": "groups"}
+
+
+@pytest.mark.parametrize(
+    ("claims", "settings", "username"),
+    [
+        pytest.param({"sub": "7"}, {}, f"{ISSUER}#7", id="the-issuer-stands-before-it"),
+        pytest.param({"sub": "7"}, {"oidc_username_prefix": "-"}, "7", id="nothing-does"),
+        pytest.param({"sub": "7"}, {"oidc_username_prefix": "oidc:"}, "oidc:7", id="a-prefix-does"),
+        pytest.param({"name": "ann"}, {"oidc_username_claim": "name"}, f"{ISSUER}#ann", id="another-claim"),
+        pytest.param({"email": "a@b"}, MAIL, "a@b", id="nothing-stands-before-an-address"),
+        pytest.param({"email": "a@b", "email_verified": True}, MAIL, "a@b", id="verified"),
+        pytest.param({"email": "a@b"}, MAIL | {"oidc_username_prefix": "x:"}, "x:a@b", id="unless-it-is-asked-for"),
+    ],
+)
+def test_what_a_user_is_called(claims, settings, username):
+    assert who(claims, **settings) == (username, frozenset())
+
+
+@pytest.mark.parametrize(
+    ("groups", "settings", "found"),
+    [
+        pytest.param(["a", "b"], GROUPS, {"a", "b"}, id="list"),
+        pytest.param("a", GROUPS, {"a"}, id="one"),
+        pytest.param([], GROUPS, set(), id="none"),
+        pytest.param([""], GROUPS, set(), id="without-a-name"),
+        pytest.param(["a"], {}, set(), id="nobody-asks"),
+        pytest.param(["a"], GROUPS | {"oidc_groups_prefix": "oidc:"}, {"oidc:a"}, id="prefix"),
+        pytest.param(["system:masters"], GROUPS | {"oidc_groups_prefix": "x:"}, {"x:system:masters"}, id="harmless"),
+    ],
+)
+def test_which_groups_one_is_in(groups, settings, found):
+    assert who({"sub": "7", "groups": groups}, **settings)[1] == found
+
+
+def test_everybody_who_is_signed_in_is_known_as_such():
+    user = user_of({"sub": "7"}, SignInSettings.read({}, **GIVEN).sign_in())
+    assert (user.groups, user.uid) == ({"system:authenticated"}, "")
+
+
+BARE = {"oidc_username_prefix": "-"}
+
+
+@pytest.mark.parametrize(
+    ("claims", "settings", "trouble"),
+    [
+        pytest.param({}, {}, Trouble.CLAIMS, id="no-name"),
+        pytest.param({"sub": ""}, {}, Trouble.CLAIMS, id="an-empty-name"),
+        pytest.param({"sub": 7}, {}, Trouble.CLAIMS, id="a-number"),
+        pytest.param({"email": "a@b", "email_verified": False}, MAIL, Trouble.EMAIL, id="not-verified"),
+        pytest.param({"email": "a@b", "email_verified": "true"}, MAIL, Trouble.EMAIL, id="verified-in-words"),
+        pytest.param({"sub": "system:admin"}, BARE, Trouble.CLAIMS, id="a-name-of-the-cluster"),
+        pytest.param({"sub": "7", "groups": ["system:masters"]}, GROUPS, Trouble.CLAIMS, id="a-group-of-the-cluster"),
+        pytest.param({"sub": "7", "groups": [7]}, GROUPS, Trouble.CLAIMS, id="groups-that-are-numbers"),
+        pytest.param({"sub": "7", "groups": {"a": "b"}}, GROUPS, Trouble.CLAIMS, id="groups-that-are-no-list"),
+        pytest.param({"sub": "7", "_claim_names": {"groups": "s"}}, GROUPS, Trouble.GROUPS, id="groups-elsewhere"),
+    ],
+)
+def test_who_is_nobody(claims, settings, trouble):
+    with pytest.raises(SignInError) as caught:
+        who(claims, **settings)
+    assert caught.value.trouble is trouble

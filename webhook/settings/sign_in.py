@@ -1,0 +1,176 @@
+"""Where people sign in to the page: an OpenID Connect provider, and what its tokens call a user.
+
+What a user is called follows from the same four settings as the ``--oidc-`` flags of kube-apiserver have, so that one
+person is the same user to both. Source: Kubernetes, "Authenticating", OpenID Connect Tokens.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from pydantic import Field, field_validator
+
+from webhook.settings.environment import Contradiction, Settings
+from webhook.settings.values import SecondsWithin, Words, check_url
+
+NO_PREFIX: Final = "-"
+EMAIL: Final = "email"
+LONGEST_SESSION_SECONDS: Final = 86_400
+_NEEDED: Final = ("oidc_client_id", "oidc_client_secret_file", "oidc_session_secret_file", "oidc_page_url")
+
+
+@dataclass(frozen=True, slots=True)
+class SignInOptions:
+    """Where people sign in, and who they are then.
+
+    Args:
+        issuer: The URL that the provider calls itself.
+        client_id: What the provider calls us.
+        client_secret_file: File of what it knows us by.
+        session_secret_file: File of the secrets that seal sessions.
+        page: The origin of the page as browsers see it.
+        scopes: What is asked of the provider.
+        username_claim: Of the ID token.
+        username_prefix: Put before it.
+        groups_claim: Of the ID token; empty: nobody is in a group.
+        groups_prefix: Put before each group.
+        name: What the page calls the provider.
+        longest: How long a session lasts at most.
+        ca: File of the authorities of the provider; None: those of the system.
+    """
+
+    issuer: str
+    client_id: str
+    client_secret_file: Path
+    session_secret_file: Path
+    page: str
+    scopes: tuple[str, ...] = ("openid",)
+    username_claim: str = "sub"
+    username_prefix: str = ""
+    groups_claim: str = ""
+    groups_prefix: str = ""
+    name: str = ""
+    longest: timedelta = timedelta(hours=8)
+    ca: Path | None = None
+
+
+class SignInSettings(Settings):
+    """The provider, and what its tokens call a user."""
+
+    oidc_issuer_url: str = Field(
+        default="",
+        max_length=2048,
+        description="URL of the OpenID Connect provider where people sign in to the page, exactly as it calls itself; "
+        "empty: the page takes tokens alone.",
+    )
+    oidc_client_id: str = Field(default="", max_length=512, description="What the provider calls us.")
+    oidc_client_secret_file: Path | None = Field(
+        default=None,
+        description="File of the secret that the provider knows us by, read at every sign-in.",
+    )
+    oidc_session_secret_file: Path | None = Field(
+        default=None,
+        description="File of secrets, one a line, the same for all replicas, read again when it changes: the first "
+        "seals sessions of the page, all of them open some.",
+    )
+    oidc_page_url: str = Field(
+        default="",
+        max_length=2048,
+        description="URL of the page as browsers see it, such as `https://fleet.example.com`; the provider has to "
+        "allow the redirect to `/sign-in/callback` there.",
+    )
+    oidc_ca: Path | None = Field(
+        default=None,
+        description="Certificate authorities of the provider in PEM, read at every call; unset: those of the system.",
+    )
+    oidc_scopes: Words = Field(
+        default=("openid", "profile", EMAIL),
+        description="Scopes that are asked for; many providers want `groups` among them before they tell groups.",
+    )
+    oidc_username_claim: str = Field(
+        default="sub",
+        min_length=1,
+        max_length=256,
+        description="Claim of the ID token that is the user name; `email` counts only where it is verified.",
+    )
+    oidc_username_prefix: str = Field(
+        default="",
+        max_length=256,
+        description="What is put before the user name; empty: for every claim but `email` the issuer and `#`; `-`: "
+        "nothing.",
+    )
+    oidc_groups_claim: str = Field(
+        default="", max_length=256, description="Claim of the ID token that lists groups; empty: nobody is in one."
+    )
+    oidc_groups_prefix: str = Field(
+        default="", max_length=256, description="What is put before every group; empty: nothing."
+    )
+    oidc_name: str = Field(
+        default="",
+        max_length=64,
+        description="What the page calls the provider, as in `Sign in with Example`; empty: the host of its URL.",
+    )
+    oidc_session_seconds: SecondsWithin = Field(
+        default=28_800,
+        ge=60,
+        le=LONGEST_SESSION_SECONDS,
+        description="How long a session of the page lasts at most; it ends with the ID token where that ends earlier.",
+    )
+
+    @field_validator("oidc_issuer_url")
+    @classmethod
+    def _check_issuer(cls, url: str) -> str:
+        if url and urlsplit(url).query:
+            raise ValueError(f"{url[:128]!r} has a query, and the URL of an issuer has none")
+        return check_url(url, "https://accounts.example.com")
+
+    @field_validator("oidc_page_url")
+    @classmethod
+    def _check_page(cls, url: str) -> str:
+        check_url(url, "https://fleet.example.com")
+        parts = urlsplit(url)
+        if url and (parts.scheme != "https" or parts.path.strip("/") or parts.query):
+            raise ValueError(f"{url[:128]!r} is not https with a host, a port perhaps, and nothing else")
+        return f"https://{parts.netloc.lower().removesuffix(':443')}" if url else ""  # as browsers write an origin
+
+    @field_validator("oidc_scopes")
+    @classmethod
+    def _check_scopes(cls, scopes: tuple[str, ...]) -> tuple[str, ...]:
+        if "openid" not in scopes:
+            raise ValueError("must have openid among them: without it, there is no ID token")
+        if any(not scope.isascii() or not scope.isprintable() or set(scope) & set(' "\\') for scope in scopes):
+            raise ValueError("a scope has letters that no scope has")
+        return scopes
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        """Yield what contradicts what."""
+        yield from super().contradictions()
+        if self.oidc_issuer_url:
+            for name in _NEEDED:
+                if not getattr(self, name):
+                    yield Contradiction(frozenset({"oidc_issuer_url", name}), f"oidc_issuer_url: needs {name}")
+
+    def sign_in(self) -> SignInOptions | None:
+        """Return where people sign in, ready for use; None: nowhere."""
+        if not self.oidc_issuer_url or self.oidc_client_secret_file is None or self.oidc_session_secret_file is None:
+            return None
+        default = "" if self.oidc_username_claim == EMAIL else f"{self.oidc_issuer_url}#"
+        prefix = "" if self.oidc_username_prefix == NO_PREFIX else self.oidc_username_prefix or default
+        return SignInOptions(
+            issuer=self.oidc_issuer_url,
+            client_id=self.oidc_client_id,
+            client_secret_file=self.oidc_client_secret_file,
+            session_secret_file=self.oidc_session_secret_file,
+            page=self.oidc_page_url,
+            scopes=self.oidc_scopes,
+            username_claim=self.oidc_username_claim,
+            username_prefix=prefix,
+            groups_claim=self.oidc_groups_claim,
+            groups_prefix=self.oidc_groups_prefix,
+            name=self.oidc_name or urlsplit(self.oidc_issuer_url).hostname or "",
+            longest=timedelta(seconds=self.oidc_session_seconds),
+            ca=self.oidc_ca,
+        )

@@ -1,0 +1,55 @@
+"""Who somebody is, by the claims of a verified ID token.
+
+The rules are those of kube-apiserver, so that a person is the same user to both. Other than there, nobody is called
+``system:…``, nor is in a group of such a name: their rights are those of the cluster itself, and none of them is a
+person whom a provider knows. A prefix makes any name another one.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from scorer.api.quoting import printable
+from webhook.access.user import UserInfo
+from webhook.settings.sign_in import EMAIL, SignInOptions
+from webhook.sign_in.trouble import SignInError, Trouble
+
+AUTHENTICATED: Final = "system:authenticated"
+_RESERVED: Final = "system:"
+_ELSEWHERE: Final = "_claim_names"
+"""Names the claims that are too large for a token."""
+
+
+def user_of(claims: Mapping[str, Any], options: SignInOptions) -> UserInfo:
+    """Return the user that verified claims are about.
+
+    Raises:
+        SignInError: They do not say, or what they say is no name that a person may have.
+    """
+    claim = options.username_claim
+    name = claims.get(claim)
+    if not isinstance(name, str) or not name:
+        raise SignInError(Trouble.CLAIMS, f"the claim {claim!r} is no name")
+    if claim == EMAIL and claims.get("email_verified", True) is not True:
+        raise SignInError(Trouble.EMAIL, "the claim 'email' is not verified")
+    username = _named(options.username_prefix + name)
+    groups = frozenset(_named(options.groups_prefix + group) for group in _groups(claims, options.groups_claim))
+    return UserInfo(username, groups | {AUTHENTICATED})
+
+
+def _groups(claims: Mapping[str, Any], claim: str) -> list[str]:
+    found = claims.get(claim) if claim else None
+    if found is None:
+        elsewhere = claims.get(_ELSEWHERE)
+        if claim and isinstance(elsewhere, dict) and claim in elsewhere:
+            raise SignInError(Trouble.GROUPS, f"the claim {claim!r} is too large for the ID token")
+        return []
+    groups = [found] if isinstance(found, str) else found
+    if not isinstance(groups, list) or not all(isinstance(group, str) for group in groups):
+        raise SignInError(Trouble.CLAIMS, f"the claim {claim!r} is no list of names")
+    return [group for group in groups if group]
+
+
+def _named(name: str) -> str:
+    if name.startswith(_RESERVED):
+        raise SignInError(Trouble.CLAIMS, f"{printable(name[:128])!r}: names that begin with {_RESERVED} are reserved")
+    return name

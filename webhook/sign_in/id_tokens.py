@@ -1,0 +1,94 @@
+"""Is an ID token one that the provider has made for us, now, and for this sign-in?
+
+Signatures are checked by PyJWT, with keys that the provider publishes. Only algorithms with a public and a private key
+are taken: with one of a shared secret, the published key would be the secret, and ``none`` signs nothing.
+
+Source: OpenID Connect Core 1.0, 3.1.3.7; RFC 8725.
+"""
+
+import hmac
+import math
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+import jwt
+
+from scorer.api.meta import JsonObject
+from webhook.sign_in.trouble import SignInError, Trouble
+
+ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
+LEEWAY_SECONDS: Final = 60
+"""How far the provider's clock may be from ours."""
+LONGEST: Final = 65_536
+_NEEDED: Final = ("iss", "sub", "aud", "exp", "iat")
+
+FindKey = Callable[[str | None], Awaitable[JsonObject]]
+"""Returns the published key of an id, as a JSON Web Key; raises `SignInError`."""
+
+
+async def verify(
+    token: str, *, issuer: str, client_id: str, nonce: str, find_key: FindKey, now: datetime
+) -> Mapping[str, Any]:
+    """Return the claims of an ID token.
+
+    Args:
+        token: As the provider has given it.
+        issuer: Who has to have made it.
+        client_id: Whom it has to be for.
+        nonce: Of the sign-in that has begun.
+        find_key: Knows the provider's keys.
+        now: When it is shown.
+
+    Raises:
+        SignInError: It cannot be trusted, or the keys cannot be read.
+    """
+    try:
+        if len(token) > LONGEST:
+            raise SignInError(Trouble.TOKEN, f"the ID token has {len(token)} letters")
+        header = jwt.get_unverified_header(token)
+        algorithm, kid = header.get("alg"), header.get("kid")
+        if algorithm not in ALGORITHMS:
+            raise SignInError(Trouble.TOKEN, f"the ID token is signed by {str(algorithm)[:32]!r}")
+        published = await find_key(kid)
+        claims: Mapping[str, Any] = jwt.decode(
+            token,
+            # Bound to one algorithm: the one that the provider has published with it, if any; the token has to have it.
+            jwt.PyJWK(published, published.get("alg") or algorithm),
+            algorithms=list(ALGORITHMS),
+            audience=client_id,
+            issuer=issuer,
+            options={
+                "require": list(_NEEDED),
+                "enforce_minimum_key_length": True,
+                "verify_exp": False,  # below: the library would ask the clock of the system
+                "verify_iat": False,
+                "verify_nbf": False,
+            },
+        )
+    except jwt.PyJWTError as error:
+        raise SignInError(Trouble.TOKEN, f"{type(error).__name__}: the ID token cannot be trusted") from error
+    _check_times(claims, now)
+    _check_party(claims, client_id)
+    if not hmac.compare_digest(str(claims.get("nonce", "")).encode("utf-8", "surrogateescape"), nonce.encode()):
+        raise SignInError(Trouble.TOKEN, "the ID token is of another sign-in: its nonce is not ours")
+    return claims
+
+
+def _check_times(claims: Mapping[str, Any], now: datetime) -> None:
+    for name in ("iat", "nbf", "exp"):
+        instant = claims.get(name, 0 if name == "nbf" else None)
+        if isinstance(instant, bool) or not isinstance(instant, int | float) or not math.isfinite(instant):
+            raise SignInError(Trouble.TOKEN, f"the ID token has no instant: {name}")
+        left = instant - now.timestamp()
+        if left < -LEEWAY_SECONDS if name == "exp" else left > LEEWAY_SECONDS:
+            raise SignInError(Trouble.CLOCK, f"the ID token is not of this time: {name} is {left:+.0f} s from now")
+
+
+def _check_party(claims: Mapping[str, Any], client_id: str) -> None:
+    """Where a token is for several, it has to say that it was given to us."""
+    audience, party = claims["aud"], claims.get("azp")
+    if party is None and isinstance(audience, list) and len(audience) > 1:
+        raise SignInError(Trouble.TOKEN, "the ID token is for several, and does not say to whom it was given")
+    if party is not None and party != client_id:
+        raise SignInError(Trouble.TOKEN, "the ID token was given to somebody else: azp")

@@ -1,0 +1,123 @@
+"""How somebody signs in: sent to the provider with a question, known when they come back with the answer to it.
+
+Source: OpenID Connect Core 1.0, 3.1; RFC 9700; RFC 9207.
+"""
+
+import asyncio
+import hmac
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from scorer.api.quoting import printable
+from webhook.settings.environment import SettingsError
+from webhook.settings.hook_secrets import SecretFile
+from webhook.settings.sign_in import SignInOptions
+from webhook.sign_in.claims import user_of
+from webhook.sign_in.id_tokens import verify
+from webhook.sign_in.provider import Provider, check_transport
+from webhook.sign_in.sessions import Begun, Session, Sessions
+from webhook.sign_in.trouble import SignInError, Trouble
+
+LONGEST_CODE: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """Where to send a browser, and what it has to bring back, sealed."""
+
+    address: str
+    begun: str
+
+
+class SignIn:
+    """Signs people in.
+
+    Args:
+        options: Where, and who they are then.
+        now: The clock.
+        tick: Seconds on a clock that only goes forward.
+    """
+
+    def __init__(self, options: SignInOptions, now: Callable[[], datetime], tick: Callable[[], float]) -> None:
+        self._options = options
+        self._now = now
+        self._secrets = SecretFile(options.session_secret_file, "OIDC_SESSION_SECRET_FILE")
+        self._provider = Provider(options, tick)
+        self.name = options.name
+        self.sessions = Sessions(options, self._secrets.read, now)
+
+    async def check(self) -> None:
+        """Look whether the settings can be used; whether the provider answers is found out when somebody signs in.
+
+        Raises:
+            SettingsError: They cannot be.
+        """
+        try:
+            check_transport(self._options.issuer, "oidc_issuer_url")
+        except SignInError as error:
+            raise SettingsError(str(error)) from error
+        await asyncio.to_thread(self._secrets.read)
+        await asyncio.to_thread(self._provider.check_files)
+
+    async def begin(self) -> Beginning:
+        """Begin a sign-in.
+
+        Raises:
+            SignInError: The provider does not say where.
+        """
+        begun = Begun.new()
+        try:
+            return Beginning(await self._provider.address(begun), self.sessions.close_begun(begun))
+        except SettingsError as error:
+            raise SignInError(Trouble.SETTINGS, str(error)) from error
+
+    async def finish(self, query: Mapping[str, str], begun: str) -> tuple[str, Session]:
+        """Return the session of somebody who comes back, sealed and open.
+
+        Args:
+            query: What the provider says, by way of the browser.
+            begun: What the browser has kept, sealed.
+
+        Raises:
+            SignInError: They are not signed in.
+        """
+        try:
+            return await self._finish(query, begun)
+        except SettingsError as error:
+            raise SignInError(Trouble.SETTINGS, str(error)) from error
+
+    async def way_out(self) -> str:
+        """Return where to send a browser that has signed out."""
+        try:
+            return await self._provider.way_out()
+        except SettingsError:
+            return f"{self._options.page}/"
+
+    async def _finish(self, query: Mapping[str, str], kept: str) -> tuple[str, Session]:
+        options, begun = self._options, self.sessions.open_begun(kept)
+        state = query.get("state", "").encode("utf-8", "surrogateescape")
+        if begun is None or not hmac.compare_digest(state, begun.state.encode()):
+            raise SignInError(Trouble.STALE, "comes back without a sign-in that has begun, or with another one")
+        if query.get("iss", options.issuer) != options.issuer:
+            raise SignInError(Trouble.PROVIDER, "comes back from another provider: iss")
+        if error := query.get("error"):
+            trouble = Trouble.DENIED if error == "access_denied" else Trouble.PROVIDER
+            raise SignInError(trouble, f"the provider says {printable(error[:64])!r}")
+        code = query.get("code", "")
+        if not 0 < len(code) <= LONGEST_CODE:
+            raise SignInError(Trouble.PROVIDER, "comes back without a code")
+        token = await self._provider.exchange(code, begun.verifier)
+        claims = await verify(
+            token,
+            issuer=options.issuer,
+            client_id=options.client_id,
+            nonce=begun.nonce,
+            find_key=self._provider.key,
+            now=self._now(),
+        )
+        longest = self._now() + options.longest
+        ends = datetime.fromtimestamp(min(float(claims["exp"]), longest.timestamp()), UTC)
+        session = Session(user_of(claims, options), ends)
+        return self.sessions.close(session), session

@@ -1,0 +1,318 @@
+"""Talks to the OpenID Connect provider: what it says of itself, its keys, and what it gives for a code.
+
+Everything that is read is bounded, no redirect is followed, and every address that the provider names is https, or on
+this machine. What it says of itself and its keys are kept for an hour. An unknown key is asked for at once, but not
+more often than every ten seconds.
+
+Source: OpenID Connect Discovery 1.0, 3 and 4; RFC 6749, 2.3.1 and 4.1.3; RFC 7636.
+"""
+
+import asyncio
+import hashlib
+import ssl
+from base64 import b64encode, urlsafe_b64encode
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
+from urllib.parse import quote_plus, urlencode, urlsplit
+
+import aiohttp
+import orjson
+
+from scorer.api.meta import JsonObject
+from scorer.api.quoting import printable, quote
+from webhook.kube.addresses import is_loopback
+from webhook.kube.connector import LoopConnector
+from webhook.settings.bounded_file import read_bounded
+from webhook.settings.environment import PREFIX, SettingsError
+from webhook.settings.sign_in import SignInOptions
+from webhook.sign_in.sessions import Begun
+from webhook.sign_in.trouble import SignInError, Trouble
+
+CALLBACK: Final = "/sign-in/callback"
+LARGEST_ANSWER_BYTES: Final = 256 * 1024
+CALL_SECONDS: Final = 10.0
+KEPT_SECONDS: Final = 3600.0
+AGAIN_SECONDS: Final = 10.0
+"""Shortest time between two readings of the same."""
+MOST_KEYS: Final = 100
+_FIRST_ERROR: Final = 500
+
+ValueT = TypeVar("ValueT")
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What a provider says of itself.
+
+    Args:
+        authorization: Where browsers are sent.
+        token: Where a code is exchanged.
+        keys: Where its keys are.
+        end_session: Where browsers are sent to sign out there, too; empty: nowhere.
+        by_post: It takes our secret in the form alone, not in a header.
+    """
+
+    authorization: str
+    token: str
+    keys: str
+    end_session: str
+    by_post: bool
+
+
+def check_transport(url: object, what: str) -> str:
+    """Return a URL that secrets and browsers may be sent to: https, or http on this machine.
+
+    Raises:
+        SignInError: It is none.
+    """
+    if isinstance(url, str) and url.isprintable() and " " not in url:
+        try:
+            parts = urlsplit(url)
+            host = parts.hostname or ""
+        except ValueError:
+            host = ""
+        if host and not parts.fragment and (parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host))):
+            return url
+    raise SignInError(Trouble.PROVIDER, f"{what}: {quote(str(url)[:128])} is no https URL")
+
+
+class Provider:
+    """The provider of the settings.
+
+    Args:
+        options: Where it is, and what it knows us by.
+        tick: Seconds on a clock that only goes forward.
+    """
+
+    def __init__(self, options: SignInOptions, tick: Callable[[], float]) -> None:
+        self._options = options
+        self._about: _Kept[About] = _Kept(self._read_about, tick)
+        self._keys: _Kept[tuple[JsonObject, ...]] = _Kept(self._read_keys, tick)
+
+    async def about(self) -> About:
+        """Return what it says of itself. Raises `SignInError`."""
+        return await self._about.get()
+
+    async def address(self, begun: Begun) -> str:
+        """Return where to send a browser that begins to sign in. Raises `SignInError`."""
+        options, challenge = self._options, hashlib.sha256(begun.verifier.encode()).digest()
+        about = await self.about()
+        return _with_query(
+            about.authorization,
+            {
+                "response_type": "code",
+                "client_id": options.client_id,
+                "redirect_uri": options.page + CALLBACK,
+                "scope": " ".join(options.scopes),
+                "state": begun.state,
+                "nonce": begun.nonce,
+                "code_challenge": urlsafe_b64encode(challenge).decode().rstrip("="),
+                "code_challenge_method": "S256",
+            },
+        )
+
+    async def way_out(self) -> str:
+        """Return where to send a browser that signs out; the page itself, where the provider does not end sessions."""
+        options = self._options
+        try:
+            about = await self.about()
+        except SignInError:  # what is ours has ended already
+            return f"{options.page}/"
+        if not about.end_session:
+            return f"{options.page}/"
+        said = {"client_id": options.client_id, "post_logout_redirect_uri": f"{options.page}/"}
+        return _with_query(about.end_session, said)
+
+    async def exchange(self, code: str, verifier: str) -> str:
+        """Return the ID token for a code.
+
+        Raises:
+            SignInError: The provider gives none.
+        """
+        options, about = self._options, await self.about()
+        secret = await asyncio.to_thread(self._client_secret)
+        form = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": options.page + CALLBACK,
+            "code_verifier": verifier,
+        }
+        headers = {"Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded"}
+        if about.by_post:
+            form |= {"client_id": options.client_id, "client_secret": secret}
+        else:
+            pair = f"{quote_plus(options.client_id)}:{quote_plus(secret)}"
+            headers["Authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
+        status, answer = await self._ask(about.token, urlencode(form).encode(), headers)
+        if status != 200:
+            error = printable(str(answer.get("error"))[:64])
+            trouble = Trouble.CODE if error == "invalid_grant" else Trouble.PROVIDER
+            raise SignInError(trouble, f"the provider refuses the code: {status} {error}")
+        token = answer.get("id_token")
+        if not isinstance(token, str):
+            raise SignInError(Trouble.PROVIDER, "the provider has given no ID token")
+        return token
+
+    async def key(self, kid: str | None) -> JsonObject:
+        """Return the key of an id, or the only one where a token names none.
+
+        Raises:
+            SignInError: There is none, or the keys cannot be read.
+        """
+        found = _find(await self._keys.get(), kid) or _find(await self._keys.get(again=True), kid)
+        if found is None:
+            raise SignInError(Trouble.TOKEN, "the ID token is signed by a key that the provider does not publish")
+        return found
+
+    async def _read_about(self) -> About:
+        url = f"{self._options.issuer.rstrip('/')}/.well-known/openid-configuration"
+        document = await self._document(url)
+        if document.get("issuer") != self._options.issuer:
+            said = quote(str(document.get("issuer"))[:128])
+            raise SignInError(
+                Trouble.PROVIDER, f"the provider calls itself {said}, the settings {self._options.issuer!r}"
+            )
+        ways = document.get("token_endpoint_auth_methods_supported")
+        end = document.get("end_session_endpoint")
+        return About(
+            check_transport(document.get("authorization_endpoint"), "authorization_endpoint"),
+            check_transport(document.get("token_endpoint"), "token_endpoint"),
+            check_transport(document.get("jwks_uri"), "jwks_uri"),
+            check_transport(end, "end_session_endpoint") if end else "",
+            isinstance(ways, list) and "client_secret_basic" not in ways and "client_secret_post" in ways,
+        )
+
+    async def _read_keys(self) -> tuple[JsonObject, ...]:
+        document = await self._document((await self.about()).keys)
+        keys = document.get("keys")
+        if not isinstance(keys, list) or len(keys) > MOST_KEYS:
+            raise SignInError(Trouble.PROVIDER, f"jwks_uri: no list of at most {MOST_KEYS} keys")
+        return tuple(key for key in keys if isinstance(key, dict) and key.get("use", "sig") == "sig")
+
+    async def _document(self, url: str) -> JsonObject:
+        status, document = await self._ask(url, None, {"Accept": "application/json"})
+        if status != 200:
+            raise SignInError(Trouble.PROVIDER, f"{url}: {status}")
+        return document
+
+    async def _ask(self, url: str, form: bytes | None, headers: Mapping[str, str]) -> tuple[int, JsonObject]:
+        """Return the status and the JSON object of an answer."""
+        check_transport(url, "oidc_issuer_url")
+        try:
+            trust = await asyncio.to_thread(self._trust) if url.startswith("https:") else True
+            session = aiohttp.ClientSession(
+                connector=LoopConnector(ssl=trust), cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False
+            )
+            own = {"Accept-Encoding": "identity", **headers}
+            method = "GET" if form is None else "POST"
+            async with (
+                asyncio.timeout(CALL_SECONDS),
+                session,
+                session.request(method, url, data=form, headers=own, allow_redirects=False) as response,
+            ):
+                said = await _bounded(response, url)
+                status = response.status
+        except TimeoutError as error:
+            raise SignInError(Trouble.UNREACHABLE, f"{url}: no answer within {CALL_SECONDS:g} s") from error
+        except (OSError, aiohttp.ClientError, ValueError) as error:
+            raise SignInError(Trouble.UNREACHABLE, f"{url}: {type(error).__name__}: {error}") from error
+        return status, _object(said, url, status)
+
+    def _client_secret(self) -> str:
+        path = self._options.client_secret_file
+        where = f"{PREFIX}OIDC_CLIENT_SECRET_FILE: {str(path)!r}"
+        try:
+            secret = read_bounded(path).decode("ascii").strip()
+        except OSError as error:
+            raise SettingsError(f"{where}: {error.strerror}") from error
+        except UnicodeDecodeError:
+            raise SettingsError(f"{where}: is not ASCII text") from None
+        if not secret or not secret.isprintable():
+            raise SettingsError(f"{where}: must hold one line")
+        return secret
+
+    def _trust(self) -> ssl.SSLContext:
+        ca = self._options.ca
+        where = f"{PREFIX}OIDC_CA: {str(ca)!r}"
+        try:
+            return ssl.create_default_context(cadata=None if ca is None else read_bounded(ca).decode("ascii"))
+        except (ssl.SSLError, ValueError) as error:
+            raise SettingsError(f"{where}: holds no certificates in PEM") from error
+        except OSError as error:
+            raise SettingsError(f"{where}: {error.strerror}") from error
+
+    def check_files(self) -> None:
+        """Look whether the files can be used.
+
+        Raises:
+            SettingsError: One cannot be.
+        """
+        self._client_secret()
+        self._trust()
+
+
+class _Kept(Generic[ValueT]):
+    """Something that is read again when it is old; while somebody reads it, all others wait for the same.
+
+    Args:
+        read: Reads it; raises `SignInError`.
+        tick: Seconds on a clock that only goes forward.
+    """
+
+    def __init__(self, read: Callable[[], Awaitable[ValueT]], tick: Callable[[], float]) -> None:
+        self._read = read
+        self._tick = tick
+        self._alone = asyncio.Lock()
+        self._value: ValueT | None = None
+        self._since = self._tried = float("-inf")
+        self._failure: SignInError | None = None
+
+    async def get(self, *, again: bool = False) -> ValueT:
+        """Return it. With *again* not the one that is kept, unless that is so new that it is not read again yet."""
+        async with self._alone:
+            now = self._tick()
+            kept = self._value if now - self._since < KEPT_SECONDS else None
+            if now - self._tried < AGAIN_SECONDS or (kept is not None and not again):
+                if kept is not None:
+                    return kept
+                if self._failure is not None:
+                    raise SignInError(self._failure.trouble, str(self._failure))
+            self._tried = now
+            try:
+                self._value = await self._read()
+            except SignInError as error:
+                self._failure = error
+                raise
+            self._since, self._failure = now, None
+            return self._value
+
+
+def _find(keys: tuple[JsonObject, ...], kid: str | None) -> JsonObject | None:
+    if kid is None:
+        return keys[0] if len(keys) == 1 else None
+    return next((key for key in keys if key.get("kid") == kid), None)
+
+
+async def _bounded(response: aiohttp.ClientResponse, url: str) -> bytes:
+    said = bytearray()
+    async for part in response.content.iter_any():
+        said += part
+        if len(said) > LARGEST_ANSWER_BYTES:
+            raise SignInError(Trouble.PROVIDER, f"{url}: an answer of more than {LARGEST_ANSWER_BYTES} bytes")
+    return bytes(said)
+
+
+def _object(said: bytes, url: str, status: int) -> JsonObject:
+    try:
+        document: Any = orjson.loads(said)
+    except ValueError:
+        document = None
+    if not isinstance(document, dict):
+        trouble = Trouble.UNREACHABLE if status >= _FIRST_ERROR else Trouble.PROVIDER
+        raise SignInError(trouble, f"{url}: {status}, and no JSON object")
+    return document
+
+
+def _with_query(url: str, members: Mapping[str, str]) -> str:
+    return f"{url}{'&' if urlsplit(url).query else '?'}{urlencode(members)}"
