@@ -1,6 +1,7 @@
 """How the tests are spread over processes: group by group, long ones first."""
 
 import gc
+import logging
 from collections.abc import Iterator
 
 import pytest
@@ -18,6 +19,16 @@ class ByGroup(LoadFileScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         return group_of(nodeid)
+
+
+@pytest.fixture(autouse=True)
+def log_as_it_was() -> Iterator[None]:
+    """Undo what a program does to the log of its process when a test runs it within its own."""
+    root = logging.getLogger()
+    level, handlers = root.level, root.handlers[:]
+    yield
+    root.setLevel(level)
+    root.handlers[:] = handlers
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -23,7 +23,7 @@ from e2e.placements import PLACEMENTS, placement
 from tests.docs.pages import REFERENCE
 
 NAMESPACE, SECRET = "lookout", "harbormaster-ca"
-AGENT, POOLS, PROCESS = "The agent", "Node pools", "Requests, certificates and the process"
+AGENT, POOLS, PROCESS = "The agent", "Node pools", "Every process"
 UPGRADES, NODES = "Upgrade runs", "Node disruption"
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 CALLER = f"00-{TRACE}-{PARENT}-01"

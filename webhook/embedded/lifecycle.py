@@ -211,8 +211,12 @@ def _user_members(metadata: JsonObject) -> JsonObject:
 
 
 def _owners_of_fields(metadata: JsonObject) -> JsonObject:
+    """Return who owns which field; as on an API server, nobody does where an entry is not well formed."""
     owners = metadata.get("managedFields")
-    return {"managedFields": owners} if owners else {}
+    if not owners or not isinstance(owners, list):
+        return {}
+    whole = all(isinstance(each, dict) and isinstance(each.get("fieldsV1"), dict) for each in owners)
+    return {"managedFields": owners} if whole else {}
 
 
 def _content(kind: Kind, document: JsonObject) -> JsonObject:

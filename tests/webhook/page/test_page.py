@@ -771,7 +771,7 @@ async def test_ages_tick(hub, open_page):
     await opened.page.reload()
     await opened.settle()
     heartbeat = opened.page.locator(".fleet tbody tr", has_text="bravelion").locator("time")
-    assert re.fullmatch(r"2\d s", (await texts(heartbeat))[0])
+    assert re.fullmatch(r"[2-5]\d s", (await texts(heartbeat))[0])  # 20 s, and what it took to come here
     await opened.page.context.set_offline(True)  # every answer would set the clock right again
     for _ in range(3):  # one that was on its way when the line was cut may still arrive, and do so
         await opened.page.clock.fast_forward("10:00")
