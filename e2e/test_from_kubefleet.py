@@ -359,7 +359,7 @@ def test_a_hub_that_kubefleet_has_run_is_taken_over_without_moving_anything(
 
     for name in (MEMBER, BETTER):
         report(objects, name)
-    objects.create(make_namespace(SYSTEM))
+    objects.apply([make_namespace(SYSTEM)])
     loop = Reconciler(kubefleet.kubeconfigs["loop-a"], folder / "from-kubefleet", "first", {})
     try:
         loop.start()
