@@ -1,24 +1,16 @@
 """The tutorial: every command in it is typed, in order, and prints what the page shows."""
 
-import os
 import re
 import shlex
-import signal
-import subprocess
-import sys
 import time
-from itertools import takewhile
 
 import pytest
-from click.testing import CliRunner
 
-from tests.docs.pages import DOCS, ROOT, read_page
-from webhook.cli.root import root
+from tests.docs.pages import DOCS, read_page
+from tests.docs.typing_in import DEADLINE_SECONDS, at_home, started, type_in
 
-DEADLINE_SECONDS = 120
 READS = re.compile(r"harbormaster (get|tree|explain|history|run status \S+$)")
 """What may be asked again until the hub has got as far as the page says."""
-VARIABLE = re.compile(r"[A-Z]+=")
 CODES = {
     "harbormaster apply -f examples/refused/two-mistakes.yaml": 1,
     "harbormaster plan --hub --lost smartfish": 2,
@@ -58,42 +50,11 @@ def laid_out_plainly(text):
 
 
 @pytest.fixture
-def home(tmp_path, monkeypatch):
-    """Keep the state of the hub in a folder of its own, where the commands find it; nothing else is set."""
-    for name in os.environ:
-        if name.startswith(("HARBORMASTER_", "KUBE")):
-            monkeypatch.delenv(name)
-    for name in ("XDG_STATE_HOME", "HOME"):
-        monkeypatch.setenv(name, str(tmp_path))
-    monkeypatch.chdir(ROOT)
-
-
-@pytest.fixture
-def hub(home):
-    """Start what the first step of the tutorial starts, on free ports; yield what it has printed."""
-    words = shlex.split(steps()[0][0])
-    command = [sys.executable, "-m", "webhook.cli", *words[1:], "--http-port", "0", "--https-port", "0"]
-    process = subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    try:
-        lines = []
-        for line in process.stdout:
-            lines.append(line)
-            if line.startswith("Up until"):
-                break
-        yield "".join(lines)
-    finally:
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=DEADLINE_SECONDS)
-
-
-def type_in(command):
-    """Return what a line prints that calls our program, perhaps with variables in front, and how it ends."""
-    words = shlex.split(command)
-    variables = dict(word.split("=", 1) for word in takewhile(VARIABLE.match, words))
-    program, *rest = words[len(variables) :]
-    assert program == "harbormaster"
-    done = CliRunner().invoke(root, rest, env=variables, prog_name=program)
-    return done.output, done.exit_code
+def hub(tmp_path, monkeypatch):
+    """Start what the first step of the tutorial starts; yield what it has printed."""
+    at_home(tmp_path, monkeypatch)
+    with started(shlex.split(steps()[0][0])[1:]) as printed:
+        yield printed
 
 
 def test_every_command_of_the_tutorial_prints_what_it_shows(hub):
@@ -101,7 +62,7 @@ def test_every_command_of_the_tutorial_prints_what_it_shows(hub):
     for command, lines in steps()[1:]:
         deadline = time.monotonic() + DEADLINE_SECONDS
         while True:
-            printed, code = type_in(command)
+            printed, code = type_in(shlex.split(command))
             if pattern_of(lines).fullmatch(laid_out_plainly(printed)):
                 break
             assert READS.match(command), (command, printed)

@@ -37,7 +37,7 @@ A condition about an older generation of the object does not count yet.
 \b
 Examples:
   harbormaster wait crp/payments --for=condition=ClusterResourcePlacementAvailable --timeout=5m
-  harbormaster wait cupruns --all --for=jsonpath={.status.state}=Completed --timeout=2h
+  harbormaster wait cuprun --all --for=jsonpath={.status.state}=Completed --timeout=2h
   harbormaster wait crp/payments --for=delete
 
 \b
