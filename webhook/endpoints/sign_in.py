@@ -14,7 +14,7 @@ from scorer.api.meta import JsonObject, format_time
 from webhook.endpoints.api import Api
 from webhook.endpoints.limits import TokenBuckets
 from webhook.endpoints.problems import Problem, ProblemError
-from webhook.endpoints.session_cookies import BEGUN, SESSION, forget, is_of_page, keep
+from webhook.endpoints.session_cookies import BEGUN, SESSION, forget, is_of_page, keep, kept
 from webhook.settings.access import CallerSettings
 from webhook.sign_in.people import SignIn
 from webhook.sign_in.provider import CALLBACK
@@ -51,9 +51,11 @@ def add_routes(api: Api, sign_in: SignIn, settings: CallerSettings) -> None:
             return _failed(SignInError(Trouble.BUSY, "too many come back at once"))
         try:
             async with slots:
-                sealed, session = await sign_in.finish(request.query, request.cookies.get(BEGUN, ""))
+                sealed, session = await sign_in.finish(request.query, kept(request, BEGUN) or "")
         except SignInError as error:
             response = _failed(error)
+            if error.trouble is Trouble.STALE:  # another one may have begun here, and is not over
+                return response
         else:
             response = _to_page(DONE)
             keep(response, SESSION, sealed, session.ends - api.answers.now())
@@ -63,7 +65,7 @@ def add_routes(api: Api, sign_in: SignIn, settings: CallerSettings) -> None:
     async def who(request: web.Request) -> web.Response:
         session = None
         if is_of_page(request, sign_in.sessions.page):
-            session = sign_in.sessions.open(request.cookies.get(SESSION, ""))
+            session = sign_in.sessions.open(kept(request, SESSION) or "")
         document: JsonObject = {"user": None}
         if session is not None:
             document = {"user": session.user.username, "endsAt": format_time(session.ends)}
