@@ -33,7 +33,14 @@ def add_routes(api: Api, sign_in: SignIn, settings: CallerSettings) -> None:
     """Let people sign in and out."""
     rate = settings.failed_logins_per_second
     coming_back = TokenBuckets(rate, max(1.0, rate))
+    told = TokenBuckets(rate, max(1.0, rate))
     slots = asyncio.Semaphore(AT_ONCE)
+
+    def failed(error: SignInError) -> web.Response:
+        # Strangers can make this happen: no more of a trouble is in the log than could come back from one address.
+        if not told.take(error.trouble, asyncio.get_running_loop().time()):
+            _log.warning("not signed in", extra={"trouble": str(error.trouble), "reason": str(error)})
+        return _to_page(error.trouble)
 
     async def begin(request: web.Request) -> web.Response:
         if request.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
@@ -41,19 +48,19 @@ def add_routes(api: Api, sign_in: SignIn, settings: CallerSettings) -> None:
         try:
             beginning = await sign_in.begin()
         except SignInError as error:
-            return _failed(error)
+            return failed(error)
         response = _to(beginning.address)
         keep(response, BEGUN, beginning.begun, BEGUN_LIFE)
         return response
 
     async def finish(request: web.Request) -> web.Response:
         if slots.locked() or coming_back.take(request.remote or "", asyncio.get_running_loop().time()):
-            return _failed(SignInError(Trouble.BUSY, "too many come back at once"))
+            return failed(SignInError(Trouble.BUSY, "too many come back at once"))
         try:
             async with slots:
                 sealed, session = await sign_in.finish(request.query, kept(request, BEGUN) or "")
         except SignInError as error:
-            response = _failed(error)
+            response = failed(error)
             if error.trouble is Trouble.STALE:  # another one may have begun here, and is not over
                 return response
         else:
@@ -90,8 +97,3 @@ def _to(address: str) -> web.Response:
 
 def _to_page(said: str = "") -> web.Response:
     return _to(f"/?sign-in={said}" if said else "/")
-
-
-def _failed(error: SignInError) -> web.Response:
-    _log.warning("not signed in", extra={"trouble": str(error.trouble), "reason": str(error)})
-    return _to_page(error.trouble)

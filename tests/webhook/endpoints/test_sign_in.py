@@ -202,6 +202,21 @@ async def test_too_many_who_come_back_wait(launch, tmp_path):
     assert said == [*["/?sign-in=stale"] * 5, "/?sign-in=busy"]
 
 
+async def test_strangers_do_not_fill_the_log(launch, tmp_path, caplog):
+    async with lying_provider() as gone:
+        issuer = gone.issuer
+    sign_in = SignIn(options(tmp_path, issuer), Clock(timedelta()), lambda: 0.0)
+    async with (
+        launch(sign_in=sign_in, failed_logins_per_second=0.001) as port,
+        port.dial(token="") as connection,
+    ):
+        for path in ("/sign-in/callback", "/sign-in"):
+            for _ in range(10):
+                await connection.get(path, **OF_PAGE)
+    said = [record.trouble for record in caplog.records if record.message == "not signed in"]
+    assert said == ["stale", "busy", "unreachable"]
+
+
 @pytest.fixture
 async def signed_in(launch, tmp_path):
     async with signing_in(launch, tmp_path, *RIGHTS) as (port, _, sign_in):
