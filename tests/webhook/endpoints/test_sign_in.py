@@ -249,6 +249,8 @@ async def test_what_the_page_reads(signed_in, method, path, headers):
     port, sign_in = signed_in
     answer = await ask(port, method, path, {**session(sign_in), **headers})
     assert answer.status == (200 if method != "POST" else 404), answer.body  # ann may not read the placement
+    # without Authorization, a proxy could keep it for others
+    assert answer.headers["Cache-Control"] == ("private, no-cache" if method != "POST" else "no-store")
 
 
 EVIL = "https://evil.example.com"
