@@ -61,7 +61,7 @@ def tagged(request: web.Request, document: JsonObject, revision: str = "") -> we
     tag = "-".join(part for part in (revision, digest, "gzip" if packed else "") if part)
     members = {"ETag": f'"{tag}"', "Vary": "Accept-Encoding"}
     if request.method in {"GET", "HEAD"}:
-        members["Cache-Control"] = "no-cache"
+        members["Cache-Control"] = "private, no-cache"
         if is_known(request, members["ETag"]):
             return web.Response(status=304, headers=members)
     headers = {"Content-Type": JSON, **members}

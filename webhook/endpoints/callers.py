@@ -43,7 +43,7 @@ from webhook.access.vouching import vouch_for
 from webhook.endpoints.limits import TokenBuckets, Turns
 from webhook.endpoints.problems import Problem, ProblemError
 from webhook.endpoints.services import Answers
-from webhook.endpoints.session_cookies import SESSION, is_of_page
+from webhook.endpoints.session_cookies import SESSION, is_of_page, kept
 from webhook.settings.access import CallerSettings
 from webhook.telemetry.metrics import Metrics
 
@@ -175,13 +175,14 @@ class Callers:
 
     def _by_session(self, request: web.Request, *, counts: bool) -> UserInfo | None:
         """Return the user of the session that a browser keeps; None without a session. Raises `ProblemError`."""
-        if self._sessions is None or SESSION not in request.cookies:
+        sealed = None if self._sessions is None else kept(request, SESSION)
+        if self._sessions is None or sealed is None:
             return None
         if not counts:
             raise self._stranger("api", "a session of the page counts only for what the page reads: show a token")
         if not is_of_page(request, self._sessions.page):
             raise self._stranger("api", "a session of the page counts only where the page itself asks")
-        session = self._sessions.open(request.cookies[SESSION])
+        session = self._sessions.open(sealed)
         if session is None:
             raise self._stranger("api", "the session has ended: sign in again")
         return session.user

@@ -22,6 +22,19 @@ def keep(response: web.StreamResponse, name: str, value: str, life: timedelta) -
     response.set_cookie(name, value, max_age=seconds, path="/", secure=True, httponly=True, samesite="Lax")
 
 
+def kept(request: web.Request, name: str) -> str | None:
+    """Return what the browser keeps under a name; None: nothing.
+
+    The library is not asked: it takes parts of a quoted value, and names behind blanks that are none to browsers, for
+    cookies of their own, so a host beside ours, which cannot set one of this name, could have it find one.
+    """
+    for pair in request.headers.get("Cookie", "").split(";"):
+        found, is_given, value = pair.strip(" ").partition("=")
+        if found == name and is_given:
+            return value
+    return None
+
+
 def forget(response: web.StreamResponse, name: str) -> None:
     """Have the browser forget a cookie."""
     response.del_cookie(name, path="/", secure=True, httponly=True, samesite="Lax")

@@ -14,7 +14,7 @@ from scorer.api.meta import JsonObject, format_time
 from webhook.endpoints.api import Api
 from webhook.endpoints.limits import TokenBuckets
 from webhook.endpoints.problems import Problem, ProblemError
-from webhook.endpoints.session_cookies import BEGUN, SESSION, forget, is_of_page, keep
+from webhook.endpoints.session_cookies import BEGUN, SESSION, forget, is_of_page, keep, kept
 from webhook.settings.access import CallerSettings
 from webhook.sign_in.people import SignIn
 from webhook.sign_in.provider import CALLBACK
@@ -33,7 +33,14 @@ def add_routes(api: Api, sign_in: SignIn, settings: CallerSettings) -> None:
     """Let people sign in and out."""
     rate = settings.failed_logins_per_second
     coming_back = TokenBuckets(rate, max(1.0, rate))
+    told = TokenBuckets(rate, max(1.0, rate))
     slots = asyncio.Semaphore(AT_ONCE)
+
+    def failed(error: SignInError) -> web.Response:
+        # Strangers can make this happen: no more of a trouble is in the log than could come back from one address.
+        if not told.take(error.trouble, asyncio.get_running_loop().time()):
+            _log.warning("not signed in", extra={"trouble": str(error.trouble), "reason": str(error)})
+        return _to_page(error.trouble)
 
     async def begin(request: web.Request) -> web.Response:
         if request.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
@@ -41,19 +48,24 @@ def add_routes(api: Api, sign_in: SignIn, settings: CallerSettings) -> None:
         try:
             beginning = await sign_in.begin()
         except SignInError as error:
-            return _failed(error)
+            return failed(error)
         response = _to(beginning.address)
         keep(response, BEGUN, beginning.begun, BEGUN_LIFE)
         return response
 
     async def finish(request: web.Request) -> web.Response:
+        begun = kept(request, BEGUN)
+        if begun is None:  # costs nothing, and any site can have browsers ask for it
+            return failed(SignInError(Trouble.STALE, "comes back without a sign-in that has begun"))
         if slots.locked() or coming_back.take(request.remote or "", asyncio.get_running_loop().time()):
-            return _failed(SignInError(Trouble.BUSY, "too many come back at once"))
+            return failed(SignInError(Trouble.BUSY, "too many come back at once"))
         try:
             async with slots:
-                sealed, session = await sign_in.finish(request.query, request.cookies.get(BEGUN, ""))
+                sealed, session = await sign_in.finish(request.query, begun)
         except SignInError as error:
-            response = _failed(error)
+            response = failed(error)
+            if error.trouble is Trouble.STALE:  # another one may have begun here, and is not over
+                return response
         else:
             response = _to_page(DONE)
             keep(response, SESSION, sealed, session.ends - api.answers.now())
@@ -63,7 +75,7 @@ def add_routes(api: Api, sign_in: SignIn, settings: CallerSettings) -> None:
     async def who(request: web.Request) -> web.Response:
         session = None
         if is_of_page(request, sign_in.sessions.page):
-            session = sign_in.sessions.open(request.cookies.get(SESSION, ""))
+            session = sign_in.sessions.open(kept(request, SESSION) or "")
         document: JsonObject = {"user": None}
         if session is not None:
             document = {"user": session.user.username, "endsAt": format_time(session.ends)}
@@ -88,8 +100,3 @@ def _to(address: str) -> web.Response:
 
 def _to_page(said: str = "") -> web.Response:
     return _to(f"/?sign-in={said}" if said else "/")
-
-
-def _failed(error: SignInError) -> web.Response:
-    _log.warning("not signed in", extra={"trouble": str(error.trouble), "reason": str(error)})
-    return _to_page(error.trouble)

@@ -29,7 +29,16 @@ _LONGEST_MESSAGE: Final = 300
 
 
 class NotPostedError(Exception):
-    """It cannot be reached, what it says is no HTTP, or there is nothing to sign with or to trust."""
+    """It cannot be reached, what it says is no HTTP, or there is nothing to sign with or to trust.
+
+    Args:
+        reason: For the log.
+        is_there: It was reached, and ended the connection or said something else than HTTP.
+    """
+
+    def __init__(self, reason: str, *, is_there: bool) -> None:
+        super().__init__(reason)
+        self.is_there = is_there
 
 
 class Answer(NamedTuple):
@@ -97,5 +106,6 @@ async def post_signed(receiver: Receiver, body: bytes, headers: Mapping[str, str
         ):
             said = await response.content.read(LARGEST_ANSWER_BYTES)
     except (SettingsError, OSError, aiohttp.ClientError, ValueError) as error:
-        raise NotPostedError(f"{type(error).__name__}: {error}") from error
+        is_there = isinstance(error, aiohttp.ClientError) and not isinstance(error, aiohttp.ClientConnectorError)
+        raise NotPostedError(f"{type(error).__name__}: {error}", is_there=is_there) from error
     return Answer(response.status, printable(said.decode("utf-8", "replace")[:_LONGEST_MESSAGE]).strip())

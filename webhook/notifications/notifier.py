@@ -1,7 +1,7 @@
 """Sends notifications, one after the other, in the order in which things happened.
 
-One that the receiver answers with an error again and again, or not in time, lets the others pass, as long as it takes
-those: it may be the only one that it cannot take. A receiver that takes none gets them in order once it does.
+One that the receiver answers with an error again and again, not at all or not in time, lets the others pass, as long as
+it takes those: it may be the only one that it cannot take. A receiver that takes none gets them in order once it does.
 
 Noting one is cheap, never fails and never waits: it happens in the midst of a reconcile. What the receiver does not
 take is sent again, with pauses that grow, until it is too old to be news; so a receiver that was down for a while hears
@@ -166,6 +166,7 @@ class Notifier:
             self._failures += 1
             return Result.FAILED, f"no answer within {self._post_seconds:g} s"
         except NotPostedError as error:
+            self._failures += error.is_there
             return Result.FAILED, str(error)
         except Exception as error:  # one that cannot be sent must not end all others, nor the process
             log.exception("notification cannot be sent")

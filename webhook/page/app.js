@@ -491,7 +491,10 @@ const reopen = follow(
   },
   (name, retryAt, error) => {
     if (error) stranger(error);
-    if (name === "live") for (const one of Object.values(wanted)) one.all(); // what has been missed meanwhile is not known
+    if (name === "live") {
+      for (const one of Object.values(wanted)) one.all(); // what has been missed meanwhile is not known
+      signIn.greet(); // another tab may have signed in somebody else
+    }
     const spoken = { live: "connected", disconnected: "disconnected, retrying" }[name];
     if (spoken && state.connection.state !== name && state.connection.state !== "connecting") say(by("news"), spoken);
     state.connection = { state: name, retryAt };

@@ -25,11 +25,12 @@ export class SignIn {
     });
     by("sign-out").addEventListener("click", () => this.signOut());
     by("sign-out").hidden = !token();
-    if (provider && !token()) this.greet();
+    this.greet();
   }
 
   /** Show who has signed in with the provider. */
   async greet() {
+    if (!provider || token()) return;
     try {
       this.user = (await ask("/sign-in/session")).document.user ?? "";
     } catch (error) {
@@ -51,12 +52,15 @@ export class SignIn {
     }
     by("sign-out").disabled = true;
     try {
-      location.assign((await ask("/sign-out", { body: {} })).document.location);
+      const way = (await ask("/sign-out", { body: {} })).document.location;
+      this.user = "";
+      this.show({ audience: this.audience }); // the provider may be slow, and browsers keep pages as they were left
+      location.assign(way);
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      by("sign-out").disabled = false;
       say(by("news"), `Not signed out: ${error.message}.`);
     }
+    by("sign-out").disabled = false;
   }
 
   /** Whether it is shown. */

@@ -4,6 +4,7 @@ What a user is called follows from the same four settings as the ``--oidc-`` fla
 person is the same user to both. Source: Kubernetes, "Authenticating", OpenID Connect Tokens.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -19,6 +20,8 @@ from webhook.settings.values import SecondsWithin, Words, check_url
 NO_PREFIX: Final = "-"
 EMAIL: Final = "email"
 LONGEST_SESSION_SECONDS: Final = 86_400
+_ORIGIN: Final = re.compile(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[1-9][0-9]*)?", re.ASCII)
+"""Host and port as browsers write them; what they write otherwise would not be known as that of the page."""
 _NEEDED: Final = ("oidc_client_id", "oidc_client_secret_file", "oidc_session_secret_file", "oidc_page_url")
 
 
@@ -132,8 +135,11 @@ class SignInSettings(Settings):
     def _check_page(cls, url: str) -> str:
         check_url(url, "https://fleet.example.com")
         parts = urlsplit(url)
-        if url and (parts.scheme != "https" or parts.path.strip("/") or parts.query):
-            raise ValueError(f"{url[:128]!r} is not https with a host, a port perhaps, and nothing else")
+        is_written_so = _ORIGIN.fullmatch(parts.netloc.lower()) is not None
+        if url and (parts.scheme != "https" or not is_written_so or parts.path.strip("/") or parts.query):
+            raise ValueError(
+                f"{url[:128]!r} is not https with a host, a port perhaps, and nothing else, in ASCII (`xn--…`)"
+            )
         return f"https://{parts.netloc.lower().removesuffix(':443')}" if url else ""  # as browsers write an origin
 
     @field_validator("oidc_scopes")
@@ -152,6 +158,15 @@ class SignInSettings(Settings):
             for name in _NEEDED:
                 if not getattr(self, name):
                     yield Contradiction(frozenset({"oidc_issuer_url", name}), f"oidc_issuer_url: needs {name}")
+            if self.oidc_session_secret_file is not None and (
+                self.oidc_session_secret_file == self.oidc_client_secret_file
+            ):
+                names = frozenset({"oidc_client_secret_file", "oidc_session_secret_file"})
+                yield Contradiction(
+                    names,
+                    "oidc_session_secret_file: must be another file than oidc_client_secret_file: "
+                    "whoever knows that secret could make sessions",
+                )
 
     def sign_in(self) -> SignInOptions | None:
         """Return where people sign in, ready for use; None: nowhere."""

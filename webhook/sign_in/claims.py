@@ -52,4 +52,8 @@ def _groups(claims: Mapping[str, Any], claim: str) -> list[str]:
 def _named(name: str) -> str:
     if name.startswith(_RESERVED):
         raise SignInError(Trouble.CLAIMS, f"{printable(name[:128])!r}: names that begin with {_RESERVED} are reserved")
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:  # JSON can have half of a letter
+        raise SignInError(Trouble.CLAIMS, f"{printable(name[:128])!r} is no text") from error
     return name

@@ -7,7 +7,6 @@ Source: OpenID Connect Core 1.0, 3.1.3.7; RFC 8725.
 """
 
 import hmac
-import math
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from typing import Any, Final
@@ -21,6 +20,8 @@ ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES25
 LEEWAY_SECONDS: Final = 60
 """How far the provider's clock may be from ours."""
 LONGEST: Final = 65_536
+_NEVER: Final = 2**53
+"""No instant is so far away: an integer may be too large for a float."""
 _NEEDED: Final = ("iss", "sub", "aud", "exp", "iat")
 
 FindKey = Callable[[str | None], Awaitable[JsonObject]]
@@ -66,11 +67,11 @@ async def verify(
                 "verify_nbf": False,
             },
         )
-    except jwt.PyJWTError as error:
+    except (jwt.PyJWTError, TypeError, ValueError) as error:  # the library checks not all that JSON can hold
         raise SignInError(Trouble.TOKEN, f"{type(error).__name__}: the ID token cannot be trusted") from error
     _check_times(claims, now)
     _check_party(claims, client_id)
-    if not hmac.compare_digest(str(claims.get("nonce", "")).encode("utf-8", "surrogateescape"), nonce.encode()):
+    if not hmac.compare_digest(str(claims.get("nonce", "")).encode("utf-8", "surrogatepass"), nonce.encode()):
         raise SignInError(Trouble.TOKEN, "the ID token is of another sign-in: its nonce is not ours")
     return claims
 
@@ -78,10 +79,10 @@ async def verify(
 def _check_times(claims: Mapping[str, Any], now: datetime) -> None:
     for name in ("iat", "nbf", "exp"):
         instant = claims.get(name, 0 if name == "nbf" else None)
-        if isinstance(instant, bool) or not isinstance(instant, int | float) or not math.isfinite(instant):
+        if isinstance(instant, bool) or not isinstance(instant, int | float) or not abs(instant) < _NEVER:
             raise SignInError(Trouble.TOKEN, f"the ID token has no instant: {name}")
         left = instant - now.timestamp()
-        if left < -LEEWAY_SECONDS if name == "exp" else left > LEEWAY_SECONDS:
+        if left < 1 if name == "exp" else left > LEEWAY_SECONDS:  # the session would have ended with it
             raise SignInError(Trouble.CLOCK, f"the ID token is not of this time: {name} is {left:+.0f} s from now")
 
 

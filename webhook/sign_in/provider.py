@@ -278,12 +278,13 @@ class _Kept(Generic[ValueT]):
                     return kept
                 if self._failure is not None:
                     raise SignInError(self._failure.trouble, str(self._failure))
-            self._tried = now
             try:
                 self._value = await self._read()
             except SignInError as error:
                 self._failure = error
                 raise
+            finally:
+                self._tried = self._tick()  # those who wait have waited as long for this one
             self._since, self._failure = now, None
             return self._value
 

@@ -132,6 +132,8 @@ async def test_groups_are_what_rights_are_given_to(launch, tmp_path):
         pytest.param("", {"claims": {"iss": "https://evil"}}, "token", id="token-of-another"),
         pytest.param("", {"claims": {"groups": [f"group-{n:05}" for n in range(300)]}}, "groups", id="groups"),
         pytest.param("", {"claims": {"groups": ["system:masters"]}}, "claims", id="a-group-of-the-cluster"),
+        pytest.param("", {"claims": {"sub": "\ud800"}}, "claims", id="a-name-that-is-no-text"),
+        pytest.param("", {"claims": {"groups": ["a", "\udc80"]}}, "claims", id="a-group-that-is-no-text"),
     ],
 )
 async def test_who_is_not_signed_in(launch, tmp_path, caplog, query, said, trouble):
@@ -143,7 +145,7 @@ async def test_who_is_not_signed_in(launch, tmp_path, caplog, query, said, troub
         query = query.format(state=state) or f"code=c0de&state={state}"
         answer = await connection.get(f"/sign-in/callback?{query}", **cookie)
     assert (answer.status, answer.headers["Location"]) == (303, f"/?sign-in={trouble}")
-    assert SESSION not in answer.headers["Set-Cookie"]
+    assert SESSION not in answer.headers.get("Set-Cookie", "")
     assert "not signed in" in caplog.text
     for secret in ("c0de", SECRET, SEALING, state, begun_of(sign_in, begun).verifier, "eyJ"):
         assert secret not in " ".join(str(record.__dict__) for record in caplog.records)
@@ -196,8 +198,27 @@ async def test_a_secret_that_is_gone_is_said(launch, tmp_path):
 
 async def test_too_many_who_come_back_wait(launch, tmp_path):
     async with signing_in(launch, tmp_path) as (port, _, _), port.dial(token="") as connection:
-        said = [(await connection.get("/sign-in/callback")).headers["Location"] for _ in range(6)]
-    assert said == [*["/?sign-in=stale"] * 5, "/?sign-in=busy"]
+        said = [
+            (await connection.get("/sign-in/callback", **cookie)).headers["Location"]
+            # those of another site's pictures have no cookie, and come from the address of somebody who looks at them
+            for cookie in [{}] * 20 + [{"Cookie": f"{BEGUN}=made-up"}] * 6
+        ]
+    assert said == [*["/?sign-in=stale"] * 25, "/?sign-in=busy"]
+
+
+async def test_strangers_do_not_fill_the_log(launch, tmp_path, caplog):
+    async with lying_provider() as gone:
+        issuer = gone.issuer
+    sign_in = SignIn(options(tmp_path, issuer), Clock(timedelta()), lambda: 0.0)
+    async with (
+        launch(sign_in=sign_in, failed_logins_per_second=0.001) as port,
+        port.dial(token="") as connection,
+    ):
+        for path in ("/sign-in/callback", "/sign-in"):
+            for _ in range(10):
+                await connection.get(path, Cookie=f"{BEGUN}=made-up", **OF_PAGE)
+    said = [record.trouble for record in caplog.records if record.message == "not signed in"]
+    assert said == ["stale", "busy", "unreachable"]
 
 
 @pytest.fixture
@@ -228,6 +249,8 @@ async def test_what_the_page_reads(signed_in, method, path, headers):
     port, sign_in = signed_in
     answer = await ask(port, method, path, {**session(sign_in), **headers})
     assert answer.status == (200 if method != "POST" else 404), answer.body  # ann may not read the placement
+    # without Authorization, a proxy could keep it for others
+    assert answer.headers["Cache-Control"] == ("private, no-cache" if method != "POST" else "no-store")
 
 
 EVIL = "https://evil.example.com"
@@ -322,6 +345,46 @@ async def test_a_session_that_has_ended_or_is_not_ours_is_none(signed_in, tmp_pa
     assert (await ask(port, "GET", "/v1/clusters", {"Cookie": good, **OF_PAGE})).status == 200
     (tmp_path / "sealing").write_text("t" * 40, encoding="ascii")
     assert (await ask(port, "GET", "/v1/clusters", {"Cookie": good, **OF_PAGE})).status == 401
+
+
+DISGUISED = [
+    pytest.param('x="a" {cookie}', id="behind-a-quoted-one"),
+    pytest.param('x=1 "{cookie}', id="in-a-quotation"),
+    pytest.param("\u2000{cookie}", id="behind-a-blank-that-is-no-blank"),
+    pytest.param("\xa0{cookie}", id="behind-another"),
+    pytest.param("x=a, {cookie}", id="behind-a-comma"),
+    pytest.param("x\t{cookie}", id="behind-a-tab"),
+]
+
+
+@pytest.mark.parametrize("disguise", DISGUISED)
+async def test_a_cookie_that_a_host_beside_ours_can_set_is_none(signed_in, disguise):
+    """Browsers take one whose name begins with `__Host-` from no other host, but a quoted value may hold its like."""
+    port, sign_in = signed_in
+    planted = disguise.format(cookie=session(sign_in, "mallory")["Cookie"])
+    async with port.dial(token="") as connection:
+        said = await connection.get("/sign-in/session", Cookie=planted, **OF_PAGE)
+        assert said.json == {"user": None}
+        both = f"{session(sign_in)['Cookie']}; {planted}"
+        assert (await connection.get("/sign-in/session", Cookie=both, **OF_PAGE)).json["user"] == "ann"
+        before = f"{planted}; {session(sign_in)['Cookie']}"
+        assert (await connection.get("/sign-in/session", Cookie=before, **OF_PAGE)).json["user"] == "ann"
+
+
+async def test_no_host_beside_ours_has_somebody_come_back_as_another(launch, tmp_path):
+    async with signing_in(launch, tmp_path) as (port, lying, _sign_in), port.dial(token="") as connection:
+        begun = await connection.get("/sign-in", **OF_PAGE)
+        state = parse_qs(urlsplit(begun.headers["Location"]).query)["state"][0]
+        planted = f'x="a" {BEGUN}={cookies(begun)[BEGUN]}'
+        answer = await connection.get(f"/sign-in/callback?code=c0de&state={state}", Cookie=planted)
+        assert (answer.headers["Location"], lying.forms) == ("/?sign-in=stale", [])
+
+
+async def test_a_way_back_that_was_never_begun_leaves_the_one_that_was(launch, tmp_path):
+    """Another site, or another tab, brings somebody back while they are still at the provider."""
+    async with signing_in(launch, tmp_path) as (port, lying, sign_in):
+        answer = await come_back(port, lying, sign_in, "code=c0de&state=other")
+        assert (answer.headers["Location"], cookies(answer)) == ("/?sign-in=stale", {"": ""})
 
 
 async def test_where_nobody_signs_in_a_cookie_is_nothing(launch, signed_in):

@@ -36,6 +36,8 @@ class Receiver:
         self.hangs = False
         self.fails_at = ""
         """A reason of notifications that are always answered with 500."""
+        self.ends_at_it = False
+        """These are not answered: the connection ends, as when a program crashes."""
         self.ended = asyncio.Event()
         self.largest = 0
 
@@ -46,6 +48,8 @@ class Receiver:
         status = self.statuses.pop(0) if self.statuses else 200
         if self.fails_at and self.bodies[-1]["reason"] == self.fails_at:
             status = 500
+            if self.ends_at_it:
+                request.transport.abort()
         headers = {"Location": "/elsewhere"} if 300 <= status < 400 else {}
         return web.Response(status=status, headers=headers, body=b"x" * self.largest)
 

@@ -90,9 +90,10 @@ async def test_what_a_receiver_refuses_is_not_sent_again_and_keeps_nothing_back(
     assert (teller.counted("refused"), teller.counted("failed"), receiver.other_paths) == (1, 0, [])
 
 
-async def test_one_that_the_receiver_always_fails_at_does_not_keep_the_others_back(tmp_path):
+@pytest.mark.parametrize("ends", [False, True])
+async def test_one_that_the_receiver_always_fails_at_does_not_keep_the_others_back(tmp_path, ends):
     async with listening() as receiver:
-        receiver.fails_at = "ApprovalNeeded"
+        receiver.fails_at, receiver.ends_at_it = "ApprovalNeeded", ends
         teller = Teller(tmp_path, receiver.url)
         teller.tell(Event("ApprovalNeeded", "the receiver has a bug here"))
         for number in range(3):

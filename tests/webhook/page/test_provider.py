@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.async_api import Page, expect
@@ -43,15 +44,19 @@ async def offering(folder: Path, *users: str) -> AsyncIterator[tuple[str, SignIn
         yield server.addresses.https_url, sign_in
 
 
+def cookie_of(user: str, sign_in: SignIn, address: str) -> dict[str, Any]:
+    """What the browser of somebody keeps who has signed in."""
+    session = Session(UserInfo(user, frozenset({EVERYBODY})), datetime.now(UTC) + timedelta(hours=1))
+    return {"name": SESSION, "value": sign_in.sessions.close(session), "url": address, "secure": True}
+
+
 @asynccontextmanager
 async def opened(browser, address: str, user: str = "", sign_in: SignIn | None = None) -> AsyncIterator[Page]:
     """A page of its own, of somebody who has signed in where *user* is given."""
     context = await browser.new_context(ignore_https_errors=True)
     await context.add_init_script(REMEMBER_VIOLATIONS)
     if sign_in is not None:
-        session = Session(UserInfo(user, frozenset({EVERYBODY})), datetime.now(UTC) + timedelta(hours=1))
-        cookie = {"name": SESSION, "value": sign_in.sessions.close(session), "url": address, "secure": True}
-        await context.add_cookies([cookie])
+        await context.add_cookies([cookie_of(user, sign_in, address)])
     page = await context.new_page()
     page.set_default_timeout(PATIENCE)
     await page.goto(address)
@@ -123,3 +128,31 @@ async def test_who_has_signed_in_is_shown_and_in_nobodys_way(tmp_path, browser, 
         await page.set_viewport_size({"width": 390, "height": 844})
         await expect(page.locator("#signed-in")).to_have_text(f"Signed in as {name}")
         assert await page.locator(".bar").evaluate("(e) => e.offsetHeight") <= 84  # two rows at most
+
+
+async def test_whoever_another_tab_has_signed_in_is_named(tmp_path, browser):
+    async with (
+        offering(tmp_path, "ann", "bob") as (address, sign_in),
+        opened(browser, address, "ann", sign_in) as page,
+    ):
+        await expect(page.locator("#who")).to_have_text("ann")
+        await expect(page.locator("#live")).to_have_attribute("data-state", "live")
+        await page.context.add_cookies([cookie_of("bob", sign_in, address)])
+        await page.evaluate("dispatchEvent(new Event('online'))")  # the stream ends every few minutes, too
+        await expect(page.locator("#who")).to_have_text("bob")
+
+
+async def test_who_has_signed_out_leaves_nothing_behind_on_the_page(tmp_path, browser):
+    """The provider may not answer, and the way back in the history may lead to the page as it was left."""
+    async with (
+        offering(tmp_path, "ann") as (address, sign_in),
+        opened(browser, address, "ann", sign_in) as page,
+    ):
+        await expect(page.locator("#fleet-body")).to_contain_text("oslo")
+        await page.route("**/sign-out", lambda route: route.fulfill(json={"location": f"{address}/end"}))
+        await page.route("**/end", lambda route: route.fulfill(status=204))  # which leaves a browser where it is
+        await page.get_by_role("button", name="Sign out").click()
+        await expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+        await expect(page.locator("#fleet-body")).to_be_hidden()
+        await expect(page.locator("#who")).to_be_hidden()
+        await expect(page.locator("#sign-in-trouble")).to_have_text("")

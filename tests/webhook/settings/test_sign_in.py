@@ -49,6 +49,11 @@ def test_every_setting_reaches_the_sign_in():
     )
 
 
+def test_the_page_may_have_an_address_for_a_host_and_a_port():
+    for url in ("https://[::1]:8443", "https://10.0.0.7:8443"):
+        assert SignInSettings.read({}, **GIVEN | {"oidc_page_url": f"{url}/"}).sign_in().page == url
+
+
 def test_a_provider_without_a_name_is_called_by_its_host():
     assert SignInSettings.read({}, **GIVEN).sign_in().name == "accounts.example.com"
 
@@ -61,6 +66,11 @@ def test_a_provider_without_a_name_is_called_by_its_host():
         pytest.param({"oidc_page_url": "http://fleet.example.com"}, "is not https", id="page-without-tls"),
         pytest.param({"oidc_page_url": "https://fleet.example.com/ui"}, "is not https with a host", id="page-path"),
         pytest.param({"oidc_page_url": "https://me@fleet"}, "is no URL such as", id="page-user"),
+        pytest.param({"oidc_page_url": "https://flöte.example.com"}, "is not https with a host", id="page-letters"),
+        pytest.param({"oidc_page_url": "https://fleet:"}, "is not https with a host", id="page-no-port"),
+        pytest.param({"oidc_page_url": "https://fleet:0443"}, "is not https with a host", id="page-odd-port"),
+        pytest.param({"oidc_page_url": "https://a\\b"}, "is not https with a host", id="page-backslash"),
+        pytest.param({"oidc_session_secret_file": "/client"}, "must be another file", id="one-secret-for-both"),
         pytest.param({"oidc_scopes": "groups"}, "must have openid among them", id="no-openid"),
         pytest.param({"oidc_scopes": 'openid,a"b'}, "letters that no scope has", id="no-scope"),
         pytest.param({"oidc_username_claim": ""}, "oidc_username_claim: ''", id="no-claim"),

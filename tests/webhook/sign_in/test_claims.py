@@ -73,6 +73,7 @@ BARE = {"oidc_username_prefix": "-"}
         pytest.param({}, {}, Trouble.CLAIMS, id="no-name"),
         pytest.param({"sub": ""}, {}, Trouble.CLAIMS, id="an-empty-name"),
         pytest.param({"sub": 7}, {}, Trouble.CLAIMS, id="a-number"),
+        pytest.param({"sub": "\ud800"}, {}, Trouble.CLAIMS, id="half-a-letter"),
         pytest.param({"email": "a@b", "email_verified": False}, MAIL, Trouble.EMAIL, id="not-verified"),
         pytest.param({"email": "a@b", "email_verified": "true"}, MAIL, Trouble.EMAIL, id="verified-in-words"),
         pytest.param({"sub": "system:admin"}, BARE, Trouble.CLAIMS, id="a-name-of-the-cluster"),

@@ -8,7 +8,14 @@ from aiohttp import web
 
 from tests.webhook.sign_in.lying_provider import OTHER_KEY, SECRET, lying_provider, options, public
 from webhook.settings.environment import SettingsError
-from webhook.sign_in.provider import AGAIN_SECONDS, KEPT_SECONDS, LARGEST_ANSWER_BYTES, MOST_KEYS, Provider
+from webhook.sign_in.provider import (
+    AGAIN_SECONDS,
+    CALL_SECONDS,
+    KEPT_SECONDS,
+    LARGEST_ANSWER_BYTES,
+    MOST_KEYS,
+    Provider,
+)
 from webhook.sign_in.sessions import Begun
 from webhook.sign_in.trouble import SignInError, Trouble
 
@@ -116,6 +123,28 @@ async def test_one_that_is_not_there_is_not_reached_and_not_asked_again_at_once(
         tick.now += AGAIN_SECONDS
         del lying.answers[ABOUT]
         assert await provider.about()
+
+
+async def test_while_one_does_not_answer_all_who_wait_for_it_wait_once(tmp_path):
+    """It is not asked anew for each of them, one after the other."""
+    tick, asked, silent = Tick(), [], asyncio.Event()
+
+    class Silent(Provider):
+        async def _ask(self, url, form, headers):
+            asked.append(url)
+            await silent.wait()
+            tick.now += CALL_SECONDS  # as long as it was waited for
+            raise SignInError(Trouble.UNREACHABLE, "no answer")
+
+    provider = Silent(options(tmp_path, "https://accounts.example.com"), tick)
+    waiting = [asyncio.create_task(refusal(provider.about())) for _ in range(5)]
+    await asyncio.sleep(0)
+    silent.set()
+    assert {error.trouble for error in await asyncio.gather(*waiting)} == {Trouble.UNREACHABLE}
+    assert len(asked) == 1
+    tick.now += AGAIN_SECONDS
+    await refusal(provider.about())
+    assert len(asked) == 2
 
 
 async def test_what_it_says_is_kept_for_an_hour_and_keys_are_read_again_when_one_is_unknown(tmp_path):
