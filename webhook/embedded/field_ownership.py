@@ -119,7 +119,7 @@ def applied(
     if live is not None and not owners:
         earlier = Manager(_EARLIER, _UPDATE, manager.api_version, time=format_time(now))
         owners[earlier] = frozenset(compared(shape, {}, before).added)
-    wanted = frozenset(fields_of(shape, config))
+    wanted = fields_of(shape, config)
     last = next((fields for owner, fields in owners.items() if owner.identity == manager.identity), None)
     after = merged(shape, before, config)
     if last:
@@ -144,7 +144,7 @@ def updated(shape: Shape, live: JsonObject, document: JsonObject, manager: Manag
         difference = compared(shape, before, after)
         left = _taken(shape, owners, before, after, manager, force=True)
     except BadPatchError:  # the object is as its rules allow; only who owns what cannot be told
-        return _with(document, live["metadata"]["managedFields"])
+        return _with(document, live["metadata"].get("managedFields"))
     mine = next((fields for owner, fields in left.items() if owner.identity == manager.identity), frozenset())
     mine |= difference.added | difference.changed
     return _owned(document, left, manager, mine, now)
