@@ -332,9 +332,22 @@ class TestDelete:
         assert cli("delete", "crp/web", "--dry-run").stdout == f"{CRP}/web deleted (server dry run)\n"
         assert stored(PLACEMENT, "web") is not None
 
-    def test_a_kind_alone_deletes_nothing(self, cli, stored):
-        assert cli("delete", "crp").exit_code == 1
+    @pytest.mark.parametrize("selector", [(), ("-l", ""), ("-l", " "), ("-l", "\t \u00a0"), ("--all=false",)])
+    def test_a_kind_alone_deletes_nothing(self, cli, stored, selector):
+        """Nor a selector without labels, as an empty variable of a script makes it: to a hub, it selects everything."""
+        result = cli("delete", "crp", *selector)
+        assert (result.exit_code, "say which one" in result.stderr) == (1, True)
         assert stored(PLACEMENT, "web") is not None
+
+
+def test_describe_shows_no_value_of_a_secret(cli, hub, tmp_path):
+    """Whatever applies objects leaves a copy of them in an annotation."""
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a", "namespace": "shop"}}
+    secret |= {"data": {"password": "aHVudGVyMg=="}}
+    cli("apply", "-f", write(tmp_path / "a.yaml", secret))
+    result = cli("describe", "secret", "a", "-n", "shop")
+    assert (result.exit_code, "password: 12 characters" in result.stdout) == (0, True)
+    assert "aHVudGVyMg==" not in result.stdout
 
 
 class TestEdit:
