@@ -6,6 +6,7 @@ the text says how much. Names and messages stand in code, so that none of them i
 Source: GitHub Flavored Markdown 4.5, 4.10, 6.1; GitHub REST API, issue comments.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Final
@@ -116,7 +117,8 @@ def _row(entry: JsonObject) -> str:
     clusters = "<br>".join(_named(sign, names) for sign, names in signs if names)
     wanted = "all" if entry["wanted"] is None else str(entry["wanted"])
     note = "" if entry["satisfied"] and entry["rollout"]["type"] != "Deletion" else code(entry["message"], cell=True)
-    cells = (code(reference(entry), cell=True), entry["type"], wanted, str(len(entry["picked"])), clusters, note)
+    kind = entry["type"] if entry["type"].isalnum() else code(entry["type"], cell=True)  # as written, if it is none
+    cells = (code(reference(entry), cell=True), kind, wanted, str(len(entry["picked"])), clusters, note)
     return f"| {' | '.join(cells)} |\n"
 
 
@@ -162,7 +164,8 @@ def _html(text: str) -> str:
 def code(text: str, *, cell: bool = False) -> str:
     """Return a text as a code span, in a cell of a table if *cell*."""
     shown = printable(text)
-    shown = shown.replace("|", "\\|") if cell else shown
+    if cell:  # a backslash before a bar, with one of ours, would be an escaped backslash and the end of the cell
+        shown = re.sub(r"(\\*)\|", lambda bar: bar[0] if len(bar[1]) % 2 else f"{bar[1]}\\|", shown)
     ticks = "`" * (1 + _longest_ticks(shown))
     blank = " " if "`" in shown else ""
     return f"{ticks}{blank}{shown}{blank}{ticks}"
