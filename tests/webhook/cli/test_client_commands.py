@@ -473,3 +473,17 @@ class TestReaching:
         if content:
             (tmp_path / "ca").write_bytes(content)
         assert mistake in cli("get", "crp", "--ca-file", tmp_path / "ca").stderr
+
+
+def test_a_failure_of_diff_is_no_difference(cli, hub, tmp_path, monkeypatch):
+    """CI takes 1 for a change that is to be looked at."""
+    monkeypatch.setenv("KUBECTL_EXTERNAL_DIFF", "diff -N -u")
+    content = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a" * 253, "namespace": "shop"}}
+    result = cli("diff", "-f", write(tmp_path / "a.yaml", content))
+    assert (result.exit_code, "file name too long" in result.stderr.lower()) == (2, True)
+
+
+def test_a_secret_of_another_shape_is_hidden_as_well(cli, hub, tmp_path):
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a", "namespace": "shop"}, "data": "hunter2"}
+    result = cli("diff", "-f", write(tmp_path / "a.yaml", secret))
+    assert (result.exit_code, "+data: '***'" in result.stdout, "hunter2" in result.output) == (1, True, False)
