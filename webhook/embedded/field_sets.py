@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import orjson
 
+from scorer.api.documents import dict_at, text_at, texts_at
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
 from scorer.api.quoting import quote
@@ -40,7 +41,7 @@ class Shape:
 
     Args:
         kind: The kind of the object.
-        schema: The structural schema of the place; None: `item_key` knows its lists, as in ``metadata`` of any kind.
+        schema: The structural schema of the place, of any shape where a definition has it; None: `item_key` knows its lists, as in ``metadata`` of any kind.
         path: The names of the fields that lead there.
         is_named: Whether the kind names the field. A key of a map, and whatever has no schema, is not named: it is a
             field that has an owner even when it holds others.
@@ -54,15 +55,15 @@ class Shape:
     def below(self, element: str) -> "Shape":
         """Return the shape of a field, or of an item of this list."""
         if not element.startswith("f:"):
-            schema = None if self.schema is None else self.schema.get("items") or {}
+            schema = None if self.schema is None else dict_at(self.schema, "items")
             return replace(self, schema=schema, is_named=False)
         name = element[2:]
         path = (*self.path, name)
         if self.schema is None or path == ("metadata",):
             return Shape(self.kind, None, path)
-        known = self.schema.get("properties") or {}
+        known = dict_at(self.schema, "properties")
         if name in known:
-            return Shape(self.kind, known[name], path)
+            return Shape(self.kind, dict_at(known, name), path)
         more = self.schema.get("additionalProperties")
         return Shape(self.kind, more if isinstance(more, dict) else {}, path, is_named=False)
 
@@ -89,8 +90,8 @@ class Shape:
         if self.schema is None:
             key = item_key(self.kind, self.path)
             return None if key is None else tuple(filter(None, (key, _SECOND_KEYS.get(key))))
-        keys = tuple(self.schema.get("x-kubernetes-list-map-keys") or ())
-        return {"set": (), "map": keys}.get(self.schema.get("x-kubernetes-list-type", ""))
+        keys = tuple(texts_at(self.schema, "x-kubernetes-list-map-keys"))
+        return {"set": (), "map": keys or None}.get(text_at(self.schema, "x-kubernetes-list-type"))
 
     def _element(self, item: Any) -> str:
         keys = self._keys()
@@ -101,8 +102,7 @@ class Shape:
         if self.schema is None:
             usual: Mapping[str, Any] = _USUAL_KEYS
         else:
-            properties = (self.schema.get("items") or {}).get("properties") or {}
-            usual = {key: properties.get(key, {}).get("default") for key in keys}
+            usual = {key: dict_at(self.schema, "items", "properties", key).get("default") for key in keys}
         named = {key: item.get(key, usual.get(key)) for key in keys}
         return "k:" + encode(named, sort=True).decode()
 

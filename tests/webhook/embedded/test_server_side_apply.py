@@ -217,6 +217,33 @@ async def test_a_port_for_two_protocols_is_two_items(api):
     }
 
 
+LIST = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"]}
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        pytest.param("text", id="no-properties"),
+        pytest.param(["spec"], id="list-of-properties"),
+        pytest.param({"spec": "text"}, id="no-schema"),
+        pytest.param({"spec": {"properties": {"l": {**LIST, "x-kubernetes-list-map-keys": 5}}}}, id="no-keys"),
+        pytest.param({"spec": {"properties": {"l": {**LIST, "x-kubernetes-list-map-keys": [[]]}}}}, id="no-key"),
+        pytest.param({"spec": {"properties": {"l": {**LIST, "x-kubernetes-list-type": []}}}}, id="no-type"),
+        pytest.param({"spec": {"properties": {"l": {**LIST, "items": "text"}}}}, id="no-items"),
+        pytest.param({"spec": {"properties": {"l": {**LIST, "items": {"properties": {"k": 1}}}}}}, id="no-field"),
+    ],
+)
+async def test_a_definition_of_any_shape_divides_what_it_can(api, properties):
+    names = {"kind": "Boat", "plural": "boats", "singular": "boat", "listKind": "BoatList"}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"properties": properties}}}
+    spec = {"group": "h.example.com", "scope": "Cluster", "names": names, "versions": [version]}
+    definition = document("apiextensions.k8s.io/v1", "CustomResourceDefinition", "boats.h.example.com", spec=spec)
+    await api.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", json=definition)
+    wanted = document("h.example.com/v1", "Boat", "a", spec={"l": [{"k": "a"}, {"k": "b"}]})
+    code, found = await applied(api, "/apis/h.example.com/v1/boats", wanted)
+    assert (code, found["spec"]) == (201, wanted["spec"])
+
+
 async def test_json_patches_have_bounds(api):
     await api.post(MAPS, json=settings(k="1"))
     deep = {}
