@@ -190,6 +190,18 @@ def test_what_is_refused(sides: tuple[Ask, Ask], manager: str, metadata: JsonObj
     assert (ours[0], ours[1]["reason"]) == (theirs[0], theirs[1]["reason"])
 
 
+def test_many_who_update(sides: tuple[Ask, Ask]) -> None:
+    outcomes = []
+    for ask in sides:
+        apply(ask, "ann", boat("busy", {"sails": 1}))
+        for number in range(14):
+            query = urlencode({"fieldManager": f"m{number:02}"})
+            patch = {"spec": {"notes": {f"n{number}": "1"}}}
+            answer = ask("PATCH", f"{PATH}/busy?{query}", patch, "application/merge-patch+json")
+        outcomes.append(seen(answer))
+    assert outcomes[0] == outcomes[1]
+
+
 def wish(dice: random.Random) -> JsonObject:
     """A boat as somebody may want it; few values, so that wishes meet."""
     rope = {"name": dice.choice("ab"), "side": "port", "metres": dice.randint(1, 2)}

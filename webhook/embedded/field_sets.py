@@ -41,7 +41,8 @@ class Shape:
 
     Args:
         kind: The kind of the object.
-        schema: The structural schema of the place, of any shape where a definition has it; None: `item_key` knows its lists, as in ``metadata`` of any kind.
+        schema: The structural schema of the place, of any shape where a definition has it; None: `item_key` knows its
+            lists, as in ``metadata`` of any kind.
         path: The names of the fields that lead there.
         is_named: Whether the kind names the field. A key of a map, and whatever has no schema, is not named: it is a
             field that has an owner even when it holds others.

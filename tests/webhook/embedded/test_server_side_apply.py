@@ -217,6 +217,15 @@ async def test_a_port_for_two_protocols_is_two_items(api):
     }
 
 
+async def test_many_who_update_are_told_apart_no_longer(api):
+    await applied(api, MAPS, settings(k="1"))
+    for number in range(12):
+        _, found = await changed(api, {"data": {f"n{number}": "1"}}, manager=f"m{number:02}")
+    names = {manager for manager, operation in owners(found) if operation == "Update"}
+    assert names == {"ancient-changes", *(f"m{number:02}" for number in range(3, 12))}
+    assert set(owners(found)["ancient-changes", "Update"]["f:data"]) == {"f:n0", "f:n1", "f:n2"}
+
+
 LIST = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"]}
 
 
