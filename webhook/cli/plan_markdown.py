@@ -6,7 +6,6 @@ the text says how much. Names and messages stand in code, so that none of them i
 Source: GitHub Flavored Markdown 4.5, 4.10, 6.1; GitHub REST API, issue comments.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Final
@@ -164,11 +163,17 @@ def _html(text: str) -> str:
 def code(text: str, *, cell: bool = False) -> str:
     """Return a text as a code span, in a cell of a table if *cell*."""
     shown = printable(text)
-    if cell:  # a backslash before a bar, with one of ours, would be an escaped backslash and the end of the cell
-        shown = re.sub(r"(\\*)\|", lambda bar: bar[0] if len(bar[1]) % 2 else f"{bar[1]}\\|", shown)
+    if cell:
+        *before, last = shown.split("|")
+        shown = "".join(f"{part}{_escaped_bar(part)}" for part in before) + last
     ticks = "`" * (1 + _longest_ticks(shown))
     blank = " " if "`" in shown else ""
     return f"{ticks}{blank}{shown}{blank}{ticks}"
+
+
+def _escaped_bar(before: str) -> str:
+    """Return a bar that ends no cell: a backslash more before it, or none where the text has an odd number of them."""
+    return "|" if (len(before) - len(before.rstrip("\\"))) % 2 else "\\|"
 
 
 def _longest_ticks(text: str) -> int:

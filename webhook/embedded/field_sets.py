@@ -27,7 +27,7 @@ FieldPath: TypeAlias = tuple[str, ...]
 FieldSet: TypeAlias = frozenset[FieldPath]
 
 MOST_FIELDS: Final = 50_000
-"""Of one object that have owners: more than any object that fits into etcd has; each costs its whole path."""
+"""Of one object that can have owners: more than large definitions have; each costs its whole path, for every owner."""
 _SECOND_KEYS: Final = {"port": "protocol", "containerPort": "protocol", "topologyKey": "whenUnsatisfiable"}
 """Where an API server needs two keys to tell the items of a list of a built-in kind apart."""
 _USUAL_KEYS: Final = {"protocol": "TCP"}
