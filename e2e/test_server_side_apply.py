@@ -167,6 +167,41 @@ def test_kinds_of_kubernetes_and_ours_are_divided_alike(sides: tuple[Ask, Ask]) 
         sides[1]("DELETE", path)
 
 
+def test_ports_are_told_apart_by_their_protocols(sides: tuple[Ask, Ask]) -> None:
+    ports = [{"name": "udp", "port": 53, "protocol": "UDP"}, {"name": "tcp", "port": 53}]
+    head = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "dns", "namespace": "default"}}
+    service = {**head, "spec": {"ports": ports}}
+    path = "/api/v1/namespaces/default/services"
+    ours, theirs = (seen(apply(ask, "ann", service, path=path)) for ask in sides)
+    assert (ours[0], ours[-1]) == (theirs[0], theirs[-1])
+    sides[1]("DELETE", f"{path}/dns")
+
+
+@pytest.mark.parametrize(
+    ("manager", "metadata"),
+    [
+        pytest.param("m" * 129, {}, id="long-manager"),
+        pytest.param("m\x1b", {}, id="unprintable-manager"),
+        pytest.param("ann", {"uid": "of-another"}, id="object-is-gone"),
+    ],
+)
+def test_what_is_refused(sides: tuple[Ask, Ask], manager: str, metadata: JsonObject) -> None:
+    ours, theirs = (apply(ask, manager, boat("refused", {"sails": 1}, **metadata)) for ask in sides)
+    assert (ours[0], ours[1]["reason"]) == (theirs[0], theirs[1]["reason"])
+
+
+def test_many_who_update(sides: tuple[Ask, Ask]) -> None:
+    outcomes = []
+    for ask in sides:
+        apply(ask, "ann", boat("busy", {"sails": 1}))
+        for number in range(14):
+            query = urlencode({"fieldManager": f"m{number:02}"})
+            patch = {"spec": {"notes": {f"n{number}": "1"}}}
+            answer = ask("PATCH", f"{PATH}/busy?{query}", patch, "application/merge-patch+json")
+        outcomes.append(seen(answer))
+    assert outcomes[0] == outcomes[1]
+
+
 def wish(dice: random.Random) -> JsonObject:
     """A boat as somebody may want it; few values, so that wishes meet."""
     rope = {"name": dice.choice("ab"), "side": "port", "metres": dice.randint(1, 2)}

@@ -1,9 +1,10 @@
 """The digest that decides whether a policy needs a new snapshot.
 
 It is taken after defaulting and after renaming ``metricSorter``, so that neither a default that a user spells out nor
-the rewrite by the mutating webhook makes a new snapshot; ``numberOfClusters`` is not part of it.
+the rewrite by the mutating webhook makes a new snapshot; ``numberOfClusters`` is not part of it. Empty lists are not
+either, nor the empty texts of tolerations: KubeFleet's types leave them out of the snapshots it makes.
 
-Source: scheduling.md 1.
+Source: scheduling.md 1; KubeFleet apis/placement/v1beta1, PlacementPolicy.
 """
 
 import hashlib
@@ -21,7 +22,9 @@ _TOLERATION_DEFAULTS = {"operator": "Equal"}
 
 def canonical_policy(policy: Mapping[str, Any] | None) -> JsonObject:
     """Return *policy* with defaults spelled out and old names replaced; the argument is not changed."""
-    spelled: JsonObject = {"placementType": "PickAll"} | without_nulls(dict(policy or {}))
+    spelled: JsonObject = {"placementType": "PickAll"} | _without_empty_lists(without_nulls(dict(policy or {})))
+    if isinstance(spelled.get("tolerations"), list):
+        spelled["tolerations"] = [_without_empty_texts(entry) for entry in spelled["tolerations"]]
     for key, defaults in (("topologySpreadConstraints", _CONSTRAINT_DEFAULTS), ("tolerations", _TOLERATION_DEFAULTS)):
         if isinstance(spelled.get(key), list):
             spelled[key] = [defaults | entry if isinstance(entry, dict) else entry for entry in spelled[key]]
@@ -34,6 +37,19 @@ def canonical_policy(policy: Mapping[str, Any] | None) -> JsonObject:
         }
         spelled["affinity"] = {**spelled["affinity"], "clusterAffinity": renamed}
     return spelled
+
+
+def _without_empty_lists(value: Any) -> Any:
+    if isinstance(value, dict):
+        kept = {key: item for key, item in value.items() if item != [] and (key, item) != ("matchLabels", {})}
+        return {key: _without_empty_lists(item) for key, item in kept.items()}
+    return [_without_empty_lists(item) for item in value] if isinstance(value, list) else value
+
+
+def _without_empty_texts(toleration: Any) -> Any:
+    if not isinstance(toleration, dict):
+        return toleration
+    return {key: item for key, item in toleration.items() if item != ""}
 
 
 def _renamed(term: JsonObject) -> JsonObject:

@@ -35,6 +35,7 @@ Exit codes:
 """
 _HEADING: Final = ("apiVersion", "kind", "metadata", "status")
 _MASKED: Final = ("data", "stringData")
+_COPY: Final = "/last-applied-configuration"
 _GAP: Final = "  "
 _WIDTH: Final = len("Annotations:") + 2
 
@@ -130,7 +131,7 @@ def description(document: JsonObject, events: Sequence[JsonObject], now: datetim
     if namespace_of(document):
         yield _line("Namespace", namespace_of(document))
     yield from _map("Labels", dict_at(metadata, "labels"), "=")
-    yield from _map("Annotations", dict_at(metadata, "annotations"), ": ")
+    yield from _map("Annotations", _annotations(metadata), ": ")
     yield _line("API Version", text_at(document, "apiVersion"))
     yield _line("Kind", text_at(document, "kind"))
     created = text_at(metadata, "creationTimestamp")
@@ -147,6 +148,12 @@ def description(document: JsonObject, events: Sequence[JsonObject], now: datetim
         yield from _part("status", status)
     yield from _conditions(conditions_of(document), now)
     yield from _about(events, now)
+
+
+def _annotations(metadata: JsonObject) -> JsonObject:
+    """Leave out the copies of the whole object that were made when it was applied: they tell what a Secret holds."""
+    found = dict_at(metadata, "annotations")
+    return {key: value for key, value in found.items() if not key.endswith(_COPY)}
 
 
 def _line(name: str, value: str) -> str:

@@ -113,6 +113,10 @@ def _masked(before: JsonObject, after: JsonObject) -> tuple[JsonObject, JsonObje
     """Hide the values of a Secret; those that differ are told apart."""
     for member in ("data", "stringData"):
         old, new = before.get(member) or {}, after.get(member) or {}
+        if not (isinstance(old, dict) and isinstance(new, dict)):  # no Secret of Kubernetes, but it may hold as much
+            for document in (before, after):
+                document |= {member: _HIDDEN} if document.get(member) else {}
+            continue
         changed = {key for key in old.keys() & new.keys() if old[key] != new[key]}
         for document, values, note in ((before, old, " (before)"), (after, new, " (after)")):
             if values:

@@ -13,7 +13,7 @@ from typing import Any, Final, NoReturn
 
 from scorer.api.json_object import JsonObject
 from scorer.api.kinds import KINDS, OUR_KINDS, Kind, api_version, group_kind, split_api_version
-from scorer.api.quoting import quote
+from scorer.api.quoting import printable, quote
 from webhook.cli.failure import UserError, complain
 from webhook.cli.files import STDIN_NAME, Files, Search, UnreadableError
 from webhook.cli.yaml_text import DEEPEST, YamlError, parse_yaml
@@ -80,9 +80,9 @@ class Found:
 
 
 def title_of(kind: Kind, name: str) -> str:
-    """Name an object as kubectl does."""
+    """Name an object as kubectl does, fit for a terminal."""
     singular = kind.kind.lower()
-    return f"{singular}.{kind.group}/{name}" if kind.group else f"{singular}/{name}"
+    return printable(f"{singular}.{kind.group}/{name}" if kind.group else f"{singular}/{name}")
 
 
 def load(files: Files, *, namespace: str = DEFAULT_NAMESPACE) -> list[Loaded]:

@@ -107,7 +107,7 @@ class Remark:
     def object(self) -> str:
         """The object, as one names it in a sentence."""
         one = self.about
-        return f"{one.kind.kind} {one.namespace}/{one.name}" if one.namespace else f"{one.kind.kind} {one.name}"
+        return printable(f"{one.kind.kind} {f'{one.namespace}/' if one.namespace else ''}{one.name}")
 
     @property
     def text(self) -> str:

@@ -96,7 +96,15 @@ file_option = grouped(
 
 
 selecting_options = (
-    click.option("-l", "--selector", default="", metavar="LABELS", help="Those with these labels: key=value, …"),
+    click.option(
+        "-l",
+        "--selector",
+        default="",
+        metavar="LABELS",
+        # To a hub, a selector of blanks selects everything: it is none, as for kubectl.
+        callback=lambda _context, _parameter, value: value.strip(),
+        help="Those with these labels: key=value, …",
+    ),
     click.option("--all", "everything", is_flag=True, help="All objects of the kind."),
     click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="With -l or --all: in all namespaces."),
 )

@@ -6,6 +6,7 @@ never cut, that ``awk`` and ``grep`` can read.
 
 import json
 import os
+import re
 import sys
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 _GAP: Final = "   "
 _NARROWEST: Final = 3
 """Plain columns are as wide as those of kubectl, which takes six with the gap."""
+_UNESCAPED: Final = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+"""What `printable` replaces and JSON allows in a text."""
 _STYLES: Final = {
     **dict.fromkeys(("True", "available", "allowed", "yes", "Picked", "Kept", "done"), "green"),
     **dict.fromkeys(("False", "failed", "invalid", "stalled", "refused", "no"), "red"),
@@ -45,6 +48,7 @@ def print_table(
         colour: Whether there may be colours.
         whole: Headers of columns that are never wrapped, however long their cells are.
     """
+    headers = [printable(header) for header in headers]
     texts = [[printable(str(cell)) for cell in row] for row in rows]
     if not is_terminal():
         print_plain(headers, texts)
@@ -114,7 +118,7 @@ def print_plain(
     headers: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int] | None = None
 ) -> list[int]:
     """Print plain columns; return their widths, so that later rows can be put under the same headers."""
-    lines = [list(headers), *(list(row) for row in rows)] if headers else [list(row) for row in rows]
+    lines = [[printable(cell) for cell in row] for row in ([headers, *rows] if headers else rows)]
     found = [max((len(cell) for cell in column), default=0) for column in zip(*lines, strict=True)]
     found = [max(width, _NARROWEST) for width in found]
     found = [max(pair) for pair in zip(found, widths, strict=True)] if widths else found
@@ -133,9 +137,17 @@ def print_document(value: Any, output: str) -> None:
     click.echo(format_yaml(value), nl=False)
 
 
+def print_text(text: str) -> None:
+    """Print a text as it is; on a terminal, without what could control it."""
+    if sys.stdout.isatty():
+        text = "\n".join("\t".join(map(printable, line.split("\t"))) for line in text.split("\n"))
+    click.echo(text, nl=False)
+
+
 def format_json(value: Any) -> str:
-    """Write *value* as indented JSON."""
+    """Write *value* as indented JSON; what could control a terminal is escaped, also where JSON does not demand it."""
     try:
-        return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+        text = orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+        return _UNESCAPED.sub(lambda letter: f"\\u{ord(letter[0]):04x}", text)
     except orjson.JSONEncodeError:  # lone surrogates, integers beyond 64 bits
         return json.dumps(value, indent=2)

@@ -12,7 +12,7 @@ from scorer.api.json_object import JsonObject
 from scorer.api.quoting import printable
 from webhook.cli.failure import UserError
 from webhook.cli.jsonpath import JsonPathError, go_text, parse_path, parse_template
-from webhook.cli.output import print_document, print_plain
+from webhook.cli.output import print_document, print_plain, print_text
 from webhook.settings.bounded_file import read_bounded
 
 WORDS: Final = ("table", "wide", "json", "yaml", "name")
@@ -49,7 +49,7 @@ class Format:
             return
         try:
             if self.name == "jsonpath":
-                click.echo(parse_template(self.argument).write(document), nl=False)
+                print_text(parse_template(self.argument).write(document))
             else:
                 print_document(parse_template(self.argument).find(document), "json")
         except JsonPathError as error:

@@ -116,7 +116,8 @@ def _row(entry: JsonObject) -> str:
     clusters = "<br>".join(_named(sign, names) for sign, names in signs if names)
     wanted = "all" if entry["wanted"] is None else str(entry["wanted"])
     note = "" if entry["satisfied"] and entry["rollout"]["type"] != "Deletion" else code(entry["message"], cell=True)
-    cells = (code(reference(entry), cell=True), entry["type"], wanted, str(len(entry["picked"])), clusters, note)
+    kind = entry["type"] if entry["type"].isalnum() else code(entry["type"], cell=True)  # as written, if it is none
+    cells = (code(reference(entry), cell=True), kind, wanted, str(len(entry["picked"])), clusters, note)
     return f"| {' | '.join(cells)} |\n"
 
 
@@ -162,10 +163,17 @@ def _html(text: str) -> str:
 def code(text: str, *, cell: bool = False) -> str:
     """Return a text as a code span, in a cell of a table if *cell*."""
     shown = printable(text)
-    shown = shown.replace("|", "\\|") if cell else shown
+    if cell:
+        *before, last = shown.split("|")
+        shown = "".join(f"{part}{_escaped_bar(part)}" for part in before) + last
     ticks = "`" * (1 + _longest_ticks(shown))
     blank = " " if "`" in shown else ""
     return f"{ticks}{blank}{shown}{blank}{ticks}"
+
+
+def _escaped_bar(before: str) -> str:
+    """Return a bar that ends no cell: a backslash more before it, or none where the text has an odd number of them."""
+    return "|" if (len(before) - len(before.rstrip("\\"))) % 2 else "\\|"
 
 
 def _longest_ticks(text: str) -> int:

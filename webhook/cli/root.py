@@ -193,7 +193,7 @@ class Root(click.Group):
         except OSError as error:
             place = f"{error.filename}: " if error.filename else ""
             complain(f"error: {place}{error.strerror or error}")
-            return 1
+            return getattr(called, "error_code", 1)
         return code if isinstance(code, int) else 0
 
     def _called(self, program: str, words: Sequence[str]) -> tuple[str, click.Command]:

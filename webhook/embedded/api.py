@@ -17,7 +17,7 @@ from aiohttp import web
 from scorer.api.json_patch import PatchError, apply_patch
 from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, Kind
 from scorer.api.meta import JsonObject
-from scorer.api.quoting import quote
+from scorer.api.quoting import printable, quote
 from scorer.api.staged_update import RunState
 from webhook.access.bearer import bearer_token
 from webhook.access.vouching import vouch_for
@@ -40,9 +40,12 @@ from webhook.history.desk import HistoryDesk
 from webhook.kube.json_text import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from webhook.kube.ports import AlreadyExistsError, ConflictError, Key, NotFoundError, StoreError
 from webhook.validation.context import Context
+from webhook.validation.reading import DEEPEST, is_deeper
 
 _PATCH_ATTEMPTS: Final = 5
 _LONGEST_MANAGER: Final = 128
+_MOST_OPERATIONS: Final = 10_000
+"""Of a JSON patch, as on an API server."""
 _TRUE: Final = ("1", "true", "True")
 
 
@@ -278,6 +281,8 @@ class _Api:
             old = await self.store.get(target.kind, target.key)
         except NotFoundError:
             old = None
+            if uid := config["metadata"].get("uid"):  # of an object that is gone: it must not come back as another one
+                raise ApiError(409, f"metadata.uid: {quote(uid)} was expected, but there is no such object") from None
         live = target.present(old) if old else None
         manager = self._manager(request, target, "Apply")
         force = request.query.get("force") in _TRUE
@@ -305,8 +310,11 @@ class _Api:
 
     def _manager(self, request: web.Request, target: Target, operation: str) -> Manager:
         """Return who asks: the field manager that is named, else the program."""
-        name = request.query.get("fieldManager") or request.headers.get("User-Agent", "").partition("/")[0]
-        return Manager(name[:_LONGEST_MANAGER] or "unknown", operation, target.api_version)
+        name = request.query.get("fieldManager", "")
+        if len(name.encode()) > _LONGEST_MANAGER or not name.isprintable():  # cut, two managers could be one
+            raise ApiError(422, f"fieldManager {quote(name)}: must be up to {_LONGEST_MANAGER} printable bytes")
+        program = printable(request.headers.get("User-Agent", "").partition("/")[0])[:_LONGEST_MANAGER]
+        return Manager(name or program or "unknown", operation, target.api_version)
 
     async def _patch_once(self, request: web.Request, target: Target, patch: Any) -> web.Response:
         old = await self.store.get(target.kind, target.key)
@@ -369,10 +377,18 @@ def _patched(request: web.Request, target: Target, stored: JsonObject, patch: An
 def _json_patched(stored: JsonObject, patch: Any) -> JsonObject:
     if not isinstance(patch, list) or not all(isinstance(operation, dict) for operation in patch):
         raise ApiError(400, f"a {JSON_PATCH} must be a list of operations, not {quote(patch)}")
+    if len(patch) > _MOST_OPERATIONS:
+        raise ApiError(413, f"a {JSON_PATCH} may have {_MOST_OPERATIONS} operations, not {len(patch)}")
+    # Operations build on one another: together they could nest an object deeper than any body may be.
+    if any(str(operation.get("path")).count("/") > DEEPEST for operation in patch):
+        raise ApiError(422, f"a path of the patch has more than {DEEPEST} levels")
     try:
-        return apply_patch(stored, patch)
+        patched = apply_patch(stored, patch)
     except PatchError as error:
         raise ApiError(422, f"operation {error.position} of the patch: {error}") from error
+    if is_deeper(patched, DEEPEST):
+        raise ApiError(422, f"the patch nests the object deeper than {DEEPEST} levels")
+    return patched
 
 
 async def _body(request: web.Request, content_type: str = "application/json") -> JsonObject:

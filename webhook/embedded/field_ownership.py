@@ -30,6 +30,9 @@ from webhook.embedded.strategic_merge import BadPatchError
 
 _APPLY, _UPDATE = "Apply", "Update"
 _EARLIER: Final = "before-first-apply"
+_ANCIENT: Final = "ancient-changes"
+_MOST_UPDATES: Final = 10
+"""Managers by updates, as on an API server."""
 _IDENTITY: Final = frozenset(
     {
         ("f:apiVersion",),
@@ -119,7 +122,7 @@ def applied(
     if live is not None and not owners:
         earlier = Manager(_EARLIER, _UPDATE, manager.api_version, time=format_time(now))
         owners[earlier] = frozenset(compared(shape, {}, before).added)
-    wanted = frozenset(fields_of(shape, config))
+    wanted = fields_of(shape, config)
     last = next((fields for owner, fields in owners.items() if owner.identity == manager.identity), None)
     after = merged(shape, before, config)
     if last:
@@ -144,7 +147,7 @@ def updated(shape: Shape, live: JsonObject, document: JsonObject, manager: Manag
         difference = compared(shape, before, after)
         left = _taken(shape, owners, before, after, manager, force=True)
     except BadPatchError:  # the object is as its rules allow; only who owns what cannot be told
-        return _with(document, live["metadata"]["managedFields"])
+        return _with(document, live["metadata"].get("managedFields"))
     mine = next((fields for owner, fields in left.items() if owner.identity == manager.identity), frozenset())
     mine |= difference.added | difference.changed
     return _owned(document, left, manager, mine, now)
@@ -169,10 +172,21 @@ def _owned(after: JsonObject, owners: Owners, manager: Manager, fields: FieldSet
     fields -= _IDENTITY
     is_same = mine is not None and owners[mine] == fields
     me = replace(manager, time=mine.time if mine and is_same else format_time(now))
-    found = {**{owner: held for owner, held in owners.items() if owner != mine}, me: fields}
+    found = _capped({**{owner: held for owner, held in owners.items() if owner != mine}, me: fields})
     entries = [_entry(owner, held - _IDENTITY) for owner, held in found.items() if held - _IDENTITY]
     entries.sort(key=lambda entry: (entry["operation"], entry["time"], entry["manager"], entry["apiVersion"]))
     return _with(after, entries)
+
+
+def _capped(owners: Owners) -> Owners:
+    """Return *owners* with the oldest ones by updates as one, so that they stay few whoever updates."""
+    updates = [owner for owner in owners if owner.operation == _UPDATE]
+    updates.sort(key=lambda owner: (owner.name != _ANCIENT, owner.time, owner.name))
+    if len(updates) <= _MOST_UPDATES:
+        return owners
+    old = updates[: len(updates) - _MOST_UPDATES + 1]
+    left = {owner: held for owner, held in owners.items() if owner not in old}
+    return left | {replace(old[-1], name=_ANCIENT): frozenset().union(*(owners[owner] for owner in old))}
 
 
 def _entry(owner: Manager, fields: FieldSet) -> JsonObject:

@@ -10,19 +10,28 @@ Source: Kubernetes, "Server-Side Apply", Merge strategy; structured-merge-diff `
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import orjson
 
+from scorer.api.documents import dict_at, text_at, texts_at
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
 from scorer.api.quoting import quote
 from webhook.embedded.lifecycle import same_json
 from webhook.embedded.strategic_merge import BadPatchError, item_key
+from webhook.kube.json_text import encode
 
 FieldPath: TypeAlias = tuple[str, ...]
 FieldSet: TypeAlias = frozenset[FieldPath]
 
+MOST_FIELDS: Final = 50_000
+"""Of one object that can have owners: more than large definitions have; each costs its whole path, for every owner."""
+_SECOND_KEYS: Final = {"port": "protocol", "containerPort": "protocol", "topologyKey": "whenUnsatisfiable"}
+"""Where an API server needs two keys to tell the items of a list of a built-in kind apart."""
+_USUAL_KEYS: Final = {"protocol": "TCP"}
+"""What an item without such a key has."""
 _ABSENT: Final = object()
 
 
@@ -32,7 +41,8 @@ class Shape:
 
     Args:
         kind: The kind of the object.
-        schema: The structural schema of the place; None: `item_key` knows its lists, as in ``metadata`` of any kind.
+        schema: The structural schema of the place, of any shape where a definition has it; None: `item_key` knows its
+            lists, as in ``metadata`` of any kind.
         path: The names of the fields that lead there.
         is_named: Whether the kind names the field. A key of a map, and whatever has no schema, is not named: it is a
             field that has an owner even when it holds others.
@@ -46,15 +56,15 @@ class Shape:
     def below(self, element: str) -> "Shape":
         """Return the shape of a field, or of an item of this list."""
         if not element.startswith("f:"):
-            schema = None if self.schema is None else self.schema.get("items") or {}
+            schema = None if self.schema is None else dict_at(self.schema, "items")
             return replace(self, schema=schema, is_named=False)
         name = element[2:]
         path = (*self.path, name)
         if self.schema is None or path == ("metadata",):
             return Shape(self.kind, None, path)
-        known = self.schema.get("properties") or {}
+        known = dict_at(self.schema, "properties")
         if name in known:
-            return Shape(self.kind, known[name], path)
+            return Shape(self.kind, dict_at(known, name), path)
         more = self.schema.get("additionalProperties")
         return Shape(self.kind, more if isinstance(more, dict) else {}, path, is_named=False)
 
@@ -80,29 +90,43 @@ class Shape:
         """Return what identifies an item of the list: nothing, so the item itself, in a set; None: it is one value."""
         if self.schema is None:
             key = item_key(self.kind, self.path)
-            return None if key is None else (key,) if key else ()
-        keys = tuple(self.schema.get("x-kubernetes-list-map-keys") or ())
-        return {"set": (), "map": keys}.get(self.schema.get("x-kubernetes-list-type", ""))
+            return None if key is None else tuple(filter(None, (key, _SECOND_KEYS.get(key))))
+        keys = tuple(texts_at(self.schema, "x-kubernetes-list-map-keys"))
+        return {"set": (), "map": keys or None}.get(text_at(self.schema, "x-kubernetes-list-type"))
 
     def _element(self, item: Any) -> str:
         keys = self._keys()
         if not keys:
-            return "v:" + orjson.dumps(item).decode()
+            return "v:" + encode(item).decode()
         if not isinstance(item, dict) or not any(key in item for key in keys):
             raise BadPatchError(f"{'.'.join(self.path)}: {quote(item)} in it has no {' and '.join(keys)}")
-        properties = ((self.schema or {}).get("items") or {}).get("properties") or {}
-        named = {key: item.get(key, properties.get(key, {}).get("default")) for key in keys}
-        return "k:" + orjson.dumps(named, option=orjson.OPT_SORT_KEYS).decode()
+        if self.schema is None:
+            usual: Mapping[str, Any] = _USUAL_KEYS
+        else:
+            usual = {key: dict_at(self.schema, "items", "properties", key).get("default") for key in keys}
+        named = {key: item.get(key, usual.get(key)) for key in keys}
+        return "k:" + encode(named, sort=True).decode()
 
 
-def fields_of(shape: Shape, value: Any, at: FieldPath = ()) -> Iterator[FieldPath]:
-    """Yield the fields that whoever applies *value* owns. Raises `BadPatchError`."""
+def fields_of(shape: Shape, value: Any, at: FieldPath = ()) -> FieldSet:
+    """Return the fields that whoever applies *value* owns. Raises `BadPatchError`: also when there are too many."""
+    found = frozenset(islice(_fields(shape, value, at), MOST_FIELDS + 1))
+    _check_number(len(found))
+    return found
+
+
+def _check_number(fields: int) -> None:
+    if fields > MOST_FIELDS:
+        raise BadPatchError(f"an object with more than {MOST_FIELDS} fields cannot be applied on this hub")
+
+
+def _fields(shape: Shape, value: Any, at: FieldPath) -> Iterator[FieldPath]:
     if shape.is_whole(value):
         yield at
         return
     for element, child in shape.children(value).items():
         below, deeper = shape.below(element), (*at, element)
-        yield from fields_of(below, child, deeper)
+        yield from _fields(below, child, deeper)
         if not below.is_named or child == {}:
             yield deeper
 
@@ -169,8 +193,8 @@ class _Comparing:
         sides = [side for side in (old, new) if side is not _ABSENT]
         if len({type(side) for side in sides}) > 1:  # a map or list becomes a plain value, or the other way round
             self.found.changed.add(at)
-            self.found.removed.update(set(fields_of(shape, old, at)) - {at})
-            self.found.added.update(set(fields_of(shape, new, at)) - {at})
+            self.found.removed.update(fields_of(shape, old, at) - {at})
+            self.found.added.update(fields_of(shape, new, at) - {at})
             return
         if any(shape.is_whole(side) for side in sides) or not any(sides):
             if len(sides) < 2 or not same_json(old, new):
@@ -186,17 +210,18 @@ class _Comparing:
     def _note(self, old: Any, new: Any, at: FieldPath) -> None:
         found = self.found
         (found.added if old is _ABSENT else found.removed if new is _ABSENT else found.changed).add(at)
+        _check_number(sum(map(len, found)))
 
 
 def compared(shape: Shape, old: JsonObject, new: JsonObject) -> Comparison:
-    """Compare two states of an object. Raises `BadPatchError`."""
+    """Compare two states of an object. Raises `BadPatchError`: also when they differ in too many fields."""
     comparing = _Comparing()
     comparing.visit(shape, old, new, ())
     return comparing.found
 
 
 def parse_fields(tree: object) -> FieldSet:
-    """Read ``fieldsV1``; what is not well formed is passed over."""
+    """Read ``fieldsV1``; what is not well formed is passed over, and so is what exceeds `MOST_FIELDS`."""
 
     def walk(node: object, at: FieldPath) -> Iterator[FieldPath]:
         if at and (not node or (isinstance(node, dict) and "." in node)):
@@ -206,7 +231,7 @@ def parse_fields(tree: object) -> FieldSet:
                 if element.startswith(("f:", "v:")) or _key(element):
                     yield from walk(child, (*at, element))
 
-    return frozenset(walk(tree, ()))
+    return frozenset(islice(walk(tree, ()), MOST_FIELDS))
 
 
 def format_fields(fields: Iterable[FieldPath]) -> JsonObject:

@@ -56,6 +56,15 @@ def both_sorters(changed):
         ),
         pytest.param(lambda changed: changed["tolerations"][1].update(operator="Equal"), id="default-operator"),
         pytest.param(lambda changed: changed.update(clusterNames=None), id="null-is-absent"),
+        pytest.param(lambda changed: changed.update(clusterNames=[]), id="empty-list-is-absent"),
+        pytest.param(
+            lambda changed: terms(changed)[0]["labelSelector"].pop("matchExpressions"), id="empty-list-inside"
+        ),
+        pytest.param(
+            lambda changed: preferred(changed)[1]["preference"]["labelSelector"].update(matchExpressions=[]),
+            id="empty-list-of-a-preference",
+        ),
+        pytest.param(lambda changed: changed["tolerations"][0].update(value="", effect=""), id="empty-text-is-absent"),
         pytest.param(rename_sorter, id="old-name-of-the-sorter"),
         pytest.param(both_sorters, id="both-names-of-the-sorter"),
     ],
@@ -80,6 +89,10 @@ def test_what_keeps_the_snapshot(edit):
             id="sort-order",
         ),
         pytest.param(lambda changed: changed.pop("affinity"), id="no-affinity"),
+        pytest.param(lambda changed: terms(changed)[1].update(labelSelector={}), id="selector-of-everything"),
+        pytest.param(
+            lambda changed: terms(changed)[0]["labelSelector"]["matchLabels"].update(night=""), id="label-without-value"
+        ),
     ],
 )
 def test_what_makes_a_new_snapshot(edit):
@@ -95,6 +108,14 @@ def test_different_sorters_under_both_names_are_another_policy():
 
 def test_order_of_cluster_names_matters():
     assert policy_hash(pick_fixed("a", "b")) != policy_hash(pick_fixed("b", "a"))
+
+
+def test_no_labels_are_no_labels():
+    one, other = (
+        policy_hash(pick_n(1, required=[{"labelSelector": {**labels, "matchExpressions": [{"key": "a"}]}}]))
+        for labels in ({"matchLabels": {}}, {})
+    )
+    assert one == other
 
 
 def test_no_policy_is_pick_all():

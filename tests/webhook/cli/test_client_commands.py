@@ -332,9 +332,22 @@ class TestDelete:
         assert cli("delete", "crp/web", "--dry-run").stdout == f"{CRP}/web deleted (server dry run)\n"
         assert stored(PLACEMENT, "web") is not None
 
-    def test_a_kind_alone_deletes_nothing(self, cli, stored):
-        assert cli("delete", "crp").exit_code == 1
+    @pytest.mark.parametrize("selector", [(), ("-l", ""), ("-l", " "), ("-l", "\t \u00a0"), ("--all=false",)])
+    def test_a_kind_alone_deletes_nothing(self, cli, stored, selector):
+        """Nor a selector without labels, as an empty variable of a script makes it: to a hub, it selects everything."""
+        result = cli("delete", "crp", *selector)
+        assert (result.exit_code, "say which one" in result.stderr) == (1, True)
         assert stored(PLACEMENT, "web") is not None
+
+
+def test_describe_shows_no_value_of_a_secret(cli, hub, tmp_path):
+    """Whatever applies objects leaves a copy of them in an annotation."""
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a", "namespace": "shop"}}
+    secret |= {"data": {"password": "aHVudGVyMg=="}}
+    cli("apply", "-f", write(tmp_path / "a.yaml", secret))
+    result = cli("describe", "secret", "a", "-n", "shop")
+    assert (result.exit_code, "password: 12 characters" in result.stdout) == (0, True)
+    assert "aHVudGVyMg==" not in result.stdout
 
 
 class TestEdit:
@@ -460,3 +473,17 @@ class TestReaching:
         if content:
             (tmp_path / "ca").write_bytes(content)
         assert mistake in cli("get", "crp", "--ca-file", tmp_path / "ca").stderr
+
+
+def test_a_failure_of_diff_is_no_difference(cli, hub, tmp_path, monkeypatch):
+    """CI takes 1 for a change that is to be looked at."""
+    monkeypatch.setenv("KUBECTL_EXTERNAL_DIFF", "diff -N -u")
+    content = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a" * 253, "namespace": "shop"}}
+    result = cli("diff", "-f", write(tmp_path / "a.yaml", content))
+    assert (result.exit_code, "file name too long" in result.stderr.lower()) == (2, True)
+
+
+def test_a_secret_of_another_shape_is_hidden_as_well(cli, hub, tmp_path):
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a", "namespace": "shop"}, "data": "hunter2"}
+    result = cli("diff", "-f", write(tmp_path / "a.yaml", secret))
+    assert (result.exit_code, "+data: '***'" in result.stdout, "hunter2" in result.output) == (1, True, False)

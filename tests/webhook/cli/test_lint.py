@@ -237,3 +237,13 @@ def test_what_could_steer_a_terminal_is_replaced(cli, tmp_path):
     result = cli("lint", "-f", write(tmp_path / "a.yaml", document))
     assert "\x1b" not in result.stdout
     assert result.exit_code == 0
+
+
+@pytest.mark.parametrize("output", ["text", "github", "sarif"])
+def test_a_name_of_several_lines_stays_in_its_line(cli, tmp_path, output):
+    """What comes at the start of a line of a job's log may be a command to the runner."""
+    file = write(tmp_path / "a.yaml", placement("a\n::add-mask::x\x1b[2J"))
+    result = cli("lint", "-f", file, "-o", output)
+    assert result.exit_code == 1
+    assert not [line for line in result.stdout.splitlines() if line.startswith("::add-mask")]
+    assert "\x1b" not in result.stdout

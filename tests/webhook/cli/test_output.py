@@ -1,5 +1,6 @@
 """Tables on terminals of any width: no column disappears and no word is cut."""
 
+import json
 import os
 import pty
 import re
@@ -8,6 +9,9 @@ import subprocess
 import sys
 
 import pytest
+
+from webhook.cli.output import print_document
+from webhook.cli.output_format import Format
 
 ROWS = [
     ["crp/monitoring", "PickAll", "all", "4", "available", ""],
@@ -69,3 +73,36 @@ def test_a_column_of_long_names_is_not_wrapped(columns):
     rows = [[name, "how often placed content may change, at most, which takes more than one line of any terminal" * 2]]
     code = f"from webhook.cli.output import print_table; print_table(['NAME', 'MEANING'], {rows!r}, whole=('NAME',))"
     assert name in on_terminal(columns, code)
+
+
+HOSTILE = "a\x1b]0;owned\x07\x9b2J\u202eb"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param(f"print_plain([{HOSTILE!r}], [[{HOSTILE!r}]])", id="plain-columns"),
+        pytest.param(f"print_table([{HOSTILE!r}], [[{HOSTILE!r}]], colour=False)", id="table"),
+        pytest.param(f"print_document({{'a': {HOSTILE!r}}}, 'json')", id="json"),
+        pytest.param(f"Format('jsonpath', '{{.a}}').show({{'a': {HOSTILE!r}}})", id="jsonpath"),
+        pytest.param(f"print(title_of(KINDS['rbac.authorization.k8s.io', 'Role'], {HOSTILE!r}))", id="name"),
+    ],
+)
+def test_what_others_wrote_does_not_act_on_a_terminal(code):
+    """Headers are of definitions, names of roles may be nearly anything, and messages are anybody's."""
+    imports = (
+        "from scorer.api.kinds import KINDS",
+        "from webhook.cli.documents import title_of",
+        "from webhook.cli.output import print_document, print_plain, print_table",
+        "from webhook.cli.output_format import Format",
+    )
+    shown = on_terminal(80, "; ".join((*imports, code)))
+    assert "owned" in shown
+    assert [letter for letter in shown if not letter.isprintable() and letter != "\n"] == []
+
+
+def test_json_stays_what_it_is_and_jsonpath_for_programs_as_well(capsys):
+    print_document({"a": HOSTILE}, "json")
+    assert json.loads(capsys.readouterr().out) == {"a": HOSTILE}
+    Format("jsonpath", "{.a}").show({"a": HOSTILE})
+    assert capsys.readouterr().out == HOSTILE

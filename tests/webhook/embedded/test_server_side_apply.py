@@ -6,6 +6,7 @@ from aiohttp import web
 from tests.builders.placement import make_placement
 from webhook.access.user import UserInfo
 from webhook.embedded.api import add_routes
+from webhook.embedded.field_sets import MOST_FIELDS
 from webhook.embedded.store import EmbeddedStore
 from webhook.validation.context import Context
 
@@ -20,7 +21,7 @@ TOKEN = "let-me-in"
 @pytest.fixture
 async def api(aiohttp_client):
     store = EmbeddedStore.open(None)
-    app = web.Application()
+    app = web.Application(client_max_size=2**21)
     add_routes(app, store, lambda: Context.of_objects([]).asked_by(UserInfo("tester")), TOKEN)
     client = await aiohttp_client(app, headers={"Authorization": f"Bearer {TOKEN}"})
     await client.post("/api/v1/namespaces", json=document("v1", "Namespace", "shop"))
@@ -135,6 +136,29 @@ async def test_rules_and_defaults_hold_and_a_dry_run_stores_nothing(api):
         ),
         pytest.param(
             "?fieldManager=x",
+            {**settings(), "metadata": {"name": "a", "finalizers": ["\ud800", "\ud800"]}},
+            400,
+            "is given twice",
+            id="not-utf-8",
+        ),
+        pytest.param(
+            "?fieldManager=x",
+            {**settings(), "metadata": {"name": "a", "uid": "u"}},
+            409,
+            'metadata.uid: "u" was expected, but there is no such object',
+            id="of-an-object-that-is-gone",
+        ),
+        pytest.param(f"?fieldManager={'m' * 129}", settings(), 422, "up to 128 printable bytes", id="long-manager"),
+        pytest.param("?fieldManager=m%1b", settings(), 422, "up to 128 printable bytes", id="unprintable-manager"),
+        pytest.param(
+            "?fieldManager=x",
+            settings(**dict.fromkeys(map(str, range(MOST_FIELDS + 1)), "")),
+            400,
+            f"more than {MOST_FIELDS} fields",
+            id="too-many-fields",
+        ),
+        pytest.param(
+            "?fieldManager=x",
             {**settings(), "metadata": {"name": "a", "nothing": 1}},
             400,
             'unknown field "metadata.nothing"',
@@ -170,6 +194,77 @@ async def test_owners_that_are_not_well_formed_count_for_nothing(api, given, lef
     _, found = await changed(api, {"metadata": {"managedFields": given, "labels": {"a": "b"}}})
     assert set(owners(found)) == left
     assert (await applied(api, MAPS, settings(k="2"), "ann&force=true"))[0] == 200
+
+
+async def test_an_update_whose_owners_cannot_be_told_leaves_none(api):
+    """The first owners of an object may come with an update, beside a list that no owner can have a part of."""
+    await api.post(MAPS, json=settings(k="1"))
+    twice = {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u"}
+    code, found = await changed(
+        api, {"metadata": {"managedFields": [{"manager": "x"}], "ownerReferences": [twice, twice]}}
+    )
+    assert (code, "managedFields" in found["metadata"]) == (200, False)
+
+
+async def test_a_port_for_two_protocols_is_two_items(api):
+    path = "/api/v1/namespaces/shop/services"
+    ports = [{"name": "udp", "port": 53, "protocol": "UDP"}, {"name": "tcp", "port": 53}]
+    code, found = await applied(api, path, document("v1", "Service", "dns", spec={"ports": ports}))
+    assert (code, found["spec"]["ports"]) == (201, ports)
+    assert set(owners(found)["ann", "Apply"]["f:spec"]["f:ports"]) == {
+        'k:{"port":53,"protocol":"TCP"}',
+        'k:{"port":53,"protocol":"UDP"}',
+    }
+
+
+async def test_many_who_update_are_told_apart_no_longer(api):
+    await applied(api, MAPS, settings(k="1"))
+    for number in range(12):
+        _, found = await changed(api, {"data": {f"n{number}": "1"}}, manager=f"m{number:02}")
+    names = {manager for manager, operation in owners(found) if operation == "Update"}
+    assert names == {"ancient-changes", *(f"m{number:02}" for number in range(3, 12))}
+    assert set(owners(found)["ancient-changes", "Update"]["f:data"]) == {"f:n0", "f:n1", "f:n2"}
+
+
+LIST = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"]}
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        pytest.param("text", id="no-properties"),
+        pytest.param(["spec"], id="list-of-properties"),
+        pytest.param({"spec": "text"}, id="no-schema"),
+        pytest.param({"spec": {"properties": {"l": {**LIST, "x-kubernetes-list-map-keys": 5}}}}, id="no-keys"),
+        pytest.param({"spec": {"properties": {"l": {**LIST, "x-kubernetes-list-map-keys": [[]]}}}}, id="no-key"),
+        pytest.param({"spec": {"properties": {"l": {**LIST, "x-kubernetes-list-type": []}}}}, id="no-type"),
+        pytest.param({"spec": {"properties": {"l": {**LIST, "items": "text"}}}}, id="no-items"),
+        pytest.param({"spec": {"properties": {"l": {**LIST, "items": {"properties": {"k": 1}}}}}}, id="no-field"),
+    ],
+)
+async def test_a_definition_of_any_shape_divides_what_it_can(api, properties):
+    names = {"kind": "Boat", "plural": "boats", "singular": "boat", "listKind": "BoatList"}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"properties": properties}}}
+    spec = {"group": "h.example.com", "scope": "Cluster", "names": names, "versions": [version]}
+    definition = document("apiextensions.k8s.io/v1", "CustomResourceDefinition", "boats.h.example.com", spec=spec)
+    await api.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", json=definition)
+    wanted = document("h.example.com/v1", "Boat", "a", spec={"l": [{"k": "a"}, {"k": "b"}]})
+    code, found = await applied(api, "/apis/h.example.com/v1/boats", wanted)
+    assert (code, found["spec"]) == (201, wanted["spec"])
+
+
+async def test_json_patches_have_bounds(api):
+    await api.post(MAPS, json=settings(k="1"))
+    deep = {}
+    for _ in range(60):
+        deep = {"a": deep}
+    two = [{"op": "add", "path": "/data", "value": deep}, {"op": "add", "path": f"/data{'/a' * 60}", "value": deep}]
+    code, refused = await changed(api, two, JSON_PATCH)
+    assert (code, refused["message"]) == (422, "the patch nests the object deeper than 100 levels")
+    code, refused = await changed(api, [{"op": "add", "path": "/a" * 2000, "value": 1}], JSON_PATCH)
+    assert (code, refused["message"]) == (422, "a path of the patch has more than 100 levels")
+    code, refused = await changed(api, [{"op": "add", "path": "/data/k", "value": "2"}] * 10_001, JSON_PATCH)
+    assert (code, "may have 10000 operations, not 10001" in refused["message"]) == (413, True)
 
 
 async def test_json_patches(api):
