@@ -4,6 +4,7 @@ Commands run in this process, as their tests do: to start the program takes long
 call of it, and the dashboard, are processes of their own.
 """
 
+import gc
 import os
 import re
 import signal
@@ -26,6 +27,8 @@ from tests.webhook.cli.fleets import member, placement
 from webhook.cli.root import root
 
 ENVIRONMENT = {name: text for name, text in os.environ.items() if not name.startswith(("HARBORMASTER_", "KUBE"))}
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
+"""A command ends with its process, and so do its connections; here many are run in one."""
 _AGE = re.compile(r"(?<=\s)(\d+m)?\d+s(?=\s|$)|(?<=\s)\d+m(?=\s|$)", re.MULTILINE)
 
 Run = Callable[..., CompletedProcess[str]]
@@ -72,6 +75,7 @@ def ours(twin: Cluster, programs: Mapping[str, Path], objects: None, tmp_path_fa
         command = [*words, "--kubeconfig", str(twin.kubeconfig)]
         done = CliRunner().invoke(root, command, input=given, env={**environment, **more}, prog_name="harbormaster")
         assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+        gc.collect()  # what the command has left goes here, and in no other test
         return CompletedProcess(command, done.exit_code, done.stdout, done.stderr)
 
     return run

@@ -25,6 +25,7 @@ LOOPS = ("loop-a", "loop-b")
 def hub(own_hub: Cluster) -> Cluster:
     """A hub where each replica is a user of its own, whose writes are all audited."""
     Objects(own_hub).apply([make_namespace(SYSTEM)])
+    free_lease(own_hub)
     return own_hub
 
 
@@ -41,6 +42,11 @@ def start_loop(hub: Cluster, folder: Path) -> Iterator[Callable[..., Reconciler]
 
     yield start
     kill(*(each.program for each in running))
+    free_lease(hub)
+
+
+def free_lease(hub: Cluster) -> None:
+    """Have no replica have led before."""
     try:
         hub.request("DELETE", LEASES.format(SYSTEM))
     except ApiError as error:
