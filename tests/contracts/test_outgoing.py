@@ -13,14 +13,15 @@ OPENS = frozenset(
 )
 """What opens a connection to somewhere else."""
 OPENING = {
-    "webhook/kube/signed_post.py": "the upgrader and the receiver of notifications of the settings",
+    "webhook/kube/outside.py": "the upgrader and the receiver of notifications of the settings, the provider of the "
+    "settings and what it names itself, over https",
     "webhook/controllers/query_endpoints.py": "the query endpoints of the settings",
-    "webhook/sign_in/provider.py": "the provider of the settings, and what it names itself, over https",
     "webhook/kube/client.py": "the server of a kubeconfig, of an option or of the Pod, and the hub of an agent",
     "webhook/kube/hub_http.py": "the same, for commands",
     "webhook/processes/own_answers.py": "handlers in the same process, by a socket in a private folder",
     "webhook/server/server.py": "its own listener",
 }
+CALLS_OUTSIDE = frozenset({"webhook/kube/signed_post.py", "webhook/sign_in/provider.py"})
 READS_KUBECONFIGS = frozenset({"load_kube_config", "load_incluster_config", "read_login", "read_endpoint"})
 KUBECONFIGS_FROM = ("webhook/cli/", "webhook/processes/", "webhook/kube/")
 """Where the path of a kubeconfig comes from the command line; no store, handler or controller reads one."""
@@ -39,6 +40,10 @@ CALLED = {path: frozenset(called(source)) for path, source in sources(*PACKAGES)
 
 def test_connections_are_opened_in_few_places():
     assert {path for path, names in CALLED.items() if OPENS & names} == OPENING.keys()
+
+
+def test_calls_outside_are_made_in_few_places():
+    assert {path for path, names in CALLED.items() if "session_with" in names} == CALLS_OUTSIDE
 
 
 def test_kubeconfigs_are_files_that_an_operator_has_named():

@@ -17,9 +17,8 @@ import aiohttp
 
 from scorer.api.quoting import printable
 from webhook.access.signature import SIGNATURE, sign
-from webhook.kube.connector import LoopConnector
-from webhook.settings.bounded_file import read_bounded
-from webhook.settings.environment import PREFIX, SettingsError
+from webhook.kube.outside import session_with, trust_in
+from webhook.settings.environment import SettingsError
 from webhook.settings.hook_secrets import read_secrets
 
 LARGEST_ANSWER_BYTES: Final = 4096
@@ -73,14 +72,7 @@ class Receiver:
         secret = read_secrets(self.secret_file, f"{self.setting}_SECRET_FILE")[0]
         if not self.url.startswith("https:"):
             return True, secret
-        where = f"{PREFIX}{self.setting}_CA: {str(self.ca)!r}"
-        try:
-            authorities = None if self.ca is None else read_bounded(self.ca).decode("ascii")
-            return ssl.create_default_context(cadata=authorities), secret
-        except (ssl.SSLError, ValueError) as error:
-            raise SettingsError(f"{where}: holds no certificates in PEM") from error
-        except OSError as error:
-            raise SettingsError(f"{where}: {error.strerror}") from error
+        return trust_in(self.ca, f"{self.setting}_CA"), secret
 
 
 async def post_signed(receiver: Receiver, body: bytes, headers: Mapping[str, str]) -> Answer:
@@ -96,12 +88,9 @@ async def post_signed(receiver: Receiver, body: bytes, headers: Mapping[str, str
     """
     try:
         trust, secret = await asyncio.to_thread(receiver.credentials)
-        session = aiohttp.ClientSession(
-            connector=LoopConnector(ssl=trust), cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False
-        )
         own = {"Content-Type": "application/json", "Accept-Encoding": "identity", SIGNATURE: sign(secret, body)}
         async with (
-            session,
+            session_with(trust) as session,
             session.post(receiver.url, data=body, headers={**own, **headers}, allow_redirects=False) as response,
         ):
             said = await response.content.read(LARGEST_ANSWER_BYTES)

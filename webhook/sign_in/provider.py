@@ -22,7 +22,7 @@ import orjson
 from scorer.api.meta import JsonObject
 from scorer.api.quoting import printable, quote
 from webhook.kube.addresses import is_loopback
-from webhook.kube.connector import LoopConnector
+from webhook.kube.outside import session_with, trust_in
 from webhook.settings.bounded_file import read_bounded
 from webhook.settings.environment import PREFIX, SettingsError
 from webhook.settings.sign_in import SignInOptions
@@ -201,14 +201,11 @@ class Provider:
         check_transport(url, "oidc_issuer_url")
         try:
             trust = await asyncio.to_thread(self._trust) if url.startswith("https:") else True
-            session = aiohttp.ClientSession(
-                connector=LoopConnector(ssl=trust), cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False
-            )
             own = {"Accept-Encoding": "identity", **headers}
             method = "GET" if form is None else "POST"
             async with (
                 asyncio.timeout(CALL_SECONDS),
-                session,
+                session_with(trust) as session,
                 session.request(method, url, data=form, headers=own, allow_redirects=False) as response,
             ):
                 said = await _bounded(response, url)
@@ -233,14 +230,7 @@ class Provider:
         return secret
 
     def _trust(self) -> ssl.SSLContext:
-        ca = self._options.ca
-        where = f"{PREFIX}OIDC_CA: {str(ca)!r}"
-        try:
-            return ssl.create_default_context(cadata=None if ca is None else read_bounded(ca).decode("ascii"))
-        except (ssl.SSLError, ValueError) as error:
-            raise SettingsError(f"{where}: holds no certificates in PEM") from error
-        except OSError as error:
-            raise SettingsError(f"{where}: {error.strerror}") from error
+        return trust_in(self._options.ca, "OIDC_CA")
 
     def check_files(self) -> None:
         """Look whether the files can be used.
