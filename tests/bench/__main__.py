@@ -26,7 +26,7 @@ PARTS: Final = (
     "memory",
     "page",
 )
-WHEN_NAMED: Final = ("hub",)
+WHEN_NAMED: Final = ("hub", "agent")
 """No part of a run of everything."""
 
 

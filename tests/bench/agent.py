@@ -21,6 +21,7 @@ from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, KINDS, NAMESPACE, WORK
 from scorer.api.meta import JsonObject
 from scorer.api.names import WORK_OBJECTS, member_namespace
 from scorer.rollout.removal import objects_digest
+from tests.bench.processes import resident_megabytes
 from webhook.kube.client import ApiServer
 from webhook.kube.store import HubStore
 
@@ -68,7 +69,7 @@ async def measure(cluster: Cluster) -> None:
             before = seconds_of(agent.pid)
             await asyncio.sleep(REST_SECONDS)
             millicores = (seconds_of(agent.pid) - before) / REST_SECONDS * 1000
-            resident = megabytes_of(agent.pid)
+            resident = resident_megabytes(agent.pid)
         finally:
             agent.stop()
     title = f"agent at rest, {WORKS} Works of {OBJECTS} objects"
@@ -130,15 +131,9 @@ def seconds_of(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def megabytes_of(pid: int) -> float:
-    """Return what a process holds in memory."""
-    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
-    return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS"))) / 1024
-
-
 def floor() -> float:
     """Return the memory of a process that has loaded the libraries and nothing else."""
-    return _of(LIBRARIES, megabytes_of)
+    return _of(LIBRARIES, resident_megabytes)
 
 
 def start_seconds() -> float:

@@ -28,6 +28,7 @@ from e2e.controlplane.service import HARBORMASTER
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, KINDS, MEMBER_CLUSTER, NAMESPACE, PLACEMENT, WORK, Kind
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.names import member_namespace
+from tests.bench.processes import resident_megabytes
 from webhook.kube.client import ApiServer
 from webhook.kube.paths import path_of
 from webhook.kube.ports import Key, NotFoundError
@@ -103,8 +104,7 @@ class Bed:
     @property
     def megabytes(self) -> float:
         """What the loop holds in memory."""
-        status = Path(f"/proc/{self.loop.pid}/status").read_text(encoding="ascii")
-        return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS"))) / 1024
+        return resident_megabytes(self.loop.pid)
 
 
 async def at_once(count: int, make: Callable[[int], Awaitable[object]], first: int = 0) -> float:

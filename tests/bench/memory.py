@@ -10,6 +10,8 @@ from pathlib import Path
 
 import yaml
 
+from tests.bench.processes import resident_megabytes
+
 EXAMPLES = Path(__file__).parents[2] / "examples" / "fleet"
 TARGET_MEGABYTES, PATIENCE_SECONDS, REST_SECONDS = 120, 120, 3
 
@@ -23,10 +25,9 @@ def main() -> None:
             try:
                 _wait(Path(folder) / "kubeconfig")
                 time.sleep(REST_SECONDS)
-                status = Path(f"/proc/{process.pid}/status").read_text(encoding="ascii")
+                resident = resident_megabytes(process.pid)
             finally:
                 process.terminate()
-    resident = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS")) / 1024
     print(f"{'up with the example fleet, idle':44}{resident:>8.0f} MB{TARGET_MEGABYTES:>7} MB (target)", flush=True)
 
 

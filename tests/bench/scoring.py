@@ -30,6 +30,7 @@ from e2e.load.connection import dial, request
 from scorer.api.kinds import MEMBER_CLUSTER, PLACEMENT
 from scorer.api.meta import JsonObject, format_time
 from tests.bench.fleets import member, policy
+from tests.bench.processes import resident_megabytes
 
 MEMBERS, MANY_MEMBERS, ANSWER = 1_000, 10_000, 100
 HEARTBEATS_PER_SECOND, QUESTIONS_PER_SECOND, CONNECTIONS = 1_000, 100, 4
@@ -170,8 +171,7 @@ class Replica:
     @property
     def megabytes(self) -> float:
         """Resident memory."""
-        lines = Path(f"/proc/{self._process.pid}/status").read_text(encoding="ascii").splitlines()
-        return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1024
+        return resident_megabytes(self._process.pid)
 
     @property
     def cpu_seconds(self) -> float:
