@@ -460,8 +460,7 @@ async def test_a_link_leads_to_the_top_of_a_view_and_back_to_where_the_reader_wa
     page = (await open_page("fleet?sort=-nodes")).page
     await page.set_viewport_size({"width": 1280, "height": 400})
     await page.get_by_role("link", name="smartfish").scroll_into_view_if_needed()
-    await page.mouse.wheel(0, 60)
-    await page.wait_for_function("() => history.state?.top > 0")
+    await page.wait_for_function("() => scrollY > 0 && history.state?.top === scrollY")
     top = await page.evaluate("scrollY")
     await page.get_by_role("link", name="smartfish").click()
     await expect(page.locator("#cluster-title")).to_be_focused()
