@@ -13,6 +13,7 @@ from scorer.api.documents import annotation, status_of
 from scorer.api.kinds import MEMBER_CLUSTER, UPGRADE_REQUEST
 from scorer.api.meta import parse_time
 from scorer.upgrade.inventories import OBSERVED
+from tests.loopback import on_loopback
 from tests.webhook.controllers.upgrade_world import (
     entries,
     make_upgrade_run,
@@ -62,15 +63,9 @@ async def outside():
     found = Outside()
     app = web.Application()
     app.router.add_post("/operations", found.handle)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    found.url = f"http://127.0.0.1:{runner.addresses[0][1]}/operations"
-    try:
+    async with on_loopback(app) as address:
+        found.url = f"{address}/operations"
         yield found
-    finally:
-        await runner.cleanup()
 
 
 @pytest.fixture

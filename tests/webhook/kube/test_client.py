@@ -12,6 +12,7 @@ from aiohttp import web
 from aiohttp.abc import AbstractResolver
 
 from scorer.api.kinds import BINDING
+from tests.loopback import on_loopback
 from webhook.kube import client, store
 from webhook.kube.client import ApiServer
 from webhook.kube.discovery import Discovery
@@ -30,11 +31,8 @@ async def address():
 
     app = web.Application()
     app.router.add_post("/echo", echo)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    yield "http://{}:{}".format(*runner.addresses[0])
-    await runner.cleanup()
+    async with on_loopback(app) as found:
+        yield found
 
 
 async def test_a_lone_surrogate_goes_out_as_a_replacement_character(address):
@@ -49,15 +47,11 @@ async def answering(respond, connections=8):
     """Yield the client of a server that answers everything by *respond*."""
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", respond)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    login = Login("http://{}:{}".format(*runner.addresses[0]))
-    try:
-        async with ApiServer(login, connections=connections) as server:
-            yield server
-    finally:
-        await runner.cleanup()
+    async with (
+        on_loopback(app, shutdown_seconds=0.1) as address,
+        ApiServer(Login(address), connections=connections) as server,
+    ):
+        yield server
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", pytest.param("localhost", id="of which the first address may be ::1")])

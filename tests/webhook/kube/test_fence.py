@@ -16,6 +16,7 @@ import pytest
 from aiohttp import web
 
 from certs.authority import Authority
+from tests.loopback import on_loopback
 from webhook.kube.client import ApiServer
 from webhook.kube.login import Login
 from webhook.kube.paths import ApiPath
@@ -210,12 +211,8 @@ async def echo():
     app = web.Application(client_max_size=64 << 20)
     app.router.add_route("*", "/take", take)
     app.router.add_route("*", "/busy", busy)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    async with ApiServer(Login("http://{}:{}".format(*runner.addresses[0]))) as server:
+    async with on_loopback(app) as address, ApiServer(Login(address)) as server:
         yield server, seen
-    await runner.cleanup()
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import pytest
 from aiohttp import web
 
 from scorer.api.kinds import KINDS, NAMESPACE, PLACEMENT, POD, Kind
+from tests.loopback import on_loopback
 from webhook.kube.client import ApiServer
 from webhook.kube.login import Login
 from webhook.kube.ports import InvalidObjectError, Key, NotFoundError
@@ -38,12 +39,8 @@ async def asked():
 
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    async with ApiServer(Login("http://{}:{}".format(*runner.addresses[0]))) as server:
+    async with on_loopback(app) as address, ApiServer(Login(address)) as server:
         yield server, lines
-    await runner.cleanup()
 
 
 @pytest.mark.parametrize("key", LEADING_OUT)

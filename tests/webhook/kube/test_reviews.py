@@ -8,6 +8,7 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from certs.context import CertificateError
+from tests.loopback import on_loopback
 from tests.waiting import until
 from webhook.access.ports import NotReviewedError, PathAccess
 from webhook.access.rights import Access
@@ -61,13 +62,8 @@ async def hub():
     app.router.add_post("/apis/authentication.k8s.io/v1/tokenreviews", found.token_review)
     app.router.add_post("/apis/authorization.k8s.io/v1/subjectaccessreviews", found.access_review)
     app.router.add_get(f"/api/v1/namespaces/kube-system/configmaps/{CONFIG_MAP}", found.authorities)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    found.address = "http://{}:{}".format(*runner.addresses[0])
-    yield found
-    await runner.cleanup()
+    async with on_loopback(app) as found.address:
+        yield found
 
 
 @pytest.fixture

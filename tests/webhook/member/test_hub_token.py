@@ -10,6 +10,7 @@ from aiohttp import web
 
 from scorer.api.kinds import NAMESPACE
 from scorer.api.meta import format_time
+from tests.loopback import on_loopback
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube.client import ApiServer
 from webhook.kube.login import ConfigurationError
@@ -51,12 +52,8 @@ async def hub():
     found = Hub()
     app = web.Application()
     app.router.add_post("/{path:.*}", found.answer)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    found.url = "http://{}:{}".format(*runner.addresses[0])
-    yield found
-    await runner.cleanup()
+    async with on_loopback(app, shutdown_seconds=0.1) as found.url:
+        yield found
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from aiohttp import web
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
+from tests.loopback import on_loopback
 from webhook.settings.sign_in import SignInOptions
 
 CLIENT = "harbormaster"
@@ -92,12 +93,5 @@ async def lying_provider(**said: Any) -> AsyncIterator[LyingProvider]:
     provider = LyingProvider(**said)
     app = web.Application()
     app.router.add_route("*", "/{rest:.*}", provider.answer)
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    provider.issuer = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    try:
+    async with on_loopback(app) as provider.issuer:
         yield provider
-    finally:
-        await runner.cleanup()

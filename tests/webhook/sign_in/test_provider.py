@@ -6,6 +6,7 @@ from base64 import b64encode
 import pytest
 from aiohttp import web
 
+from tests.loopback import on_loopback
 from tests.webhook.sign_in.lying_provider import OTHER_KEY, SECRET, lying_provider, options, public
 from webhook.settings.environment import SettingsError
 from webhook.sign_in.provider import (
@@ -97,12 +98,9 @@ async def test_no_more_is_read_than_the_bound(tmp_path):
     async with lying_provider() as lying:
         app = web.Application()
         app.router.add_get("/keys", endless)
-        runner = web.AppRunner(app)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        lying.about["jwks_uri"] = f"http://127.0.0.1:{runner.addresses[0][1]}/keys"
-        error = await refusal(Provider(options(tmp_path, lying.issuer), Tick()).key("k1"))
-        await runner.cleanup()
+        async with on_loopback(app) as address:
+            lying.about["jwks_uri"] = f"{address}/keys"
+            error = await refusal(Provider(options(tmp_path, lying.issuer), Tick()).key("k1"))
     assert error.trouble is Trouble.PROVIDER
     assert "more than" in str(error)
 

@@ -12,6 +12,7 @@ from scorer.api.kinds import MEMBER_CLUSTER, UPGRADE_REQUEST, UPGRADE_RUN
 from scorer.api.meta import format_time
 from scorer.api.upgrade.fields import UpgradeType
 from scorer.upgrade.back_end import Operation, OperationState, Target
+from tests.loopback import on_loopback
 from tests.webhook.controllers.upgrade_world import make_upgrade_run, make_upgraded
 from tests.webhook.controllers.world import World
 from webhook.controllers.upgraders.hand_off import HandOff
@@ -89,14 +90,9 @@ async def outside():
     found = Outside()
     app = web.Application()
     app.router.add_post("/", found.handle)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    found.url = f"http://127.0.0.1:{runner.addresses[0][1]}/"
-    try:
+    async with on_loopback(app) as address:
+        found.url = f"{address}/"
         yield found
-    finally:
-        await runner.cleanup()
 
 
 def minutes(count):
