@@ -78,8 +78,8 @@ programs: $(VENV)/.development
 	@tests/install-programs
 	@$(BIN)/python -m tests.webhook.page.axe
 
-bench: $(VENV)/.development  ## Measure: ours, the floor of the same run, the ratio
-	@$(BIN)/python -m tests.bench $(ARGS)
+bench: $(VENV)/.development  ## Measure: ours, the floor, the reference; BASE=REV compares with a revision
+	@$(BIN)/python -m tests.bench $(if $(BASE),--base $(BASE)) $(ARGS)
 
 lint: $(VENV)/.development  ## Check format, style, types and import rules
 	@echo "==> format, style, types, imports"

@@ -36,11 +36,13 @@ from scorer.node_budgets.pool_view import PoolView
 from scorer.node_budgets.question import Question
 from scorer.windows.cron import DAY_MINUTES
 from tests.bench.engine import median
+from tests.bench.figures import Figure, Part
 from tests.bench.fleets import NOW
 from tests.bench.scoring import TOKEN, Hub, listening, replica
 
 POOLS, BUDGETS, NODES, DAYS = 1_000, 50, 8, 14
 ROUNDS, HTTPS_SECONDS, WARM_UP_SECONDS, PATIENCE_SECONDS = 3, 10.0, 2.0, 60.0
+PART: Final = Part("disruption")
 JSON: Final = "application/json"
 COUNTS: Final = NodeCounts(30)
 REASONS: Final = tuple(DisruptionReason)
@@ -90,17 +92,17 @@ def random_budgets(dice: np.random.Generator) -> tuple[Budget, ...]:
     return tuple(made)
 
 
-def _print(title: str, ours: float, target: float, floor: float) -> None:
-    print(f"{title:52}{ours:>10.3f}{target:>11.2f}{floor:>10.4f}{ours / floor:>8.1f}", flush=True)
+def _report(title: str, ours: float, goal: float, floor: float) -> None:
+    PART.report(Figure(title, ours, "ms", goal, floor))
 
 
 def measure_calendar(title: str, budgets: Sequence[Budget]) -> None:
-    """Print a row: fourteen days, all budgets, four reasons."""
+    """Tell a figure: fourteen days, all budgets, four reasons."""
     dice = np.random.default_rng(7)
     table = dice.random((BUDGETS, DAYS * DAY_MINUTES)) < 0.5
     values = dice.integers(0, 10, (BUDGETS, 1))
     end = NOW + timedelta(days=DAYS)
-    _print(
+    _report(
         f"calendar {DAYS} d, {title}",
         median(lambda: calendar(budgets, COUNTS, NOW, end)),
         100.0,
@@ -109,12 +111,12 @@ def measure_calendar(title: str, budgets: Sequence[Budget]) -> None:
 
 
 def measure_opening(title: str, budgets: Sequence[Budget], *, opens: bool) -> None:
-    """Print a row: when one node may go, over 400 days."""
+    """Tell a figure: when one node may go, over 400 days."""
     dice = np.random.default_rng(7)
     bits = [int.from_bytes(dice.bytes(HORIZON.days * DAY_MINUTES // 8)) for _ in range(BUDGETS)]
     found = next_open(budgets, COUNTS, "Empty", 1, NOW).instant
     assert (found is not None and found > NOW + HORIZON - timedelta(days=1)) is opens, found
-    _print(
+    _report(
         f"next opening within {HORIZON.days} d, {title}",
         median(lambda: next_open(budgets, COUNTS, "Empty", 1, NOW)),
         50.0,
@@ -123,7 +125,7 @@ def measure_opening(title: str, budgets: Sequence[Budget], *, opens: bool) -> No
 
 
 def measure_gate() -> None:
-    """Print a row: the 99th percentile of one answer, over all pools and reasons, as soon as the pools are read."""
+    """Tell a figure: the 99th percentile of one answer, over all pools and reasons, as soon as the pools are read."""
     dice = np.random.default_rng(7)
     views = [PoolView(f"pool-{number:04}", random_budgets(dice), counted=COUNTS) for number in range(POOLS)]
     windows = [[budget_window(budget) for budget in view.budgets] for view in views]
@@ -150,7 +152,7 @@ def measure_gate() -> None:
         return [window.is_open(instants[number]) for window in windows[number]]
 
     refused = sum(not answer(*asked).allowed for asked in zip(questions, views, instants, strict=True))
-    _print(
+    _report(
         f"gate, {POOLS:,} pools, {refused / POOLS:.0%} refused, p99",
         p99(ours),
         2.0,
@@ -211,7 +213,7 @@ async def _ask_in_turn(connection: Connection, asked: Sequence[bytes], seconds: 
 
 
 def measure_overview() -> None:
-    """Print a row: what all pools allow, a minute after it was last looked at."""
+    """Tell a figure: what all pools allow, a minute after it was last looked at."""
     dice = np.random.default_rng(7)
     pools = [BudgetedPool(f"pool-{number:04}", PoolBudgets(random_budgets(dice)), COUNTS) for number in range(POOLS)]
     instants = (NOW + timedelta(minutes=number) for number in count())
@@ -225,7 +227,7 @@ def measure_overview() -> None:
         now = next(instants)
         made.overview(pools, now)
 
-    _print(
+    _report(
         f"overview of {POOLS:,} pools, a minute later",
         median(later),
         100.0,
@@ -234,7 +236,7 @@ def measure_overview() -> None:
 
 
 async def measure_gate_over_https() -> None:
-    """Print a row: the 99th percentile of ``POST /v1/gate/disruption`` on the pools of `measure_gate`."""
+    """Tell a figure: the 99th percentile of ``POST /v1/gate/disruption`` on the pools of `measure_gate`."""
     asked = [
         request(
             "/v1/gate/disruption",
@@ -257,7 +259,7 @@ async def measure_gate_over_https() -> None:
                 floor = await _ask_in_turn(bare, asked, HTTPS_SECONDS / 4)
             await _ask_in_turn(connection, asked, WARM_UP_SECONDS)
             ours = await _ask_in_turn(connection, asked, HTTPS_SECONDS)
-    _print(
+    _report(
         f"gate over HTTPS, {POOLS:,} pools, p99", float(np.percentile(ours, 99)), 6.0, float(np.percentile(floor, 99))
     )
 
@@ -281,10 +283,9 @@ def _bare(path: str, size: int) -> web.Application:
 
 
 def main() -> None:
-    """Print the rows; over HTTPS with the load on the last core and the server on the first."""
+    """Tell the figures; over HTTPS with the load on the last core and the server on the first."""
     gc.collect()
     gc.freeze()  # as `up` does: the collector need not walk what lives long
-    print(f"{f'disruption, {BUDGETS} budgets':52}{'ours ms':>10}{'target ms':>11}{'floor ms':>10}{'ratio':>8}")
     measure_calendar("as people write them", random_budgets(np.random.default_rng(7)))
     measure_calendar("never open", NEVER_OPEN)
     measure_calendar("a change every minute", DENSE)

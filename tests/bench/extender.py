@@ -13,7 +13,7 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -28,6 +28,7 @@ from certs.authority import Authority
 from certs.context import ServerContext
 from scorer.api.kinds import MEMBER_CLUSTER, NODE, PLACEMENT
 from scorer.api.meta import JsonObject
+from tests.bench.figures import Figure, Part
 from tests.bench.fleets import NOW, member, policy
 from tests.webhook.services import unheard
 from webhook.admission.rights import UndisputedRights
@@ -49,7 +50,7 @@ MEMBERS, PLACEMENTS = 1_000, 20
 SIZES = (1_000, 5_000)
 VERBS = ("filter", "prioritize")
 ROUNDS, CALLS, WARM_UP_CALLS = 5, 200, 40
-TARGET_MS = 10
+GOAL_MS = 10
 LOOPBACK = "127.0.0.1"
 
 
@@ -201,9 +202,8 @@ async def _announce(port: int, authority: str) -> None:
 
 
 async def measure() -> None:
-    """Let ours and the floor take turns, and print the rows."""
-    titles = f"{'p50 ms':>8}{'p99 ms':>8}{'max':>8}{'floor p50':>11}{'p99':>8}{'ratio':>8}"
-    print(f"{f'extender, {MEMBERS:,} clusters':32}{titles}  target")
+    """Let ours and the floor take turns, and tell the figures."""
+    part = Part("extender")
     with server("ours") as ours:
         for verb in VERBS:
             for size in SIZES:
@@ -216,18 +216,15 @@ async def measure() -> None:
                     for _ in range(ROUNDS):
                         least += (await floor.ask(calls, CALLS))[0]
                         mine += (await ours.ask(calls, CALLS))[0]
-                _print_row(f"{verb}, {size:,} names", mine, least)
-
-
-def _print_row(title: str, mine: Sequence[float], least: Sequence[float]) -> None:
-    p50, p99 = np.percentile(mine, (50, 99))
-    least50, least99 = np.percentile(least, (50, 99))
-    shown = f"{p50:>8.2f}{p99:>8.2f}{max(mine):>8.1f}{least50:>11.2f}{least99:>8.2f}{p50 / least50:>8.1f}"
-    print(f"{title:32}{shown}  p99 {TARGET_MS} ms", flush=True)
+                for percent, goal in ((50, None), (99, GOAL_MS)):
+                    ours_ms, floor_ms = (float(np.percentile(found, percent)) for found in (mine, least))
+                    part.report(
+                        Figure(f"{verb}, {size:,} of {MEMBERS:,} names, p{percent}", ours_ms, "ms", goal, floor_ms)
+                    )
 
 
 def main() -> None:
-    """Print the rows, or be one of the servers."""
+    """Tell the figures, or be one of the servers."""
     *others, last = sorted(os.sched_getaffinity(0))  # on a machine with one core everything shares it
     serving = len(sys.argv) > 1
     os.sched_setaffinity(0, {others[0] if serving and others else last})

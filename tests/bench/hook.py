@@ -22,13 +22,14 @@ from e2e.controlplane.build import build
 from e2e.controlplane.cluster import ADMIN, LOOPBACK, Cluster, Etcd
 from e2e.controlplane.service import REGISTRATIONS, Service
 from tests.bench.admission import written
+from tests.bench.figures import Figure, Part
 
 ROUNDS, CREATES = 5, 200
 PLACEMENTS = "/apis/placement.kubernetes-fleet.io/v1beta1/clusterresourceplacements"
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure and tell the figures."""
     numbers = count()
     taken: dict[bool, list[float]] = {False: [], True: []}
     with tempfile.TemporaryDirectory() as folder, _hub(Path(folder)) as (hub, service), _connection(hub) as connection:
@@ -44,10 +45,12 @@ def main() -> None:
                     time.sleep(1)
                 hub.request("DELETE", PLACEMENTS)
     without, through = (np.percentile(np.array(taken[hooked]) * 1000, (50, 99)) for hooked in (False, True))
-    print(f"{f'create on a real API server, {ROUNDS * CREATES:,} each':48}{'p50 ms':>9}{'p99 ms':>9}")
-    for name, row in (("without webhooks", without), ("through both webhooks", through)):
-        print(f"{name:48}{row[0]:9.2f}{row[1]:9.2f}")
-    print(f"{'gained through them':48}{through[0] - without[0]:9.2f}{through[1] - without[1]:9.2f}")
+    part = Part("hook")
+    for percent, ours, floor in zip((50, 99), through, without, strict=True):
+        note = f"{ours - floor:.2f} ms through both webhooks"
+        part.report(
+            Figure(f"create on a real API server, p{percent}", float(ours), "ms", floor=float(floor), note=note)
+        )
 
 
 @contextlib.contextmanager

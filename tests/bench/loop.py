@@ -11,12 +11,13 @@ import uvloop
 
 from scorer.api.kinds import MEMBER_CLUSTER, NAMESPACE, PLACEMENT
 from scorer.api.meta import JsonObject
+from tests.bench.figures import Figure, Part
 from tests.bench.fleets import member, policy
 from webhook.embedded.simulation import keep_status
 from webhook.processes.up import Up
 from webhook.settings.programs import UpSettings
 
-MEMBERS, PLACEMENTS, TARGET_SECONDS = 1_000, 100, 2.0
+MEMBERS, PLACEMENTS, GOAL_SECONDS = 1_000, 100, 2.0
 
 
 async def measure() -> None:
@@ -33,7 +34,9 @@ async def measure() -> None:
             seconds = time.perf_counter() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     title = f"{PLACEMENTS} placements on {MEMBERS:,} members scheduled"
-    print(f"{title:44}{seconds:>8.2f} s{TARGET_SECONDS:>8.1f} s (target), peak memory {peak:.0f} MB", flush=True)
+    part = Part("loop")
+    part.report(Figure(title, seconds, "s", GOAL_SECONDS))
+    part.report(Figure("memory at the most", peak, "MB"))
 
 
 async def _add_fleet(up: Up) -> None:

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import yaml
 
+from tests.bench.figures import Figure, Part
 from tests.bench.processes import resident_megabytes
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "fleet"
-TARGET_MEGABYTES, PATIENCE_SECONDS, REST_SECONDS = 120, 120, 3
+GOAL_MEGABYTES, PATIENCE_SECONDS, REST_SECONDS = 120, 120, 3
 
 
 def main() -> None:
@@ -28,7 +29,7 @@ def main() -> None:
                 resident = resident_megabytes(process.pid)
             finally:
                 process.terminate()
-    print(f"{'up with the example fleet, idle':44}{resident:>8.0f} MB{TARGET_MEGABYTES:>7} MB (target)", flush=True)
+    Part("memory").report(Figure("up with the example fleet, idle", resident, "MB", GOAL_MEGABYTES))
 
 
 def _wait(kubeconfig: Path) -> None:

@@ -18,12 +18,14 @@ from scorer.node_disruption.cluster import Cluster
 from scorer.node_disruption.cluster_reading import read_cluster
 from scorer.node_disruption.instance_types import Catalog, read_instance_types
 from scorer.node_disruption.planner import Decision, decide
+from tests.bench.figures import Figure, Part
 from tests.builders.node import ZONE
 from tests.builders.pod import apart, make_pod, make_spread
 from tests.builders.worker import NOW, drifted, make_pool_of, make_worker
 
 NODES, PODS_PER_NODE, POOLS, APPS = 2_000, 15, 4, 60
-TARGET_SECONDS, TARGET_MB = 5.0, 500.0
+GOAL_SECONDS, GOAL_MEGABYTES = 5.0, 500.0
+PART: Final = Part("node_disruption")
 ZONES: Final = ("z1", "z2", "z3")
 SIZES: Final = (2, 4, 8, 16, 32)
 FAMILIES: Final = tuple("abcdefghijklmnopqrst")
@@ -117,15 +119,14 @@ def _memory() -> float:
 
 
 def measure(title: str, cluster: Cluster, types: Catalog | None, expected: Callable[[Decision], bool]) -> None:
-    """Print a row."""
+    """Tell a figure."""
     start = time.perf_counter()
     found = decide(cluster, types, NOW)
     seconds = time.perf_counter() - start
     assert expected(found), found.commands
     nodes = sum(len(each.nodes) for each in found.commands)
     what = f"{found.command.method} of {nodes}" if found.command else "nothing"
-    figures = f"{seconds:>8.2f}{TARGET_SECONDS:>9.1f}{_floor(cluster):>9.4f}{_memory():>7.0f}{TARGET_MB:>8.0f}"
-    print(f"{title:52}{figures}  {what}", flush=True)
+    PART.report(Figure(title, seconds, "s", GOAL_SECONDS, _floor(cluster), note=what))
 
 
 def _floor(cluster: Cluster) -> float:
@@ -142,10 +143,8 @@ def _read(fill: float, *, drift: bool = False, cheap: bool = False) -> Cluster:
 
 
 def main() -> None:
-    """Print the rows."""
+    """Tell the figures."""
     gc.collect()
-    columns = f"{'seconds':>8}{'target':>9}{'floor':>9}{'MB':>7}{'target':>8}"
-    print(f"{'node disruption, 2,000 nodes, 30,000 pods':52}{columns}  found")
     types = catalog()
     cheap = _read(0.97, cheap=True)
     measure("full nodes, no price list", cheap, None, lambda found: not found.commands)
@@ -156,6 +155,7 @@ def main() -> None:
     measure("full nodes of many types", _read(0.97), types, lambda found: bool(found.commands))
     measure("half full nodes", _read(0.5), types, lambda found: bool(found.commands))
     measure("one in ten has drifted", _read(0.97, drift=True), types, lambda found: bool(found.commands))
+    PART.report(Figure("memory at the most", _memory(), "MB", GOAL_MEGABYTES))
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import numpy as np
 from playwright.async_api import Browser, async_playwright
 
 from scorer.api.kinds import MEMBER_CLUSTER, NAMESPACE, PLACEMENT
+from tests.bench.figures import Figure, Part
 from tests.bench.fleets import member
 from tests.builders.placement import make_placement
 from tests.webhook.page.axe import NotInstalledError, script
@@ -25,6 +26,7 @@ from webhook.processes.up import Up
 from webhook.settings.programs import UpSettings
 
 SIZES: Final = (12, 1_000)
+PART: Final = Part("page")
 IDLE_SECONDS: Final = 60
 IDLE_KILOBYTES: Final = 1_000
 SHIFT: Final = 0.05
@@ -91,20 +93,20 @@ async def _axe(page: Any) -> int | None:
     return found
 
 
-def row(members: int, view: str, figures: dict[str, Any]) -> str:
-    """Write the figures of a view as a line."""
-    idle = "" if figures["idle"] is None else f"{figures['idle']:>8.0f} kB{IDLE_KILOBYTES:>6} kB (target)"
-    axe = "none" if figures["axe"] is None else figures["axe"]
-    return (
-        f"{members:>5} {view:20}{figures['opening']:>7.0f} kB{figures['paint']:>10.0f} ms"
-        f"{figures['shift']:>8.3f} of {SHIFT}{axe:>6}{idle}"
-    )
+def tell(members: int, view: str, figures: dict[str, Any]) -> None:
+    """Tell the figures of a view."""
+    title = f"{members:,} members, {view}"
+    PART.report(Figure(f"{title}, transfer", figures["opening"], "kB"))
+    PART.report(Figure(f"{title}, first paint", figures["paint"], "ms"))
+    PART.report(Figure(f"{title}, layout shift", figures["shift"], "", SHIFT))
+    if figures["axe"] is not None:
+        PART.report(Figure(f"{title}, findings of axe", figures["axe"], "", 0))
+    if figures["idle"] is not None:
+        PART.report(Figure(f"{title}, idle for a minute", figures["idle"], "kB", IDLE_KILOBYTES))
 
 
 async def main() -> None:
     """Measure all views with both fleets."""
-    left = f"{'members, view':26}{'transfer':>10}{'first paint':>13}{'layout shift':>16}"
-    print(f"{left}{'axe':>6}{'idle for a minute':>20}")
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=chromium_path(), args=ARGUMENTS)
         for members in SIZES:
@@ -112,7 +114,7 @@ async def main() -> None:
                 async with hub(members, Path(folder) / "data") as up:
                     for view in VIEWS:
                         seconds = IDLE_SECONDS if members == max(SIZES) and view in LEFT_ALONE else 0
-                        print(row(members, view, await opened(browser, up.http_url, view, seconds)), flush=True)
+                        tell(members, view, await opened(browser, up.http_url, view, seconds))
         await browser.close()
 
 

@@ -22,6 +22,7 @@ from scorer.api.kinds import BINDING, STAGED_RUN
 from scorer.api.meta import JsonObject, dump_json
 from scorer.api.names import PARENT_PLACEMENT
 from scorer.staged_update.record import SUCCEEDED, status
+from tests.bench.figures import Figure, Part
 from tests.builders.placement import make_placement
 from tests.webhook.controllers.staged_world import make_run, make_stage, make_strategy
 from tests.webhook.controllers.world import World, make_config_map, make_member, running
@@ -72,8 +73,8 @@ def timed(queue: WorkQueue[Any]) -> list[float]:
     return seconds
 
 
-async def measure(runs: int, clusters: int) -> None:
-    """Print the row of *runs* runs at once, each of a placement of its own on all *clusters*."""
+async def measure(part: Part, runs: int, clusters: int) -> None:
+    """Tell the figures of *runs* runs at once, each of a placement of its own on all *clusters*."""
     async with running(workers=4) as world:
         await _fill(world, runs, clusters)
         batches, passes = Batches(), timed(world.loop.queues["staged_update"])
@@ -88,11 +89,10 @@ async def measure(runs: int, clusters: int) -> None:
         size = max(len(dump_json(run)) for run in world.cache.list(STAGED_RUN))
     reaction, share = (1e3 * float(np.percentile(found, 95)) for found in (batches.seconds, passes))
     title = f"{runs} runs of {clusters:,} clusters"
-    print(
-        f"{title:32}{seconds:>8.1f} s  p95: {share:.0f} ms a pass, {reaction:.0f} ms to the next cluster; "
-        f"{size / 1024:.0f} KiB per run, {size / clusters:.0f} bytes per cluster",
-        flush=True,
-    )
+    note = f"{size / 1024:.0f} KiB per run, {size / clusters:.0f} bytes per cluster"
+    part.report(Figure(title, seconds, "s", note=note))
+    part.report(Figure(f"{title}, p95 of a pass", share, "ms"))
+    part.report(Figure(f"{title}, p95 to the next cluster", reaction, "ms"))
 
 
 async def _fill(world: World, runs: int, clusters: int) -> None:
@@ -110,10 +110,11 @@ async def _fill(world: World, runs: int, clusters: int) -> None:
 
 
 def main() -> None:
-    """Print all rows."""
+    """Tell all figures."""
+    part = Part("staged")
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:  # as `up` runs
         for runs, clusters in ((100 if FULL else 20, 100), (1, 1_000)):
-            runner.run(measure(runs, clusters))
+            runner.run(measure(part, runs, clusters))
 
 
 if __name__ == "__main__":

@@ -13,12 +13,14 @@ from scorer.upgrade.engine import advance
 from scorer.upgrade.facts import Estimate
 from scorer.upgrade.planning.plan import plan_of
 from scorer.upgrade.simulation import Start, simulate
+from tests.bench.figures import Figure, Part
 from tests.scorer.upgrade.scenarios import BEGIN, daily, member, prepared, stage
 from tests.vector_families.line import Line
 from tests.vector_families.upgrade_runs import Scenario
 
 MEMBERS, REPEATS = 1_000, 20
 EVALUATION_MS, WHOLE_SECONDS = 50.0, 2.0
+PART = Part("upgrade")
 
 
 def scenario(groups: int, at_once: int, windows: Sequence[Line] = ()) -> Scenario:
@@ -32,7 +34,7 @@ def scenario(groups: int, at_once: int, windows: Sequence[Line] = ()) -> Scenari
 
 
 def measure_evaluation(title: str, found: Scenario) -> None:
-    """Print how long one evaluation of a run that has started takes, the median of several."""
+    """Tell how long one evaluation of a run that has started takes, the median of several."""
     found.hub.evaluate(BEGIN, [Start()])
     now = BEGIN + timedelta(minutes=10)
     facts, seconds = found.hub.facts(now), []
@@ -41,20 +43,20 @@ def measure_evaluation(title: str, found: Scenario) -> None:
         advance(found.hub.run, facts)
         seconds.append(time.perf_counter() - start)
     middle = 1e3 * sorted(seconds)[REPEATS // 2]
-    print(f"{title:44}{middle:>8.1f} ms{EVALUATION_MS:>7.0f} ms (target)", flush=True)
+    PART.report(Figure(f"evaluation, {title}", middle, "ms", EVALUATION_MS))
 
 
 def measure_whole(title: str, found: Scenario) -> None:
-    """Print how long a whole run on a moved clock takes, as a plan does."""
+    """Tell how long a whole run on a moved clock takes, as a plan does."""
     start = time.perf_counter()
     until = BEGIN + timedelta(days=90)
     instants = sum(1 for _ in simulate(found.hub, BEGIN, [(BEGIN, Start())], until))
     seconds = time.perf_counter() - start
-    print(f"{title:44}{seconds:>8.2f} s {WHOLE_SECONDS:>7.1f} s (target), {instants} instants", flush=True)
+    PART.report(Figure(title, seconds, "s", WHOLE_SECONDS, note=f"{instants} instants"))
 
 
 def measure_plan(title: str, found: Scenario) -> None:
-    """Print how long the plan of a run takes, with both of its passes, and how large it is."""
+    """Tell how long the plan of a run takes, with both of its passes, and how large it is."""
     length = timedelta(minutes=30)
     found.hub.durations = dict.fromkeys(found.hub.members, Estimate(length, length * 3 // 2))
     facts = found.hub.facts(BEGIN)
@@ -62,11 +64,11 @@ def measure_plan(title: str, found: Scenario) -> None:
     plan = plan_of(found.hub.run, facts, ())
     seconds = time.perf_counter() - start
     size = len(plan.model_dump_json(by_alias=True, exclude_none=True)) / 1e3
-    print(f"{title:44}{seconds:>8.2f} s {WHOLE_SECONDS:>7.1f} s (target), {size:.0f} kB", flush=True)
+    PART.report(Figure(title, seconds, "s", WHOLE_SECONDS, note=f"{size:.0f} kB"))
 
 
 def main() -> None:
-    """Print all rows."""
+    """Tell all figures."""
     measure_evaluation("1,000 members, one by one", scenario(1, 1))
     measure_evaluation("1,000 members in 50 groups", scenario(50, 1))
     measure_evaluation("1,000 members, every window closed", scenario(1, 1, [daily("12:00")]))

@@ -15,6 +15,7 @@ from scorer.node_disruption.cluster import Cluster
 from scorer.node_disruption.cluster_reading import read_cluster
 from scorer.node_disruption.instance_types import Catalog, read_instance_types
 from scorer.node_disruption.simulation import simulate
+from tests.bench.figures import Figure, Part
 from tests.builders.pod import make_pod
 from tests.builders.worker import make_pool_of, make_worker
 
@@ -63,18 +64,19 @@ def catalog() -> Catalog:
 
 
 def measure_week(cluster: Cluster, types: Catalog) -> None:
-    """Print how long a simulated week takes, and the memory of all of it."""
+    """Tell how long a simulated week takes, and the memory of all of it."""
     start = time.perf_counter()
     found = simulate(cluster, types, NOW, timedelta(days=7))
     seconds = time.perf_counter() - start
-    print(f"{'seven simulated days of 2,000 nodes':44}{seconds:>8.2f} s {WEEK_SECONDS:>7.1f} s (target)", end="")
-    print(f", {len(found.happenings)} happenings, {len(found.launches)} new nodes", flush=True)
+    part = Part("week")
+    note = f"{len(found.happenings)} happenings, {len(found.launches)} new nodes"
+    part.report(Figure("seven simulated days of 2,000 nodes", seconds, "s", WEEK_SECONDS, note=note))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    print(f"{'memory at the most':44}{peak:>8} MB{MEGABYTES:>7} MB (target)", flush=True)
+    part.report(Figure("memory at the most", peak, "MB", MEGABYTES))
 
 
 def main() -> None:
-    """Print both rows."""
+    """Tell both figures."""
     cluster, types = read_cluster(documents(), NOW), catalog()
     gc.collect()
     gc.freeze()
