@@ -2,6 +2,7 @@
 
 import gc
 import logging
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -12,6 +13,10 @@ from tests.thoroughness import load_profile
 from tests.turns import STANDS_ON, group_of, turn_of
 
 load_profile()
+if (
+    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+):  # what is started with `&` in a script inherits this, and hands it on
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class ByGroup(LoadFileScheduling):
