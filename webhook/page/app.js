@@ -231,7 +231,7 @@ const askClusters = paced(() => reading("/v1/clusters", async () => {
 
 const HISTORY_AGE = 60000; // ms
 
-const askCluster = paced(() => reading("/v1/clusters", async () => {
+const askCluster = paced(() => reading("/v1/clusters/{name}", async () => {
   const name = pathOf("cluster");
   if (!state.clusters?.some((one) => one.name === name)) return 0; // it is asked for once it is listed
   let cost = 0;
@@ -293,7 +293,7 @@ const askRuns = paced(() => reading("/v1/runs", async () => {
   return bytes;
 }));
 
-const askRun = paced(() => reading("/v1/runs", async () => {
+const askRun = paced(() => reading("/v1/runs/{ref}", async () => {
   const ref = state.selectedRun;
   if (!isShown("runs") || !listedRun(ref)) return 0;
   let cost = 0;

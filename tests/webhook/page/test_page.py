@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Route, expect
 
+from tests.waiting import until
 from tests.webhook.page.conftest import VIEWS
 from tests.webhook.page.fixture_hub import CORE_COST, PAGE, FixtureHub, fill, make_cluster, many, placement_item
 
@@ -708,6 +709,26 @@ async def test_an_api_error_is_said_and_what_was_shown_stays(hub, open_page):
     hub.failing.clear()
     await problem.wait_for(state="detached")
     await opened.page.get_by_text("No explanation right now").wait_for(state="hidden")
+
+
+COUNT_ALERTS_THAT_GO = """
+window.gone = 0;
+new MutationObserver((changes) => { for (const change of changes) window.gone += change.removedNodes.length; })
+  .observe(document.getElementById("problems"), { childList: true });
+"""
+
+
+async def test_what_is_read_of_one_cluster_takes_no_error_of_the_list_back(hub, open_page):
+    opened = await open_page("crp/payments")
+    hub.failing = {"/v1/clusters": 503}
+    hub.publish(clusters=True)
+    await opened.page.get_by_role("alert").wait_for()
+    await opened.page.evaluate(COUNT_ALERTS_THAT_GO)
+    for _ in range(3):
+        asked = len(hub.asked)
+        hub.publish(clusters=True)
+        await until(lambda asked=asked: "GET /v1/clusters" in hub.asked[asked:])
+    assert await opened.page.evaluate("window.gone") == 0
 
 
 async def test_an_api_that_is_down_from_the_start(hub, open_page):
