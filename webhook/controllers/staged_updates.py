@@ -227,9 +227,8 @@ class StagedUpdateController:
             run = await self._hub.amend(family.run, held)
         step = await self._decide(ref, run, await self._facts(ref, run))
         asked = self._asked.get(ref)
-        known: Collection[str] = (
-            self._asks(ref, run) if asked is None else asked
-        )  # what was recorded before our term was told then
+        # What was recorded before our term was told then.
+        known: Collection[str] = self._asks(ref, run) if asked is None else asked
         run = await self._carry_out(family, run, step)
         self._tell(ref, run, step)
         self._ask(ref, run, known)

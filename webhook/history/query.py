@@ -110,9 +110,8 @@ def find(documents: Iterable[JsonObject], waiting: Iterable[Entry], query: Query
         query: What is wanted.
     """
     unreadable = 0
-    found: dict[
-        str, Entry
-    ] = {}  # after a lost answer, a process writes the same entry again, perhaps with more counted
+    # After a lost answer, a process writes the same entry again, perhaps with more counted.
+    found: dict[str, Entry] = {}
     for entry in (*entries_in(filter(is_chunk, documents)), *waiting):
         if entry is None:
             unreadable += 1
