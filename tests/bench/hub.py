@@ -1,10 +1,11 @@
 """Rollout rows: `harbormaster reconcile` on a real API server, beside what the same server takes by itself.
 
-Placements of one namespace with two ConfigMaps each, on 10 of 100 members, until all Works exist; a restart over
-everything, which may write nothing; what the process holds. The API server, etcd and the loop share the machine.
+Placements of one namespace with two ConfigMaps each, on 10 of 100 members: until all Works exist, until the statuses of
+the placements say so, the processor time of the loop, and its writes by verb and resource; a restart over everything,
+which may write nothing; what the process holds. The API server, etcd and the loop share the machine.
 
-FULL=1 in the environment: 1,000 placements on 100 clusters for the restart, and the memory of 1,000 members with 1,000
-placements on 10.
+ROWS in the environment: how many placements each row makes, as "50 200"; with it, nothing is restarted. FULL=1: 1,000
+placements on 100 clusters for the restart, and the memory of 1,000 members with 1,000 placements on 10.
 """
 
 import asyncio
@@ -13,10 +14,12 @@ import re
 import tempfile
 import time
 import urllib.request
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Container
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 import uvloop
 
@@ -28,7 +31,7 @@ from e2e.controlplane.service import HARBORMASTER
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, KINDS, MEMBER_CLUSTER, NAMESPACE, PLACEMENT, WORK, Kind
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.names import member_namespace
-from tests.bench.processes import resident_megabytes
+from tests.bench.processes import processor_seconds, resident_megabytes
 from webhook.kube.client import ApiServer
 from webhook.kube.paths import path_of
 from webhook.kube.ports import Key, NotFoundError
@@ -36,9 +39,13 @@ from webhook.kube.store import HubStore
 
 CONFIG_MAP = KINDS["", "ConfigMap"]
 CONNECTIONS, RAW_CREATES, PATIENCE_SECONDS = 32, 2_000, 900
+TARGETS = {50: 4.0, 200: 11.0}
+"""Placements of a row, and in how many seconds all their Works are to exist."""
 FULL = os.environ.get("FULL") == "1"
+ROWS = tuple(int(count) for count in os.environ.get("ROWS", "").split())
 _WRITES = re.compile(
-    r'^apiserver_request_total\{.*resource="(?!leases|events)[a-z]+".*verb="(POST|PUT|PATCH|DELETE)".*\} (\S+)',
+    r'^apiserver_request_total\{.*resource="(?!leases)([a-z]+)".*subresource="([a-z]*)",verb="(POST|PUT|PATCH|DELETE)"'
+    r".*\} (\S+)",
     re.MULTILINE,
 )
 
@@ -96,15 +103,33 @@ class Bed:
         page = await self.server.request("GET", path_of(kind), query={"limit": "1"})
         return len(page["items"]) + int(page["metadata"].get("remainingItemCount") or 0)
 
-    async def writes(self) -> int:
-        """How many writes the API server has been asked for, those to Leases and Events left out."""
+    def writes(self) -> Counter[str]:
+        """How many writes the API server has been asked for, by verb and resource, those to Leases left out."""
         text = self.cluster.kubectl("get", "--raw", "/metrics").stdout
-        return sum(int(float(found[2])) for found in _WRITES.finditer(text))
+        found: Counter[str] = Counter()
+        for resource, subresource, verb, count in _WRITES.findall(text):
+            found[f"{verb} {resource}{subresource and '/'}{subresource}"] += int(float(count))
+        return found
+
+    async def told(self, names: Container[str]) -> int:
+        """How many of the placements of these names say that all their Works are as wanted."""
+        page = await self.server.request("GET", path_of(PLACEMENT))
+        return sum(
+            condition["type"] == "ClusterResourcePlacementWorkSynchronized" and condition["status"] == "True"
+            for placement in page["items"]
+            if placement["metadata"]["name"] in names
+            for condition in placement.get("status", {}).get("conditions", ())
+        )
 
     @property
     def megabytes(self) -> float:
         """What the loop holds in memory."""
         return resident_megabytes(self.loop.pid)
+
+    @property
+    def processor(self) -> float:
+        """The seconds of processor time that the loop has taken."""
+        return processor_seconds(self.loop.pid)
 
 
 async def at_once(count: int, make: Callable[[int], Awaitable[object]], first: int = 0) -> float:
@@ -148,8 +173,26 @@ async def raw_rate(bed: Bed) -> float:
     return RAW_CREATES / await at_once(RAW_CREATES, lambda number: bed.store.create(CONFIG_MAP, _config("raw", number)))
 
 
-async def roll_out(bed: Bed, count: int, first: int, clusters: int | None) -> tuple[float, float]:
-    """Make placements; return the seconds until all their Works exist, and the writes of ours for each."""
+class RolledOut(NamedTuple):
+    """What placing took.
+
+    Args:
+        seconds: Until all Works existed.
+        told_after: Seconds from then until the last status of a placement said so.
+        processor: Seconds of processor time of the loop, until it was at rest.
+        early: Writes of ours until all Works existed, Events left out.
+        writes: All writes of ours, by verb and resource.
+    """
+
+    seconds: float
+    told_after: float
+    processor: float
+    early: int
+    writes: Counter[str]
+
+
+async def roll_out(bed: Bed, count: int, first: int, clusters: int | None) -> RolledOut:
+    """Make placements, and see what becomes of them."""
 
     async def content(number: int) -> None:
         await bed.store.create(NAMESPACE, _namespace(f"app-{number:04}"))
@@ -158,29 +201,39 @@ async def roll_out(bed: Bed, count: int, first: int, clusters: int | None) -> tu
 
     await at_once(count, content, first)
     await bed.at_rest()
-    before, works = await bed.writes(), await bed.count(WORK)
+    processor, before, works = bed.processor, bed.writes(), await bed.count(WORK)
     wanted = works + count * (clusters or await bed.count(MEMBER_CLUSTER))
+    names = {f"app-{number:04}" for number in range(first, first + count)}
 
     async def all_there() -> bool:
         return await bed.count(WORK) >= wanted
 
+    async def all_told() -> bool:
+        return await bed.told(names) == count
+
     start = time.perf_counter()
     await at_once(count, lambda number: bed.store.create(PLACEMENT, _placement(number, clusters)), first)
     await bed.until(all_there)
-    seconds = time.perf_counter() - start
-    written = await bed.writes() - before - count
+    there = time.perf_counter()
+    early = bed.writes() - before
+    await bed.until(all_told)
+    told = time.perf_counter()
     await bed.at_rest()
-    return seconds, written / count
+    used, written = bed.processor - processor, bed.writes() - before
+    for found in (early, written):
+        found[f"POST {PLACEMENT.plural}"] -= count
+    so_far = sum(number for name, number in early.items() if not name.endswith(" events"))
+    return RolledOut(there - start, told - there, used, so_far, +written)
 
 
 async def restart(bed: Bed) -> tuple[float, int]:
     """Restart the loop: everything is looked at once. Return seconds until it is at rest, and what it wrote."""
     bed.loop.stop(30)
-    before = await bed.writes()
+    before = bed.writes()
     start = time.perf_counter()
     await bed.start()
     await bed.at_rest()
-    return time.perf_counter() - start - 2, await bed.writes() - before
+    return time.perf_counter() - start - 2, (bed.writes() - before).total()
 
 
 async def measure(cluster: Cluster) -> None:
@@ -194,16 +247,11 @@ async def measure(cluster: Cluster) -> None:
             rate = await raw_rate(bed)
             print(f"{'raw creates of the same server, 32 connections':52}{rate:>8.0f} /s", flush=True)
             made = 0
-            for count, target, stretch in ((50, 8, 4), (200, 30, 15)):
-                seconds, writes = await roll_out(bed, count, made, 10)
+            for count in ROWS or TARGETS:
+                _placing_rows(await roll_out(bed, count, made, 10), count, rate)
                 made += count
-                floor = writes * count / rate
-                print(
-                    f"{f'{count} placements on 10 of 100, until all Works exist':52}{seconds:>8.1f} s  "
-                    f"target {target} s (stretch {stretch}); {writes:.1f} writes each, which alone take {floor:.1f} s, "
-                    f"ratio {seconds / floor:.1f}",
-                    flush=True,
-                )
+            if ROWS:
+                return
             await _resync_row(bed, made, 10)
             if FULL:
                 await _full(bed, made)
@@ -212,6 +260,21 @@ async def measure(cluster: Cluster) -> None:
                 await _resync_row(bed, 200, 100)
         finally:
             bed.loop.stop(30)
+
+
+def _placing_rows(found: RolledOut, count: int, rate: float) -> None:
+    floor = found.early / rate
+    target = f"  target {TARGETS[count]} s;" if count in TARGETS else ""
+    print(
+        f"{f'{count} placements on 10 of 100, until all Works exist':52}{found.seconds:>8.1f} s{target}  "
+        f"{found.early / count:.1f} writes each, which alone take {floor:.1f} s, ratio {found.seconds / floor:.1f}",
+        f"{'  until their statuses say so':52}{found.told_after:>+8.1f} s  target +1 s",
+        f"{'  processor time of the loop':52}{found.processor:>8.1f} s",
+        f"{'  writes for each, until the loop is at rest':52}{found.writes.total() / count:>8.1f}",
+        *(f"{f'    {name}':52}{number / count:>8.1f}" for name, number in found.writes.most_common()),
+        sep="\n",
+        flush=True,
+    )
 
 
 async def _resync_row(bed: Bed, placements: int, clusters: int) -> None:

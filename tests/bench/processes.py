@@ -1,5 +1,6 @@
 """What the kernel counts of a process."""
 
+import os
 from pathlib import Path
 
 
@@ -7,3 +8,9 @@ def resident_megabytes(pid: int) -> float:
     """Return what a process holds in memory."""
     lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1024
+
+
+def processor_seconds(pid: int) -> float:
+    """Return the processor time that a process has taken, its own and that of the system for it."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

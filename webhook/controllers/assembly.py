@@ -158,8 +158,9 @@ def _controllers(
     yield MemberController(hub, now, record, settings.force_delete_after, observer).wiring()
     yield OverrideController(hub, record).wiring()
     yield PlacementController(hub, now, record, selectables, settings, observer).wiring()
-    yield SchedulerController(hub, now, record).wiring()
-    yield RolloutController(hub, now, settings, windows, turns.get(MemberDisruption.ROLLOUT)).wiring()
+    rollout = RolloutController(hub, now, settings, windows, turns.get(MemberDisruption.ROLLOUT))
+    yield SchedulerController(hub, now, record, rollout).wiring()
+    yield rollout.wiring()
     staged = turns.get(MemberDisruption.STAGED_UPDATE)
     yield StagedUpdateController(hub, now, record, selectables, settings, windows, staged, observer).wiring()
     if settings.analysis.is_on:

@@ -32,6 +32,7 @@ from scorer.rollout.status_copy import (
     reported_namespace,
     with_status_synced,
 )
+from scorer.rollout.writes import Write
 from webhook.controllers.failures import concerned_placement
 from webhook.controllers.inventory import placement_refs
 from webhook.controllers.observer import UNOBSERVED, LoopObserver
@@ -141,8 +142,10 @@ class PlacementController:
         if isinstance(selection, SelectionError):
             report = invalid_selection(placement, selection.message, self._now())
             return await self._report(family, placement, report)
-        await self._keep_policy(family, ref, placement)
+        policy = self._policy(family, ref, placement)
+        # The content before the policy, which wakes the scheduler: then it can bind what it creates.
         latest, pending = await self._keep_resources(family, ref, placement, selection.objects)
+        await self._hub.carry_out(family.policy_snapshot, policy)
         report = self._status(family, ref, placement, latest)
         return soonest(await self._report(family, placement, report), pending)
 
@@ -176,7 +179,8 @@ class PlacementController:
             self._told[ref] = words
             self._record(placement, Event("PlacementKindsNotRead", f"not placed, if there are any: {words}", "Warning"))
 
-    async def _keep_policy(self, family: Family, ref: PlacementRef, placement: JsonObject) -> None:
+    def _policy(self, family: Family, ref: PlacementRef, placement: JsonObject) -> tuple[Write, ...]:
+        """Return the writes after which the latest policy snapshot has the policy of a placement."""
         snapshots = children(self._hub.cache, family.policy_snapshot, ref)
         digest = policy_hash(placement["spec"].get("policy"))
         bindings = children(self._hub.cache, family.binding, ref)
@@ -184,7 +188,7 @@ class PlacementController:
         plan = plan_policy_snapshots(placement, snapshots, digest, in_force=in_force, bindings=bindings)
         if plan.error:
             raise TerminalError(plan.error)
-        await self._hub.carry_out(family.policy_snapshot, plan.writes)
+        return plan.writes
 
     async def _keep_resources(
         self, family: Family, ref: PlacementRef, placement: JsonObject, objects: tuple[JsonObject, ...]

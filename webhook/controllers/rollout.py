@@ -8,12 +8,13 @@ Source: rollout.md 7 and 8.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace as with_changes
 from datetime import datetime, timedelta
 from functools import partial
 
-from scorer.api.documents import conditions_of, current_condition, is_deleting
+from scorer.api.binding import BindingState
+from scorer.api.documents import conditions_of, current_condition, dict_at, is_deleting, name_of, spec_of, text_at
 from scorer.api.family import FAMILIES, FAMILY_OF, Family
 from scorer.api.kinds import MEMBER_CLUSTER
 from scorer.api.meta import JsonObject
@@ -47,6 +48,7 @@ from webhook.kube.change import Change, desired
 from webhook.kube.children import children, count_children
 from webhook.kube.hub import Hub, at_once
 from webhook.kube.maintenance import MaintenanceWindows
+from webhook.kube.retry import RetryError
 from webhook.kube.rollout_state import RolloutState, rollout_state
 from webhook.settings.loop import LoopSettings
 
@@ -165,12 +167,7 @@ class RolloutController:
         promised = self._promised(ref, state)
         holds, closed = self._holds(state) | promised, self._closed(state)
         unsaid = DONE
-        plan = state.plan(
-            self._now(),
-            promised=promised,
-            held={*holds, *closed},
-            removal_needs_budget=self._settings.removal_needs_budget,
-        )
+        plan = self._plan(state, held={*holds, *closed}, promised=promised)
         if plan.error is not None:
             log.error("rollout is stopped", extra={"placement": str(ref), "error": plan.error.message})
             raise StuckError(plan.error.message)
@@ -189,6 +186,42 @@ class RolloutController:
             # The bindings once more, as they are now: those just written keep their members reserved.
             await self._follow(ref, views(children(self._hub.cache, family.binding, ref))),
         )
+
+    def first_bindings(self, family: Family, placement: JsonObject, made: Sequence[JsonObject]) -> list[JsonObject]:
+        """Return the first bindings of a placement as they are to be created: bound, where the rollout would begin.
+
+        So the rollout has nothing left to write on them. Where it first has to reserve members, or to wait, they stay
+        as they are.
+
+        Args:
+            family: Of the placement.
+            placement: It has no bindings yet: no rollout of it can use up the same limits meanwhile.
+            made: All bindings that are about to be created.
+        """
+        strategy = dict_at(placement, "spec", "strategy")
+        if self._turns is not None or strategy.get("type") not in (None, StrategyType.ROLLING_UPDATE):
+            return list(made)
+        with_strategy = {name_of(document): document for document in plan_apply_strategy(strategy, made)}
+        documents = {name_of(document): with_strategy.get(name_of(document), document) for document in made}
+        try:
+            state = rollout_state(self._hub.cache, family, placement, tuple(documents.values()), works_known=True)
+        except RetryError:  # the rollout waits
+            return list(documents.values())
+        plan = self._plan(state, held=self._closed(state))
+        if plan.action is Action.ROLL and state.snapshot is not None:
+            for binding in plan.bind:
+                overrides = state.overrides.get(binding.cluster, NO_OVERRIDES)
+                documents[binding.name] = bound(documents[binding.name], state.snapshot, overrides)
+        return list(documents.values())
+
+    def say_started(self, family: Family, document: JsonObject) -> None:
+        """Say on a binding, if it is bound, that its rollout has started."""
+        if text_at(document, "spec", "state") == BindingState.BOUND:
+            self._mark(family, document, started=True, message=_rolling_out(document))
+
+    def _plan(self, state: RolloutState, *, held: Collection[str], promised: Collection[str] = ()) -> RolloutPlan:
+        needs_budget = self._settings.removal_needs_budget
+        return state.plan(self._now(), promised=promised, held=held, removal_needs_budget=needs_budget)
 
     def _holds(self, state: RolloutState) -> dict[str, Hold]:
         """Return the members of a placement that something else holds."""
@@ -292,9 +325,7 @@ class RolloutController:
         if plan.action is not Action.ROLL or snapshot is None:
             return
         bind = (
-            self._bind(
-                family, binding, bound(documents[binding.name], snapshot, overrides.get(binding.cluster, NO_OVERRIDES))
-            )
+            self._bind(family, bound(documents[binding.name], snapshot, overrides.get(binding.cluster, NO_OVERRIDES)))
             for binding in (*plan.update, *plan.bind)
         )
         remove = (remove_meant(self._hub, family.binding, documents[binding.name]) for binding in plan.remove)
@@ -311,15 +342,18 @@ class RolloutController:
             elif waits_for_window(current_condition(document, ROLLOUT_STARTED) or {}):
                 self._mark(family, document, started=False, message=message or blocked_reason(plan, binding))
 
-    async def _bind(self, family: Family, binding: BindingView, document: JsonObject) -> None:
-        stored = await self._hub.replace(family.binding, document)
-        message = f"rolling out {document['spec']['resourceSnapshotName']} to {binding.cluster}"
-        self._mark(family, stored, started=True, message=message)
+    async def _bind(self, family: Family, document: JsonObject) -> None:
+        self.say_started(family, await self._hub.replace(family.binding, document))
 
     def _mark(self, family: Family, document: JsonObject, *, started: bool, message: str, renew: bool = True) -> None:
         status = rollout_started_status(document, started=started, message=message, now=self._now(), renew=renew)
         if status is not None:
             self._hub.report(family.binding, document, status)
+
+
+def _rolling_out(binding: JsonObject) -> str:
+    spec = spec_of(binding)
+    return f"rolling out {spec.get('resourceSnapshotName')} to {spec.get('targetCluster')}"
 
 
 def _waits(holds: Mapping[str, Hold], closed: Mapping[str, ClosedWindow]) -> dict[str, str]:

@@ -6,6 +6,7 @@ Source: scheduling.md 2 to 4, 17.
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from functools import partial
+from typing import Protocol
 
 from scorer.api.conditions import TRUE
 from scorer.api.documents import (
@@ -64,6 +65,18 @@ from webhook.kube.ports import AlreadyExistsError, NotFoundError, key_of
 from webhook.kube.retry import RetryError
 
 
+class FirstRollout(Protocol):
+    """Begins the rollout of a placement with the creation of its bindings."""
+
+    def first_bindings(self, family: Family, placement: JsonObject, made: Sequence[JsonObject]) -> list[JsonObject]:
+        """Return the first bindings of a placement as they are to be created."""
+        ...
+
+    def say_started(self, family: Family, document: JsonObject) -> None:
+        """Say on a binding that has been created, if it is bound, that its rollout has started."""
+        ...
+
+
 class SchedulerController:
     """Schedules one placement at a time.
 
@@ -71,12 +84,20 @@ class SchedulerController:
         hub: Where everything is.
         now: The clock.
         record: Takes Events.
+        rollout: Begins the rollout of new placements.
     """
 
-    def __init__(self, hub: Hub, now: Callable[[], datetime], record: Callable[[JsonObject, Event], None]) -> None:
+    def __init__(
+        self,
+        hub: Hub,
+        now: Callable[[], datetime],
+        record: Callable[[JsonObject, Event], None],
+        rollout: FirstRollout,
+    ) -> None:
         self._hub = hub
         self._now = now
         self._record = record
+        self._rollout = rollout
 
     def wiring(self) -> Wiring[PlacementRef]:
         """Say what wakes it: a new policy, what members are and report, and bindings that are not as it left them."""
@@ -153,7 +174,11 @@ class SchedulerController:
             raise TerminalError(str(error)) from error
         # New bindings first, dropped ones last: after a crash in between, the placement has a cluster too many, which
         # the next decision drops, and not one too few.
-        await at_once(self._create(family, document) for document in plan.create)
+        if documents:
+            await at_once(self._create(family, document) for document in plan.create)
+        else:
+            first = self._rollout.first_bindings(family, placement, plan.create)
+            await at_once(self._create_first(family, document) for document in first)
         going = {binding.name for binding in run.dropped}
         again = [document for document in plan.replace if name_of(document) not in going]
         await self._hub.carry_out_at_once(family.binding, map(replace, again))
@@ -218,17 +243,24 @@ class SchedulerController:
         # and the binding itself, when the watch brings it, causes no other run.
         return children(self._hub.cache, family.binding, ref) if orphaned else documents
 
-    async def _create(self, family: Family, document: JsonObject) -> None:
+    async def _create_first(self, family: Family, document: JsonObject) -> None:
+        if (stored := await self._create(family, document)) is not None:
+            self._rollout.say_started(family, stored)
+
+    async def _create(self, family: Family, document: JsonObject) -> JsonObject | None:
         """Create a binding, or own it again: its name is of its placement and cluster, so it is ours whatever it says.
+
+        Returns what was created; None: it existed.
 
         It may exist because the cache was behind, and has read it now, or because somebody took its labels off.
         """
         try:
-            await self._hub.create(family.binding, document)
+            return await self._hub.create(family.binding, document)
         except AlreadyExistsError:
             found = self._hub.cache.get(family.binding, *key_of(document))
             if found is not None and family.parent(found) != family.parent(document):
                 await self._hub.replace(family.binding, with_metadata(found, labels=document["metadata"]["labels"]))
+            return None
 
     async def _clean_up(self, family: Family, ref: PlacementRef, placement: JsonObject) -> Result:
         """Delete all bindings of a placement that is being deleted, and Works without one, then take our finalizer off.

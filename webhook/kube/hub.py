@@ -6,8 +6,8 @@ an object exists already, that object is read at once, so that the next attempt 
 watch is broken.
 
 Statuses are stored behind: `report` shows them in the cache at once and stores them a little later, several changes of
-one object in one write, and after the writes that others wait for. Every status can be derived again from what is
-stored, so a process that ends before has lost nothing.
+one object in one write, and after the writes that others wait for; those of placements, which people read, before those
+that they sum up. Every status can be derived again from what is stored, so a process that ends before has lost nothing.
 """
 
 import asyncio
@@ -17,6 +17,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
 
+from scorer.api.family import FAMILIES
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
 from scorer.rollout.failing import keeping_failures
@@ -32,6 +33,7 @@ from webhook.kube.ports import (
     StoreError,
     key_of,
 )
+from webhook.kube.write_slots import WriteSlots
 
 WRITES_AT_ONCE: Final = 32
 STATUS_WRITERS: Final = 8
@@ -39,6 +41,8 @@ STATUS_DELAY_SECONDS: Final = 0.1
 """How long changes of one status are collected into one write."""
 LONGEST_DELAY_SECONDS: Final = 5.0
 """How long a status waits at most while many other writes are under way: controllers wait for those, not for it."""
+_FIRST: Final = frozenset(family.placement.group_kind for family in FAMILIES)
+"""Kinds whose statuses are stored before all others."""
 _RETRY_SECONDS: Final = (0.1, 0.5, 1.0, 2.0, 5.0, 15.0, 60.0)
 
 log = logging.getLogger(__name__)
@@ -54,7 +58,6 @@ class _Pending:
         shown: The object as the cache shows it.
         due: When to store it, in the loop's time.
         failures: Attempts that failed.
-        busy: It is being stored.
     """
 
     kind: Kind
@@ -62,7 +65,10 @@ class _Pending:
     shown: JsonObject
     due: float
     failures: int = 0
-    busy: bool = False
+
+
+_Place = tuple[str, str, Key]
+"""Where a pending status belongs: group, kind and key of its object."""
 
 
 class Hub:
@@ -79,14 +85,15 @@ class Hub:
         self.cache = cache
         self.writes = 0
         """How many writes were sent; a second reconcile of anything adds none."""
-        self._slots = asyncio.Semaphore(writes_at_once)
-        self._at_once = writes_at_once
+        self._slots = WriteSlots(writes_at_once)
+        self._few = writes_at_once // 4
+        """With no more writes under way than this, statuses hold up none."""
         self._under_way = 0
         """Writes that are under way or wait for their turn, statuses left out."""
-        self._calm = asyncio.Event()
-        """Set while so few of them are that statuses hold up none."""
-        self._calm.set()
-        self._pending: dict[tuple[str, str, Key], _Pending] = {}
+        self._pending: dict[_Place, _Pending] = {}
+        self._lines: tuple[dict[_Place, None], dict[_Place, None]] = ({}, {})
+        """Those of them that no writer has: statuses of placements, and all others; each in the order of arrival."""
+        self._choosing = asyncio.Lock()
         self._wake = asyncio.Event()
 
     @property
@@ -97,7 +104,7 @@ class Hub:
     async def create(self, kind: Kind, document: JsonObject) -> JsonObject:
         """Store a new object. Raises as the store does; an object that exists already is read."""
         try:
-            async with self._slot():
+            async with self._slot(kind):
                 return self._known(kind, await self.store.create(kind, document))
         except AlreadyExistsError:
             await self._read(kind, key_of(document))
@@ -129,7 +136,7 @@ class Hub:
         self, kind: Kind, document: JsonObject, write: Callable[[Kind, JsonObject], Awaitable[JsonObject]]
     ) -> JsonObject:
         try:
-            async with self._slot():
+            async with self._slot(kind):
                 return self._known(kind, await write(kind, document))
         except ConflictError:
             await self._read(kind, key_of(document))
@@ -151,7 +158,7 @@ class Hub:
         metadata, key = document["metadata"], key_of(document)
         version = metadata.get("resourceVersion", "") if this_version else ""
         try:
-            async with self._slot():
+            async with self._slot(kind):
                 # By uid in any case: an object of that name that was created since is another one.
                 await self.store.delete(kind, key, uid=metadata.get("uid", ""), resource_version=version)
                 # Finalizers may hold it: then the next read of the cache has to see that it is being deleted.
@@ -212,7 +219,7 @@ class Hub:
         if pending is None:
             due = asyncio.get_running_loop().time() + STATUS_DELAY_SECONDS
             self._pending[place] = _Pending(kind, known, shown, due)
-            self._wake.set()
+            self._line_up(place)
         else:
             if known is not pending.shown:  # the watch or a write has brought a newer version since
                 pending.base = known
@@ -231,42 +238,62 @@ class Hub:
             for pending in self._pending.values():
                 self.cache.shelf(pending.kind).unshow(pending.shown, pending.base)
             self._pending.clear()
+            for line in self._lines:
+                line.clear()
 
     async def _store_statuses(self) -> None:
-        loop = asyncio.get_running_loop()
         while True:
-            place = next((place for place, pending in self._pending.items() if not pending.busy), None)
-            if place is None:
-                self._wake.clear()
-                await self._wake.wait()
-                continue
+            place = await self._next()
             pending = self._pending[place]
-            pending.busy = True  # before the first await, so that no other writer takes it as well
-            await asyncio.sleep(max(0.0, pending.due - loop.time()))
-            with suppress(TimeoutError):
-                async with asyncio.timeout_at(pending.due + LONGEST_DELAY_SECONDS):
-                    await self._calm.wait()
             try:
                 await self._store_status(place, pending)
             except StoreError as error:
                 log.warning("cannot store a status", extra={"object": str(place[2]), "error": str(error)})
-                self._again_later(pending)
+                self._again_later(place, pending)
             except Exception:  # one status that cannot be sent must not end the loop: logged with the traceback
                 log.exception("cannot store a status", extra={"object": str(place[2])})
-                self._again_later(pending)
+                self._again_later(place, pending)
             else:
-                self._again(pending)
+                if place in self._pending:
+                    self._line_up(place)
 
-    def _again_later(self, pending: _Pending) -> None:
-        delay = _RETRY_SECONDS[min(pending.failures, len(_RETRY_SECONDS) - 1)]
-        pending.failures += 1
-        asyncio.get_running_loop().call_later(delay, self._again, pending)
+    async def _next(self) -> _Place:
+        """Take the next status out of line that is to be stored now; wait until there is one."""
+        loop = asyncio.get_running_loop()
+        async with self._choosing:
+            while True:
+                soonest = None
+                for line in self._lines:
+                    if (place := next(iter(line), None)) is None:
+                        continue
+                    when = self._pending[place].due + (0.0 if self._is_calm else LONGEST_DELAY_SECONDS)
+                    if when <= loop.time():
+                        del line[place]
+                        return place
+                    soonest = when if soonest is None else min(soonest, when)
+                self._wake.clear()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout_at(soonest):
+                        await self._wake.wait()
 
-    def _again(self, pending: _Pending) -> None:
-        pending.busy = False
+    @property
+    def _is_calm(self) -> bool:
+        return self._under_way <= self._few
+
+    def _line_up(self, place: _Place) -> None:
+        self._lines[0 if place[:2] in _FIRST else 1][place] = None
         self._wake.set()
 
-    async def _store_status(self, place: tuple[str, str, Key], pending: _Pending) -> None:
+    def _again_later(self, place: _Place, pending: _Pending) -> None:
+        def again() -> None:
+            if self._pending.get(place) is pending:  # else the term has ended
+                self._line_up(place)
+
+        delay = _RETRY_SECONDS[min(pending.failures, len(_RETRY_SECONDS) - 1)]
+        pending.failures += 1
+        asyncio.get_running_loop().call_later(delay, again)
+
+    async def _store_status(self, place: _Place, pending: _Pending) -> None:
         """Store one status over the newest version of its object that is known."""
         kind, shelf = pending.kind, self.cache.shelf(pending.kind)
         known = shelf.objects.get(place[2])
@@ -280,7 +307,7 @@ class Hub:
             del self._pending[place]
             return
         try:
-            async with self._slots:
+            async with self._slots.take(kind):
                 self.writes += 1
                 stored = await self.store.replace_status(kind, sent)
         except ConflictError:
@@ -335,18 +362,16 @@ class Hub:
                 shelf.drop(known)
 
     @asynccontextmanager
-    async def _slot(self) -> AsyncIterator[None]:
+    async def _slot(self, kind: Kind) -> AsyncIterator[None]:
         self._under_way += 1
-        if self._under_way > self._at_once // 4:
-            self._calm.clear()
         try:
-            async with self._slots:
+            async with self._slots.take(kind):
                 self.writes += 1
                 yield
         finally:
             self._under_way -= 1
-            if self._under_way <= self._at_once // 4:
-                self._calm.set()
+            if self._is_calm:
+                self._wake.set()
 
 
 async def at_once(doings: Iterable[Awaitable[object]]) -> None:
