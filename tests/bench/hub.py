@@ -69,7 +69,7 @@ class Bed:
     async def start(self) -> None:
         """Start the loop and wait until it leads."""
         self.loop.start()
-        await self.until(lambda: self.metric("harbormaster_leader") == 1)
+        await self.until(lambda: self.metrics("harbormaster_leader") == [1])
 
     async def until(self, test: Callable[[], bool | Awaitable[bool]], pause: float = 0.1) -> None:
         """Wait until *test* holds; nobody listening counts as no."""
@@ -83,20 +83,22 @@ class Bed:
                     assert self.loop.running, self.loop.last_words()
                 await asyncio.sleep(pause)
 
-    def metric(self, name: str) -> float:
-        """The sum of the samples of one metric of the loop."""
+    def metrics(self, *names: str) -> list[float]:
+        """The sums of the samples of metrics of the loop, from one answer: each costs it time."""
         with urllib.request.urlopen(f"http://{LOOPBACK}:{self.http_port}/metrics", timeout=10) as answer:
             lines = answer.read().decode().splitlines()
-        return sum(float(line.rpartition(" ")[2]) for line in lines if re.match(rf"{name}[ {{]", line))
+        return [
+            sum(float(line.rpartition(" ")[2]) for line in lines if re.match(rf"{name}[ {{]", line)) for name in names
+        ]
 
     async def at_rest(self) -> None:
         """Wait until no queue has anything to do, for two seconds together."""
+        names = ("harbormaster_reconcile_total", "harbormaster_workqueue_depth")
         quiet, seen = 0.0, -1.0
         while quiet < 2:
-            await asyncio.sleep(0.25)
-            done = await asyncio.to_thread(self.metric, "harbormaster_reconcile_total")
-            line = await asyncio.to_thread(self.metric, "harbormaster_workqueue_depth")
-            quiet, seen = (quiet + 0.25 if done == seen and not line else 0.0), done
+            await asyncio.sleep(0.5)
+            done, line = await asyncio.to_thread(self.metrics, *names)
+            quiet, seen = (quiet + 0.5 if done == seen and not line else 0.0), done
 
     async def count(self, kind: Kind) -> int:
         """How many objects of *kind* there are."""

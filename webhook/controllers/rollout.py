@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from scorer.api.binding import BindingState
+from scorer.api.conditions import TRUE
 from scorer.api.documents import conditions_of, current_condition, dict_at, is_deleting, name_of, spec_of, text_at
 from scorer.api.family import FAMILIES, FAMILY_OF, Family
 from scorer.api.kinds import MEMBER_CLUSTER
@@ -23,7 +24,11 @@ from scorer.api.references import PlacementRef
 from scorer.member_gate.holds import Hold, rollout_holder
 from scorer.rollout.apply_strategy import plan_apply_strategy
 from scorer.rollout.bindings import (
+    APPLIED,
+    AVAILABLE,
+    DIFF_REPORTED,
     NO_OVERRIDES,
+    PASSING_REASONS,
     ROLLOUT_STARTED,
     WAITS_FOR_WINDOW,
     BindingView,
@@ -54,9 +59,7 @@ from webhook.settings.loop import LoopSettings
 
 BINDING_WAIT = timedelta(milliseconds=5)
 """How long a rollout waits, per binding, after one has changed: it looks at all of them, and they change together."""
-LONGEST_WAIT = timedelta(seconds=5)
-FEW = 20
-"""With no more bindings than this it does not wait."""
+SHORTEST_WAIT, LONGEST_WAIT = timedelta(milliseconds=50), timedelta(seconds=5)
 WAITS_FOR_MEMBER = "waits until the member is free: "
 """How the message of a binding begins whose member is held."""
 
@@ -117,13 +120,13 @@ class RolloutController:
             yield Signal(self._turns.subscribe, self._of_member)
             yield Signal(self._turns.subscribe_to_promises, self._of_promise)
 
-    def _of_binding(self, family: Family, change: Change) -> Iterator[PlacementRef | Later[PlacementRef]]:
-        """Yield the placement of a binding on which the rollout has moved on or failed."""
-        if not change.touches(_seen_of_binding):
+    def _of_binding(self, family: Family, change: Change) -> Iterator[Later[PlacementRef]]:
+        """Yield the placement of a binding on which the rollout has moved on or failed, after a while."""
+        if not change.touches(_seen_of_binding) and not _is_unsaid(change):
             return
         ref = family.parent(change.document)
         count = count_children(self._hub.cache, family.binding, ref)
-        yield ref if count <= FEW else Later(ref, min(count * BINDING_WAIT, LONGEST_WAIT))
+        yield Later(ref, min(max(SHORTEST_WAIT, count * BINDING_WAIT), LONGEST_WAIT))
 
     def _of_relabelled(self, change: Change) -> Iterator[PlacementRef]:
         """Yield the placements on a member to which other overrides may apply now, by its labels."""
@@ -389,8 +392,19 @@ def _seen_of_binding(binding: JsonObject) -> tuple[object, ...]:
     """View what of a binding makes the rollout look again (rollout.md 7.4)."""
     metadata = binding["metadata"]
     seen = tuple(
-        (condition["type"], condition["status"], condition.get("reason"), condition.get("observedGeneration"))
+        (kind, condition["status"], condition.get("reason") in PASSING_REASONS, condition.get("observedGeneration"))
+        if kind == APPLIED
+        else (kind, condition["status"], condition.get("reason"), condition.get("observedGeneration"))
         for condition in conditions_of(binding)
-        if condition["type"] in ("Available", "DiffReported", "Applied", "RolloutStarted")
+        if (kind := condition["type"]) in (AVAILABLE, DIFF_REPORTED, APPLIED)
     )
     return metadata.get("generation"), metadata.get("deletionTimestamp"), seen
+
+
+def _is_unsaid(change: Change) -> bool:
+    """Say whether a binding no longer says that its rollout has started; that it does is our own doing."""
+    return change.alters(_started) and not _started(change.document)
+
+
+def _started(binding: JsonObject) -> bool:
+    return (current_condition(binding, ROLLOUT_STARTED) or {}).get("status") == TRUE

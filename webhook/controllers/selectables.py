@@ -144,10 +144,11 @@ class Selectables:
         left_out = self._lost(terms, kept)
         served = self.served.kinds
         wanted = {kind.group_kind: kind for term in terms for kind in self._reached(term, served)}
-        self._wanted[ref] = frozenset(wanted)
+        before, self._wanted[ref] = self._wanted.get(ref, frozenset()), frozenset(wanted)
         for kind in wanted.values():
             self._watch(kind)
-        self._release()
+        if not before <= self._wanted[ref]:
+            self._release()
         left_out |= await self._unanswered(wanted)
         left_out |= {identity: words for identity, kind in wanted.items() if (words := self._cache.refusal(kind))}
         self._left_out[ref] = MappingProxyType(left_out)
@@ -254,12 +255,13 @@ class Selectables:
         self._ending = asyncio.get_running_loop().call_later(KEPT_SECONDS, self.end)
 
     def _resume(self) -> None:
-        """Go on with a new term; what was selected by placements that went between the terms is released next."""
+        """Go on with a new term; what was selected by placements that went between the terms is released."""
         if self._ending is not None:
             self._stay()
             there = set(placement_refs(self._cache))
             self._wanted = {ref: wanted for ref, wanted in self._wanted.items() if ref in there}
             self._left_out = {ref: left_out for ref, left_out in self._left_out.items() if ref in there}
+            self._release()
 
     def _stay(self) -> None:
         if self._ending is not None:

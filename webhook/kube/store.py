@@ -11,7 +11,7 @@ import random
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Final
 
-from scorer.api.kinds import Kind
+from scorer.api.kinds import OUR_KINDS, Kind
 from scorer.api.meta import JsonObject
 from webhook.kube.client import REQUEST_SECONDS, ApiServer
 from webhook.kube.json_text import MERGE_PATCH
@@ -44,6 +44,8 @@ A server that is busy or restarting often answers the next request, and a connec
 does; a caller that gives up has to do its other requests again, too. The last try has the time of any other request,
 for a server that is slow. Writes are not repeated here: one that failed may have taken place.
 """
+_CUSTOM_GROUPS: Final = frozenset(kind.group for kind in OUR_KINDS)
+_IDENTITY: Final = ("name", "namespace", "uid", "resourceVersion")
 LONGEST_PAUSE_SECONDS: Final = 5.0
 """A server that asks for more is not waited for here: the caller is told."""
 
@@ -130,6 +132,11 @@ class HubStore:
 
     async def replace_status(self, kind: Kind, document: JsonObject) -> JsonObject:
         """See `webhook.kube.ports.Store`."""
+        if kind.group in _CUSTOM_GROUPS:  # of a custom object the server takes nothing but the status
+            found = document["metadata"]
+            metadata = {name: found[name] for name in _IDENTITY if name in found}
+            wanted = {"apiVersion": document["apiVersion"], "kind": document["kind"], "metadata": metadata}
+            document = wanted | ({"status": document["status"]} if "status" in document else {})
         return await self._write("PUT", path_of_object(kind, key_of(document), "status"), document)
 
     async def apply(

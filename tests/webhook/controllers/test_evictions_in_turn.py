@@ -174,6 +174,7 @@ async def test_it_waits_for_what_somebody_has_reserved_for_something_else(store,
         await gate.reservations.change(MEMBER, "a", lambda held: (*held, mine))
         await gate.controller.reconcile(name)
         assert await is_going(store, "web-a") is not waits
+        await process.settle()
         gate.now = mine.expires
         await gate.controller.reconcile(name)
         assert await is_going(store, "web-a")
