@@ -1,6 +1,8 @@
 """A queue of keys: each at most once in line, each with one worker at a time, failures with backoff.
 
-A key that is added while a worker has it is reconciled once more afterwards.
+A key that is added while a worker has it is reconciled once more afterwards. Keys that have waited for their time stand
+in a line of their own, and the two lines take turns: what goes on with a placement is not kept waiting by all the
+others that are new.
 
 Source: scheduling.md 2; serving.md 7.
 """
@@ -71,7 +73,9 @@ class WorkQueue(Generic[K]):
         self._teller = teller
         self._broken: dict[K, int] = {}
         """How often in a row a key has failed, not counting the times when something was just not ready."""
-        self._line: deque[tuple[K, float]] = deque()
+        self._lines: tuple[deque[tuple[K, float]], deque[tuple[K, float]]] = (deque(), deque())
+        """Keys and since when they are there: those just added, and those whose time has come."""
+        self._turn = 0
         self._waiting: set[K] = set()
         self._working: set[K] = set()
         self._again: set[K] = set()
@@ -88,25 +92,28 @@ class WorkQueue(Generic[K]):
     @property
     def idle(self) -> bool:
         """Whether no key is in line and no worker is busy; keys may still wait for their time."""
-        return not self._line and not self._working
+        return not len(self) and not self._working
 
     def __len__(self) -> int:
-        return len(self._line)
+        return sum(map(len, self._lines))
 
     @property
     def longest_wait_seconds(self) -> float:
         """How long the first key in line has been there; 0 when there is none."""
-        return time.monotonic() - self._line[0][1] if self._line else 0.0
+        return max((time.monotonic() - line[0][1] for line in self._lines if line), default=0.0)
 
     def add(self, key: K) -> None:
         """Put *key* in line."""
+        self._add(key, self._lines[0])
+
+    def _add(self, key: K, line: deque[tuple[K, float]]) -> None:
         if timer := self._timers.pop(key, None):
             timer.cancel()
         if key in self._working:  # two workers on one key would only meet each other's conflicts
             self._again.add(key)
         elif key not in self._waiting:
             self._waiting.add(key)
-            self._line.append((key, time.monotonic()))
+            line.append((key, time.monotonic()))
             self._wake.set()
 
     def add_after(self, key: K, delay: timedelta) -> None:
@@ -124,7 +131,7 @@ class WorkQueue(Generic[K]):
 
     def _due(self, key: K) -> None:
         self._timers.pop(key, None)
-        self.add(key)
+        self._add(key, self._lines[1])
 
     async def run(self, workers: int = 4) -> None:
         """Work until cancelled."""
@@ -139,10 +146,10 @@ class WorkQueue(Generic[K]):
 
     async def _work(self) -> None:
         while True:
-            while not self._line:  # asked again after the wait: another worker may have been faster
+            while not len(self):  # asked again after the wait: another worker may have been faster
                 self._wake.clear()
                 await self._wake.wait()
-            key, _ = self._line.popleft()
+            key = self._take()
             self._waiting.discard(key)
             self._working.add(key)
             try:
@@ -153,6 +160,12 @@ class WorkQueue(Generic[K]):
                 self._again.discard(key)
                 self.add(key)
             await asyncio.sleep(0)  # with a store in this process nothing else waits: let other tasks run
+
+    def _take(self) -> K:
+        """Take the next key out of its line: the lines take turns while there is something in both."""
+        line = self._lines[self._turn] or self._lines[1 - self._turn]
+        self._turn = 1 - self._turn
+        return line.popleft()[0]
 
     async def _one(self, key: K) -> None:
         self.reconciled += 1

@@ -414,3 +414,15 @@ def test_failures_that_are_not_in_a_row_are_not_told():
             raise OverflowError
 
     assert {error for _, error in Bench(act).run(adding("a", wait=20)).told} == {""}
+
+
+def test_keys_whose_time_has_come_take_turns_with_those_just_added():
+    async def script(bench: Bench) -> None:
+        for seconds, key in enumerate("abc"):
+            bench.queue.add_after(key, after(1.5 + seconds / 10))
+        for key in "123456":
+            bench.queue.add(key)
+        await asyncio.sleep(100)
+
+    bench = Bench(takes_a_second).run(script, workers=1)
+    assert "".join(bench.keys) == "123a4b5c6"

@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 from aiohttp.abc import AbstractResolver
 
-from scorer.api.kinds import BINDING
+from scorer.api.kinds import BINDING, POD, WORK
 from tests.loopback import on_loopback
 from webhook.kube import client, store
 from webhook.kube.client import ApiServer
@@ -127,6 +127,29 @@ async def test_the_environment_names_no_proxy_and_no_credentials(address, monkey
     async with answering(note) as server:
         await server.request("POST", ApiPath("echo"), {})
     assert seen == [None]
+
+
+@pytest.mark.parametrize("status", [{"conditions": []}, None], ids=["status", "none"])
+@pytest.mark.parametrize(("kind", "whole"), [(WORK, False), (POD, True)], ids=["custom", "built-in"])
+async def test_the_status_of_a_custom_object_is_sent_alone(kind, whole, status):
+    """Of a built-in one, whose server may take labels along, all of it is."""
+    sent = []
+
+    async def note(request):
+        sent.append((request.method, request.path, await request.json()))
+        return web.json_response({"metadata": {}})
+
+    identity = {"name": "a", "namespace": "shop", "uid": "u", "resourceVersion": "7"}
+    head = {"apiVersion": kind.api_version, "kind": kind.kind}
+    document = {**head, "metadata": {**identity, "labels": {"a": "b"}, "generation": 2}, "spec": {"c": "d"}}
+    wanted = document if whole else {**head, "metadata": identity}
+    if status is not None:
+        document, wanted = {**document, "status": status}, {**wanted, "status": status}
+    async with answering(note) as server:
+        await HubStore(server).replace_status(kind, document)
+    ((method, path, body),) = sent
+    assert (method, body) == ("PUT", wanted)
+    assert path.endswith(f"/namespaces/shop/{kind.plural}/a/status")
 
 
 async def test_a_page_in_place_of_a_document_is_no_answer():

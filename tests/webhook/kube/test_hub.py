@@ -123,6 +123,56 @@ async def test_changes_of_one_status_are_one_write(store):
         assert (await store.get(BINDING, Key("a")))["status"] == {"conditions": [{"type": "Z"}]}
 
 
+async def test_statuses_of_placements_are_stored_before_all_others(store, monkeypatch):
+    monkeypatch.setattr("webhook.kube.hub.STATUS_WRITERS", 1)
+    async with hub_of(store) as hub:
+        bindings = [await hub.create(BINDING, binding(name)) for name in ("a", "b", "c")]
+        placement = await hub.create(PLACEMENT, {**binding("p"), "kind": PLACEMENT.kind})
+        replace_status, order = store.replace_status, []
+
+        async def noting(kind, document):
+            order.append(document["metadata"]["name"])
+            return await replace_status(kind, document)
+
+        monkeypatch.setattr(store, "replace_status", noting)
+        for document in bindings:
+            hub.report(BINDING, document, {"conditions": [{"type": "X"}]})
+        hub.report(PLACEMENT, placement, {"conditions": [{"type": "X"}]})
+        await stored(hub)
+        assert order == ["p", "a", "b", "c"]
+
+
+async def test_statuses_wait_while_many_writes_are_under_way_and_not_for_ever(store, monkeypatch):
+    monkeypatch.setattr("webhook.kube.hub.LONGEST_DELAY_SECONDS", 0.3)
+    async with hub_of(store) as hub:
+        made = await hub.create(BINDING, binding("a"))
+        create, order, goes_on = store.create, [], asyncio.Event()
+        replace_status = store.replace_status
+
+        async def slow(kind, document):
+            await goes_on.wait()
+            return await create(kind, document)
+
+        async def noting(kind, document):
+            order.append("status")
+            return await replace_status(kind, document)
+
+        monkeypatch.setattr(store, "create", slow)
+        monkeypatch.setattr(store, "replace_status", noting)
+        others = [asyncio.create_task(hub.create(BINDING, binding(f"other-{number}"))) for number in range(20)]
+        hub.report(BINDING, made, {"conditions": [{"type": "X"}]})
+        await asyncio.sleep(0.2)
+        assert order == []
+        await stored(hub)
+        assert order == ["status"]
+        hub.report(BINDING, hub.cache.get(BINDING, "a"), {"conditions": [{"type": "Y"}]})
+        monkeypatch.setattr("webhook.kube.hub.LONGEST_DELAY_SECONDS", 600.0)
+        goes_on.set()
+        await asyncio.gather(*others)
+        await stored(hub)
+        assert order == ["status", "status"]
+
+
 async def test_a_status_that_comes_back_to_what_is_stored_is_not_written(store):
     async with hub_of(store) as hub:
         document = await hub.create(BINDING, binding("a"))
