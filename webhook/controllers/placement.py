@@ -143,9 +143,14 @@ class PlacementController:
             report = invalid_selection(placement, selection.message, self._now())
             return await self._report(family, placement, report)
         policy = self._policy(family, ref, placement)
-        # The content before the policy, which wakes the scheduler: then it can bind what it creates.
+        # The first policy snapshot after the content, because it wakes the scheduler, which can then bind what it
+        # creates. A later one before: what is to leave a cluster does not get new content there first.
+        is_first = not children(self._hub.cache, family.policy_snapshot, ref)
+        if not is_first:
+            await self._hub.carry_out(family.policy_snapshot, policy)
         latest, pending = await self._keep_resources(family, ref, placement, selection.objects)
-        await self._hub.carry_out(family.policy_snapshot, policy)
+        if is_first:
+            await self._hub.carry_out(family.policy_snapshot, policy)
         report = self._status(family, ref, placement, latest)
         return soonest(await self._report(family, placement, report), pending)
 

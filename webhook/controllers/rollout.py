@@ -208,7 +208,7 @@ class RolloutController:
         documents = {name_of(document): with_strategy.get(name_of(document), document) for document in made}
         try:
             state = rollout_state(self._hub.cache, family, placement, tuple(documents.values()), works_known=True)
-        except RetryError:  # the rollout waits
+        except (RetryError, ValueError):  # the rollout waits, or fails and says so: the placement was changed just now
             return list(documents.values())
         plan = self._plan(state, held=self._closed(state))
         if plan.action is Action.ROLL and state.snapshot is not None:

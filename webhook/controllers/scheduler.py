@@ -174,7 +174,7 @@ class SchedulerController:
             raise TerminalError(str(error)) from error
         # New bindings first, dropped ones last: after a crash in between, the placement has a cluster too many, which
         # the next decision drops, and not one too few.
-        if documents:
+        if documents or not plan.create:
             await at_once(self._create(family, document) for document in plan.create)
         else:
             first = self._rollout.first_bindings(family, placement, plan.create)

@@ -1,5 +1,6 @@
 """What the loop writes for a placement, from its creation until all of its Works exist: each object once."""
 
+import asyncio
 from collections import Counter
 from datetime import timedelta
 
@@ -7,10 +8,11 @@ import pytest
 
 from scorer.api.family import CLUSTER
 from scorer.api.kinds import BINDING, PLACEMENT, WORK
+from scorer.api.references import PlacementRef
 from scorer.member_gate.holds import MemberDisruption
 from tests.builders.placement import make_placement
 from tests.webhook.controllers.upgrade_world import annotate, make_window
-from tests.webhook.controllers.world import make_member, pick_n, running
+from tests.webhook.controllers.world import controller, held_up, make_config_map, make_member, pick_n, running
 from webhook.embedded.simulation import SIMULATE_APPLY
 from webhook.kube.ports import Key, UnavailableError
 from webhook.settings.clock import utc_now
@@ -21,11 +23,11 @@ COUNTED = (PLACEMENT, POLICY, CONTENT, BINDING, WORK)
 
 
 class Counting:
-    """A store that counts the writes of one of its clients, by verb and kind, and keeps what was created."""
+    """A store that counts the writes of one of its clients, by verb and kind, and notes what was created."""
 
     def __init__(self, inner):
         self.writes = Counter()
-        self.created = []
+        self.created, self.order = [], []
         self._inner = inner
 
     def __getattr__(self, name):
@@ -38,6 +40,8 @@ class Counting:
                 self.writes[name, kind.kind] += 1
             if (name, kind) == ("create", BINDING):
                 self.created.append(arguments[0])
+            if name == "create" and kind in (POLICY, CONTENT):
+                self.order.append(kind.kind)
             return await method(kind, *arguments, **options)
 
         return counted
@@ -56,6 +60,13 @@ async def counting(world, *members):
     await world.until(lambda: all(member.status.properties for member in world.cache.fleet.members))
     world.hub.store = Counting(world.store)
     return world.hub.store
+
+
+async def soon(test):
+    """Wait until *test* holds, while queues are held up."""
+    async with asyncio.timeout(30):
+        while not test():
+            await asyncio.sleep(0.01)
 
 
 def started(world, name):
@@ -148,3 +159,34 @@ async def test_a_binding_that_exists_already_is_left_as_it_is():
         assert len(lost) == 1
         assert len(store.created) == 2
         assert (await world.store.get(BINDING, Key(lost[0]["metadata"]["name"])))["metadata"]["generation"] == 1
+
+
+async def test_a_policy_that_nobody_can_read_any_more_is_scheduled_as_it_was_recorded():
+    """Past admission, right after its snapshot was made: the rollout says so, and the scheduler creates what it has."""
+    async with running() as world:
+        store = await counting(world, *"ab")
+        async with held_up(world.loop.queues["scheduler"]):
+            await world.add(make_placement("p", pick_n(2)))
+            await soon(lambda: len(world.cache.list(POLICY)) == 1)
+            async with held_up(world.loop.queues["placement"]):
+                await world.change(PLACEMENT, "p", policy={"placementType": "PickSome"})
+                await soon(lambda: world.cache.get(PLACEMENT, "p")["metadata"]["generation"] == 2)
+                scheduler = controller(world.loop, "scheduler")
+                await scheduler.reconcile(PlacementRef(PLACEMENT.kind, "p"))
+        assert [binding["spec"]["state"] for binding in store.created] == ["Scheduled", "Scheduled"]
+
+
+async def test_a_later_policy_is_recorded_before_new_content():
+    """What is to leave a cluster does not get the new content there first."""
+    async with running() as world:
+        store = await counting(world, *"ab")
+        await world.add(make_placement("p", pick_n(2)))
+        await world.until(lambda: started(world, "p"))
+        assert store.order == [CONTENT.kind, POLICY.kind]
+        store.order.clear()
+        async with held_up(world.loop.queues["placement"]):
+            await world.add(make_config_map("more", value="1"))
+            await world.change(PLACEMENT, "p", policy={"placementType": "PickFixed", "clusterNames": ["a"]})
+            await soon(lambda: world.cache.get(PLACEMENT, "p")["metadata"]["generation"] == 2)
+        await world.until(lambda: world.bound("p") == ["a"] and len(store.order) == 2)
+        assert store.order == [POLICY.kind, CONTENT.kind]
