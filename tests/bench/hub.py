@@ -34,6 +34,7 @@ from scorer.api.family import CLUSTER
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, KINDS, MEMBER_CLUSTER, NAMESPACE, PLACEMENT, WORK, Kind
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.names import member_namespace
+from tests.bench.figures import PER_SECOND, Figure, Part
 from tests.bench.processes import processor_seconds, resident_megabytes
 from webhook.kube.client import ApiServer
 from webhook.kube.paths import path_of
@@ -42,6 +43,7 @@ from webhook.kube.store import HubStore
 
 CONFIG_MAP = KINDS["", "ConfigMap"]
 MADE = (CLUSTER.policy_snapshot, CLUSTER.resource_snapshot, CLUSTER.binding, WORK)
+PART = Part("hub")
 CONNECTIONS, RAW_CREATES, PATIENCE_SECONDS = 32, 2_000, 900
 TARGETS = {50: 4.0, 200: 11.0}
 """Placements of a row, and in how many seconds all their Works are to exist."""
@@ -310,7 +312,7 @@ async def measure(cluster: Cluster) -> None:
             bed.loop.stop(30)
             rate = await raw_rate(bed, made)
             title = f"creates of the same objects, {CONNECTIONS} connections"
-            print(f"{title:52}{rate:>8.0f} /s", flush=True)
+            PART.report(Figure(title, rate, PER_SECOND))
             for count, each in found.items():
                 _placing_rows(each, count, rate)
             if ROWS:
@@ -326,32 +328,31 @@ async def measure(cluster: Cluster) -> None:
 
 
 def _placing_rows(found: RolledOut, count: int, rate: float) -> None:
-    floor = found.early / rate
-    target = f"  target {TARGETS[count]} s;" if count in TARGETS else ""
-    print(
-        f"{f'{count} placements on 10 of 100, until all Works exist':52}{found.seconds:>8.1f} s{target}  "
-        f"{found.early / count:.1f} writes each, which alone take {floor:.1f} s, ratio {found.seconds / floor:.1f}",
-        f"{'  until their statuses say so':52}{found.told_after:>+8.1f} s  target +1 s",
-        f"{'  processor time of the loop':52}{found.processor:>8.1f} s",
-        f"{'  writes for each, until the loop is at rest':52}{found.writes.total() / count:>8.1f}",
-        *(f"{f'    {name}':52}{number / count:>8.1f}" for name, number in found.writes.most_common()),
-        sep="\n",
-        flush=True,
+    title, goal = f"{count} placements on 10 of 100", TARGETS.get(count)
+    note = f"{found.early / count:.1f} writes each"
+    PART.report(Figure(f"{title}, until all Works exist", found.seconds, "s", goal, found.early / rate, 2.0, note))
+    told_goal = None if goal is None else goal + 1
+    note = f"{found.told_after:+.1f} s after the Works, goal +1 s"
+    PART.report(
+        Figure(f"{title}, until the statuses say so", found.seconds + found.told_after, "s", told_goal, note=note)
     )
+    PART.report(Figure(f"CPU of the loop for {count} placements", found.processor, "s", count / 20))
+    PART.report(Figure(f"{title}: writes of each, Events included", found.writes.total() / count, "writes"))
+    for name, number in found.writes.most_common():
+        print(f"    {name:48}{number / count:>8.1f}", flush=True)
 
 
 async def _resync_row(bed: Bed, placements: int, clusters: int) -> None:
     seconds, writes = await restart(bed)
     title = f"restart over {placements:,} more placements on {clusters} clusters each"
-    print(f"{title:52}{seconds:>8.1f} s  {writes} writes (target 0); {bed.megabytes:.0f} MB", flush=True)
+    PART.report(Figure(title, seconds, "s", note=f"{writes} writes (goal 0); {bed.megabytes:.0f} MB"))
 
 
 async def _full(bed: Bed, made: int) -> None:
     await roll_out(bed, 1_000 - made, made, 10)
     await join(bed, 900, 100)
     await restart(bed)
-    title = "memory, 1,000 members, 1,000 placements on 10"
-    print(f"{title:52}{bed.megabytes:>8.0f} MB  target 300 MB", flush=True)
+    PART.report(Figure("memory, 1,000 members, 1,000 placements on 10", bed.megabytes, "MB", 300))
 
 
 def _namespace(name: str) -> JsonObject:
