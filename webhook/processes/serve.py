@@ -47,6 +47,7 @@ from webhook.processes.reconcile import Onlookers, Reconciliation
 from webhook.processes.services import Telling, answers_of, services_of
 from webhook.server.certificates import Certificates
 from webhook.server.near_end import NearEnd
+from webhook.server.place import Place
 from webhook.server.server import Server
 from webhook.settings.certificates import CertificateFileSettings
 from webhook.settings.clock import utc_now
@@ -71,6 +72,7 @@ class Serve:
         kubeconfig: The hub; None: the one this runs in.
         context: Context of the kubeconfig; None: its current one.
         reconcile_as: Be a candidate for the reconcile loop as well, of this name; empty: that of the machine. None: no.
+        place: Among the workers that share the listeners; None: there are no others.
         now: The clock.
 
     Raises (on entering):
@@ -86,9 +88,11 @@ class Serve:
         context: str | None = None,
         *,
         reconcile_as: str | None = None,
+        place: Place | None = None,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
         self._reconcile_as = reconcile_as
+        self._place = place
         self.settings = settings
         self._kubeconfig = kubeconfig
         self._context = context
@@ -132,7 +136,7 @@ class Serve:
             tracing = tracing_of(self.settings, "serve")
             if tracing is not None:
                 stack.push_async_callback(tracing.close)
-            self.server = Server(services, self.settings, certificates, metrics, tracing=tracing)
+            self.server = Server(services, self.settings, certificates, metrics, tracing=tracing, place=self._place)
             if isinstance(leaves, KeptAuthority):
                 self.server.health.require("ca-bundle", leaves.bundle_problem)
             if not self.settings.tells_strangers:
