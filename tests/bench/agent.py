@@ -4,7 +4,6 @@ One API server is hub and member at once. The floor is a Python process that has
 """
 
 import asyncio
-import os
 import subprocess
 import sys
 import tempfile
@@ -21,7 +20,7 @@ from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, KINDS, NAMESPACE, WORK
 from scorer.api.meta import JsonObject
 from scorer.api.names import WORK_OBJECTS, member_namespace
 from scorer.rollout.removal import objects_digest
-from tests.bench.processes import resident_megabytes
+from tests.bench.processes import resident_megabytes, seconds_of
 from webhook.kube.client import ApiServer
 from webhook.kube.store import HubStore
 
@@ -125,15 +124,9 @@ def _is_applied(work: JsonObject) -> bool:
     return any(each["type"] == "Available" and each["status"] == "True" for each in conditions)
 
 
-def seconds_of(pid: int) -> float:
-    """Return the processor time that a process has taken."""
-    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def floor() -> float:
+def floor(libraries: str = LIBRARIES) -> float:
     """Return the memory of a process that has loaded the libraries and nothing else."""
-    return _of(LIBRARIES, resident_megabytes)
+    return _of(libraries, resident_megabytes)
 
 
 def start_seconds() -> float:
