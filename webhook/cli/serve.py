@@ -74,6 +74,9 @@ def command(hub: OwnHub, reconcile: bool, identity: str, **given: Any) -> int:
     """Serve until SIGTERM or SIGINT."""
     if identity and not reconcile:
         raise click.UsageError("--identity goes with --reconcile")
+    from webhook.processes.garbage import load_without_collecting
+
+    load_without_collecting()
     from webhook.settings.environment import SettingsError
     from webhook.settings.programs import ServeSettings
 

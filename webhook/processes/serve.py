@@ -43,7 +43,6 @@ from webhook.kube.store import HubStore
 from webhook.kube.token_reviews import TokenReviewer
 from webhook.notifications.notifier import notifier_of
 from webhook.processes.garbage import spare_what_stays
-from webhook.processes.reconcile import Onlookers, Reconciliation
 from webhook.processes.services import Telling, answers_of, services_of
 from webhook.server.certificates import Certificates
 from webhook.server.near_end import NearEnd
@@ -157,6 +156,9 @@ class Serve:
             following = asyncio.create_task(services.disruption.run(), name="reservations")
             stack.push_async_callback(_end, following)
             if self._reconcile_as is not None:
+                # Only here: the controllers, and the planners below them, are a tenth of what a server would hold.
+                from webhook.processes.reconcile import Onlookers, Reconciliation
+
                 lease_server = await stack.enter_async_context(await ApiServer.connect(self._kubeconfig, self._context))
                 self.reconciliation = Reconciliation(
                     hub,

@@ -173,7 +173,6 @@ class Workers:
             WorkerError: One of them could not begin to serve; all have ended.
             StoppedError: A signal came before all of them served; all have ended.
         """
-        gc.collect()
         gc.freeze()  # what is there now stays, and its memory shared: the collector of no worker writes to it
         os.set_blocking(self._wake, False)
         self._handlers = {number: signal.signal(number, self._on_signal) for number in SIGNALS}
