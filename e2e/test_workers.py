@@ -36,7 +36,7 @@ def shared_ports(bare_hub: Cluster, start_service: StartService) -> Service:
     """A server of two workers, which leads the loop as well."""
     bare_hub.request("POST", "/api/v1/namespaces", {"metadata": {"name": "workers"}})
     words = (f"--workers={len(WORKERS)}", "--reconcile", "--namespace=workers")
-    return start_service(bare_hub, words=words, history_days=0)
+    return start_service(bare_hub, words=words, history_seconds=1)
 
 
 def workers_of(program: Program) -> list[int]:
@@ -98,9 +98,10 @@ class Callers:
             self.allowed += 1
 
 
-def ask(service: Service) -> bool:
+def ask(service: Service, **spec: object) -> bool:
     """Send one review; whether it is allowed."""
     document = placement("workers")
+    document["spec"] |= spec
     request = {"uid": "a", "operation": "CREATE", "name": "workers", "object": document, "userInfo": {"username": "u"}}
     group, version = document["apiVersion"].split("/")
     request |= {
@@ -149,6 +150,23 @@ def test_the_loop_runs_once(shared_ports):
     """A second candidate in the same server would only wait."""
     wait_until("it leads", lambda: "" if sum(by_worker(shared_ports, "harbormaster_leader").values()) else "it waits")
     assert set(by_worker(shared_ports, "harbormaster_leader")) == {"1"}
+
+
+def test_each_worker_keeps_a_record_of_what_it_has_refused(shared_ports, bare_hub):
+    """They begin theirs in the same second, on one machine."""
+
+    def writers() -> set[str]:
+        maps, _ = bare_hub.request("GET", "/api/v1/namespaces/workers/configmaps")
+        return {each["data"]["instance"] for each in maps["items"] if "instance" in each.get("data", {})}
+
+    def all_write() -> str:
+        for _ in range(8):
+            assert not ask(shared_ports, policy={"placementType": "PickN"})
+        found = writers()
+        return "" if {f"{socket.gethostname()}-{worker}" for worker in WORKERS} <= found else f"only {found}"
+
+    wait_until("both write", all_write)
+    assert "the history cannot be written" not in shared_ports.program.log.read_text(encoding="utf-8")
 
 
 def test_a_new_certificate_reaches_all_workers(shared_ports):

@@ -117,6 +117,8 @@ class Serve:
             admittance = Admittance(tokens, access, AuthorRights(access), signing_in)
             answers = answers_of(self.cache, store, admission, admittance, self._now)
             name = own_name(self._reconcile_as or "")
+            if self._place is not None:  # each keeps a record of its own, as replicas do
+                name = f"{name}-{self._place.seat.number}"
             history = history_of(store, self.settings.namespace, self.settings, Source.SERVER, name, self._now)
             authorities = authorities_of(self.settings, hub)
 
