@@ -42,6 +42,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
         "e2e/test_upgrade_admission.py",
         "e2e/test_upgrade_orders.py",
         "e2e/test_vectors.py",
+        "e2e/test_workers.py",
     ),
     OWN_HUB: (
         "e2e/test_cache.py",

@@ -35,6 +35,7 @@ from scorer.api.kind_columns import PRINTER_COLUMNS
 from scorer.api.kinds import CATEGORIES, OUR_KINDS, Kind
 from scorer.api.member_cluster import MemberCluster
 from scorer.api.meta import ApiObject, JsonObject, ObjectMeta
+from scorer.api.model_words import InWords
 from scorer.api.node_pool import CelRule, NodePool
 from scorer.api.override import (
     ClusterResourceOverride,
@@ -172,27 +173,35 @@ def _version(kind: Kind, version: str, *, staged_run_default_state: str) -> Json
 
 
 @lru_cache(maxsize=256)
-def structural_schema(kind: Kind, *, staged_run_default_state: str = RunState.INITIALIZE.value) -> JsonObject:
+def structural_schema(
+    kind: Kind, *, staged_run_default_state: str = RunState.INITIALIZE.value, described: bool = True
+) -> JsonObject:
     """Return the ``openAPIV3Schema`` of one of our kinds; shared and read-only.
+
+    Args:
+        kind: Which.
+        staged_run_default_state: What ``spec.state`` of a staged update run defaults to (F-14).
+        described: With what its members mean, for people; to read that takes longer than all the rest.
 
     Raises:
         KeyError: *kind* is not one of `OUR_KINDS`.
     """
-    document = MODELS[kind.group_kind].model_json_schema(schema_generator=_Generator)
+    document = MODELS[kind.group_kind].model_json_schema(schema_generator=_Described if described else _Generator)
     schema = _structural(document, document.get("$defs", {}))
     schema["properties"]["metadata"] = {"type": "object"}  # the API server has its own description of it
     if any(kind == family.run for family in FAMILIES):
         schema["properties"]["spec"]["properties"]["state"]["default"] = staged_run_default_state
     for path, rules in CEL_RULES.get(kind, {}).items():
         _attach(schema, path, rules)
-    add_facts(schema)
+    if described:
+        add_facts(schema)
     return schema
 
 
 @lru_cache(maxsize=1)
 def metadata_schema() -> JsonObject:
     """Return the schema of ``metadata``, which a definition leaves to the API server; shared and read-only."""
-    document = ObjectMeta.model_json_schema(schema_generator=_Generator)
+    document = ObjectMeta.model_json_schema(schema_generator=_Described)
     schema = _structural(document, document.get("$defs", {}))
     schema["description"] = "Name, labels and what else every object has."
     add_facts(schema)
@@ -207,6 +216,10 @@ class _Generator(GenerateJsonSchema):
 
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
         return self.generate_inner(schema["schema"]) if not schema.get("default") else super().default_schema(schema)
+
+
+class _Described(_Generator, InWords):
+    """The same with descriptions."""
 
 
 def _structural(node: JsonObject, definitions: Mapping[str, JsonObject]) -> JsonObject:

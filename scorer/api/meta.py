@@ -45,8 +45,8 @@ class ApiModel(BaseModel):
         extra="ignore",
         alias_generator=to_camel,
         populate_by_name=True,
-        use_attribute_docstrings=True,
         validate_default=False,
+        defer_build=True,  # a process reads few of the kinds: the validator of a model is made when it is first needed
     )
 
     @classmethod

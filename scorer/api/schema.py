@@ -68,7 +68,7 @@ def apply_schema_defaults(
 def _defaults(kind: Kind, state: str) -> _Defaults | None:
     if kind.group_kind not in MODELS:
         return None
-    return _compiled(structural_schema(kind, staged_run_default_state=state))
+    return _compiled(structural_schema(kind, staged_run_default_state=state, described=False))
 
 
 def _compiled(schema: JsonObject) -> _Defaults | None:
@@ -111,7 +111,7 @@ def prune(kind: Kind, document: JsonObject) -> Pruned:
     if kind.group_kind not in MODELS:
         return Pruned(document)
     dropped: list[_Parts] = []
-    kept = _sifted(document, structural_schema(kind), dropped, nulls=False)
+    kept = _sifted(document, structural_schema(kind, described=False), dropped, nulls=False)
     return Pruned(kept, tuple(FieldPath(parts) for parts in dropped))
 
 
@@ -119,7 +119,7 @@ def strip_nulls(kind: Kind, document: JsonObject) -> JsonObject:
     """Drop the members whose value is null: null means absent. List items and preserved content do not change."""
     if kind.group_kind not in MODELS:
         return document
-    kept: JsonObject = _sifted(document, structural_schema(kind), [], nulls=True)
+    kept: JsonObject = _sifted(document, structural_schema(kind, described=False), [], nulls=True)
     return kept
 
 

@@ -15,8 +15,6 @@ from datetime import MAXYEAR, UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Final
 
-from croniter import CroniterBadDateError, croniter  # type: ignore[import-untyped]  # it has no py.typed
-
 from scorer.windows.cron import Schedule, whole_second
 
 HORIZON_YEARS: Final = 5
@@ -69,6 +67,9 @@ def next_fire(schedule: Schedule, instant: datetime) -> datetime | None:
 def _first_day(days: int, months: int, weekdays: int, either: bool, midnight: datetime) -> datetime | None:
     """Return the start of the first day from *midnight* on that the day fields of a schedule allow; None: it is far."""
     midnights = Schedule("", 1, 1, days, months, weekdays, either).canonical
+    # Only here: most processes never ask, and to load it runs a program that looks how wide the words of Python are.
+    from croniter import CroniterBadDateError, croniter  # type: ignore[import-untyped]  # it has no py.typed
+
     search = croniter(midnights, midnight - _MINUTE, ret_type=datetime, max_years_between_matches=_MOST_YEARS)
     try:
         found: datetime = search.get_next()

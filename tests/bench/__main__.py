@@ -21,7 +21,7 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-from tests.bench.figures import COLLECTED, MARK, PER_SECOND, SHORT_FORM, Figure, Row, amount, header
+from tests.bench.figures import COLLECTED, MARK, MORE_IS_BETTER, SHORT_FORM, Figure, Row, amount, header
 from tests.bench.references import REFERENCES, SOURCES
 
 ROOT: Final = Path(__file__).parents[2]
@@ -40,7 +40,7 @@ PARTS: Final = (
     "memory",
     "page",
 )
-WHEN_NAMED: Final = ("hub", "agent")
+WHEN_NAMED: Final = ("hub", "agent", "rest", "workers")
 """No part of a run of everything."""
 SHORT_PARTS: Final = ("engine", "admission", "scoring", "extender", "disruption", "loop", "upgrade")
 """What the short form measures: together under three minutes."""
@@ -177,7 +177,7 @@ def _change(part: str, work: str, unit: str, both: Sequence[tuple[float, float]]
     base, ours = (median(values) for values in zip(*both, strict=True))
     spread = f" ({min(ratios):.2f} to {max(ratios):.2f})" if len(ratios) > 1 else ""
     change = f"{median(ratios):>12.2f}{spread}" if ratios else ""
-    better = "more is better" if unit == PER_SECOND else ""
+    better = "more is better" if unit in MORE_IS_BETTER else ""
     print(f"{f'{part}: {work}':60}{amount(base):>12}{amount(ours):>12} {unit:8}{change}  {better}".rstrip(), flush=True)
     return {"part": part, "work": work, "unit": unit, "pairs": [{"base": one, "ours": other} for one, other in both]}
 

@@ -4,7 +4,6 @@ One API server is hub and member at once. The floor is a Python process that has
 """
 
 import asyncio
-import os
 import subprocess
 import sys
 import tempfile
@@ -21,7 +20,8 @@ from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, KINDS, NAMESPACE, WORK
 from scorer.api.meta import JsonObject
 from scorer.api.names import WORK_OBJECTS, member_namespace
 from scorer.rollout.removal import objects_digest
-from tests.bench.processes import resident_megabytes
+from tests.bench.figures import Figure, Part
+from tests.bench.processes import processor_seconds, resident_megabytes
 from webhook.kube.client import ApiServer
 from webhook.kube.store import HubStore
 
@@ -54,7 +54,7 @@ def main() -> None:
 
 
 async def measure(cluster: Cluster) -> None:
-    """Print all rows."""
+    """Tell all figures."""
     words = [f"--hub-kubeconfig={cluster.kubeconfig}", f"--kubeconfig={cluster.kubeconfig}", f"--cluster={MEMBER}"]
     words += [f"--namespace={HOME}", f"--http-port={free_port()}"]
     agent = Program([HARBORMASTER, "agent", *words], cluster.folder / "agent.log")
@@ -64,19 +64,20 @@ async def measure(cluster: Cluster) -> None:
         try:
             agent.start()
             await applied(store)
-            started = seconds_of(agent.pid)
+            started = processor_seconds(agent.pid)
             await asyncio.sleep(CALM_SECONDS)
-            before = seconds_of(agent.pid)
+            before = processor_seconds(agent.pid)
             await asyncio.sleep(REST_SECONDS)
-            millicores = (seconds_of(agent.pid) - before) / REST_SECONDS * 1000
+            millicores = (processor_seconds(agent.pid) - before) / REST_SECONDS * 1000
             resident = resident_megabytes(agent.pid)
         finally:
             agent.stop()
-    title = f"agent at rest, {WORKS} Works of {OBJECTS} objects"
-    print(f"{title:52}{resident:>8.0f} MB  target {MEGABYTES} MB, floor {floor():.0f} MB", flush=True)
-    print(f"{title:52}{millicores:>8.1f} mCPU  target {MILLICORES} mCPU", flush=True)
-    print(f"{'CPU until all of them are applied':52}{started:>8.2f} s", flush=True)
-    print(f"{'CPU until the program could start':52}{start_seconds():>8.2f} s  target {START_SECONDS:g} s", flush=True)
+    title = f"at rest, {WORKS} Works of {OBJECTS} objects"
+    part = Part("agent")
+    part.report(Figure(f"{title}, memory", resident, "MB", MEGABYTES, floor()))
+    part.report(Figure(f"{title}, processor", millicores, "mCPU", MILLICORES))
+    part.report(Figure("processor time until all of them are applied", started, "s"))
+    part.report(Figure("processor time until the program could start", start_seconds(), "s", START_SECONDS))
 
 
 async def fill(store: HubStore) -> None:
@@ -125,20 +126,14 @@ def _is_applied(work: JsonObject) -> bool:
     return any(each["type"] == "Available" and each["status"] == "True" for each in conditions)
 
 
-def seconds_of(pid: int) -> float:
-    """Return the processor time that a process has taken."""
-    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def floor() -> float:
+def floor(libraries: str = LIBRARIES) -> float:
     """Return the memory of a process that has loaded the libraries and nothing else."""
-    return _of(LIBRARIES, resident_megabytes)
+    return _of(libraries, resident_megabytes)
 
 
 def start_seconds() -> float:
     """Return the processor time of loading the agent."""
-    return _of("import webhook.cli.agent, webhook.processes.agent, webhook.server.listening, uvloop", seconds_of)
+    return _of("import webhook.cli.agent, webhook.processes.agent, webhook.server.listening, uvloop", processor_seconds)
 
 
 def _of(program: str, look: Callable[[int], float]) -> float:

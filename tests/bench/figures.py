@@ -20,6 +20,8 @@ SHORT_FORM: Final = "BENCH_SHORT"
 SHORT: Final = os.environ.get(SHORT_FORM) == "1"
 """Whether a part is to take its short form."""
 PER_SECOND: Final = "/s"
+TIMES: Final = "times"
+MORE_IS_BETTER: Final = frozenset({PER_SECOND, TIMES})
 MARK: Final = "figure "
 
 
@@ -30,10 +32,10 @@ class Figure:
     Attributes:
         work: What was done, unique within its part.
         ours: What we took, in *unit*.
-        unit: ``ms``, ``s``, ``MB``, ``/s``, ...; of what is counted per second more is better, of all else less.
+        unit: ``ms``, ``s``, ``MB``, ``/s``, ...; of those in `MORE_IS_BETTER` more is better, of all others less.
         goal: What ours must reach, in *unit*; None: it is only shown.
         floor: What the least that still does the work took in the same run, in *unit*; None: there is none.
-        ratio: What of the floor ours must reach at most (per second: at least); None: no matter.
+        ratio: How many floors ours may be at most (where more is better: at least); None: no matter.
         note: What else was seen.
     """
 
@@ -66,7 +68,7 @@ class Row:
     @property
     def best(self) -> float:
         """The best of ours."""
-        return (max if self.unit == PER_SECOND else min)(run.ours for run in self.runs)
+        return (max if self.unit in MORE_IS_BETTER else min)(run.ours for run in self.runs)
 
     @property
     def floor(self) -> float | None:
@@ -89,7 +91,7 @@ class Row:
         return all(found) if found else None
 
     def _reaches(self, value: float, must: float) -> bool:
-        return value >= must if self.unit == PER_SECOND else value <= must
+        return value >= must if self.unit in MORE_IS_BETTER else value <= must
 
     def line(self) -> str:
         """Return the row of the table."""

@@ -21,6 +21,7 @@ from webhook.kube.cache import Cache
 from webhook.kube.ports import Store
 from webhook.processes.services import Record, Telling, answers_of, services_of
 from webhook.server.certificates import Certificates, own_leaves
+from webhook.server.place import Place
 from webhook.server.server import Server
 from webhook.settings.clock import utc_now
 from webhook.settings.programs import ServerSettings
@@ -82,9 +83,10 @@ def make_server(
     client_authorities: ClientAuthorities | None = None,
     extend: Callable[[web.Application], None] | None = None,
     tracing: Tracing | None = None,
+    place: Place | None = None,
 ) -> Server:
     """Make a server; its certificates are of an authority made now unless others are given."""
     metrics, now = Metrics(), services.answers.now
     leaves = leaves or own_leaves(settings, now)
     certificates = Certificates(leaves, client_authorities, metrics, now, settings.certificate_check_seconds)
-    return Server(services, settings, certificates, metrics, extend=extend, tracing=tracing)
+    return Server(services, settings, certificates, metrics, extend=extend, tracing=tracing, place=place)

@@ -177,6 +177,9 @@ class AgentArguments:
 @log_format_option
 def command(agent: AgentArguments, **given: Any) -> int:
     """Run until SIGTERM or SIGINT."""
+    from webhook.processes.garbage import load_without_collecting
+
+    load_without_collecting()
     options = agent.options()
     from webhook.settings.agent import AgentSettings
     from webhook.settings.environment import SettingsError

@@ -52,6 +52,9 @@ Exit codes:
 @log_format_option
 def command(hub: OwnHub, identity: str, **given: Any) -> int:
     """Reconcile until SIGTERM or SIGINT."""
+    from webhook.processes.garbage import load_without_collecting
+
+    load_without_collecting()
     from webhook.settings.environment import SettingsError
     from webhook.settings.programs import ReconcileSettings
 

@@ -11,6 +11,10 @@ from webhook.cli.interrupts import end_in_order
 from webhook.cli.process_options import OwnHub, log_format_option, own_hub_options
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from webhook.processes.workers import Errand
+    from webhook.server.listening import Addresses
     from webhook.settings.programs import ServeSettings
 
 HELP = """Answer a hub's admission reviews and questions over HTTPS.
@@ -24,6 +28,9 @@ When the certificate files change, the server loads them; no signal is needed. W
 certificate authority in the Secret that HARBORMASTER_CERTIFICATE_SECRET names, and have the API server trust it. On
 SIGTERM it drains: it answers until no caller is connected any more, so that no user's write fails because of the
 shutdown.
+
+One process takes one processor. With --workers, several of them answer on the same ports, each with a cache of its own;
+probes and metrics are those of all, and one that dies is started again. Only the first of them reconciles.
 
 \b
 Examples:
@@ -53,6 +60,12 @@ Exit codes:
     metavar="FILE",
     help="Authorities of client certificates in PEM.  [default: the hub's own]",
 )
+@click.option(
+    "--workers",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Processes that answer on the same ports, one for each processor at most.  [default: 1]",
+)
 @click.option("-n", "--namespace", metavar="NS", help="Namespace where harbormaster is installed.")
 @click.option("--reconcile", is_flag=True, help="Run the reconcile loop as well, when this replica leads.")
 @click.option("--identity", default="", metavar="NAME", help="First part of the holder's name in the loop's Lease.")
@@ -61,6 +74,9 @@ def command(hub: OwnHub, reconcile: bool, identity: str, **given: Any) -> int:
     """Serve until SIGTERM or SIGINT."""
     if identity and not reconcile:
         raise click.UsageError("--identity goes with --reconcile")
+    from webhook.processes.garbage import load_without_collecting
+
+    load_without_collecting()
     from webhook.settings.environment import SettingsError
     from webhook.settings.programs import ServeSettings
 
@@ -75,6 +91,34 @@ def command(hub: OwnHub, reconcile: bool, identity: str, **given: Any) -> int:
 
 
 def _run(settings: "ServeSettings", hub: OwnHub, reconcile_as: str | None) -> int:
+    if settings.workers > 1:
+        return _run_workers(settings, hub, reconcile_as)
+
+    def started(addresses: "Addresses") -> None:
+        complain(f"harbormaster serves {addresses.https_url}, probes and metrics {addresses.http_url}")
+
+    end_in_order()
+    if trouble := _serve(settings, hub, reconcile_as, started):
+        raise UserError(trouble)
+    return 0
+
+
+def _serve(
+    settings: "ServeSettings",
+    hub: OwnHub,
+    reconcile_as: str | None,
+    started: "Callable[[Addresses], None]",
+    errand: "Errand | None" = None,
+) -> str:
+    """Serve until a signal; returns why that cannot be done.
+
+    Args:
+        settings: How.
+        hub: Which.
+        reconcile_as: Reconcile as well, by this name; None: no.
+        started: Called when the listeners are open.
+        errand: Of a worker; None: this is none.
+    """
     import asyncio
 
     import uvloop
@@ -82,21 +126,55 @@ def _run(settings: "ServeSettings", hub: OwnHub, reconcile_as: str | None) -> in
     from certs.context import CertificateError
     from webhook.kube.login import ConfigurationError
     from webhook.processes.serve import Serve
-    from webhook.server.listening import Addresses, ListenError, serve
+    from webhook.server.listening import ListenError, serve
     from webhook.settings.environment import SettingsError
 
-    def started(addresses: Addresses) -> None:
-        complain(f"harbormaster serves {addresses.https_url}, probes and metrics {addresses.http_url}")
-
     async def run() -> None:
+        abandoned = None if errand is None else errand.watch()
+        place = None if errand is None else errand.place
         kubeconfig = hub.kubeconfig or settings.kubeconfig_of_hub
-        async with Serve(settings, kubeconfig, hub.context, reconcile_as=reconcile_as) as up:
-            await serve(up.server, started)
+        async with Serve(settings, kubeconfig, hub.context, reconcile_as=reconcile_as, place=place) as up:
+            await serve(up.server, started, abandoned)
 
-    end_in_order()
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(run())
     except (CertificateError, ConfigurationError, ListenError, SettingsError) as error:
+        return str(error)
+    return ""
+
+
+def _run_workers(settings: "ServeSettings", hub: OwnHub, reconcile_as: str | None) -> int:
+    import logging
+
+    import webhook.processes.serve  # noqa: F401 - before workers are forked: what it loads is in memory once
+    from webhook.processes.workers import Errand, StoppedError, WorkerError, Workers, processors
+    from webhook.server.listening import Addresses, ListenError, open_sockets
+
+    if settings.workers > processors():
+        about = {"workers": settings.workers, "processors": processors()}
+        logging.getLogger(__name__).warning(
+            "more workers than processors: they take memory, and gain nothing", extra=about
+        )
+
+    def work(errand: Errand) -> int:
+        first = errand.place.seat.number == 1  # one loop is enough: of several, all but one would wait
+        trouble = _serve(settings, hub, reconcile_as if first else None, lambda _: errand.serves(), errand)
+        if trouble:
+            errand.fails(trouble)
+        return 1 if trouble else 0
+
+    def started() -> None:
+        addresses = Addresses(*(sockets[0].getsockname()[:2] for sockets in (https, http)))
+        urls = f"{addresses.https_url} with {settings.workers} workers, probes and metrics {addresses.http_url}"
+        complain(f"harbormaster serves {urls}")
+
+    try:
+        https = open_sockets(settings.host, settings.https_port, "https_port")
+        http = open_sockets(settings.http_host, settings.http_port, "http_port")
+        Workers(settings.workers, https, http, work, started).run()
+    except (ListenError, WorkerError) as error:
         raise UserError(str(error)) from error
+    except StoppedError as error:
+        return 128 + error.number
     return 0

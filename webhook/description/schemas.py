@@ -5,24 +5,18 @@
   out; a member that can be null in an answer is always there. A member that senders really set to null is marked as
   ``NULLABLE``.
 * Defaults that only mean "not given" are left out; of a docstring only the first paragraph is shown.
-* The string below a member is its description. The models could collect these themselves, but would do so at every
-  start of harbormaster, which takes a third of a second.
+* The string below a member is its description (`scorer.api.model_words`).
 """
 
-import ast
-import inspect
 import re
-import sys
-import textwrap
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from functools import lru_cache
 from typing import Any, Final, Literal
 
 from pydantic import BaseModel
-from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, models_json_schema
-from pydantic_core import core_schema
+from pydantic.json_schema import models_json_schema
 
 from scorer.api.meta import JsonObject
+from scorer.api.model_words import InWords
 
 REFERENCE: Final = "#/components/schemas/"
 
@@ -61,44 +55,13 @@ def schemas_of(models: Iterable[type[BaseModel]], purpose: Purpose, names: Mappi
         UnknownSchemaError: Two models would have the same name.
     """
     inputs: list[tuple[type[BaseModel], Literal["validation"]]] = [(model, "validation") for model in models]
-    _, document = models_json_schema(inputs, ref_template=REFERENCE + "{model}", schema_generator=_InWords)
+    _, document = models_json_schema(inputs, ref_template=REFERENCE + "{model}", schema_generator=InWords)
     found: dict[str, JsonObject] = {}
     for own_name, schema in document.get("$defs", {}).items():
         name = names.get(own_name, own_name)
         if "__" in own_name or name in found:
             raise UnknownSchemaError(f"two models are called {name}")
         found[name] = _cleaned(schema, purpose, names)
-    return found
-
-
-class _InWords(GenerateJsonSchema):
-    """Tells of each member what the string below it says."""
-
-    def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
-        """Return the schema of one model."""
-        found = super().model_schema(schema)
-        model: type[BaseModel] = schema["cls"]
-        words = {name: text for base in reversed(model.__mro__) for name, text in _words_in(base).items()}
-        for name, field in model.model_fields.items():
-            member = found.get("properties", {}).get(field.alias or name)
-            if member is not None and name in words:
-                member.setdefault("description", words[name])
-        return found
-
-
-@lru_cache(maxsize=1024)
-def _words_in(model: type) -> Mapping[str, str]:
-    """Return the strings below the members of a class, its bases not included."""
-    if model.__module__ not in sys.modules or not issubclass(model, BaseModel):
-        return {}
-    (definition,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
-    assert isinstance(definition, ast.ClassDef)
-    found = {}
-    for statement, below in zip(definition.body, definition.body[1:], strict=False):
-        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-            match below:
-                case ast.Expr(value=ast.Constant(value=str(text))):
-                    found[statement.target.id] = text
     return found
 
 

@@ -66,7 +66,14 @@ class _Endpoint:
 class RequestModel(BaseModel):
     """Base of request bodies: camelCase, unknown members refused, nothing coerced; null counts as absent."""
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
+    model_config = ConfigDict(
+        frozen=True,
+        strict=True,
+        extra="forbid",
+        alias_generator=to_camel,
+        populate_by_name=True,
+        defer_build=True,
+    )
 
 
 class Api:

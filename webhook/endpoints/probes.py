@@ -9,26 +9,45 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from aiohttp import web
 
+from webhook.telemetry.crew import Crew
 from webhook.telemetry.health import Health
 from webhook.telemetry.process_metrics import ProcessMetrics
 
-Probe = Callable[[], Mapping[str, str]]
+Probe = Callable[[], Awaitable[Mapping[str, str]]]
 
 
-def add_routes(app: web.Application, health: Health, metrics: ProcessMetrics) -> None:
-    """Serve the probes and the metrics."""
-    app.router.add_get("/livez", _probe("livez", health.liveness, health.remark))
-    app.router.add_get("/healthz", _probe("healthz", health.liveness, health.remark))
-    app.router.add_get("/readyz", _probe("readyz", health.readiness, health.remark))
-    app.router.add_get("/metrics", exposition(metrics))
+def add_routes(app: web.Application, health: Health, metrics: ProcessMetrics, crew: Crew | None = None) -> None:
+    """Serve the probes and the metrics.
+
+    Args:
+        app: Where.
+        health: Of this process.
+        metrics: Of this process.
+        crew: The workers of which this process is one: then those of all are meant; None: it is none.
+    """
+
+    async def liveness() -> Mapping[str, str]:
+        return health.liveness() if crew is None else await crew.liveness()
+
+    async def readiness() -> Mapping[str, str]:
+        return health.readiness() if crew is None else await crew.readiness()
+
+    app.router.add_get("/livez", _probe("livez", liveness, health.remark))
+    app.router.add_get("/healthz", _probe("healthz", liveness, health.remark))
+    app.router.add_get("/readyz", _probe("readyz", readiness, health.remark))
+    app.router.add_get("/metrics", exposition(metrics, crew))
 
 
-def exposition(metrics: ProcessMetrics) -> Callable[[web.Request], Awaitable[web.Response]]:
-    """Return the handler that shows *metrics*."""
+def exposition(metrics: ProcessMetrics, crew: Crew | None = None) -> Callable[[web.Request], Awaitable[web.Response]]:
+    """Return the handler that shows *metrics*, or those of all workers."""
 
     async def handle(request: web.Request) -> web.Response:
-        await metrics.prepared()
-        body, content_type = metrics.exposition(request.headers.get("Accept", ""))
+        accept = request.headers.get("Accept", "")
+        if crew is not None:
+            body, content_type = await crew.exposition(accept)
+        else:
+            await metrics.prepared()
+            body, content_type = metrics.exposition(accept)
         return web.Response(body=body, headers={"Content-Type": content_type})
 
     return handle
@@ -38,7 +57,7 @@ def _probe(name: str, run: Probe, remark: Callable[[str], str]) -> Callable[[web
     async def handle(request: web.Request) -> web.Response:
         excluded = set(request.query.getall("exclude", ()))
         lines, failed = [], False
-        for check, trouble in run().items():
+        for check, trouble in (await run()).items():
             if check in excluded:
                 excluded.discard(check)
                 lines.append(f"[+]{check} excluded: ok")

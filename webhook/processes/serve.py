@@ -43,10 +43,10 @@ from webhook.kube.store import HubStore
 from webhook.kube.token_reviews import TokenReviewer
 from webhook.notifications.notifier import notifier_of
 from webhook.processes.garbage import spare_what_stays
-from webhook.processes.reconcile import Onlookers, Reconciliation
 from webhook.processes.services import Telling, answers_of, services_of
 from webhook.server.certificates import Certificates
 from webhook.server.near_end import NearEnd
+from webhook.server.place import Place
 from webhook.server.server import Server
 from webhook.settings.certificates import CertificateFileSettings
 from webhook.settings.clock import utc_now
@@ -71,6 +71,7 @@ class Serve:
         kubeconfig: The hub; None: the one this runs in.
         context: Context of the kubeconfig; None: its current one.
         reconcile_as: Be a candidate for the reconcile loop as well, of this name; empty: that of the machine. None: no.
+        place: Among the workers that share the listeners; None: there are no others.
         now: The clock.
 
     Raises (on entering):
@@ -86,9 +87,11 @@ class Serve:
         context: str | None = None,
         *,
         reconcile_as: str | None = None,
+        place: Place | None = None,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
         self._reconcile_as = reconcile_as
+        self._place = place
         self.settings = settings
         self._kubeconfig = kubeconfig
         self._context = context
@@ -114,6 +117,8 @@ class Serve:
             admittance = Admittance(tokens, access, AuthorRights(access), signing_in)
             answers = answers_of(self.cache, store, admission, admittance, self._now)
             name = own_name(self._reconcile_as or "")
+            if self._place is not None:  # each keeps a record of its own, as replicas do
+                name = f"{name}-{self._place.seat.number}"
             history = history_of(store, self.settings.namespace, self.settings, Source.SERVER, name, self._now)
             authorities = authorities_of(self.settings, hub)
 
@@ -132,7 +137,7 @@ class Serve:
             tracing = tracing_of(self.settings, "serve")
             if tracing is not None:
                 stack.push_async_callback(tracing.close)
-            self.server = Server(services, self.settings, certificates, metrics, tracing=tracing)
+            self.server = Server(services, self.settings, certificates, metrics, tracing=tracing, place=self._place)
             if isinstance(leaves, KeptAuthority):
                 self.server.health.require("ca-bundle", leaves.bundle_problem)
             if not self.settings.tells_strangers:
@@ -153,6 +158,9 @@ class Serve:
             following = asyncio.create_task(services.disruption.run(), name="reservations")
             stack.push_async_callback(_end, following)
             if self._reconcile_as is not None:
+                # Only here: the controllers, and the planners below them, are a tenth of what a server would hold.
+                from webhook.processes.reconcile import Onlookers, Reconciliation
+
                 lease_server = await stack.enter_async_context(await ApiServer.connect(self._kubeconfig, self._context))
                 self.reconciliation = Reconciliation(
                     hub,

@@ -54,6 +54,7 @@ from webhook.server.connections import Connections
 from webhook.server.plain import add_last_route, make_plain_app
 from webhook.settings.hook_secrets import SecretFile, read_secrets
 from webhook.settings.programs import ServerSettings
+from webhook.telemetry.crew import Crew
 from webhook.telemetry.health import Health
 from webhook.telemetry.metrics import Metrics
 from webhook.telemetry.tracing import Tracing
@@ -71,6 +72,8 @@ class Parts:
     connections: Connections = field(default_factory=lambda: Connections(1000, 200))
     """Of the HTTPS listener."""
     tracing: Tracing | None = None
+    crew: Crew | None = None
+    """The workers that share the listeners; None: this process has them for itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +129,7 @@ def make_app(parts: Parts) -> web.Application:
     upgrade_reports.add_routes(api, services.upgrades.reports, hand_off)
     extender.add_routes(api, services.extender, parts.tracing)
     if settings.metrics_auth:
-        api.get("/metrics", "/metrics", probes.exposition(parts.metrics), when_synced=False)
+        api.get("/metrics", "/metrics", probes.exposition(parts.metrics, parts.crew), when_synced=False)
     history.add_routes(api, services.history)
     offered = services.answers.admittance.sign_in
     if offered is not None:
@@ -190,7 +193,7 @@ def make_probe_app(parts: Parts) -> web.Application:
     host name of its own that it points at 127.0.0.1.
     """
     app = _application(parts)
-    probes.add_routes(app, parts.health, parts.metrics)
+    probes.add_routes(app, parts.health, parts.metrics, parts.crew)
     if parts.settings.page_on_http:
         app.middlewares.append(_only_this_machine)
         api = Api(app, parts.services.answers, parts.settings, parts.metrics)

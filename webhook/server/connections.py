@@ -21,12 +21,13 @@ import logging
 import socket
 import ssl
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, cast
 
 from aiohttp.web_protocol import RequestHandler
 
 from webhook.endpoints.limits import TokenBuckets
+from webhook.server.sockets import LISTENED_ON, listening_on
 
 ACCEPTED_AT_ONCE: Final = 16
 """How many sockets are accepted before other work has its turn on the event loop."""
@@ -47,6 +48,8 @@ NOT_HEARD_SECONDS: Final = 1.0
 """How long a stranger is not read from when there have been too many messages."""
 _LOOKED_AT: Final = 32
 """How many connections are searched for an idle one: making room must not cost more the more there are."""
+_SELF: Final = "this process"
+"""Stands for the address of a client that is the process itself."""
 
 _log = logging.getLogger(__name__)
 
@@ -326,7 +329,7 @@ class Listener:
         make_handler: Makes the HTTP protocol of a connection.
         tls: None: plain.
         handshake_seconds: How long a handshake may take.
-        backlog: How many connections the system holds that are not accepted yet.
+        sockets: Listen already, and other processes accept from them as well; empty: it opens its own.
     """
 
     def __init__(
@@ -338,16 +341,17 @@ class Listener:
         *,
         tls: ssl.SSLContext | None,
         handshake_seconds: float,
-        backlog: int,
+        sockets: Sequence[socket.socket] = (),
     ) -> None:
         self._where = host, port
         self._connections = connections
         self._make_handler = make_handler
         self._tls = tls
         self._handshake_seconds = handshake_seconds
-        self._backlog = backlog
         self._loop = asyncio.get_running_loop()
-        self._sockets: list[socket.socket] = []
+        self._sockets = list(sockets)
+        # One at a time where others accept as well: the first to wake would take all that come at once.
+        self._at_once = 1 if sockets else ACCEPTED_AT_ONCE
         self._silent: dict[Connection, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -362,21 +366,9 @@ class Listener:
         Raises:
             OSError: The address cannot be listened on.
         """
-        host, port = self._where
-        found = await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        try:
-            for family, kind, protocol, _, address in dict.fromkeys(found):
-                listener = socket.socket(family, kind, protocol)
-                self._sockets.append(listener)
-                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                if family == socket.AF_INET6:
-                    listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-                listener.bind(address)
-                listener.listen(self._backlog)
-                listener.setblocking(False)
-        except OSError:
-            self.close()
-            raise
+        if not self._sockets:
+            host, port = self._where
+            self._sockets = listening_on(await self._loop.getaddrinfo(host, port, **LISTENED_ON))
         for listener in self._sockets:
             self._loop.add_reader(listener, self._accept, listener)
 
@@ -388,8 +380,14 @@ class Listener:
         self._sockets = []
         self._connections.end_beginning()
 
+    def connected(self) -> socket.socket:
+        """Return the client's end of a new connection to this very process, whoever else accepts at its port."""
+        ours, theirs = socket.socketpair()
+        self._welcome(theirs, _SELF)
+        return ours
+
     def _accept(self, listener: socket.socket) -> None:
-        for _ in range(ACCEPTED_AT_ONCE):
+        for _ in range(self._at_once):
             try:
                 accepted, address = listener.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
@@ -457,7 +455,8 @@ class Listener:
     async def _shake_hands(self, connection: Connection, accepted: socket.socket, seconds: float) -> None:
         patience = {"ssl_handshake_timeout": seconds, "ssl_shutdown_timeout": SHUTDOWN_SECONDS}
         try:
-            accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if accepted.family != socket.AF_UNIX:
+                accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             await self._loop.connect_accepted_socket(
                 lambda: connection, accepted, ssl=self._tls, **(patience if self._tls is not None else {})
             )

@@ -9,7 +9,7 @@ import os
 import signal
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -18,6 +18,7 @@ from aiohttp import web
 
 from webhook.server.connections import Connections, Listener
 from webhook.server.http_protocol import protocol_of
+from webhook.server.sockets import LISTENED_ON, listening_on
 from webhook.settings.environment import PREFIX
 from webhook.settings.listener import PlainListenerSettings
 
@@ -85,12 +86,15 @@ class Running(Protocol):
         ...
 
 
-async def serve(server: Running, started: Callable[[Addresses], None] = lambda _: None) -> None:
+async def serve(
+    server: Running, started: Callable[[Addresses], None] = lambda _: None, abandoned: asyncio.Event | None = None
+) -> None:
     """Run *server* until SIGTERM or SIGINT, then drain it; a second signal ends the draining.
 
     Args:
         server: Not started yet.
         started: Called with the addresses once the listeners are open.
+        abandoned: When it is set, the listeners are closed at once; requests under way get their answer.
 
     Raises:
         ListenError: A listener could not be opened.
@@ -107,6 +111,7 @@ async def serve(server: Running, started: Callable[[Addresses], None] = lambda _
     signals = (signal.SIGTERM, signal.SIGINT)
     for number in signals:
         loop.add_signal_handler(number, on_signal)
+    leaving = asyncio.create_task(_set_after(abandoned or asyncio.Event(), stop, hurry))
     try:
         waiting = asyncio.create_task(stop.wait())
         running = asyncio.create_task(server.wait())
@@ -119,14 +124,21 @@ async def serve(server: Running, started: Callable[[Addresses], None] = lambda _
             await server.drain(hurry)
             await asyncio.wait([running])
     finally:
+        leaving.cancel()
         for number in signals:
             loop.remove_signal_handler(number)
+
+
+async def _set_after(first: asyncio.Event, *others: asyncio.Event) -> None:
+    await first.wait()
+    for each in others:
+        each.set()
 
 
 class Site(web.BaseSite):
     """A listener that counts its sockets from accept on; see `webhook.server.connections`."""
 
-    __slots__ = ("_connections", "_host", "_listener", "_port", "_settings", "address")
+    __slots__ = ("_connections", "_host", "_listener", "_port", "_settings", "_sockets", "address")
 
     def __init__(
         self,
@@ -136,12 +148,14 @@ class Site(web.BaseSite):
         tls: ssl.SSLContext | None,
         settings: PlainListenerSettings,
         connections: Connections,
+        sockets: Sequence[socket.socket] = (),
     ) -> None:
         super().__init__(runner, ssl_context=tls)
         self._host = host
         self._port = port
         self._settings = settings
         self._connections = connections
+        self._sockets = sockets
         self._listener: Listener | None = None
         self.address = (host, port)
 
@@ -161,11 +175,16 @@ class Site(web.BaseSite):
             partial(protocol_of, server),
             tls=self._ssl_context,
             handshake_seconds=self._settings.handshake_seconds,
-            backlog=self._backlog,
+            sockets=self._sockets,
         )
         await self._listener.start()
         await super().start()
         self.address = (self._host, self._listener.port)
+
+    def connected(self) -> socket.socket:
+        """Return the client's end of a new connection to this process; the listener is open."""
+        assert self._listener is not None
+        return self._listener.connected()
 
     async def stop(self) -> None:
         """Close the listener; connections stay."""
@@ -182,8 +201,9 @@ async def listen(
     settings: PlainListenerSettings,
     setting: str,
     connections: Connections | None = None,
-) -> tuple[str, int]:
-    """Open a listener for a runner that is set up, and return its address.
+    sockets: Sequence[socket.socket] = (),
+) -> Site:
+    """Open a listener for a runner that is set up.
 
     Args:
         runner: Answers.
@@ -193,18 +213,36 @@ async def listen(
         settings: The limits.
         setting: Name of the one that *port* is from.
         connections: Who is connected; None: no other part has to know.
+        sockets: Inherited, and open already; empty: none are.
 
     Raises:
         ListenError: It could not be opened; *setting* is named.
     """
     if connections is None:
         connections = Connections(settings.connections, settings.handshakes_per_address)
-    site = Site(runner, host, port, tls, settings, connections)
+    site = Site(runner, host, port, tls, settings, connections, sockets)
     try:
         await site.start()
     except OSError as error:
         raise ListenError(_listen_trouble(error, host, port, setting)) from error
-    return site.address
+    return site
+
+
+def open_sockets(host: str, port: int, setting: str) -> list[socket.socket]:
+    """Open the sockets of a listener, for processes that inherit them.
+
+    Args:
+        host: Where to listen.
+        port: 0: any free one.
+        setting: Name of the one that *port* is from.
+
+    Raises:
+        ListenError: They could not be opened; *setting* is named.
+    """
+    try:
+        return listening_on(socket.getaddrinfo(host, port, **LISTENED_ON))
+    except OSError as error:
+        raise ListenError(_listen_trouble(error, host, port, setting)) from error
 
 
 def _listen_trouble(error: OSError, host: str, port: int, setting: str) -> str:

@@ -56,12 +56,12 @@ class ProbeServer:
         settings = self._settings
         await self._runner.setup()
         try:
-            http = await listen(self._runner, settings.http_host, settings.http_port, None, settings, "http_port")
+            site = await listen(self._runner, settings.http_host, settings.http_port, None, settings, "http_port")
         except BaseException:
             await self._runner.cleanup()
             raise
         self._running = asyncio.create_task(self._run(), name="work")
-        return Addresses(None, http)
+        return Addresses(None, site.address)
 
     async def wait(self) -> None:
         """Return when the work ends; raises its error if it failed."""

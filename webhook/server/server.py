@@ -8,7 +8,7 @@ import logging
 import ssl
 from collections.abc import Callable
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
@@ -18,9 +18,11 @@ from webhook.endpoints.services import Services
 from webhook.server.app import Parts, make_app, make_probe_app
 from webhook.server.certificates import Certificates
 from webhook.server.connections import Connections
-from webhook.server.listening import Addresses, ListenError, listen
+from webhook.server.listening import Addresses, ListenError, Site, listen
+from webhook.server.place import Place
 from webhook.server.plain import add_last_route
 from webhook.settings.programs import ServerSettings
+from webhook.telemetry.crew import Crew
 from webhook.telemetry.health import Health
 from webhook.telemetry.metrics import Metrics
 from webhook.telemetry.tracing import Tracing
@@ -42,6 +44,7 @@ class Server:
         metrics: Registry to count in.
         extend: Adds more routes to the HTTPS application.
         tracing: Makes a span of every review and of every call of a scheduler; None: nothing does.
+        place: Among the workers that share the listeners; None: they are this process's own.
 
     Raises:
         SettingsError: The file with the secret of the hooks cannot be used.
@@ -56,6 +59,7 @@ class Server:
         *,
         extend: Callable[[web.Application], None] | None = None,
         tracing: Tracing | None = None,
+        place: Place | None = None,
     ) -> None:
         self.services = services
         self.settings = settings
@@ -64,10 +68,14 @@ class Server:
         self.metrics = metrics
         self._listener_seen = float("-inf")
         self._addresses: Addresses | None = None
+        self._site: Site | None = None
+        self._place = place
+        self._crew = None if place is None else Crew(place.seat, self.health, metrics)
+        self._meeting: asyncio.Task[None] | None = None
         self._housekeeping: asyncio.Task[None] | None = None
         continuation = Continuation(lambda: sealing_key(certificates.common_key_pem))
         self._callers = Connections(settings.connections, settings.handshakes_per_address, paced=True)
-        parts = Parts(services, settings, self.health, self.metrics, continuation, self._callers, tracing)
+        parts = Parts(services, settings, self.health, self.metrics, continuation, self._callers, tracing, self._crew)
         app, probes = make_app(parts), make_probe_app(parts)
         if extend is not None:
             extend(app)
@@ -103,11 +111,12 @@ class Server:
         Raises:
             ListenError: A listener could not be opened; none is open then.
         """
-        settings = self.settings
+        settings, place = self.settings, self._place
         await self.certificates.renew_client_authorities()
+        await self._join()
         try:
             await self._https.setup()
-            https = await listen(
+            self._site = await listen(
                 self._https,
                 settings.host,
                 settings.https_port,
@@ -115,21 +124,44 @@ class Server:
                 settings,
                 "https_port",
                 self._callers,
+                () if place is None else place.https,
             )
             await self._http.setup()
-            http = await listen(self._http, settings.http_host, settings.http_port, None, settings, "http_port")
+            plain = await listen(
+                self._http,
+                settings.http_host,
+                settings.http_port,
+                None,
+                settings,
+                "http_port",
+                sockets=() if place is None else place.http,
+            )
         except ListenError:
             await self._close()
             raise
-        self._addresses = Addresses(https, http)
+        self._addresses = Addresses(self._site.address, plain.address)
         await self.check_listener()
         self._housekeeping = asyncio.create_task(self._keep_house(), name="housekeeping")
         return self._addresses
 
+    async def _join(self) -> None:
+        """Begin to answer the other workers.
+
+        A worker that was started again leaves callers to the others until its cache is filled: they have one.
+        """
+        if self._place is None or self._crew is None:
+            return
+        self._meeting = asyncio.create_task(self._crew.run(), name="crew")
+        while self._place.seat.restarts and not self.services.answers.synced():  # noqa: ASYNC110 - there is no event
+            await asyncio.sleep(_POLL_SECONDS)
+
     async def wait(self) -> None:
         """Return when housekeeping ends, which only a bug can make it do; its error is raised."""
-        if self._housekeeping is not None:
-            await self._housekeeping
+        tasks = [task for task in (self._housekeeping, self._meeting) if task is not None]
+        if tasks:
+            ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in ended:
+                await task
 
     async def drain(self, hurry: asyncio.Event | None = None) -> None:
         """Stop without losing a request, then close.
@@ -168,6 +200,9 @@ class Server:
         await self._https.cleanup()  # first: requests in flight still get their answer, and probes go on meanwhile
         self.health.closed = True
         await self._http.cleanup()
+        if self._meeting is not None:
+            self._meeting.cancel()
+            await asyncio.wait([self._meeting])
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -180,20 +215,27 @@ class Server:
 
     async def check_listener(self) -> bool:
         """Make a TLS handshake with our own listener, as a client that trusts only what it is told to trust."""
-        assert self.addresses.dialled is not None
-        host, port = self.addresses.dialled
         trust = ssl.create_default_context(cadata=self.certificates.trust_pem.decode())
         trust.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # what files name as trusted need not be a root
         name = next(iter((*self.settings.dns_names, *self.settings.ip_addresses)))
         try:
             async with asyncio.timeout(LISTENER_CHECK_SECONDS):
-                _, writer = await asyncio.open_connection(host, port, ssl=trust, server_hostname=name)
+                _, writer = await asyncio.open_connection(**self._dialled(), ssl=trust, server_hostname=name)
         except (OSError, TimeoutError) as error:
             _log.warning("own listener does not answer", extra={"reason": str(error)})
             return False
         writer.transport.abort()
         self._listener_seen = asyncio.get_running_loop().time()
         return True
+
+    def _dialled(self) -> dict[str, Any]:
+        """Return what leads to this process: at a port that it shares, another one may answer."""
+        if self._crew is not None:
+            assert self._site is not None
+            return {"sock": self._site.connected()}
+        assert self.addresses.dialled is not None
+        host, port = self.addresses.dialled
+        return {"host": host, "port": port}
 
     def _check_listener(self) -> str:
         silence = asyncio.get_running_loop().time() - self._listener_seen

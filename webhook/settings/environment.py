@@ -56,7 +56,7 @@ class ContradictionsError(ValueError):
 class Settings(BaseModel):
     """Settings that are read from the environment."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)  # of the bases, none is read by itself
 
     def contradictions(self) -> Iterator[Contradiction]:
         """Yield what contradicts what; a room that adds to it begins with those of its bases."""

@@ -9,6 +9,7 @@ from webhook.settings.environment import Contradiction, Settings
 from webhook.settings.values import Port, Seconds
 
 LOOPBACK_HOSTS: Final = ("127.0.0.1", "::1", "localhost")
+MOST_WORKERS: Final = 256
 
 
 class PlainListenerSettings(Settings):
@@ -33,6 +34,18 @@ class PlainListenerSettings(Settings):
         description="Connections from one address that may be in their TLS handshake; one more ends the oldest.",
     )
     handshake_seconds: Seconds = Field(default=3, gt=0, description="How long a TLS handshake may take.")
+
+
+class WorkerSettings(Settings):
+    """How many processes share the listeners of a server."""
+
+    workers: int = Field(
+        default=1,
+        ge=1,
+        le=MOST_WORKERS,
+        description="Processes that answer on the same ports, each with a cache of its own; limits on memory, "
+        "connections, requests and rates hold for each.",
+    )
 
 
 class ListenerSettings(PlainListenerSettings):

@@ -27,7 +27,7 @@ from webhook.settings.hook_secrets import HookSecretSettings
 from webhook.settings.hub import HubSettings
 from webhook.settings.installation import InstallationSettings, NamespaceSettings
 from webhook.settings.limits import LimitSettings
-from webhook.settings.listener import ListenerSettings, PlainListenerSettings
+from webhook.settings.listener import ListenerSettings, PlainListenerSettings, WorkerSettings
 from webhook.settings.loop import ControllerSettings, HubLoopSettings, LeaseSettings
 from webhook.settings.node_disruption import NodeDisruptionModeSettings
 from webhook.settings.notifications import NotificationSettings
@@ -54,6 +54,7 @@ class ServerSettings(
 
 class ServeSettings(
     ServerSettings,
+    WorkerSettings,
     CertificateFileSettings,
     TokenSettings,
     SignInSettings,

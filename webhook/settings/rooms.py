@@ -64,7 +64,7 @@ ROOMS: Final = (
     Room(
         "Listeners",
         "Every process has a plain listener; `serve` and `up` listen for HTTPS as well.",
-        (listener.ListenerSettings, listener.PlainListenerSettings),
+        (listener.ListenerSettings, listener.WorkerSettings, listener.PlainListenerSettings),
     ),
     Room(
         "Certificates",

@@ -4,6 +4,7 @@
 {{- include "harbormaster.setting" (list "HARBORMASTER_DRAIN_SECONDS" .Values.settings.drainSeconds "15") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_DRAIN_LIMIT_SECONDS" .Values.settings.drainLimitSeconds "100") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_SHUTDOWN_SECONDS" .Values.settings.shutdownSeconds "10") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_WORKERS" .Values.settings.workers "1") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_CONNECTIONS" .Values.settings.connections "1000") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_HANDSHAKES_PER_ADDRESS" .Values.settings.handshakesPerAddress "200") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_HANDSHAKE_SECONDS" .Values.settings.handshakeSeconds "3") }}

@@ -13,6 +13,7 @@ from webhook.kube.cache import Freshness
 from webhook.kube.reviews import ReviewCounts
 from webhook.member.metrics import AgentMetrics
 from webhook.notifications.counts import NotificationCounts
+from webhook.telemetry.crew import count_worker
 from webhook.telemetry.loop_metrics import LoopMetrics
 from webhook.telemetry.metrics import Metrics
 from webhook.telemetry.node_disruption_metrics import LABELS as LABELS_OF_NODES
@@ -42,6 +43,7 @@ def all_metrics() -> dict[str, list[Metric]]:
         "The loop": _of(lambda registry: LoopMetrics(registry, lambda: False)),
         "Upgrade runs": _of(UpgradeMetrics),
         "Notifications": _of(lambda registry: NotificationCounts(registry, lambda: 0)),
+        "Workers": _of(lambda registry: count_worker(registry, 0)),
         "The agent": _of(lambda registry: AgentMetrics(registry, joined=lambda: True, works=lambda: 0)),
     }
 
@@ -85,7 +87,9 @@ Served in the Prometheus text format and in OpenMetrics at `/metrics` of the pla
 process; with `HARBORMASTER_METRICS_AUTH=true` over HTTPS too, to callers who may `get` that path. Counters have the
 suffix `_total` when they are read, histograms `_bucket`, `_sum` and `_count`. Label sets are fixed and start at 0;
 only the names of node pools and of upgrade runs are chosen by users. The gauges of the loop are those of the leader:
-another process shows 0. Beside these are the `process_*` metrics of the Python client.
+another process shows 0. With several workers (`--workers`), every metric has the label `worker` as well, and one scrape
+shows those of all: add them up, or take the least or largest, as over replicas. Beside these are the `process_*`
+metrics of the Python client.
 
 Every process shows the first table, `serve` and `reconcile` the second as well; what they do not do stays at 0. `serve`
 adds reviews, extender, cache, node pools and notifications, `reconcile` adds cache, loop, node disruption, upgrade runs

@@ -1,12 +1,16 @@
 """`serve` and `webhook-configuration`: what they print, and what they refuse to begin with."""
 
 import json
+import socket
+import subprocess
+import sys
 from datetime import UTC, datetime
 
 import pytest
 import yaml
 
 from certs.authority import Authority
+from webhook.processes.workers import processors
 
 
 @pytest.fixture
@@ -133,3 +137,43 @@ def test_serve_says_what_it_lacks(cli, files, monkeypatch, words, complaint):
     assert done.exit_code == 1
     assert complaint in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "two", "1.5"])
+def test_a_number_of_workers_that_is_none_is_refused(cli, monkeypatch, number):
+    done = cli("serve", "--workers", number)
+    assert done.exit_code == 1
+    assert f"'--workers': '{number}'" in done.stderr or f"'--workers': {number}" in done.stderr
+    monkeypatch.setenv("HARBORMASTER_WORKERS", number)
+    done = cli("serve")
+    assert done.exit_code == 1
+    assert f"HARBORMASTER_WORKERS: '{number}'" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_more_workers_than_anybody_has_processors_for_are_refused(cli):
+    done = cli("serve", "--workers", "1000")
+    assert done.exit_code == 1
+    assert "workers: '1000': input should be less than or equal to 256" in done.stderr.replace("1000:", "'1000':")
+
+
+def test_more_workers_than_processors_are_said_and_their_mistake_is_said_once(files):
+    """All of them make the same one."""
+    many = processors() + 1
+    command = [sys.executable, "-m", "webhook.cli", "serve", "--workers", str(many), "--https-port=0", "--http-port=0"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=files)
+    assert done.returncode == 1
+    warning, error = done.stderr.splitlines()
+    about = json.loads(warning)
+    assert (about["level"], about["workers"], about["processors"]) == ("warning", many, processors())
+    assert error.startswith("error: serve needs a certificate")
+
+
+def test_a_port_in_use_is_named_before_there_are_workers(files):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        command = [sys.executable, "-m", "webhook.cli", "serve", "--workers=2", f"--https-port={port}"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=files)
+    assert done.returncode == 1
+    assert f"error: cannot listen on 127.0.0.1:{port}: the port is in use" in done.stderr
+    assert "HARBORMASTER_HTTPS_PORT" in done.stderr

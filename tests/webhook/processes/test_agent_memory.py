@@ -5,6 +5,7 @@ import sys
 
 UNUSED = {
     "numpy",
+    "croniter",
     "cryptography",
     "kubernetes_asyncio",
     "scorer.fleet",

@@ -8,9 +8,11 @@ import socket
 import pytest
 
 from tests.webhook.services import make_server, make_services
-from webhook.server.listening import Addresses, ListenError, serve
+from webhook.server.listening import Addresses, ListenError, open_sockets, serve
+from webhook.server.place import Place
 from webhook.server.server import Server
 from webhook.settings.programs import ServerSettings
+from webhook.telemetry.crew import Seat
 
 
 def another(port, **settings) -> Server:
@@ -95,3 +97,38 @@ async def test_what_is_no_http_is_one_line_in_the_log_and_hears_no_version(port,
     assert record.exc_info is None
     assert "\n" not in record.getMessage() + record.reason
     assert len(record.reason) <= 256
+
+
+async def test_two_servers_answer_at_one_port_that_they_inherit(port):
+    """Each finds itself, though the other may be first to accept; what one closes stays open for the other."""
+    https, http = open_sockets("127.0.0.1", 0, "https_port"), open_sockets("127.0.0.1", 0, "http_port")
+    meetings = [socket.socket(socket.AF_UNIX) for _ in range(2)]
+    for meeting in meetings:
+        meeting.bind(b"")
+        meeting.listen()
+        meeting.setblocking(False)
+    addresses = {number: meeting.getsockname() for number, meeting in enumerate(meetings, 1)}
+    services = make_services(advisor=port.harbour, changes=port.harbour, synced=lambda: True, now=port.clock)
+    servers = []
+    for number, meeting in enumerate(meetings, 1):
+        shared = [tuple(each.dup() for each in sockets) for sockets in (https, http)]
+        place = Place(Seat(number, meeting, addresses, 0), *shared)
+        servers.append(make_server(services, ServerSettings(https_port=0, http_port=0), place=place))
+    first, second = servers
+    try:
+        assert await first.start() == await second.start()
+        for server in servers:
+            server._listener_seen = float("-inf")
+            assert await server.check_listener()
+            assert server.health.readiness()["listener"] == ""
+        await first.stop()
+        assert await second.check_listener()
+        async with asyncio.timeout(30):
+            reader, writer = await asyncio.open_connection(*second.addresses.http)
+            writer.write(b"GET /livez HTTP/1.0\r\n\r\n")
+            assert b" 503 " in await reader.readline()  # the first has gone, as far as the second knows
+            writer.close()
+    finally:
+        await second.stop()
+        for each in (*https, *http, *meetings):
+            each.close()

@@ -1,0 +1,374 @@
+"""The workers of ``harbormaster serve --workers N``: processes that answer on the same ports, and who looks after them.
+
+Each worker is a whole server, as a replica is: with connections to the hub and a cache of its own. To share one cache,
+workers would have to pass every object and every question from process to process, which costs more than the answers
+do; and none would be left when its owner dies. What a worker does not have for itself are the sockets of the listeners
+(`webhook.server.sockets`) and what tells of the server as a whole (`webhook.telemetry.crew`).
+
+This process forks them, and does nothing else: it has no event loop and starts no thread, so that it can fork at any
+time. It has loaded the program by then, so a worker begins without that second of a processor, and the memory of what
+is loaded is there once.
+
+A worker that dies is started again, after a pause that grows while that happens again and again. Only at the start is
+one that cannot serve the end of all: a mistake in the settings is the same for each. When this process is gone, however
+it has ended, the workers notice by the end of a pipe, close the listeners and finish what they have in hand.
+
+Source: serving.md 1.10 and 1.14.
+"""
+
+import asyncio
+import gc
+import logging
+import os
+import selectors
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any, Final, NoReturn
+
+from webhook.server.place import Place
+from webhook.telemetry.crew import Seat
+
+FIRST_PAUSE_SECONDS: Final = 1.0
+LONGEST_PAUSE_SECONDS: Final = 60.0
+GOOD_SECONDS: Final = 60.0
+"""After so long a life, a worker that dies counts as the first one that does."""
+SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+_SERVES: Final = b"+"
+"""What a worker reports when its listeners are open; else it reports why they cannot be."""
+_MOST_REPORTED: Final = 4096
+
+_log = logging.getLogger(__name__)
+
+
+class WorkerError(Exception):
+    """A worker could not begin to serve."""
+
+
+class StoppedError(Exception):
+    """A signal came before all workers served.
+
+    Args:
+        number: Of the signal.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+@dataclass(slots=True)
+class Errand:
+    """What a worker is given, and how it answers.
+
+    Args:
+        place: Its place.
+        lifeline: The end of a pipe; there is an end of file when the first process is gone.
+        report: Where it says how it goes.
+    """
+
+    place: Place
+    lifeline: int
+    report: int
+    _serves: bool = False
+
+    def watch(self) -> asyncio.Event:
+        """Return what is set when the first process has gone; before it serves, a worker then ends at once."""
+        abandoned, loop = asyncio.Event(), asyncio.get_running_loop()
+
+        def gone() -> None:
+            loop.remove_reader(self.lifeline)
+            if not self._serves:
+                os._exit(1)
+            abandoned.set()
+
+        loop.add_reader(self.lifeline, gone)
+        return abandoned
+
+    def serves(self) -> None:
+        """Say that the listeners are open."""
+        self._serves = True
+        self._tell(_SERVES)
+
+    def fails(self, reason: str) -> None:
+        """Say why the worker cannot serve; then it ends."""
+        self._tell(reason.encode(errors="replace")[:_MOST_REPORTED])
+
+    def _tell(self, words: bytes) -> None:
+        with suppress(BrokenPipeError):  # nobody is left to hear it
+            os.write(self.report, words)
+
+
+@dataclass(slots=True)
+class _Worker:
+    """One of a number, while it lives and until the next one of the number is started."""
+
+    number: int
+    address: bytes
+    pid: int = 0
+    report: int = -1
+    said: bytes = b""
+    began: float = 0.0
+    restarts: int = -1
+    deaths: int = 0
+    """One after the other, each after a short life."""
+    due: float = 0.0
+    """When to start it; by the clock that only goes forward."""
+
+    @property
+    def lives(self) -> bool:
+        return self.pid > 0
+
+    @property
+    def serves(self) -> bool:
+        return self.said.startswith(_SERVES)
+
+    @property
+    def failure(self) -> str:
+        """What it has said that it fails of; empty: nothing."""
+        return self.said.removeprefix(_SERVES).decode(errors="replace")
+
+
+class Workers:
+    """Runs the workers of one server, from a process without threads and without an event loop.
+
+    Args:
+        count: How many.
+        https: The sockets of the HTTPS listener.
+        http: Those of the plain listener.
+        work: Runs in each worker, until it is asked to end; returns its exit code.
+        started: Called when all of them serve.
+    """
+
+    def __init__(
+        self,
+        count: int,
+        https: list[socket.socket],
+        http: list[socket.socket],
+        work: Callable[[Errand], int],
+        started: Callable[[], None],
+    ) -> None:
+        self._https, self._http = tuple(https), tuple(http)
+        self._work = work
+        self._started = started
+        self._selector = selectors.PollSelector()
+        self._signals: list[int] = []
+        self._handlers: dict[int, Any] = {}
+        self._lifeline, self._held = os.pipe()
+        self._woken, self._wake = os.pipe()
+        meetings = [_meeting(b"") for _ in range(count)]
+        self._crew = [_Worker(number, each.getsockname()) for number, each in enumerate(meetings, 1)]
+        for each in meetings:
+            each.close()
+
+    def run(self) -> None:
+        """Keep the workers running until SIGTERM or SIGINT, then until all of them have ended.
+
+        Raises:
+            WorkerError: One of them could not begin to serve; all have ended.
+            StoppedError: A signal came before all of them served; all have ended.
+        """
+        gc.freeze()  # what is there now stays, and its memory shared: the collector of no worker writes to it
+        os.set_blocking(self._wake, False)
+        self._handlers = {number: signal.signal(number, self._on_signal) for number in SIGNALS}
+        woken_before = signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
+        self._selector.register(self._woken, selectors.EVENT_READ)
+        try:
+            self._begin()
+            self._started()
+            self._keep()
+            self._drain()
+        finally:
+            os.close(self._held)
+            self._wait_for_all()
+            signal.set_wakeup_fd(woken_before)
+            for number, handler in self._handlers.items():
+                signal.signal(number, handler)
+
+    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
+        self._signals.append(number)
+
+    def _begin(self) -> None:
+        """Start all, and wait until they serve."""
+        for worker in self._crew:
+            try:
+                self._start(worker)
+            except OSError as error:
+                raise WorkerError(f"worker {worker.number} could not be started: {error.strerror}") from error
+        while not all(worker.serves for worker in self._crew):
+            dead = self._look(None)
+            if self._signals:
+                raise StoppedError(self._signals[0])
+            for worker, end in dead:
+                raise WorkerError(worker.failure or f"worker {worker.number} {end}")
+
+    def _keep(self) -> None:
+        """Start those again that end, until a signal comes."""
+        while not self._signals:
+            now = time.monotonic()
+            for worker in self._crew:
+                if not worker.lives and worker.due <= now:
+                    self._restart(worker)
+            due = [worker.due for worker in self._crew if not worker.lives]
+            for worker, end in self._look(max(0.0, min(due) - time.monotonic()) if due else None):
+                self._mourn(worker, end)
+
+    def _drain(self) -> None:
+        """Have all end without losing a request; a further signal hurries them."""
+        for listener in (*self._https, *self._http):  # from here on the last worker to end closes them
+            listener.close()
+        passed_on = 0
+        while any(worker.lives for worker in self._crew):
+            if len(self._signals) > passed_on:
+                passed_on = len(self._signals)
+                for worker in self._crew:
+                    if worker.lives:
+                        os.kill(worker.pid, signal.SIGTERM)
+            for worker, end in self._look(None):
+                if end != "ended":
+                    _log.error("a worker died while it drained", extra={"worker": worker.number, "reason": end})
+
+    def _wait_for_all(self) -> None:
+        """Wait for workers which have noticed that they are not needed any more."""
+        for worker in self._crew:
+            if worker.lives:
+                os.waitpid(worker.pid, 0)
+
+    def _mourn(self, worker: _Worker, end: str) -> None:
+        lived = time.monotonic() - worker.began
+        worker.deaths = 1 if lived >= GOOD_SECONDS else worker.deaths + 1
+        pause = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** min(worker.deaths - 1, 10))
+        worker.due = time.monotonic() + pause
+        about = {
+            "worker": worker.number,
+            "reason": worker.failure or end,
+            "livedSeconds": round(lived, 1),
+            "pauseSeconds": pause,
+        }
+        _log.error("a worker has ended and will be started again", extra=about)
+
+    def _restart(self, worker: _Worker) -> None:
+        try:
+            self._start(worker)
+        except OSError as error:  # no memory, no process, no socket left: later there may be
+            worker.said, worker.began = b"", time.monotonic()
+            self._mourn(worker, f"could not be started: {error.strerror}")
+            return
+        _log.info("a worker was started again", extra={"worker": worker.number, "restarts": worker.restarts})
+
+    def _start(self, worker: _Worker) -> None:
+        """Fork it.
+
+        Raises:
+            OSError: The system does not let us.
+        """
+        addresses = {each.number: each.address for each in self._crew}
+        with _meeting(worker.address) as meeting:
+            hears, tells = os.pipe()
+            # Held back until the worker has handlers of its own: by ours, it would only take note of a signal.
+            signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+            try:
+                sys.stdout.flush()
+                sys.stderr.flush()
+                pid = os.fork()
+                if pid == 0:
+                    seat = Seat(worker.number, meeting, addresses, worker.restarts + 1)
+                    self._be(Errand(Place(seat, self._https, self._http), self._lifeline, tells), hears)
+            except OSError:
+                os.close(hears)
+                raise
+            finally:
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+                os.close(tells)
+        worker.pid, worker.report, worker.said = pid, hears, b""
+        worker.began = time.monotonic()
+        worker.restarts += 1
+        self._selector.register(hears, selectors.EVENT_READ, worker)
+
+    def _be(self, errand: Errand, hears: int) -> NoReturn:
+        """Be a worker; this never returns to what the first process was about to do."""
+        code = 1
+        try:
+            signal.set_wakeup_fd(-1)
+            for number, handler in self._handlers.items():
+                signal.signal(number, handler)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+            os.setpgid(0, 0)  # Ctrl-C is for the first process, which has the workers drain
+            for other in (self._held, self._wake, self._woken, hears, *(w.report for w in self._crew if w.lives)):
+                os.close(other)
+            _name_in_log(errand.place.seat.number)
+            code = self._work(errand)
+        except Exception:  # noqa: BLE001 - of a worker it is the end: nobody above may handle it, the first process does
+            _log.exception("a worker fails")
+        finally:
+            with suppress(OSError, ValueError):
+                sys.stdout.flush()
+                sys.stderr.flush()
+            os._exit(code)
+
+    def _look(self, seconds: float | None) -> list[tuple[_Worker, str]]:
+        """Wait for something to happen; returns the workers that have ended, and how.
+
+        Args:
+            seconds: How long to wait at most; None: for ever.
+        """
+        ended = []
+        for key, _ in self._selector.select(seconds):
+            if key.data is None:
+                os.read(self._woken, 4096)
+                continue
+            worker: _Worker = key.data
+            if words := os.read(worker.report, _MOST_REPORTED):
+                worker.said += words
+                continue
+            self._selector.unregister(worker.report)
+            os.close(worker.report)
+            _, status = os.waitpid(worker.pid, 0)
+            worker.pid = 0
+            ended.append((worker, _how(status)))
+        return ended
+
+
+def _meeting(address: bytes) -> socket.socket:
+    """Listen where a worker is asked by the others; the empty address: a new one, without a file."""
+    meeting = socket.socket(socket.AF_UNIX)
+    try:
+        meeting.bind(address)
+        meeting.listen()
+    except OSError:
+        meeting.close()
+        raise
+    meeting.setblocking(False)
+    return meeting
+
+
+def _how(status: int) -> str:
+    """Say how a process has ended."""
+    code = os.waitstatus_to_exitcode(status)
+    if code < 0:
+        return f"was ended by signal {-code}, {signal.Signals(-code).name}"
+    if code in {0, 128 + signal.SIGTERM}:  # by the second, one ends that is asked to before it serves
+        return "ended"
+    return f"failed with exit code {code}"
+
+
+def _name_in_log(number: int) -> None:
+    """Have every record of this process say which worker wrote it."""
+    make = logging.getLogRecordFactory()
+
+    def record(*args: object, **words: object) -> logging.LogRecord:
+        found = make(*args, **words)
+        found.worker = number
+        return found
+
+    logging.setLogRecordFactory(record)
+
+
+def processors() -> int:
+    """Return how many processors this process may use."""
+    return len(os.sched_getaffinity(0))

@@ -1,0 +1,219 @@
+"""The workers of one server, which answer probes and show metrics as one process would.
+
+A probe or a scrape reaches any worker. That one asks all others, each over a socket of its own: the server is well when
+every worker is, and shows the metrics of each with the label ``worker``, as it would those of replicas. They are not
+added up: the count of a worker that has died would be missing from a sum, and who reads a sum that falls takes all that
+is left for new; and of gauges, some would have to be added, of others the least or the largest counts.
+
+Source: serving.md 6.1 and 6.4.
+"""
+
+import asyncio
+import json
+import logging
+import os
+import socket
+import struct
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import Metric
+
+from webhook.telemetry.health import Health
+from webhook.telemetry.process_metrics import ProcessMetrics
+
+LABEL: Final = "worker"
+UP: Final = "harbormaster_worker_up"
+PROBE_SECONDS: Final = 1.5
+"""How long a worker may take to say how it is: the probes of the chart wait for two seconds."""
+METRICS_SECONDS: Final = 4.0
+"""The same for metrics, which Prometheus waits ten seconds for."""
+MOST_BYTES: Final = 64 * 1024 * 1024
+"""Of an answer."""
+_CREDENTIALS: Final = struct.Struct("3i")
+"""Process, user and group, as SO_PEERCRED tells them."""
+
+Answer = dict[str, Any]
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """The place of one worker among the others.
+
+    Args:
+        number: From 1 on.
+        own: Where the others ask this one; it listens, in this process alone: when it ends, nobody waits for it.
+        addresses: Where each is asked, by number.
+        restarts: How often one of this number has been started again.
+    """
+
+    number: int
+    own: socket.socket
+    addresses: Mapping[int, bytes]
+    restarts: int
+
+
+def count_worker(registry: CollectorRegistry, restarts: int) -> None:
+    """Register the metrics of a worker as such.
+
+    Args:
+        registry: Of its metrics.
+        restarts: How often one of its number has been started again.
+    """
+    Gauge(UP, "Whether a worker answers the one that is asked for metrics.", registry=registry).set(1)
+    Counter("harbormaster_worker_restarts", "How often a worker was started again.", registry=registry).inc(restarts)
+
+
+class Crew:
+    """What one worker knows of the others.
+
+    Args:
+        seat: Its own place.
+        health: Its own.
+        metrics: Its own.
+    """
+
+    def __init__(self, seat: Seat, health: Health, metrics: ProcessMetrics) -> None:
+        self._seat = seat
+        self._health = health
+        self._metrics = metrics
+        self._answers: Mapping[str, Callable[[], Awaitable[Answer]]] = {
+            "livez": self._own_liveness,
+            "readyz": self._own_readiness,
+            "metrics": self._own_metrics,
+        }
+        count_worker(metrics.registry, seat.restarts)
+
+    async def run(self) -> None:
+        """Answer the other workers until cancelled."""
+        loop = asyncio.get_running_loop()
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                asker, _ = await loop.sock_accept(self._seat.own)
+                tasks.create_task(self._answer(asker))
+
+    async def liveness(self) -> Mapping[str, str]:
+        """Run every check of liveness in all workers."""
+        if self._health.draining.is_set():  # whichever has finished does not answer any more
+            return self._health.liveness()
+        return await self._checked("livez")
+
+    async def readiness(self) -> Mapping[str, str]:
+        """Run every check of readiness in all workers."""
+        return await self._checked("readyz")
+
+    async def exposition(self, accept: str) -> tuple[bytes, str]:
+        """Return the metrics of all workers in the format that suits the ``Accept`` header, and its content type."""
+        found = await self._ask_all("metrics", METRICS_SECONDS)
+        encode, content_type = choose_encoder(accept)
+        return encode(_Families(_merged(found))), content_type
+
+    async def _checked(self, question: str) -> dict[str, str]:
+        """Return, for every check, what is wrong in any worker, and that one of them does not answer."""
+        found = await self._ask_all(question, PROBE_SECONDS)
+        silent = [f"worker {number} does not answer" for number, answer in found.items() if answer is None]
+        checks: dict[str, list[str]] = {"workers": silent}
+        for number, answer in found.items():
+            for check, trouble in (answer or {}).items():
+                checks.setdefault(check, []).extend([f"worker {number}: {trouble}"] if trouble else [])
+        return {check: "; ".join(troubles) for check, troubles in checks.items()}
+
+    async def _ask_all(self, question: str, seconds: float) -> dict[int, Answer | None]:
+        """Ask every worker, this one as well; None: it does not answer."""
+        numbers = sorted(self._seat.addresses)
+        answers = await asyncio.gather(*(self._ask(number, question, seconds) for number in numbers))
+        return dict(zip(numbers, answers, strict=True))
+
+    async def _ask(self, number: int, question: str, seconds: float) -> Answer | None:
+        if number == self._seat.number:
+            return await self._answers[question]()
+        loop = asyncio.get_running_loop()
+        with socket.socket(socket.AF_UNIX) as asking:
+            asking.setblocking(False)
+            try:
+                async with asyncio.timeout(seconds):
+                    await loop.sock_connect(asking, self._seat.addresses[number])
+                    if not _is_ours(asking):
+                        return None
+                    await loop.sock_sendall(asking, question.encode())
+                    asking.shutdown(socket.SHUT_WR)
+                    return dict(json.loads(await _read(asking, MOST_BYTES)))
+            except (OSError, TimeoutError, ValueError) as error:
+                _log.debug("a worker does not answer", extra={"asked": number, "reason": str(error)})
+                return None
+
+    async def _answer(self, asker: socket.socket) -> None:
+        with asker:
+            asker.setblocking(False)
+            if not _is_ours(asker):
+                return
+            try:
+                async with asyncio.timeout(METRICS_SECONDS):
+                    answer = self._answers.get((await _read(asker, 16)).decode())
+                    if answer is not None:
+                        await asyncio.get_running_loop().sock_sendall(asker, json.dumps(await answer()).encode())
+            except (OSError, TimeoutError, ValueError) as error:  # who asked has given up
+                _log.debug("a worker was not answered", extra={"reason": str(error)})
+
+    async def _own_liveness(self) -> Answer:
+        return self._health.liveness()
+
+    async def _own_readiness(self) -> Answer:
+        return self._health.readiness()
+
+    async def _own_metrics(self) -> Answer:
+        await self._metrics.prepared()
+        return {
+            family.name: {
+                "about": family.documentation,
+                "type": family.type,
+                "samples": [[sample.name, sample.labels, sample.value] for sample in family.samples],
+            }
+            for family in self._metrics.registry.collect()
+        }
+
+
+class _Families:
+    """Stands for a registry where families are written out."""
+
+    def __init__(self, families: Iterable[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterable[Metric]:
+        return self._families
+
+
+def _merged(found: Mapping[int, Answer | None]) -> Iterable[Metric]:
+    """Return the families of all workers, each once, with the number of the worker as a label of every sample."""
+    families: dict[str, Metric] = {}
+    for number, answer in found.items():
+        for name, family in (answer or {}).items():
+            merged = families.setdefault(name, Metric(name, family["about"], family["type"]))
+            for sample, labels, value in family["samples"]:
+                merged.add_sample(sample, {**labels, LABEL: str(number)}, value)
+    for number, answer in found.items():
+        if answer is None:
+            families[UP].add_sample(UP, {LABEL: str(number)}, 0)
+    return families.values()
+
+
+def _is_ours(connected: socket.socket) -> bool:
+    """Say whether the other side is of this user: the addresses are ones that every user of this machine could find."""
+    _, user, _ = _CREDENTIALS.unpack(connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
+    return bool(user == os.geteuid())
+
+
+async def _read(source: socket.socket, most: int) -> bytes:
+    """Read until the other side has sent all. Raises `ValueError` where that is too much."""
+    loop, parts, length = asyncio.get_running_loop(), [], 0
+    while part := await loop.sock_recv(source, 65536):
+        parts.append(part)
+        length += len(part)
+        if length > most:
+            raise ValueError(f"more than {most} bytes")
+    return b"".join(parts)
