@@ -61,9 +61,7 @@ def main() -> None:
         title = f"{workers} workers, {CONNECTIONS} connections"
         part.report(Figure(f"{title}, of what the cores can give", rate, PER_SECOND, floor=possible))
         part.report(Figure(f"{title}, p99", float(np.percentile(tally.milliseconds, 99)), "ms"))
-        note = (
-            f"{own:.0f} us of a processor for a review; the load takes {load:.0f}; the idlest does {least:.0%}"
-        )
+        note = f"{own:.0f} us of a processor for a review; the load takes {load:.0f}; the idlest does {least:.0%}"
         scaling = workers * one / own
         part.report(Figure(f"{title}, scaling by processor time", scaling, TIMES, 0.9 * workers, note=note))
 
