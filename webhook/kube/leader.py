@@ -18,11 +18,11 @@ import logging
 import os
 import random
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 from uuid import uuid4
 
 from scorer.api.documents import spec_of
@@ -35,9 +35,13 @@ from webhook.kube.ports import (
     ForbiddenError,
     Key,
     NotFoundError,
+    NotServedError,
     Store,
     StoreError,
 )
+
+PARTS: Final = "shards"
+"""What stands after their number in a Lease that several processes hold together; see `webhook.kube.shards`."""
 
 Body = Callable[["Term"], Coroutine[Any, Any, None]]
 """The work of a leader; it ends when it is cancelled, with every task of its own."""
@@ -122,8 +126,8 @@ class Term:
         return max(0.0, self.until - self._clock())
 
 
-class Leader:
-    """A candidate for the Lease, and the leader while it holds it.
+class Candidate:
+    """Reads and writes one Lease, each call within its time, and says why that fails.
 
     Args:
         store: Where the Lease is.
@@ -153,12 +157,110 @@ class Leader:
         self._clock = clock
         self._now = now
         self._end = end
+        self.trouble = ""
+        """Why the Lease cannot be read or written, or does not let this process work; empty when all is well."""
+
+    async def _get(self) -> JsonObject | None:
+        """Return the Lease as it is stored; None: there is none."""
+        try:
+            return await self._within_call(self._store.get(LEASE, self._lease))
+        except NotServedError:
+            raise
+        except NotFoundError:
+            return None
+
+    async def _create(self, spec: JsonObject, annotations: Mapping[str, str] | None = None) -> JsonObject:
+        metadata: JsonObject = {"name": self._lease.name, "namespace": self._lease.namespace}
+        if annotations:
+            metadata["annotations"] = dict(annotations)
+        document = {"apiVersion": LEASE.api_version, "kind": LEASE.kind, "metadata": metadata, "spec": spec}
+        return await self._within_call(self._store.create(LEASE, document))
+
+    async def _replace(self, document: JsonObject) -> JsonObject:
+        try:
+            return await self._within_call(self._store.replace(LEASE, document))
+        except NotFoundError as error:  # deleted since it was read: read again, as after any other write
+            raise ConflictError(str(error)) from error
+
+    async def _within_call(self, call: Awaitable[JsonObject]) -> JsonObject:
+        async with asyncio.timeout(self._times.call):
+            return await call
+
+    def _held_by(self, holder: str, record: JsonObject | None = None) -> JsonObject:
+        """Return the spec of the Lease, renewed now for *holder*, who may have held it before."""
+        held = {
+            "holderIdentity": holder,
+            "leaseDurationSeconds": round(self._times.lease),
+            "renewTime": self._micro_time(),
+        }
+        if record is None:
+            return {**held, "acquireTime": held["renewTime"], "leaseTransitions": 0}
+        spec = {**spec_of(record), **held}
+        if holder_of(record) != holder:
+            before = spec.get("leaseTransitions")
+            spec["leaseTransitions"] = (before if isinstance(before, int) else 0) + 1
+            spec["acquireTime"] = spec["renewTime"]
+        return spec
+
+    def _freed(self, record: JsonObject) -> JsonObject:
+        """Return the spec of the Lease, free from now on."""
+        free = {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": self._micro_time()}
+        return {**record["spec"], **free}
+
+    def _pause(self) -> float:
+        return self._times.retry * random.uniform(0.8, 1.2)  # noqa: S311 - spreads load, hides nothing
+
+    def _micro_time(self) -> str:
+        return self._now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+    def _describe(self, error: StoreError | TimeoutError) -> str:
+        namespace = self._lease.namespace
+        if isinstance(error, NotServedError):
+            return f"the hub does not serve Leases ({LEASE.api_version}): {error}"
+        if isinstance(error, NotFoundError):
+            return f"there is no namespace {namespace!r} for the Lease {self._lease.name}; create it or name another"
+        if isinstance(error, ForbiddenError):
+            return f"may not use the Lease {self._lease.name} in the namespace {namespace!r}: {error}"
+        if isinstance(error, TimeoutError):
+            return f"no answer within {self._times.call:g} s"
+        return str(error)
+
+    def _note(self, trouble: str) -> None:
+        """Log what is wrong, once per reason."""
+        if trouble and trouble != self.trouble:
+            log.warning("lease out of reach", extra={"lease": str(self._lease), "reason": trouble})
+        self.trouble = trouble
+
+
+class Leader(Candidate):
+    """A candidate for the Lease, and the leader while it holds it.
+
+    Args:
+        store: Where the Lease is.
+        lease: Its name and namespace.
+        identity: Of this process alone; after a restart it has to be another one.
+        times: How long things may take.
+        clock: Monotonic, in seconds, of the same pace as the event loop's.
+        now: Time of day, only for people to read.
+        end: Ends the process; given the reason.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        lease: Key,
+        identity: str,
+        *,
+        times: LeaseTimes | None = None,
+        clock: Callable[[], float] = monotonic,
+        now: Callable[[], datetime] = utc_now,
+        end: Callable[[str], object] = end_process,
+    ) -> None:
+        super().__init__(store, lease, identity, times=times, clock=clock, now=now, end=end)
         self._record: JsonObject | None = None
         self._is_fresh = False  # whether the record may be written over without reading it again
         self._taken_until = float("-inf")  # until then the Lease counts as another candidate's
         self._term: Term | None = None
-        self.trouble = ""
-        """Why the Lease cannot be read or written; empty when it can."""
 
     @property
     def leading(self) -> bool:
@@ -168,7 +270,7 @@ class Leader:
     @property
     def holder(self) -> str:
         """Who held the Lease when it was last seen; empty: it was free, or has not been seen."""
-        return _holder(self._record)
+        return holder_of(self._record)
 
     def check(self) -> None:
         """Return if this process leads now. Raises `NotLeaderError`."""
@@ -203,7 +305,7 @@ class Leader:
         """Do the work of one term. Returns whether it ended by itself; else the term was lost."""
         work = asyncio.create_task(body(term), name="term")
         renewing = asyncio.create_task(self._keep_renewing(term), name="renewing")
-        expiring = asyncio.create_task(_expired(term), name="expiring")
+        expiring = asyncio.create_task(expired(term), name="expiring")
         ended = False
         try:
             await asyncio.wait((work, renewing, expiring), return_when=asyncio.FIRST_COMPLETED)
@@ -214,7 +316,7 @@ class Leader:
                 log.warning("leadership lost", extra={"lease": str(self._lease), "holder": self.holder})
         finally:
             # Stop first, release second: the next leader may write as soon as the Lease is free.
-            await self._stopped((work, renewing, expiring))
+            await stop_work((work, renewing, expiring), self._times.stop, self._end)
             await self._release(term)
         if ended:
             work.result()
@@ -223,23 +325,6 @@ class Leader:
         if not renewing.cancelled():
             renewing.result()
         return ended
-
-    async def _stopped(self, tasks: tuple[asyncio.Task[None], ...]) -> None:
-        """Cancel *tasks* and wait until they end, also when cancelled meanwhile: none may go on without an owner."""
-        reason = f"the work of a leader did not stop within {self._times.stop:g} s"
-        # A task that swallows its cancellation would go on into the next leader's term: then the process has to end.
-        limit = asyncio.get_running_loop().call_later(self._times.stop, self._end, reason)
-        cancelled = False
-        for task in tasks:
-            task.cancel()
-        while any(not task.done() for task in tasks):
-            try:
-                await asyncio.wait(tasks)
-            except asyncio.CancelledError:
-                cancelled = True
-        limit.cancel()
-        if cancelled:
-            raise asyncio.CancelledError
 
     async def _keep_renewing(self, term: Term) -> None:
         """Push the end of the term until it is over, or the Lease is seen to be no longer ours."""
@@ -269,9 +354,16 @@ class Leader:
                 self._note(self._describe(error))
                 return None
             else:
-                self._note("")
+                self._note(self._clash())
                 return until
         return None
+
+    def _clash(self) -> str:
+        """Return why others keep this process from leading, if that is not just one that leads before it."""
+        parts = parted_into(self.holder)
+        if parts is None:
+            return ""
+        return f"{parts} shards hold it, and this replica has 1 shard: it does nothing until those replicas are gone"
 
     async def _take(self) -> float | None:
         record = await self._read()
@@ -279,76 +371,47 @@ class Leader:
             return None
         sent = self._clock()  # before the request: other candidates count from when they see it stored, never earlier
         if record is None:
-            self._observe(await self._within_call(self._store.create(LEASE, self._first())))
+            self._observe(await self._create(self._held_by(self.identity)))
         else:
-            await self._replace(self._renewed(record))
+            await self._write(self._renewed(record))
         return sent + self._times.renew
 
     async def _renew(self) -> float | None:
         # Written over the version last seen, which saves a read: a conflict tells if another candidate has written.
         record = self._record if self._is_fresh else await self._read()
-        if record is None or _holder(record) != self.identity:
+        if record is None or holder_of(record) != self.identity:
             return None
         sent = self._clock()
-        await self._replace(self._renewed(record))
+        await self._write(self._renewed(record))
         return sent + self._times.renew
 
     async def _read(self) -> JsonObject | None:
-        try:
-            record = await self._within_call(self._store.get(LEASE, self._lease))
-        except NotFoundError:  # deleted; its holder may not have noticed yet, so `_taken_until` stays as it is
+        record = await self._get()
+        if record is None:  # deleted; its holder may not have noticed yet, so `_taken_until` stays as it is
             self._record = None
-            return None
-        self._observe(record)
+        else:
+            self._observe(record)
         return record
 
-    async def _replace(self, document: JsonObject) -> None:
-        try:
-            self._observe(await self._within_call(self._store.replace(LEASE, document)))
-        except NotFoundError as error:  # deleted since it was read: read again, as after any other write
-            raise ConflictError(str(error)) from error
-
-    async def _within_call(self, call: Awaitable[JsonObject]) -> JsonObject:
-        async with asyncio.timeout(self._times.call):
-            return await call
+    async def _write(self, document: JsonObject) -> None:
+        self._observe(await self._replace(document))
 
     def _observe(self, record: JsonObject) -> None:
         """Remember what the Lease says, and since when it has said so."""
         self._is_fresh = True
-        if self._record is not None and _version(record) == _version(self._record):
+        if self._record is not None and version_of(record) == version_of(self._record):
             return  # not renewed: the time that its holder has left runs on from when this version was first seen
-        holder = _holder(record)
+        holder = holder_of(record)
         if holder in {"", self.identity}:
             self._taken_until = float("-inf")
         else:
-            self._taken_until = self._clock() + _duration(record, self._times.lease)
+            self._taken_until = self._clock() + duration_of(record, self._times.lease)
             if holder != self.holder:
                 log.info("follows", extra={"lease": str(self._lease), "holder": holder})
         self._record = record
 
-    def _first(self) -> JsonObject:
-        held = self._held()
-        return {
-            "apiVersion": LEASE.api_version,
-            "kind": LEASE.kind,
-            "metadata": {"name": self._lease.name, "namespace": self._lease.namespace},
-            "spec": {**held, "acquireTime": held["renewTime"], "leaseTransitions": 0},
-        }
-
     def _renewed(self, record: JsonObject) -> JsonObject:
-        spec = {**spec_of(record), **self._held()}
-        if _holder(record) != self.identity:
-            before = spec.get("leaseTransitions")
-            spec["leaseTransitions"] = (before if isinstance(before, int) else 0) + 1
-            spec["acquireTime"] = spec["renewTime"]
-        return {**record, "spec": spec}
-
-    def _held(self) -> JsonObject:
-        return {
-            "holderIdentity": self.identity,
-            "leaseDurationSeconds": round(self._times.lease),
-            "renewTime": self._micro_time(),
-        }
+        return {**record, "spec": self._held_by(self.identity, record)}
 
     async def _release(self, term: Term) -> None:
         """Let others begin at once, after the work has stopped; if that fails, they wait until the Lease expires."""
@@ -358,11 +421,9 @@ class Leader:
         for _ in range(2):
             try:
                 record = self._record if self._is_fresh else await self._read()
-                if not in_time or record is None or _holder(record) != self.identity:
+                if not in_time or record is None or holder_of(record) != self.identity:
                     return
-                spec = {**record["spec"], "holderIdentity": "", "leaseDurationSeconds": 1}
-                spec["renewTime"] = self._micro_time()
-                await self._replace({**record, "spec": spec})
+                await self._write({**record, "spec": self._freed(record)})
             except ConflictError:  # a renewal that was cancelled under way has been stored all the same
                 self._is_fresh = False
             except (StoreError, TimeoutError) as error:
@@ -372,39 +433,50 @@ class Leader:
                 log.info("lease released", extra={"lease": str(self._lease)})
                 return
 
-    def _pause(self) -> float:
-        return self._times.retry * random.uniform(0.8, 1.2)  # noqa: S311 - spreads load, hides nothing
 
-    def _micro_time(self) -> str:
-        return self._now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+async def stop_work(tasks: Iterable[asyncio.Task[None]], seconds: float, end: Callable[[str], object]) -> None:
+    """Cancel *tasks* and wait until they end, also when cancelled meanwhile: none may go on without an owner.
 
-    def _describe(self, error: StoreError | TimeoutError) -> str:
-        namespace = self._lease.namespace
-        if isinstance(error, NotFoundError):
-            return f"there is no namespace {namespace!r} for the Lease {self._lease.name}; create it or name another"
-        if isinstance(error, ForbiddenError):
-            return f"may not use the Lease {self._lease.name} in the namespace {namespace!r}: {error}"
-        if isinstance(error, TimeoutError):
-            return f"no answer within {self._times.call:g} s"
-        return str(error)
+    Args:
+        tasks: The work of a term.
+        seconds: What they may take to end.
+        end: Called with the reason if they take longer.
+    """
+    tasks = tuple(tasks)
+    reason = f"the work of a leader did not stop within {seconds:g} s"
+    # A task that swallows its cancellation would go on into the next leader's term: then the process has to end.
+    limit = asyncio.get_running_loop().call_later(seconds, end, reason)
+    cancelled = False
+    for task in tasks:
+        task.cancel()
+    while any(not task.done() for task in tasks):
+        try:
+            await asyncio.wait(tasks)
+        except asyncio.CancelledError:
+            cancelled = True
+    limit.cancel()
+    if cancelled:
+        raise asyncio.CancelledError
 
-    def _note(self, trouble: str) -> None:
-        """Log what is wrong, once per reason."""
-        if trouble and trouble != self.trouble:
-            log.warning("lease out of reach", extra={"lease": str(self._lease), "reason": trouble})
-        self.trouble = trouble
 
-
-async def _expired(term: Term) -> None:
+async def expired(term: Term) -> None:
+    """Return when a term has ended; renewals push its end meanwhile."""
     while term.left > 0:  # noqa: ASYNC110 - time ends it, and renewals push its end meanwhile
         await asyncio.sleep(term.left)
 
 
-def _holder(record: JsonObject | None) -> str:
+def parted_into(holder: str) -> int | None:
+    """Return how many shards the holder of a Lease says the work is parted into; None: one process leads alone."""
+    count, _, word = holder.partition(" ")
+    return int(count) if word == PARTS and count.isascii() and count.isdecimal() else None
+
+
+def holder_of(record: JsonObject | None) -> str:
+    """Return who holds a Lease; empty: nobody."""
     return str(spec_of(record or {}).get("holderIdentity") or "")
 
 
-def _duration(record: JsonObject, default: float) -> float:
+def duration_of(record: JsonObject, default: float) -> float:
     """Return how long the holder of a Lease asks other candidates to wait."""
     with suppress(TypeError, ValueError):
         seconds = float(spec_of(record).get("leaseDurationSeconds") or 0)
@@ -413,5 +485,6 @@ def _duration(record: JsonObject, default: float) -> float:
     return default
 
 
-def _version(record: JsonObject) -> str:
+def version_of(record: JsonObject) -> str:
+    """Return at which version a Lease was read."""
     return str(record["metadata"].get("resourceVersion", ""))

@@ -1,9 +1,8 @@
 """The elector on the embedded store, in a time that only moves when nothing else can."""
 
 import asyncio
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from enum import Enum, auto
 
 import pytest
 from hypothesis import given, settings
@@ -12,77 +11,15 @@ from hypothesis import strategies as st
 from scorer.api.kinds import NAMESPACE
 from scorer.api.meta import parse_time
 from tests.thoroughness import examples
+from tests.webhook.kube.faulty_store import Fault, FaultyStore
 from tests.webhook.kube.still_time import run_in_still_time
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube.leader import LEASE, Leader, LeaseTimes, NotLeaderError, Term
-from webhook.kube.ports import ForbiddenError, Key, NotFoundError, UnavailableError
+from webhook.kube.ports import ForbiddenError, Key, NotFoundError, NotServedError
 
 KEY = Key("harbormaster-reconcile", "harbormaster-system")
 START = datetime(2026, 3, 4, 5, 6, 7, 0, UTC)  # no microseconds: they are written all the same
 LONGEST_RETRY = 2.4
-
-
-class Fault(Enum):
-    """What becomes of one call."""
-
-    NONE = auto()
-    ERROR = auto()
-    HANG = auto()
-    SLOW = auto()
-    """Stored at once, answered late."""
-    LATE = auto()
-    """Stored late, also when nobody waits for it any more."""
-    UNANSWERED = auto()
-    """Stored, and never answered."""
-
-
-class FaultyStore:
-    """The store as one process reaches it; *faults* are used up call by call, the last one stays."""
-
-    def __init__(self, store, faults=(Fault.NONE,)):
-        self.store = store
-        self.faults = list(faults)
-        self.refusal = None
-        self.late = []
-
-    async def get(self, kind, key):
-        return await self._call("get", kind, key)
-
-    async def create(self, kind, document):
-        if isinstance(self.refusal, NotFoundError):
-            raise self.refusal
-        return await self._call("create", kind, document)
-
-    async def replace(self, kind, document):
-        return await self._call("replace", kind, document)
-
-    async def _call(self, verb, *args):
-        if isinstance(self.refusal, ForbiddenError):
-            raise self.refusal
-        fault = self.faults.pop(0) if len(self.faults) > 1 else self.faults[0]
-        call = getattr(self.store, verb)
-        match fault:
-            case Fault.ERROR:
-                raise UnavailableError("cannot be reached")
-            case Fault.HANG:
-                await asyncio.sleep(1e6)
-            case Fault.SLOW:
-                answer = await call(*args)
-                await asyncio.sleep(4)
-                return answer
-            case Fault.LATE:
-
-                async def later():
-                    await asyncio.sleep(7)
-                    return await call(*args)
-
-                self.late.append(asyncio.create_task(later()))
-                return await asyncio.shield(self.late[-1])
-            case Fault.UNANSWERED:
-                with suppress(Exception):
-                    await call(*args)
-                await asyncio.sleep(1e6)
-        return await call(*args)
 
 
 class Candidate:
@@ -516,6 +453,11 @@ def test_work_that_does_not_stop_ends_the_process():
         pytest.param(
             ForbiddenError("leases is forbidden"), ["may not use the Lease", "leases is forbidden"], id="rbac"
         ),
+        pytest.param(
+            NotServedError("the server could not find the requested resource"),
+            ["does not serve Leases (coordination.k8s.io/v1)"],
+            id="not-served",
+        ),
     ],
 )
 def test_what_keeps_us_from_the_lease_is_told_once_and_tried_again(refusal, words, caplog):
@@ -533,6 +475,24 @@ def test_what_keeps_us_from_the_lease_is_told_once_and_tried_again(refusal, word
             await asyncio.sleep(LONGEST_RETRY + 0.1)
             assert a.may_write
             assert a.leader.trouble == ""
+
+    run_in_still_time(scenario)
+
+
+def test_replicas_that_share_the_work_are_waited_for_and_named_with_both_counts():
+    async def scenario(loop):
+        async with hub(loop) as (store, candidate):
+            document = await store.create(LEASE, foreign("3 shards"))
+            b = candidate("b").start()
+            for turn in range(10):
+                await asyncio.sleep(5)
+                assert not b.may_write
+                assert "3 shards hold it, and this replica has 1 shard" in b.leader.trouble
+                spec = {**document["spec"], "leaseTransitions": turn}
+                document = await store.replace(LEASE, {**document, "spec": spec})
+            await asyncio.sleep(20)
+            assert b.may_write
+            assert b.leader.trouble == ""
 
     run_in_still_time(scenario)
 
