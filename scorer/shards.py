@@ -10,11 +10,27 @@ Source: Thaler and Ravishankar, A name-based mapping scheme for rendezvous, 1996
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
 MOST_SHARDS: Final = 64
 """More than any API server could serve."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A shard, as a part of the work; all of it by default."""
+
+    shard: int = 0
+    count: int = 1
+
+    def owns(self, owner: str) -> bool:
+        """Say whether what *owner* names belongs to it."""
+        return self.count == 1 or shard_of(owner, self.count) == self.shard
+
+
+WHOLE: Final = Share()
 
 
 @lru_cache(maxsize=1 << 16)

@@ -7,6 +7,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from scorer.shards import MOST_SHARDS
 from webhook.cli.options import grouped
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -44,3 +45,11 @@ log_format_option: Final = click.option(
     "--log-format", type=click.Choice(["json", "text"]), help="How lines of the log are written.  [default: json]"
 )
 """A setting of its own name, like every option here that is given to ``Settings.read``."""
+
+shards_option: Final = click.option(
+    "--shards",
+    type=click.IntRange(1, MOST_SHARDS),
+    metavar="N",
+    help="Share the work among up to N replicas that work at once; the same in all of them.  [default: 1]",
+)
+"""The same kind of option, of every process that reconciles a hub."""

@@ -7,7 +7,7 @@ import click
 
 from webhook.cli.failure import UserError, complain
 from webhook.cli.interrupts import end_in_order
-from webhook.cli.process_options import OwnHub, log_format_option, own_hub_options
+from webhook.cli.process_options import OwnHub, log_format_option, own_hub_options, shards_option
 
 if TYPE_CHECKING:
     from webhook.settings.programs import ReconcileSettings
@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 HELP = """Turn the placements of a hub into bindings, Works and status.
 
 You may run any number of replicas. One leads, by the Lease `harbormaster-reconcile` in the namespace given by -n, which
-must exist; if it stops, another one takes over within seconds. `harbormaster rbac reconcile` prints the rights that the
-loop needs. In the members, `harbormaster agent` applies the Works.
+must exist; if it stops, another one takes over within seconds. With --shards, several work at once, each with its share
+of placements and members. `harbormaster rbac reconcile` prints the rights that the loop needs. In the members,
+`harbormaster agent` applies the Works.
 
 Every setting is also a variable HARBORMASTER_<NAME>, and most settings have no option; `harbormaster settings
 reconcile` prints them.
@@ -25,6 +26,7 @@ reconcile` prints them.
 Examples:
   kubectl create namespace harbormaster-system
   harbormaster reconcile --kubeconfig hub.kubeconfig
+  harbormaster reconcile --kubeconfig hub.kubeconfig --shards 3
   HARBORMASTER_BLOCKED_KINDS='v1/Secret' harbormaster reconcile --kubeconfig hub.kubeconfig --http-port 8082
 
 \b
@@ -49,6 +51,7 @@ Exit codes:
     metavar="NAME",
     help="First part of the holder's name in the Lease.  [default: name of the machine]",
 )
+@shards_option
 @log_format_option
 def command(hub: OwnHub, identity: str, **given: Any) -> int:
     """Reconcile until SIGTERM or SIGINT."""

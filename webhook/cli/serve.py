@@ -8,7 +8,7 @@ import click
 
 from webhook.cli.failure import UserError, complain
 from webhook.cli.interrupts import end_in_order
-from webhook.cli.process_options import OwnHub, log_format_option, own_hub_options
+from webhook.cli.process_options import OwnHub, log_format_option, own_hub_options, shards_option
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,11 +69,14 @@ Exit codes:
 @click.option("-n", "--namespace", metavar="NS", help="Namespace where harbormaster is installed.")
 @click.option("--reconcile", is_flag=True, help="Run the reconcile loop as well, when this replica leads.")
 @click.option("--identity", default="", metavar="NAME", help="First part of the holder's name in the loop's Lease.")
+@shards_option
 @log_format_option
 def command(hub: OwnHub, reconcile: bool, identity: str, **given: Any) -> int:
     """Serve until SIGTERM or SIGINT."""
     if identity and not reconcile:
         raise click.UsageError("--identity goes with --reconcile")
+    if given["shards"] is not None and not reconcile:
+        raise click.UsageError("--shards goes with --reconcile")
     from webhook.processes.garbage import load_without_collecting
 
     load_without_collecting()

@@ -23,7 +23,7 @@ from scorer.api.documents import (
     status_of,
     text_at,
 )
-from scorer.api.family import FAMILIES, family_in
+from scorer.api.family import FAMILIES, family_in, placement_ref
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import ANALYSIS, REJECTED
@@ -97,11 +97,19 @@ class AnalysisController:
             name="analysis",
             reconcile=self.reconcile,
             concerned=lambda ref: Concerned(family_in(ref.namespace).approval_request, Key(ref.name, ref.namespace)),
+            owner=self._owner,
             watches=(
                 *(Watch(family.approval_request, _of_request) for family in FAMILIES),
                 *(Watch(family.run, _of_run) for family in FAMILIES),
             ),
         )
+
+    def _owner(self, ref: RequestRef) -> str | None:
+        """Return the placement of a request's run, which writes the request as well."""
+        request, family = self._request(ref), family_in(ref.namespace)
+        parent = text_at(request or {}, "spec", "parentStageRollout")
+        run = self._hub.cache.get(family.run, parent, ref.namespace)
+        return None if run is None else str(placement_ref(text_at(run, "spec", "placementName"), ref.namespace))
 
     async def reconcile(self, ref: RequestRef) -> Result:
         """Look at what a request's stage waits for, and approve it once that is met."""

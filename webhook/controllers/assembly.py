@@ -45,7 +45,7 @@ from webhook.controllers.upgrade_profiles import UpgradeProfileController
 from webhook.controllers.upgraders.desk import UpgraderDesk
 from webhook.controllers.upgraders.registry import make_upgraders
 from webhook.controllers.upgraders.upgrader import Workplace
-from webhook.controllers.wiring import Wiring
+from webhook.controllers.wiring import NODES, UPGRADES, Wiring
 from webhook.controllers.work_generator import WorkGenerator
 from webhook.gate.holds import seen_in
 from webhook.gate.pools import HubNodePools
@@ -92,7 +92,8 @@ CONTROLLERS: Final = (
     "node_disruption",
 )
 """Their names, in the order of the pipeline; ``analysis`` only where the settings name something to look at,
-``node_pool`` only where placements select no nodes, the last one only where its mode is not ``Off``."""
+``node_pool`` only where placements select no nodes, the last one only where its mode is not ``Off``. Where replicas
+share the work, those of upgrades and of nodes only in the share that owns them; see `webhook.controllers.wiring`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +141,16 @@ def make_loop(
         *_controllers(hub, now, selectables, settings, events.record, observer, upgrades),
         *_of_nodes(hub, now, settings, events.record, nodes),
     )
-    return Loop(hub, now, controllers, events, required(settings), workers=settings.workers, observer=observer)
+    return Loop(
+        hub,
+        now,
+        controllers,
+        events,
+        required(settings),
+        workers=settings.workers,
+        observer=observer,
+        share=settings.share,
+    )
 
 
 def _controllers(
@@ -165,12 +175,13 @@ def _controllers(
     yield StagedUpdateController(hub, now, record, selectables, settings, windows, staged, observer).wiring()
     if settings.analysis.is_on:
         yield AnalysisController(hub, now, served, settings.analysis, record).wiring()
-    workplace = Workplace(hub, now, served, settings.upgraders)
-    yield from _upgrades(workplace, settings, record, windows, turns.get(MemberDisruption.UPGRADE), upgrades)
+    if settings.share.owns(UPGRADES):
+        workplace = Workplace(hub, now, served, settings.upgraders)
+        yield from _upgrades(workplace, settings, record, windows, turns.get(MemberDisruption.UPGRADE), upgrades)
     yield WorkGenerator(hub, now, served, record, settings.selection).wiring()
     yield EvictionController(hub, now, turns.get(MemberDisruption.EVICTION), record).wiring()
     yield BackReportController(hub, served, record).wiring(selectables)
-    if _keeps_nodes_trimmed(settings):
+    if settings.share.owns(NODES) and _keeps_nodes_trimmed(settings):
         yield NodePoolController(hub, HubNodePools(hub.cache, with_pods=False), now, record, observer).wiring()
 
 
@@ -183,7 +194,7 @@ def _of_nodes(
 ) -> Iterator[Wiring[Any]]:
     """Yield the controller that disrupts nodes."""
     options = settings.node_disruption
-    if options.mode is not NodeDisruptionMode.OFF:
+    if settings.share.owns(NODES) and options.mode is not NodeDisruptionMode.OFF:
         place = NodePlace(hub, nodes.work, settings.namespace)
         yield NodeDisruptionController(place, options, now, record, nodes.observer).wiring()
 

@@ -65,6 +65,7 @@ class BackReportController:
             name="back_report",
             reconcile=self.reconcile,
             concerned=concerned_placement,
+            owner=str,  # also of what it writes on objects; two placements that report for one contradict each other
             watches=tuple(self._watches(selectables)),
             resync=lambda: (ref for ref, placement in all_placements(self._hub.cache) if _reports(placement)),
         )

@@ -61,7 +61,7 @@ from webhook.controllers.upgrade_observer import UNOBSERVED_UPGRADES, UpgradeObs
 from webhook.controllers.upgraders.desk import ASK_AGAIN, UpgraderDesk
 from webhook.controllers.upgraders.noting import InventoryNotes
 from webhook.controllers.upgraders.request_book import RequestBook
-from webhook.controllers.wiring import Signal, Waker, Watch, Wiring
+from webhook.controllers.wiring import UPGRADES, Signal, Waker, Watch, Wiring, always
 from webhook.kube.change import Change, desired
 from webhook.kube.hub import Hub, at_once
 from webhook.kube.maintenance import MaintenanceWindows
@@ -126,6 +126,7 @@ class ClusterUpgradeController:
             name="cluster_upgrade",
             reconcile=self.reconcile,
             concerned=concerned_of(UPGRADE_RUN),
+            owner=always(UPGRADES),
             watches=tuple(self._watches()),
             resync=self._open,
             makes=(UPGRADE_GATE, UPGRADE_REQUEST),

@@ -88,6 +88,7 @@ class EvictionController:
             name="eviction",
             reconcile=self.reconcile,
             concerned=concerned_of(EVICTION),
+            owner=self._owner,
             watches=tuple(self._watches()),
             resync=lambda: map(name_of, self._hub.cache.list(EVICTION)),
             workers=1,
@@ -101,6 +102,11 @@ class EvictionController:
             yield Watch(EVICTION, _withdrawn)
             yield Watch(BINDING, self._of_binding)
             yield Signal(self._turns.subscribe, self._of_member)
+
+    def _owner(self, name: str) -> str | None:
+        """Return its placement: all evictions from one count against one budget, and delete bindings of it."""
+        eviction = self._hub.cache.get(EVICTION, name) or self._reserving.get(name)
+        return None if eviction is None else str(placement_ref(text_at(eviction, "spec", "placementName")))
 
     def _of_binding(self, change: Change) -> Iterator[str]:
         """Yield the eviction that has deleted a binding, once that is gone: it gives its member back."""

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from scorer.api.kinds import Kind
+from scorer.shards import WHOLE, Share
 from webhook.controllers.failures import FailureTeller
 from webhook.controllers.observer import UNOBSERVED, QueueObserver
 from webhook.controllers.queue import WorkQueue
@@ -37,6 +38,7 @@ class Loop:
         kinds: What the cache has to know before the first of them begins.
         workers: Keys of one controller that are reconciled at once, unless it sets a number itself.
         observer: Is told what the queues do.
+        share: Which keys are reconciled here.
     """
 
     def __init__(
@@ -49,6 +51,7 @@ class Loop:
         *,
         workers: int,
         observer: QueueObserver = UNOBSERVED,
+        share: Share = WHOLE,
     ) -> None:
         self.controllers = tuple(controllers)
         self._hub = hub
@@ -59,7 +62,7 @@ class Loop:
 
         def queue(of: Wiring[Any]) -> WorkQueue[Any]:
             teller = FailureTeller(hub, now, events.record, of.name, of.concerned)
-            return WorkQueue(of.name, of.reconcile, observer, teller)
+            return WorkQueue(of.name, of.reconcile, observer, teller, _ownership(of, share))
 
         self.queues: Mapping[str, WorkQueue[Any]] = {each.name: queue(each) for each in self.controllers}
         """Those of the controllers, by their names."""
@@ -111,13 +114,26 @@ class Loop:
 
     async def _resync(self) -> None:
         while True:
-            again = [(self.queues[each.name], key) for each in self.controllers for key in each.resync()]
+            found = ((self.queues[each.name], key) for each in self.controllers for key in each.resync())
+            again = [(queue, key) for queue, key in found if queue.owns(key)]
             pause = RESYNC.total_seconds() / max(1, len(again))
             for queue, key in again:
                 await asyncio.sleep(pause)
                 queue.add(key)
             if not again:
                 await asyncio.sleep(pause)
+
+
+def _ownership(of: Wiring[Any], share: Share) -> Callable[[Any], bool] | None:
+    """Return what says whether a key of a controller belongs to *share*; None: all do."""
+    if share.count == 1:
+        return None
+
+    def owns(key: Hashable) -> bool:
+        owner = of.owner(key)
+        return owner is None or share.owns(owner)
+
+    return owns
 
 
 def _once(named: Iterable[H]) -> tuple[H, ...]:

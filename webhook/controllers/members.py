@@ -43,7 +43,7 @@ from scorer.rollout.placement_status import Event
 from webhook.controllers.failures import concerned_of
 from webhook.controllers.observer import UNOBSERVED, LoopObserver
 from webhook.controllers.result import DONE, Result, TerminalError
-from webhook.controllers.wiring import Watch, Wiring
+from webhook.controllers.wiring import Watch, Wiring, owner_of_member
 from webhook.kube.change import Change
 from webhook.kube.hub import Hub, at_once
 from webhook.kube.ports import (
@@ -138,6 +138,7 @@ class MemberController:
             name="member",
             reconcile=self.reconcile,
             concerned=concerned_of(MEMBER_CLUSTER),
+            owner=owner_of_member,
             watches=WATCHES,
             resync=lambda: map(name_of, self._hub.cache.list(MEMBER_CLUSTER)),
             takes_reports=True,

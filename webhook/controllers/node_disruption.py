@@ -50,7 +50,7 @@ from webhook.controllers.node_rivals import RIVAL_EVERY, SKEW, NodeRivals
 from webhook.controllers.node_turns import NodeTurns
 from webhook.controllers.node_world import NodeWorld
 from webhook.controllers.result import DONE, Result
-from webhook.controllers.wiring import Later, Signal, Watch, Wiring
+from webhook.controllers.wiring import NODES, Later, Signal, Watch, Wiring, always
 from webhook.gate.reservations import LeaseReservations
 from webhook.kube.channel import Channel
 from webhook.kube.hub import Hub, at_once
@@ -128,6 +128,7 @@ class NodeDisruptionController:
             name=NAME,
             reconcile=self.reconcile,
             concerned=lambda _: Concerned(kinds.NODE_POOL, Key(min(self._pools(), default=KEY))),
+            owner=always(NODES),
             watches=(
                 Watch(kinds.NODE_POOL, lambda _: (Later(KEY, DEBOUNCE),)),
                 Signal(self._told.subscribe, lambda _: (Later(KEY, DEBOUNCE),)),

@@ -26,7 +26,7 @@ from scorer.rollout.placement_status import Event
 from webhook.controllers.failures import concerned_of
 from webhook.controllers.observer import UNOBSERVED, LoopObserver
 from webhook.controllers.result import DONE, Result
-from webhook.controllers.wiring import Signal, Wiring
+from webhook.controllers.wiring import NODES, Signal, Wiring, always
 from webhook.gate.pools import HubNodePools
 from webhook.kube.hub import Hub
 
@@ -87,6 +87,7 @@ class NodePoolController:
             name="node_pool",
             reconcile=self.reconcile,
             concerned=concerned_of(NODE_POOL),
+            owner=always(NODES),
             watches=(Signal(self._pools.subscribe, lambda name: (name,)),),
             resync=self._pools.names,
             ends=(self._pools.end,),

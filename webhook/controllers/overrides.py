@@ -96,6 +96,7 @@ class OverrideController:
             name="override",
             reconcile=self.reconcile,
             concerned=lambda ref: Concerned(ref.kind, Key(ref.name, ref.namespace)),
+            owner=lambda ref: f"override/{ref.namespace}/{ref.name}",
             watches=WATCHES,
             makes=[family.override_snapshot for family in FAMILIES],
         )

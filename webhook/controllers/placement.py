@@ -93,11 +93,12 @@ class PlacementController:
             name="placement",
             reconcile=self.reconcile,
             concerned=concerned_placement,
+            owner=str,
             watches=tuple(self._watches()),
             resync=self._everything,
             polls=(Poll(LOOK_AGAIN, self._selectables.recovered),),
             makes=[kind for family in FAMILIES for kind in (family.policy_snapshot, family.resource_snapshot)],
-            ends=(self._selectables.pause,),
+            ends=(partial(self._selectables.pause, self._settings.share),),
         )
 
     def _watches(self) -> Iterator[Waker[PlacementRef]]:

@@ -58,6 +58,7 @@ class WorkQueue(Generic[K]):
         reconcile: Does the work for one key.
         observer: Is told what is done.
         teller: Is told what fails, from the third time in a row on.
+        owns: Says whether a key is ours, when it comes and again when its turn comes; None: all are.
     """
 
     def __init__(
@@ -66,11 +67,13 @@ class WorkQueue(Generic[K]):
         reconcile: Callable[[K], Awaitable[Result]],
         observer: QueueObserver = UNOBSERVED,
         teller: Teller[K] | None = None,
+        owns: Callable[[K], bool] | None = None,
     ) -> None:
         self.name = name
         self._reconcile = reconcile
         self._observer = observer
         self._teller = teller
+        self._owns = owns
         self._broken: dict[K, int] = {}
         """How often in a row a key has failed, not counting the times when something was just not ready."""
         self._lines: tuple[deque[tuple[K, float]], deque[tuple[K, float]]] = (deque(), deque())
@@ -107,6 +110,8 @@ class WorkQueue(Generic[K]):
         self._add(key, self._lines[0])
 
     def _add(self, key: K, line: deque[tuple[K, float]]) -> None:
+        if not self.owns(key):
+            return
         if timer := self._timers.pop(key, None):
             timer.cancel()
         if key in self._working:  # two workers on one key would only meet each other's conflicts
@@ -118,7 +123,12 @@ class WorkQueue(Generic[K]):
 
     def add_after(self, key: K, delay: timedelta) -> None:
         """Put *key* in line after *delay*; an earlier time that is already set stands."""
-        self._set_timer(key, max(delay.total_seconds(), AT_ONCE))
+        if self.owns(key):
+            self._set_timer(key, max(delay.total_seconds(), AT_ONCE))
+
+    def owns(self, key: K) -> bool:
+        """Say whether *key* is reconciled here."""
+        return self._owns is None or self._owns(key)
 
     def _set_timer(self, key: K, seconds: float) -> None:
         loop = asyncio.get_running_loop()
@@ -153,7 +163,8 @@ class WorkQueue(Generic[K]):
             self._waiting.discard(key)
             self._working.add(key)
             try:
-                await self._one(key)
+                if self.owns(key):  # what it names may be another's by now
+                    await self._one(key)
             finally:
                 self._working.discard(key)
             if key in self._again:  # what woke it may have come after the reconcile had read

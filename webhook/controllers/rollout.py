@@ -102,6 +102,7 @@ class RolloutController:
             name="rollout",
             reconcile=self.reconcile,
             concerned=concerned_placement,
+            owner=str,
             watches=tuple(self._watches()),
             resync=lambda: placement_refs(self._hub.cache),
             background=() if turns is None else turns.background,

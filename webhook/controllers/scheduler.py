@@ -105,6 +105,7 @@ class SchedulerController:
             name="scheduler",
             reconcile=self.reconcile,
             concerned=concerned_placement,
+            owner=str,
             watches=tuple(self._watches()),
             resync=lambda: placement_refs(self._hub.cache),
             makes=[family.binding for family in FAMILIES],

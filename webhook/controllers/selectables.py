@@ -22,6 +22,7 @@ from scorer.api.placement import SelectionScope
 from scorer.api.references import PlacementRef
 from scorer.rollout.selectable_kinds import SelectionSettings
 from scorer.rollout.selection import is_concerned
+from scorer.shards import WHOLE, Share
 from webhook.controllers.inventory import all_placements, placement_refs
 from webhook.kube.cache import Cache
 from webhook.kube.change import Change
@@ -247,9 +248,18 @@ class Selectables:
         """Ask the hub again what it serves, when it is needed next."""
         self._stale = True
 
-    def pause(self) -> None:
-        """End a term: watch nothing any more, unless the next term of this process begins soon."""
+    def pause(self, share: Share = WHOLE) -> None:
+        """End a term: watch nothing any more, unless the next term of this process begins soon.
+
+        Args:
+            share: What the term was for. While the term of another share goes on, only what the placements of this one
+                selected is no longer watched, and at once.
+        """
         self._stale = True
+        if share.count > 1 and self._touched.is_heard:
+            for ref in [ref for ref in self._wanted if share.owns(str(ref))]:
+                self.forget(ref)
+            return
         self._missing.clear()  # what is served again by the next term has to be waited for anew if it goes once more
         self._stay()  # in a term without placements nothing has done so
         self._ending = asyncio.get_running_loop().call_later(KEPT_SECONDS, self.end)

@@ -143,6 +143,7 @@ class StagedUpdateController:
             name="staged_update",
             reconcile=self.reconcile,
             concerned=lambda ref: Concerned(ref.family.run, Key(ref.name, ref.namespace)),
+            owner=self._owner,  # its placement: a run writes the bindings that the placement's controllers write
             watches=tuple(self._watches()),
             resync=self._all_open,
             background=() if turns is None else turns.background,
@@ -172,6 +173,10 @@ class StagedUpdateController:
             self._close(_placement_of(run), ref)
         if change.touches(desired):
             yield ref
+
+    def _owner(self, ref: RunRef) -> str | None:
+        run = self._hub.cache.get(ref.family.run, ref.name, ref.namespace)
+        return None if run is None else str(_placement_of(run))
 
     def _close(self, placement: PlacementRef, ref: RunRef) -> None:
         if (known := self._open.get(placement)) is not None:

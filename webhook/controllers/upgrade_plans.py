@@ -31,7 +31,7 @@ from webhook.controllers.failures import concerned_of
 from webhook.controllers.result import DONE, Result
 from webhook.controllers.upgrade_facts import UpgradeFacts
 from webhook.controllers.upgrade_observer import UNOBSERVED_UPGRADES, UpgradeObserver
-from webhook.controllers.wiring import Later, Signal, Waker, Watch, Wiring
+from webhook.controllers.wiring import UPGRADES, Later, Signal, Waker, Watch, Wiring, always
 from webhook.kube.change import Change
 from webhook.kube.hub import Hub
 from webhook.kube.maintenance import MaintenanceWindows
@@ -83,6 +83,7 @@ class UpgradePlanController:
             name="upgrade_plan",
             reconcile=self.reconcile,
             concerned=concerned_of(UPGRADE_RUN),
+            owner=always(UPGRADES),
             watches=tuple(self._watches()),
             workers=1,
         )

@@ -26,7 +26,7 @@ from scorer.upgrade.triggers import PROFILE_LABEL, Trigger, name_taken, trigger
 from scorer.windows.member_windows import MemberWindows
 from webhook.controllers.failures import Concerned
 from webhook.controllers.result import DONE, Result, TerminalError
-from webhook.controllers.wiring import Waker, Watch, Wiring
+from webhook.controllers.wiring import UPGRADES, Waker, Watch, Wiring, always
 from webhook.kube.change import Change
 from webhook.kube.hub import Hub
 from webhook.kube.ports import AlreadyExistsError, Key
@@ -70,6 +70,7 @@ class UpgradeProfileController:
             name="upgrade_profile",
             reconcile=self.reconcile,
             concerned=lambda key: Concerned(key.kind, Key(key.name)),
+            owner=always(UPGRADES),
             watches=tuple(self._watches()),
             resync=self._all,
         )

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from scorer.api.kinds import Kind
 from webhook.controllers.failures import Concerned
@@ -22,6 +22,12 @@ from webhook.kube.change import Change
 from webhook.kube.channel import Subscribe
 from webhook.kube.ports import StoreError
 from webhook.kube.shelf import Trim
+
+UPGRADES: Final = "upgrades"
+"""Owns all upgrade runs, and what they are made from: runs take members from one another, so that one process decides
+for all of them. They are few, and each change of one concerns the others."""
+NODES: Final = "nodes"
+"""Owns the node pools of the hub and their nodes: what is disrupted is decided for the cluster as a whole."""
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
@@ -108,6 +114,22 @@ class Poll(Generic[K]):
                 log.warning("cannot look again", extra={"controller": queue.name, "error": str(error)})
 
 
+def owner_of_member(name: str) -> str:
+    """Return what owns a member cluster, its namespace and what is there for its agent.
+
+    A Work in that namespace is its placement's, which makes it and takes it away. Only when the agent has left, or is
+    not waited for any longer, the member's controller clears away what is left. Then both only delete, and over the
+    version that they have read: neither can undo what the other has written. The annotation on a member in which an
+    upgrade keeps the versions it has found is that upgrade's, and no other controller's.
+    """
+    return f"member/{name}"
+
+
+def always(owner: str) -> Callable[[object], str]:
+    """Return a function that names the same owner for all keys."""
+    return lambda _: owner
+
+
 def _nothing() -> Iterable[Any]:
     return ()
 
@@ -120,6 +142,9 @@ class Wiring(Generic[K]):
         name: Of its queue, in logs, metrics and conditions.
         reconcile: Does the work for one key.
         concerned: Returns the object that a key is about, which says so when the work fails.
+        owner: Returns what decides to which shard a key belongs, where several replicas share the work: each object has
+            one owner, whichever controllers write it. A placement, as ``crp/web``, owns all that is made from it, and
+            all that is asked of it. None: the object is gone, so that each replica only forgets what it knows of it.
         watches: What wakes it.
         resync: Returns the keys that are reconciled again at intervals, whether anything has changed or not.
         polls: What is asked at intervals.
@@ -135,6 +160,7 @@ class Wiring(Generic[K]):
     name: str
     reconcile: Callable[[K], Awaitable[Result]]
     concerned: Callable[[K], Concerned]
+    owner: Callable[[K], str | None]
     watches: Sequence[Waker[K]]
     resync: Callable[[], Iterable[K]] = _nothing
     polls: Sequence[Poll[K]] = ()

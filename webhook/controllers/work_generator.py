@@ -111,6 +111,7 @@ class WorkGenerator:
             name="work",
             reconcile=self.reconcile,
             concerned=lambda ref: Concerned(FAMILY_OF[ref.kind].binding, Key(ref.name, ref.namespace)),
+            owner=self._owner,
             watches=tuple(self._watches()),
             resync=lambda: (BindingRef.of(family, binding) for family, binding in all_bindings(self._hub.cache)),
             makes=(WORK,),
@@ -123,6 +124,11 @@ class WorkGenerator:
             yield Watch(family.binding, partial(_itself, family))
         yield Watch(WORK, _of_work)
         yield Watch(MEMBER_CLUSTER, self._of_relabelled)
+
+    def _owner(self, ref: BindingRef) -> str | None:
+        family = FAMILY_OF[ref.kind]
+        binding = self._hub.cache.get(family.binding, ref.name, ref.namespace)
+        return None if binding is None else str(family.parent(binding))
 
     def _of_placement(self, family: Family, change: Change) -> Iterator[BindingRef]:
         """Yield the bindings of a placement that wants its statuses reported elsewhere: Works carry that."""

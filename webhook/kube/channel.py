@@ -20,6 +20,11 @@ class Channel(Generic[T]):
         self._handlers.append(handler)
         return lambda: self._handlers.remove(handler)
 
+    @property
+    def is_heard(self) -> bool:
+        """Whether there is any handler."""
+        return bool(self._handlers)
+
     def tell(self, told: T) -> None:
         """Call every handler with *told*."""
         for handler in tuple(self._handlers):  # a copy: a handler may unsubscribe itself

@@ -117,7 +117,7 @@ class Shards(Candidate):
         self.count = count
         self.clash = 0
         """The number of shards of the replicas that this one waits for; 0: it waits for none."""
-        self._moved = moved
+        self.moved = moved
         self._holder = f"{count} {PARTS}"
         self._holdings: dict[int, _Holding] = {}
         self._beat = 0
@@ -295,7 +295,7 @@ class Shards(Candidate):
 
     def _tell(self, shard: int, move: Move) -> None:
         log.info("shard " + move.replace("_", " "), extra={"lease": str(self._lease), "shard": shard})
-        self._moved(shard, move)
+        self.moved(shard, move)
 
     async def _leave(self) -> None:
         """Take our entry away, after the work has stopped: others begin at once. The last one frees the Lease."""

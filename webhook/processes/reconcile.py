@@ -1,8 +1,11 @@
-"""``harbormaster reconcile``: the loop against a hub, led by one process at a time.
+"""``harbormaster reconcile``: the loop against a hub, led by one process at a time, or shared by several.
 
 Every process keeps its cache filled, so that the next leader begins at once; only the leader has controllers. What they
 write passes the fence of their term: after its end nothing is written, whatever is still under way. Then its
 controllers end, and the process is a candidate again.
+
+Where the work is shared, all that holds for each shard: for each that a process has, it has controllers of its own,
+which reconcile what belongs to that shard.
 
 Source: serving.md 5.3, 6 and 7.
 """
@@ -11,17 +14,22 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from scorer.api.kinds import WORK
+from prometheus_client import CollectorRegistry
+
+from scorer.api.kinds import LEASE, WORK
 from scorer.api.meta import JsonObject
 from scorer.rollout.placement_status import Event
+from scorer.shards import WHOLE, Share
 from webhook.controllers.assembly import NodeSide, make_loop, required
 from webhook.controllers.selectables import Selectables
+from webhook.controllers.wiring import UPGRADES
 from webhook.controllers.work_generator import without_manifests
 from webhook.gate.instance_types import check_instance_types
 from webhook.history.desk import history_of
@@ -33,8 +41,10 @@ from webhook.kube.event_documents import own_name
 from webhook.kube.events import EventRecorder
 from webhook.kube.hub import Hub
 from webhook.kube.leader import Leader, Term, own_identity
+from webhook.kube.login import ConfigurationError
 from webhook.kube.node_work import ServerNodeWork
-from webhook.kube.ports import Key
+from webhook.kube.ports import ForbiddenError, Key, NotServedError, StoreError
+from webhook.kube.shards import Shards
 from webhook.kube.store import HubStore
 from webhook.notifications.notifier import notifier_of
 from webhook.processes.garbage import spare_what_stays
@@ -46,6 +56,7 @@ from webhook.telemetry.health import Health
 from webhook.telemetry.loop_metrics import LoopMetrics
 from webhook.telemetry.metrics import Metrics
 from webhook.telemetry.node_disruption_metrics import NodeDisruptionMetrics
+from webhook.telemetry.shard_metrics import ShardMetrics
 from webhook.telemetry.tracing import Tracing, tracing_of
 from webhook.telemetry.upgrade_metrics import UpgradeMetrics
 
@@ -101,9 +112,15 @@ class Reconciliation:
         self._now = now
         self._instance = own_name(identity)
         self._selectables = Selectables(cache, Discovery(server), self._settings.selection)
-        lease = Key(settings.lease_name, settings.namespace)
-        self.leader = Leader(HubStore(lease_server), lease, own_identity(identity), now=now)
-        self._metrics = LoopMetrics(metrics.registry, lambda: self.leader.leading, onlookers.tracing)
+        self._lease = Key(settings.lease_name, settings.namespace)
+        self._lease_store = HubStore(lease_server)
+        name = own_identity(identity)
+        self.elected: Leader | Shards
+        if settings.shards == 1:
+            self.elected = Leader(self._lease_store, self._lease, name, now=now)
+        else:
+            self.elected = self._sharing(settings.shards, name, metrics.registry)
+        self._metrics = LoopMetrics(metrics.registry, lambda: self.elected.leading, onlookers.tracing)
         self._upgrades = UpgradeMetrics(metrics.registry)
         self._nodes = NodeDisruptionMetrics(metrics.registry)
         self._history = history_of(HubStore(server), settings.namespace, settings, Source.LOOP, self._instance, now)
@@ -112,13 +129,41 @@ class Reconciliation:
         cache.require(self._required)
         cache.trim(WORK, without_manifests)  # also while others lead
 
+    def _sharing(self, count: int, identity: str, registry: CollectorRegistry) -> Shards:
+        shards = Shards(self._lease_store, self._lease, identity, count, now=self._now)
+        shards.moved = ShardMetrics(registry, count, lambda: shards.held, lambda: shards.clash).moved
+        return shards
+
+    async def check(self) -> None:
+        """Refuse to share the work where that can never be: found out by asking once, before anything begins.
+
+        Raises:
+            ConfigurationError: The hub serves no Leases, or this account may not read ours.
+        """
+        if isinstance(self.elected, Leader):  # waits for both, as it always has
+            return
+        try:
+            await self._lease_store.get(LEASE, self._lease)
+        except (NotServedError, ForbiddenError) as error:
+            why = "this account may not read" if isinstance(error, ForbiddenError) else "the hub does not serve"
+            raise ConfigurationError(
+                f"shards: {self.elected.count}: replicas share the work by the Lease {self._lease} "
+                f"({LEASE.api_version}), which {why}: {error}"
+            ) from error
+        except StoreError as error:  # there is none yet, or the hub does not answer now: that is waited for
+            log.debug("lease not read yet", extra={"lease": str(self._lease), "error": str(error)})
+
     async def run(self) -> None:
         """Reconcile whenever this process leads, until cancelled. The cache must be running."""
         # Before it is a candidate: a leader whose cache is empty would keep others from leading, and do nothing.
         await self._cache.wait_synced(self._required)
         keeping = asyncio.create_task(self._history.run(), name="history of the loop")
         try:
-            await self.leader.run(self._lead)
+            if isinstance(self.elected, Leader):
+                await self.elected.run(partial(self._lead, WHOLE))
+            else:
+                count = self.elected.count
+                await self.elected.run(lambda shard, term: self._lead(Share(shard, count), term))
         finally:
             keeping.cancel()
             await asyncio.wait([keeping])
@@ -144,16 +189,17 @@ class Reconciliation:
                 return f"{kind.resource} cannot be read: {refusal}"
         return "not filled yet"
 
-    async def _lead(self, term: Term) -> None:
+    async def _lead(self, share: Share, term: Term) -> None:
         # A store for each term: what an earlier term still sends is refused, even if this process leads again.
         store = HubStore(self._server, fence=term.check)
         hub = Hub(store, self._cache, writes_at_once=self._settings.writes_at_once)
+        metrics = self._metrics.term()
         loop = make_loop(
             hub,
             self._now,
             self._selectables,
-            self._settings,
-            observer=self._metrics,
+            replace(self._settings, share=share),
+            observer=metrics,
             upgrades=self._upgrades,
             nodes=NodeSide(ServerNodeWork(self._server, fence=term.check), self._nodes),
             events=EventRecorder(store, self._now, self._instance, *self._heard),
@@ -161,8 +207,9 @@ class Reconciliation:
         try:
             await loop.run()
         finally:
-            self._metrics.ended()
-            self._upgrades.ended()
+            metrics.ended()
+            if share.owns(UPGRADES):  # else another shard of this process may show them
+                self._upgrades.ended()
 
 
 class Reconcile:
@@ -218,6 +265,7 @@ class Reconcile:
                 now=self._now,
                 onlookers=Onlookers(tracing, self.notifier.note_event),
             )
+            await self.reconciliation.check()
             metrics.watch_cache(self.cache.freshness)
             self.health.require("caches", self.reconciliation.trouble)
             self.server = ProbeServer(self.settings, self.health, metrics, self._run)

@@ -172,6 +172,7 @@ class Serve:
                     now=self._now,
                     onlookers=Onlookers(tracing, notifier.note_event),
                 )
+                await self.reconciliation.check()
                 loop = asyncio.create_task(self.reconciliation.run_beside_others(), name="reconcile")
                 stack.push_async_callback(_end, loop)
             self._stack = stack.pop_all()

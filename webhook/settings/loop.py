@@ -10,6 +10,7 @@ from scorer.member_gate.holds import MemberDisruption
 from scorer.reservations import LEASE_PREFIX
 from scorer.rollout.resource_snapshots import SnapshotSettings
 from scorer.rollout.selectable_kinds import SelectionSettings
+from scorer.shards import MOST_SHARDS, WHOLE, Share
 from webhook.settings.analysis import AnalysisOptions, AnalysisSettings
 from webhook.settings.environment import Contradiction, Settings
 from webhook.settings.gate import HeldMemberSettings
@@ -39,6 +40,7 @@ class LoopSettings:
         analysis: What may approve a stage of a staged update run by itself.
         upgraders: The back ends that upgrade members.
         node_disruption: What is done about the nodes of pools.
+        share: The part of the work that this loop does.
     """
 
     snapshots: SnapshotSettings = field(default_factory=SnapshotSettings)
@@ -54,6 +56,7 @@ class LoopSettings:
     analysis: AnalysisOptions = field(default_factory=AnalysisOptions)
     upgraders: UpgraderOptions = field(default_factory=UpgraderOptions)
     node_disruption: NodeDisruptionOptions = field(default_factory=NodeDisruptionOptions)
+    share: Share = WHOLE
 
 
 class RunSettings(AnalysisSettings, UpgraderSettings):
@@ -106,7 +109,21 @@ class LeaseSettings(Settings):
             )
 
 
-class HubLoopSettings(ControllerSettings, ThrottleSettings, LeaseSettings, NodeDisruptionSettings, HistorySettings):
+class ShardSettings(LeaseSettings):
+    """How many processes share the work by that Lease."""
+
+    shards: int = Field(
+        default=1,
+        ge=1,
+        le=MOST_SHARDS,
+        description=(
+            "Parts into which the work of the loop is divided, so that as many replicas work at once; 1: one of them "
+            "does everything. The same in all replicas: those of another number wait until the others are gone."
+        ),
+    )
+
+
+class HubLoopSettings(ControllerSettings, ThrottleSettings, ShardSettings, NodeDisruptionSettings, HistorySettings):
     """The loop over the API server of a hub."""
 
     write_concurrency: int = Field(

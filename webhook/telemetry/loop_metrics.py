@@ -6,7 +6,7 @@ there are. Names stand in Events, notifications and the history.
 Source: serving.md 6.1 and 6.3.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Final
@@ -22,8 +22,50 @@ from webhook.telemetry.tracing import Tracing
 BUCKETS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0)
 
 
+class TermMetrics:
+    """Counts what the controllers of one term do; a `webhook.controllers.observer.LoopObserver`.
+
+    Args:
+        counts: Of the whole process.
+    """
+
+    def __init__(self, counts: "LoopMetrics") -> None:
+        self.queues: dict[str, Queue] = {}
+        self.still: dict[str, set[Hashable]] = {}
+        """The keys of the objects that stand still, by kind."""
+        self._counts = counts
+
+    def watch(self, queue: Queue) -> None:
+        """Read *queue* from now on, in place of an earlier one of that name."""
+        self.queues[queue.name] = queue
+
+    def stands(self, kind: Kind, key: Hashable, *, still: bool) -> None:
+        """Note whether an object goes on only when somebody acts."""
+        keys = self.still.setdefault(kind.kind, set())
+        if still:
+            keys.add(key)
+        else:
+            keys.discard(key)
+
+    def around(self, controller: str, key: object) -> AbstractContextManager[object]:
+        """Return a span to reconcile one key in."""
+        return self._counts.around(controller, key)
+
+    def finished(self, controller: str, outcome: Outcome, seconds: float) -> None:
+        """Count one reconcile."""
+        self._counts.finished(controller, outcome, seconds)
+
+    def retried(self, controller: str) -> None:
+        """Count one key that was put back after a failure."""
+        self._counts.retried(controller)
+
+    def ended(self) -> None:
+        """Forget all queues, and what stands still: the term is over, and another process shows it."""
+        self._counts.terms.discard(self)
+
+
 class LoopMetrics:
-    """Counts what the controllers do; a `webhook.controllers.observer.LoopObserver`.
+    """Counts what the controllers of a process do, in each of its terms.
 
     The series of all controllers exist from the start, also in a process that never leads, and go on from one term of
     leadership to the next.
@@ -64,21 +106,25 @@ class LoopMetrics:
         Gauge("harbormaster_leader", "Whether this process leads.", registry=registry).set_function(
             lambda: float(leading())
         )
-        self._queues: dict[str, Queue] = {}
-        self._still: dict[str, set[Hashable]] = {}
-        """The keys of the objects that stand still, by kind."""
+        self.terms: set[TermMetrics] = set()
+        """Those that go on: at most one, or as many as this process has shards."""
         self._count_still(registry)
         for name in CONTROLLERS:
             self._create_series(name)
 
-    def watch(self, queue: Queue) -> None:
-        """Read *queue* from now on, in place of an earlier one of that name."""
-        self._queues[queue.name] = queue
+    def term(self) -> TermMetrics:
+        """Return what counts in a new term, until that has ended."""
+        begun = TermMetrics(self)
+        self.terms.add(begun)
+        return begun
+
+    def _queues(self, name: str) -> Iterator[Queue]:
+        return (term.queues[name] for term in self.terms if name in term.queues)
 
     def _create_series(self, name: str) -> None:
-        self._depth.labels(name).set_function(lambda: len(self._queues[name]) if name in self._queues else 0)
+        self._depth.labels(name).set_function(lambda: sum(map(len, self._queues(name))))
         self._longest_wait.labels(name).set_function(
-            lambda: self._queues[name].longest_wait_seconds if name in self._queues else 0.0
+            lambda: max((queue.longest_wait_seconds for queue in self._queues(name)), default=0.0)
         )
         self._retries.labels(name)
         for outcome in Outcome:
@@ -103,16 +149,10 @@ class LoopMetrics:
         for name, meaning, kinds in gauges:
             gauge = Gauge(name, meaning, ("kind",), registry=registry)
             for kind in kinds:
-                keys = self._still[kind.kind] = set()
-                gauge.labels(kind.kind).set_function(partial(len, keys))
+                gauge.labels(kind.kind).set_function(partial(self._standing, kind.kind))
 
-    def stands(self, kind: Kind, key: Hashable, *, still: bool) -> None:
-        """Note whether an object goes on only when somebody acts."""
-        keys = self._still[kind.kind]
-        if still:
-            keys.add(key)
-        else:
-            keys.discard(key)
+    def _standing(self, kind: str) -> int:
+        return sum(len(term.still.get(kind, ())) for term in self.terms)
 
     def around(self, controller: str, key: object) -> AbstractContextManager[object]:
         """Return a span to reconcile one key in."""
@@ -128,9 +168,3 @@ class LoopMetrics:
     def retried(self, controller: str) -> None:
         """Count one key that was put back after a failure."""
         self._retries.labels(controller).inc()
-
-    def ended(self) -> None:
-        """Forget all queues, and what stands still: the term is over, and another process shows it."""
-        self._queues.clear()
-        for keys in self._still.values():
-            keys.clear()

@@ -41,12 +41,14 @@ class Harbour:
         self.now = FRIDAY
         self.told = []
         self.registry = CollectorRegistry()
-        self.observer = LoopMetrics(self.registry, lambda: True)
+        self.metrics = LoopMetrics(self.registry, lambda: True)
+        self.observer = self.metrics.term()
         self.restart()
 
     def restart(self):
         """Let another process take over, which remembers nothing."""
         self.observer.ended()
+        self.observer = self.metrics.term()
         self.controller = NodePoolController(
             self.hub,
             self.pools,

@@ -119,7 +119,7 @@ class Diary:
             return DONE
 
         concerned = concerned_of(NAMESPACE)
-        return Wiring(name=name, reconcile=reconcile, concerned=concerned, **{"watches": (), **more})
+        return Wiring(name=name, reconcile=reconcile, concerned=concerned, **{"owner": str, "watches": (), **more})
 
     async def until(self, note):
         async with asyncio.timeout(5):
@@ -237,7 +237,9 @@ async def test_a_controller_says_how_many_workers_it_has(store, monkeypatch):
             await asyncio.Event().wait()
 
         watch = Watch(NAMESPACE, lambda _: range(9))
-        return Wiring(name=name, reconcile=reconcile, concerned=concerned_of(NAMESPACE), watches=(watch,), **more)
+        return Wiring(
+            name=name, reconcile=reconcile, concerned=concerned_of(NAMESPACE), owner=str, watches=(watch,), **more
+        )
 
     await store.create(NAMESPACE, make(NAMESPACE, "web"))
     async with looping(store, wiring("one", workers=1), wiring("many"), workers=3):
@@ -271,7 +273,7 @@ async def test_while_members_report_the_others_are_idle(store):
         return DONE
 
     def wiring(name, **more):
-        return Wiring(name=name, reconcile=reconcile, concerned=concerned_of(NAMESPACE), watches=(), **more)
+        return Wiring(name=name, reconcile=reconcile, concerned=concerned_of(NAMESPACE), owner=str, watches=(), **more)
 
     async with looping(store, wiring("reports", takes_reports=True), wiring("rest")) as loop:
         await asyncio.sleep(0.01)

@@ -50,7 +50,7 @@ class World:
         self.ahead = timedelta()
         """How far the clock of the loop is ahead of that of the members."""
         self.registry = CollectorRegistry()
-        observer = LoopMetrics(self.registry, lambda: True)
+        observer = LoopMetrics(self.registry, lambda: True).term()
         self.loop = make_loop(self.hub, lambda: utc_now() + self.ahead, self.selectables, how, observer)
         self.members = SimulatedMembers(self.store, None)
 

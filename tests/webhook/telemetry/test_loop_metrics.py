@@ -40,7 +40,8 @@ def test_all_series_of_a_controller_exist_at_zero_before_this_process_leads(cont
 def test_what_happens_is_counted_over_terms_and_lines_are_read_off_the_present_one():
     leading = [True]
     registry = CollectorRegistry()
-    metrics = LoopMetrics(registry, lambda: leading[0])
+    counts = LoopMetrics(registry, lambda: leading[0])
+    metrics = counts.term()
     first = Line("work", 3, 1.5)
     metrics.watch(first)
     metrics.finished("work", Outcome.SUCCESS, 0.02)
@@ -56,6 +57,7 @@ def test_what_happens_is_counted_over_terms_and_lines_are_read_off_the_present_o
     assert sample(registry, "workqueue_depth", controller="work") == 0
     assert sample(registry, "workqueue_longest_wait_seconds", controller="work") == 0
     assert sample(registry, "leader") == 0
+    metrics = counts.term()
     metrics.watch(Line("work", 7))
     metrics.finished("work", Outcome.SUCCESS, 0.02)
     assert sample(registry, "workqueue_depth", controller="work") == 7
@@ -74,7 +76,7 @@ def test_what_happens_is_counted_over_terms_and_lines_are_read_off_the_present_o
 )
 def test_what_stands_still_is_counted_by_kind_until_it_goes_on_or_the_term_is_over(name, kind):
     registry = CollectorRegistry()
-    metrics = LoopMetrics(registry, lambda: True)
+    metrics = LoopMetrics(registry, lambda: True).term()
     series = len(list(samples(registry)))
 
     def counted():
@@ -90,6 +92,23 @@ def test_what_stands_still_is_counted_by_kind_until_it_goes_on_or_the_term_is_ov
     assert len(list(samples(registry))) == series
     metrics.ended()
     assert counted() == 0
+
+
+def test_terms_of_several_shards_are_added_up_and_one_that_ends_leaves_the_others():
+    registry = CollectorRegistry()
+    counts = LoopMetrics(registry, lambda: True)
+    first, second = counts.term(), counts.term()
+    first.watch(Line("work", 3, 1.5))
+    second.watch(Line("work", 4, 0.5))
+    first.stands(MEMBER_CLUSTER, "a", still=True)
+    second.stands(MEMBER_CLUSTER, "b", still=True)
+    assert sample(registry, "workqueue_depth", controller="work") == 7
+    assert sample(registry, "workqueue_longest_wait_seconds", controller="work") == 1.5
+    assert sample(registry, "members_silent", kind=MEMBER_CLUSTER.kind) == 2
+    first.ended()
+    assert sample(registry, "workqueue_depth", controller="work") == 4
+    assert sample(registry, "workqueue_longest_wait_seconds", controller="work") == 0.5
+    assert sample(registry, "members_silent", kind=MEMBER_CLUSTER.kind) == 1
 
 
 def samples(registry):

@@ -37,7 +37,7 @@ async def reconcile(kept, *keys):
             raise InvalidObjectError("it says no")
         return DONE
 
-    queue = WorkQueue("placement", act, LoopMetrics(CollectorRegistry(), lambda: True, kept and kept.tracing))
+    queue = WorkQueue("placement", act, LoopMetrics(CollectorRegistry(), lambda: True, kept and kept.tracing).term())
     for key in keys:
         queue.add(key)
     working = asyncio.create_task(queue.run(workers=1))
