@@ -146,7 +146,7 @@ def shared_own_hub(
     programs: Mapping[str, Path], folder: Path, etcd: Etcd, request: pytest.FixtureRequest
 ) -> Iterator[Shared[Cluster]]:
     """`own_hub`, for all modules of its group, one after the other."""
-    audited = ("keeper", "loop-a", "loop-b")
+    audited = ("keeper", "loop-a", "loop-b", "loop-c")
     users = [User(name, ("system:masters",) if name.startswith("loop-") else ()) for name in (*audited, "lion", "bob")]
 
     @contextlib.contextmanager
@@ -163,7 +163,7 @@ def own_hub(shared_own_hub: Shared[Cluster]) -> Iterator[Cluster]:
     """A hub that a module has to itself while it runs, so that it may stop and kill it: what it leaves is removed.
 
     Dependents are collected and namespaces end there. Users: ``keeper``, ``lion`` and ``bob`` have no rights,
-    ``loop-a`` and ``loop-b`` all; the writes of all but ``lion`` and ``bob`` are audited.
+    ``loop-a``, ``loop-b`` and ``loop-c`` all; the writes of all but ``lion`` and ``bob`` are audited.
     """
     found = shared_own_hub.running()
     yield found

@@ -54,6 +54,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
         "e2e/test_leader.py",
         "e2e/test_membership.py",
         "e2e/test_observability.py",
+        "e2e/test_shards.py",
         "e2e/test_update_run_commands.py",
     ),
     BED: ("e2e/test_installation.py", "e2e/test_kubelet.py"),

@@ -37,6 +37,11 @@ def kubeconfig(tmp_path):
         pytest.param({}, ["--http-port", "70000"], "Invalid value for '--http-port'", id="port"),
         pytest.param({"ALLOWED_KINDS": "a/b/c/d"}, [], "HARBORMASTER_ALLOWED_KINDS: 'a/b/c/d'", id="kinds"),
         pytest.param({"FORCE_DELETE_SECONDS": "5"}, [], "HARBORMASTER_FORCE_DELETE_SECONDS: '5'", id="force-delete"),
+        pytest.param({}, ["--shards", "0"], "'--shards': 0 is not in the range 1<=x<=64", id="no-shards"),
+        pytest.param({}, ["--shards", "65"], "'--shards': 65 is not in the range 1<=x<=64", id="too-many-shards"),
+        pytest.param({}, ["--shards", "two"], "'--shards': 'two' is not a valid integer", id="shards-in-words"),
+        pytest.param({"SHARDS": "0"}, [], "HARBORMASTER_SHARDS: '0'", id="no-shards-by-variable"),
+        pytest.param({"SHARDS": "2.5"}, [], "HARBORMASTER_SHARDS: '2.5'", id="half-a-shard"),
         pytest.param({"BLOCKED_KINDS": "a", "ALLOWED_KINDS": "b"}, [], "exclude each other", id="both-lists"),
     ],
 )
@@ -60,6 +65,15 @@ def test_an_identity_goes_with_the_loop(cli):
     done = cli("serve", "--identity", "me")
     assert done.exit_code == 1
     assert "--identity goes with --reconcile" in done.stderr
+
+
+def test_shards_go_with_the_loop_of_a_hub(cli):
+    done = cli("serve", "--shards", "2")
+    assert done.exit_code == 1
+    assert "--shards goes with --reconcile" in done.stderr
+    done = cli("up", "--shards", "2")
+    assert done.exit_code == 1
+    assert "No such option '--shards'" in done.stderr
 
 
 def first_line_of_the_log(*command):
