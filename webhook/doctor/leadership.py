@@ -8,6 +8,7 @@ from scorer.api.meta import JsonObject, format_time
 from scorer.membership.heartbeats import read_time
 from webhook.doctor.finding import Finding, State, judged
 from webhook.doctor.members import seconds, stored_at
+from webhook.kube.leader import parted_into
 
 CHECK: Final = "leader"
 USUAL_SECONDS: Final = 15
@@ -39,4 +40,5 @@ def judge_leader(lease: JsonObject | None, name: str, now: datetime) -> Finding:
         since = f"for {seconds(now - renewed)}" if renewed else "at any time"
         return judged(CHECK, [f"{holder} holds Lease {name}, and has not renewed it {since}"], "", advice)
     begun = read_time(spec.get("acquireTime"))
-    return Finding(CHECK, State.OK, f"{holder} leads{f' since {format_time(begun)}' if begun else ''}")
+    leads = "leads" if parted_into(holder) is None else "are worked on"
+    return Finding(CHECK, State.OK, f"{holder} {leads}{f' since {format_time(begun)}' if begun else ''}")

@@ -93,7 +93,6 @@ class Shards(Candidate):
         lease: Its name and namespace.
         identity: Of this process alone; after a restart it has to be another one.
         count: How many shards there are, at least 2; those of another count wait for one another.
-        moved: Is told of every shard that is taken, handed over or lost.
         times: How long things may take.
         clock: Monotonic, in seconds, of the same pace as the event loop's.
         now: Time of day, only for people to read.
@@ -107,7 +106,6 @@ class Shards(Candidate):
         identity: str,
         count: int,
         *,
-        moved: Callable[[int, Move], None] = lambda _shard, _move: None,
         times: LeaseTimes | None = None,
         clock: Callable[[], float] = monotonic,
         now: Callable[[], datetime] = utc_now,
@@ -117,7 +115,8 @@ class Shards(Candidate):
         self.count = count
         self.clash = 0
         """The number of shards of the replicas that this one waits for; 0: it waits for none."""
-        self.moved = moved
+        self.moved: Callable[[int, Move], None] = lambda _shard, _move: None
+        """Is told of every shard that is taken, handed over or lost."""
         self._holder = f"{count} {PARTS}"
         self._holdings: dict[int, _Holding] = {}
         self._beat = 0
@@ -281,8 +280,8 @@ class Shards(Candidate):
             move = Move.HANDED_OVER if term.left > 0 else Move.LOST
             if move is Move.LOST:  # else what is being written may still be, while the work stops
                 term.until = min(term.until, self._clock())
-            try:
-                await stop_work((work, expiring), self._times.stop, self._end)
+            try:  # nothing hurries while the term goes on: others take the shard only when its work has stopped
+                await stop_work((work, expiring), term.left + self._times.stop, self._end)
             finally:
                 term.until = float("-inf")
                 self._holdings.pop(shard, None)

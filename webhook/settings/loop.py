@@ -118,7 +118,7 @@ class ShardSettings(LeaseSettings):
         le=MOST_SHARDS,
         description=(
             "Parts into which the work of the loop is divided, so that as many replicas work at once; 1: one of them "
-            "does everything. The same in all replicas: those of another number wait until the others are gone."
+            "does everything; the same in all replicas, for those of another number wait until the others are gone."
         ),
     )
 

@@ -150,7 +150,7 @@ ROOMS: Final = (
     Room(
         "Reconcile loop",
         "How the controllers work.",
-        (loop.LeaseSettings, loop.ControllerSettings, loop.HubLoopSettings),
+        (loop.LeaseSettings, loop.ShardSettings, loop.ControllerSettings, loop.HubLoopSettings),
     ),
     Room(
         "History",

@@ -86,6 +86,7 @@
 {{- include "harbormaster.setting" (list "HARBORMASTER_UPGRADER_CALL_SECONDS" .Values.settings.upgraderCallSeconds "10") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_HANDOFF_URL" .Values.settings.handoffUrl "") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_LEASE_NAME" .Values.settings.leaseName "harbormaster-reconcile") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_SHARDS" .Values.settings.shards "1") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_FORCE_DELETE_SECONDS" .Values.settings.forceDeleteSeconds "900") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_RECONCILE_WORKERS" .Values.settings.reconcileWorkers "16") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_WRITE_CONCURRENCY" .Values.settings.writeConcurrency "32") }}
@@ -128,6 +129,7 @@
 {{- include "harbormaster.setting" (list "HARBORMASTER_UPGRADER_CALL_SECONDS" .Values.settings.upgraderCallSeconds "10") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_HANDOFF_URL" .Values.settings.handoffUrl "") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_LEASE_NAME" .Values.settings.leaseName "harbormaster-reconcile") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_SHARDS" .Values.settings.shards "1") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_FORCE_DELETE_SECONDS" .Values.settings.forceDeleteSeconds "900") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_RECONCILE_WORKERS" .Values.settings.reconcileWorkers "16") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_WRITE_CONCURRENCY" .Values.settings.writeConcurrency "32") }}

@@ -19,6 +19,7 @@ from webhook.telemetry.metrics import Metrics
 from webhook.telemetry.node_disruption_metrics import LABELS as LABELS_OF_NODES
 from webhook.telemetry.node_disruption_metrics import NodeDisruptionMetrics
 from webhook.telemetry.process_metrics import ProcessMetrics
+from webhook.telemetry.shard_metrics import ShardMetrics
 from webhook.telemetry.upgrade_metrics import LABELS as LABELS_OF_UPGRADES
 from webhook.telemetry.upgrade_metrics import UpgradeMetrics
 
@@ -41,6 +42,7 @@ def all_metrics() -> dict[str, list[Metric]]:
         "Node pools": _of(lambda registry: PoolMetrics(registry, tuple, lambda: datetime.now(UTC))),
         "Node disruption": _of(NodeDisruptionMetrics),
         "The loop": _of(lambda registry: LoopMetrics(registry, lambda: False)),
+        "Shards": _of(lambda registry: ShardMetrics(registry, 2, frozenset, lambda: 0)),
         "Upgrade runs": _of(UpgradeMetrics),
         "Notifications": _of(lambda registry: NotificationCounts(registry, lambda: 0)),
         "Workers": _of(lambda registry: count_worker(registry, 0)),
@@ -87,13 +89,14 @@ Served in the Prometheus text format and in OpenMetrics at `/metrics` of the pla
 process; with `HARBORMASTER_METRICS_AUTH=true` over HTTPS too, to callers who may `get` that path. Counters have the
 suffix `_total` when they are read, histograms `_bucket`, `_sum` and `_count`. Label sets are fixed and start at 0;
 only the names of node pools and of upgrade runs are chosen by users. The gauges of the loop are those of the leader:
-another process shows 0. With several workers (`--workers`), every metric has the label `worker` as well, and one scrape
-shows those of all: add them up, or take the least or largest, as over replicas. Beside these are the `process_*`
-metrics of the Python client.
+another process shows 0; where replicas share the work, each shows its own share. With several workers (`--workers`),
+every metric has the label `worker` as well, and one scrape shows those of all: add them up, or take the least or
+largest, as over replicas. Beside these are the `process_*` metrics of the Python client.
 
 Every process shows the first table, `serve` and `reconcile` the second as well; what they do not do stays at 0. `serve`
 adds reviews, extender, cache, node pools and notifications, `reconcile` adds cache, loop, node disruption, upgrade runs
-and notifications, `serve --reconcile` all of these, `agent` its own and node disruption.
+and notifications, and shards where there are several, `serve --reconcile` all of these, `agent` its own and node
+disruption.
 """
     parts = []
     for title, metrics in all_metrics().items():

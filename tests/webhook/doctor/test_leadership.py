@@ -24,6 +24,11 @@ def judge(document):
     return judge_leader(document, "quay/loop", NOW)
 
 
+def test_a_fresh_lease_of_replicas_that_share_the_work_says_how_many_shards_there_are():
+    finding = judge_leader(lease(holderIdentity="3 shards"), "quay/loop", NOW)
+    assert (finding.state, finding.found) == (State.OK, "3 shards are worked on since 2026-03-01T09:00:00Z")
+
+
 def test_a_fresh_lease_says_who_leads_and_since_when():
     """However wrong the clock of the leader is."""
     finding = judge(lease(NOW - timedelta(seconds=17)))

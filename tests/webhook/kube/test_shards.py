@@ -37,11 +37,11 @@ class Replica:
             KEY,
             identity,
             count,
-            moved=lambda shard, move: self.moves.append((shard, move)),
             clock=self.clock,
             now=lambda: START + timedelta(seconds=loop.time() - 1000),
             end=self.ended.append,
         )
+        self.shards.moved = lambda shard, move: self.moves.append((shard, move))
         self.ahead = 0.0
         self.terms = {}
         self.bug = None
@@ -387,6 +387,24 @@ def test_work_that_does_not_stop_ends_the_process():
             assert a.ended == []
             await asyncio.sleep(0.2)
             assert set(a.ended) == {"the work of a leader did not stop within 3 s"}
+
+    run_in_still_time(scenario)
+
+
+def test_work_that_takes_long_to_stop_is_waited_for_while_its_term_goes_on():
+    async def scenario(loop):
+        async with hub(loop) as (_, replica):
+            a = replica("a", 2).start()
+            await asyncio.sleep(10)
+            a.cleanup_seconds = 7.0
+            b = replica("b", 2).start()
+            watching = asyncio.create_task(never_two([a, b]))
+            await asyncio.sleep(6)
+            assert len(a.may_write) == 2
+            await asyncio.sleep(SETTLED)
+            assert divided(2, a, b)
+            assert a.ended == []
+            end(watching)
 
     run_in_still_time(scenario)
 
