@@ -293,7 +293,7 @@ class Shards(Candidate):
             log.error("the work on a shard failed while it stopped", exc_info=error)
 
     def _tell(self, shard: int, move: Move) -> None:
-        log.info("shard " + move.replace("_", " "), extra={"lease": str(self._lease), "shard": shard})
+        log.info("shard moved", extra={"lease": str(self._lease), "shard": shard, "move": str(move)})
         self.moved(shard, move)
 
     async def _leave(self) -> None:
