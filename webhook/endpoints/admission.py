@@ -258,7 +258,7 @@ class Desk:
                 user = UserInfo.read(asked.get("userInfo"))
                 if self._rights.needed(asked, user, context):
                     return None
-            verdict = answer(review, called.hook, context, user)
+            verdict = answer(review, called.hook, context, user, size=len(body))
         except Exception:  # noqa: BLE001 - whatever it is, `handler` meets it again, and says so
             return None
         seconds = asyncio.get_running_loop().time() - started
@@ -398,7 +398,7 @@ class Desk:
                     reviewed = await self._reviewed(review["request"], user, context, deadline, known=known)
                 if reviewed.unanswered and is_enforced(reviewed, context.settings.placement_authorization):
                     return self._refuse(503, "rights", f"the rights of the user are not known: {reviewed.unanswered}")
-                verdict = answer(review, hook, context, user, reviewed)
+                verdict = answer(review, hook, context, user, reviewed, size=len(body))
         except Exception:  # noqa: BLE001 - an unforeseen error must obey failurePolicy
             return self._fail(hook, request, review["request"]["uid"])
         now = loop.time()
