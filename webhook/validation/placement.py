@@ -282,7 +282,6 @@ def _validate(document: JsonObject, old: JsonObject | None, context: Context, *,
         return
     model = ResourcePlacement if namespaced else ClusterResourcePlacement
     reading = read_object(model, document, SHAPE_RULES)
-    context.seen.note(document, None if reading.errors else reading.view)
     yield from reading.errors
     if reading.view is None:
         return

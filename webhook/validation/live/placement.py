@@ -8,9 +8,11 @@ Source: placement-api.md 10.1.
 import re
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
+import orjson
 from pydantic import ValidationError
 
 from scorer.api.documents import (
@@ -29,7 +31,6 @@ from scorer.api.kinds import MEMBER_CLUSTER, Kind
 from scorer.api.label_selector import LabelSelector
 from scorer.api.meta import JsonObject
 from scorer.api.names import RESOURCE_INDEX, SCORE_PREFIX
-from scorer.api.placement import ClusterResourcePlacement
 from scorer.api.quoting import quote
 from scorer.fleet import (
     CAPACITY_KINDS,
@@ -45,7 +46,7 @@ from scorer.fleet import (
 from scorer.framework.cycle import Cycle
 from scorer.placement.plan_document import decide
 from scorer.placement.request import read_request
-from scorer.profile import Profile, read_profile
+from scorer.profile import Profile
 from scorer.selectors import InvalidPolicyError
 from webhook.validation.context import Context, NotKnownError
 from webhook.validation.field import FieldWarning
@@ -72,6 +73,10 @@ WELL_KNOWN: Final = frozenset(
 _SIZE_COUNT: Final = re.compile(r"kubernetes\.azure\.com/vm-sizes/[^/]+/count", re.ASCII)
 _MOST_CANDIDATES: Final = 200
 """How many known property names are compared with one that no member reports."""
+MOST_KNOWN: Final = 256
+"""How many policies' plugins are kept."""
+LONGEST_KNOWN: Final = 4096
+"""Bytes of the longest of those policies."""
 _NAMESPACE: Final = ("", "Namespace")
 
 
@@ -93,7 +98,7 @@ def warn_about_number(document: JsonObject | None, old: JsonObject | None, conte
     if wanted > count:
         yield FieldWarning(at, f"{wanted} are wanted, {counted(count, 'cluster')} joined so far", "X-05")
         return
-    profile = _profile_of(document, context)
+    profile = _profile_of(policy)
     nowhere = np.zeros(len(fleet), dtype=np.bool_)
     cycle = Cycle(fleet, context.now, "", nowhere, nowhere)
     fitting = joined
@@ -108,15 +113,18 @@ def warn_about_number(document: JsonObject | None, old: JsonObject | None, conte
         yield FieldWarning(at, message, "X-05")
 
 
-def _profile_of(document: JsonObject, context: Context) -> Profile:
-    """Return the plugins of a policy, which the rules have already parsed unless a part of the object is broken."""
-    view = context.seen.view_of(document)
+def _profile_of(policy: JsonObject) -> Profile:
+    """Return the plugins of a policy; the same few policies come again and again, so those of short ones are kept."""
     try:
-        if isinstance(view, ClusterResourcePlacement) and view.spec.policy is not None:
-            return read_profile(view.spec.policy)
-        return read_request(dict_at(document, "spec", "policy")).profile
-    except InvalidPolicyError as error:
+        text = orjson.dumps(policy)
+        return _known_profile(text) if len(text) <= LONGEST_KNOWN else read_request(policy).profile
+    except (InvalidPolicyError, orjson.JSONEncodeError) as error:
         raise NotKnownError("policy") from error
+
+
+@lru_cache(maxsize=MOST_KNOWN)
+def _known_profile(text: bytes) -> Profile:
+    return read_request(orjson.loads(text)).profile
 
 
 def warn_about_unknown_clusters(
@@ -136,10 +144,10 @@ def warn_about_unknown_properties(
 
     There is no verdict while some member has never reported, or while no member reports any property.
     """
-    before = {name for _, name in _properties(old)}
+    before = {name for _, _, name in _properties(old)}
     strange = [
-        (at, name)
-        for at, name in _properties(document)
+        (at.below(*rest), name)
+        for at, rest, name in _properties(document)
         if name not in before and name not in WELL_KNOWN and not _SIZE_COUNT.fullmatch(name)
     ]
     if not strange:
@@ -175,18 +183,18 @@ def _is_reported_otherwise(name: str, fleet: Fleet, context: Context) -> bool:
     )
 
 
-def _properties(document: JsonObject | None) -> Iterator[tuple[FieldPath, str]]:
-    """Yield the properties that a policy names, with their paths."""
+def _properties(document: JsonObject | None) -> Iterator[tuple[FieldPath, tuple[str | int, ...], str]]:
+    """Yield the properties that a policy names, each behind the beginning and the rest of its path."""
     affinity = dict_at(document, "spec", "policy", "affinity", "clusterAffinity")
     required = dicts_at(affinity, "requiredDuringSchedulingIgnoredDuringExecution", "clusterSelectorTerms")
     for i, term in enumerate(required):
         for k, requirement in enumerate(dicts_at(term, "propertySelector", "matchExpressions")):
-            at = REQUIRED_TERMS.below(i, "propertySelector", "matchExpressions", k, "name")
-            yield at, text_at(requirement, "name")
+            rest = (i, "propertySelector", "matchExpressions", k, "name")
+            yield REQUIRED_TERMS, rest, text_at(requirement, "name")
     for i, term in enumerate(dicts_at(affinity, "preferredDuringSchedulingIgnoredDuringExecution")):
         for sorter in ("propertySorter", "metricSorter"):
             if name := text_at(term, "preference", sorter, "name"):
-                yield PREFERRED.below(i, "preference", sorter, "name"), name
+                yield PREFERRED, (i, "preference", sorter, "name"), name
 
 
 def warn_about_empty_selectors(
