@@ -4,7 +4,7 @@ A message that is not HTTP never reaches an application, so the answers to those
 are.
 
 The library takes four times as long as TLS to read a review and to write its answer. An API server writes every review
-in the same few lines and sends it in one piece, so a message of exactly that form is answered where it arrives, if
+in the same few lines and sends it at once, so a message of exactly that form is answered where it arrives, if
 `webhook.endpoints.admission.Desk` can answer it without waiting. Everything else is the library's, byte for byte as it
 came. The two must agree where a message ends, or one client could send another's words through a proxy that they share:
 so the short way is open only where the library waits for a new message, and closes for good on a connection that has
@@ -33,6 +33,10 @@ LONGEST_HEAD: Final = 1024
 MOST_HEADS: Final = 256
 """How many heads are remembered; one API server sends a few, by hook and kind."""
 MOST_DIGITS: Final = 8
+LONGEST_HELD: Final = 16 * 1024
+"""Bytes of a review that comes in pieces: an API server sends its head, or 4 KiB, first."""
+HELD_SECONDS: Final = 0.05
+"""How long the beginning of a review is held; the rest of an API server's follows at once."""
 
 _REQUEST: Final = re.compile(rb"POST (/[!-~]*) HTTP/1\.1")
 _HEADER: Final = re.compile(rb"(Host|User-Agent|Accept|Accept-Encoding|Content-Type): ([ -~]*)")
@@ -115,18 +119,25 @@ class _Protocol(RequestHandler):
         posts: Reads what may be answered at once; None: nothing may.
     """
 
-    __slots__ = ("_ahead", "_posts")
+    __slots__ = ("_ahead", "_held", "_patience", "_posts")
 
     def __init__(self, server: web.Server, posts: Posts | None) -> None:
         super().__init__(server, loop=asyncio.get_running_loop(), **server._kwargs)
         self._posts = posts
         self._ahead = 0
         """How much of a message that the library reads has not come yet."""
+        self._held = b""
+        """The beginning of a review; the library knows nothing of it yet."""
+        self._patience: asyncio.TimerHandle | None = None
 
     def data_received(self, data: bytes) -> None:
-        """Answer a review at once, or let the library read."""
+        """Answer a review at once, wait for the rest of it for a moment, or let the library read."""
+        data, self._held = self._held + data, b""
         posts = self._posts
         body = self._answer(data, posts) if posts is not None and data else None
+        if self._held:
+            return
+        self._stop_waiting()
         if posts is None or body is None or self.transport is None:
             super().data_received(data)
             return
@@ -140,8 +151,29 @@ class _Protocol(RequestHandler):
         if self._keepalive_handle is None:
             self._keepalive_handle = self._loop.call_at(self._next_keepalive_close_time, self._process_keepalive)
 
-    def _answer(self, data: bytes, posts: Posts) -> bytes | None:
-        """Return the body of the answer to the message that *data* is; None: the library has to read *data*."""
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Forget what was held."""
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def _stop_waiting(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+
+    def _let_go(self) -> None:
+        """Let the library wait for the rest of what is held: it knows how long a client may take."""
+        self._patience = None
+        data, self._held = self._held, b""
+        if self._posts is not None:
+            self._answer(data, self._posts, may_hold=False)
+        super().data_received(data)
+
+    def _answer(self, data: bytes, posts: Posts, *, may_hold: bool = True) -> bytes | None:
+        """Return the body of the answer to the message that *data* is.
+
+        None: *data* is held because it is only the beginning of such a message, or else the library has to read it.
+        """
         if self._ahead:
             self._ahead -= len(data)
             if self._ahead < 0:
@@ -156,7 +188,13 @@ class _Protocol(RequestHandler):
         if post is None or self._ahead < 0:
             self._posts = None
             return None
-        if self._ahead or post.called is None or not self._is_waiting():
+        if post.called is None or not self._is_waiting():
+            return None
+        if self._ahead:
+            if may_hold and len(data) + self._ahead <= LONGEST_HELD:
+                self._ahead, self._held = 0, data
+                if self._patience is None:  # not once more for every piece
+                    self._patience = self._loop.call_later(HELD_SECONDS, self._let_go)
             return None
         return posts.desk.answer_at_once(post.called, self, body)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,8 @@ from hypothesis import strategies as st
 from tests.webhook.endpoints.conftest import make_review
 from webhook.access.rights import Reviewed
 from webhook.endpoints.admission import Desk
-from webhook.server.http_protocol import MOST_HEADS, Posts
+from webhook.server import http_protocol
+from webhook.server.http_protocol import LONGEST_HELD, MOST_HEADS, Posts
 
 FOLDER = Path(__file__).parents[2] / "vectors"
 LINES_OF_VECTORS = [json.loads(line) for line in (FOLDER / "admission.jsonl").read_text(encoding="utf-8").splitlines()]
@@ -72,6 +74,16 @@ async def asked(connection, data: bytes):
     return await connection.answer()
 
 
+async def in_pieces(port, connection, data: bytes, splits) -> None:
+    """Send *data* so that the server sees a piece end at each of *splits*."""
+    begin = 0
+    for end in (*splits, len(data)):
+        await connection.send(data[begin:end])
+        if end < len(data):
+            await port.until(lambda end=end: any(len(each._held) == end for each in port.server._connections()))
+        begin = end
+
+
 @pytest.mark.parametrize("hook", ["validate", "mutate"])
 async def test_both_ways_answer_the_same(port, ways, hook):
     """Of every review of the vectors: allowed, with warnings, refused, with a patch."""
@@ -122,17 +134,62 @@ async def test_after_a_message_of_another_form_a_connection_is_the_librarys(port
     assert set(ways[1:]) <= {"library"}
 
 
-async def test_a_body_in_pieces_is_the_librarys_and_the_next_review_is_not(port, ways, review_bytes):
+async def test_a_review_in_pieces_is_put_together(port, ways, review_bytes, monkeypatch):
+    monkeypatch.setattr(http_protocol, "HELD_SECONDS", 3600)
     data = message(review_bytes())
+    head = len(data) - len(review_bytes())
     async with port.dial() as connection:
-        for split in (len(data) - 1, len(data) - len(review_bytes()), len(data) // 2 + 100):
-            await connection.send(data[:split])
-            await port.until(lambda: port.in_flight == 0)
-            await connection.send(data[split:])
-            assert (await connection.answer()).status == 200
+        for splits in ((head,), (head + 1,), (len(data) - 1,), (head, head + 100, head + 101)):
+            await in_pieces(port, connection, data, splits)
+            assert (await connection.answer()).json["response"]["allowed"]
             assert (await asked(connection, data)).status == 200
-    assert ways[-1] == "short"
-    assert ways.count("short") >= 3
+    assert ways == ["short"] * 8
+
+
+async def test_a_review_whose_rest_does_not_come_is_the_librarys_and_the_next_is_not(
+    launch, ways, review_bytes, monkeypatch
+):
+    monkeypatch.setattr(http_protocol, "HELD_SECONDS", 0)
+    data = message(review_bytes())
+    async with launch() as port, port.dial() as connection:
+        await connection.send(data[:-10])
+        await port.until(lambda: port.bodies_bytes)
+        await connection.send(data[-10:])
+        assert (await connection.answer()).status == 200
+        assert (await asked(connection, data)).status == 200
+    assert ways == ["library", "short"]
+
+
+async def test_who_never_sends_the_rest_is_told_by_the_library(launch, ways, review_bytes, monkeypatch):
+    """However small the pieces are: each does not buy more time."""
+    monkeypatch.setattr(http_protocol, "HELD_SECONDS", 0)
+    data = message(review_bytes())
+    async with launch(body_seconds=0.1) as port, port.dial() as connection:
+        for begin, end in pairwise((0, *range(len(data) - 6, len(data)))):
+            await connection.send(data[begin:end])
+        assert (await connection.answer()).status == 408
+    assert ways == ["library"]
+
+
+async def test_a_long_review_in_pieces_is_the_librarys(port, ways, review_bytes):
+    data = message(review_bytes(padding="x" * LONGEST_HELD))
+    async with port.dial() as connection:
+        await connection.send(data[:5000])
+        await port.until(lambda: port.bodies_bytes)
+        await connection.send(data[5000:])
+        assert (await connection.answer()).status == 200
+    assert ways == ["library"]
+
+
+async def test_a_client_that_goes_leaves_nothing_behind(port, ways, review_bytes, monkeypatch):
+    monkeypatch.setattr(http_protocol, "HELD_SECONDS", 3600)
+    async with port.dial() as connection:
+        await connection.send(message(review_bytes())[:-5])
+        await port.until(lambda: any(each._held for each in port.server._connections()))
+        held = next(each for each in port.server._connections() if each._held)
+    await port.until(lambda: held not in port.server._connections())
+    assert held._patience is None
+    assert ways == []
 
 
 async def test_two_messages_in_one_piece_are_answered_in_their_order(port, ways, review_bytes):
