@@ -254,11 +254,13 @@ class Desk:
                 return None
             review = parse_review(body)
             asked, context, user = review["request"], self._context(), None
+            reviewed: Reviewed | None = UNDISPUTED
             if called.hook == "validate":
                 user = UserInfo.read(asked.get("userInfo"))
-                if self._rights.needed(asked, user, context):
-                    return None
-            verdict = answer(review, called.hook, context, user, size=len(body))
+                reviewed = self._rights.known(user, self._rights.needed(asked, user, context))
+            if reviewed is None:
+                return None
+            verdict = answer(review, called.hook, context, user, reviewed, size=len(body))
         except Exception:  # noqa: BLE001 - whatever it is, `handler` meets it again, and says so
             return None
         seconds = asyncio.get_running_loop().time() - started

@@ -30,6 +30,9 @@ class Rights:
 
     asked: list = field(default_factory=list)
 
+    def known(self, _user, _wanted):
+        return None
+
     async def review(self, user, wanted):
         self.asked.append((user.username, wanted))
         return Reviewed(tuple(wanted))
@@ -264,6 +267,9 @@ async def test_a_review_that_is_judged_while_its_authority_goes_is_the_last_of_i
     launch, review_bytes, certificates, secret_file
 ):
     class Renewing(Rights):
+        def known(self, _user, _wanted):
+            return None
+
         async def review(self, user, wanted):
             certificates.file.write_bytes(certificates.foreign.pem)
             assert await port.server.certificates.renew_client_authorities()

@@ -208,6 +208,9 @@ async def test_a_review_behind_one_that_waits_waits_as_well(launch, ways, review
         def __init__(self):
             self.now = asyncio.Event()
 
+        def known(self, _user, _wanted):
+            return None
+
         async def review(self, _user, _wanted):
             await self.now.wait()
             return Reviewed()
@@ -223,6 +226,25 @@ async def test_a_review_behind_one_that_waits_waits_as_well(launch, ways, review
         await asked(connection, message(review_bytes("three", userInfo=own)))
     assert answers == ["one", "two"]
     assert ways == ["library", "library", "short"]
+
+
+@pytest.mark.parametrize("denied", [False, True])
+async def test_a_review_whose_rights_are_known_takes_the_short_way(launch, ways, review_bytes, denied):
+    class Known:
+        """Knows all rights without asking."""
+
+        def known(self, _user, wanted):
+            return Reviewed(tuple(wanted) if denied else ())
+
+        async def review(self, user, wanted):
+            return self.known(user, wanted)
+
+    async with launch(access=Known()) as port, port.dial() as short, port.dial() as library:
+        first = await asked(short, message(review_bytes()))
+        second = await asked(library, message(review_bytes(), X_Other="1"))
+    assert first.body == second.body
+    assert (b"may not get namespaces" in first.body) is denied
+    assert ways == ["short", "library"]
 
 
 async def test_a_stranger_never_takes_the_short_way(launch, ways, review_bytes, tmp_path):
