@@ -15,7 +15,6 @@ import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Literal
 from urllib.parse import parse_qs
@@ -35,6 +34,7 @@ from webhook.admission.judge import Judgement, as_warnings
 from webhook.admission.registration import ENFORCEMENT_PATH
 from webhook.admission.review import BadReviewError, answer, parse_review, respond
 from webhook.endpoints.answers import REQUEST_ID, has_json_body, headers, request_id
+from webhook.endpoints.at_once import AT_ONCE, Called
 from webhook.endpoints.bodies import (
     SHORT_BYTES,
     THREAD_BYTES,
@@ -109,7 +109,7 @@ def add_routes(
 ) -> None:
     """Serve both hooks on their bare paths and on one path per kind, and the same again below the secret path."""
     desk = Desk(app, services, settings, health, metrics, doorkeeper, bodies, tracing)
-    app[DESK] = desk
+    app[AT_ONCE] = desk
     metrics.watch_in_flight("admission", lambda: desk.in_flight)
     below: dict[str, Handler] = {}
 
@@ -168,21 +168,6 @@ def _budget(query: str) -> float:
     return min(int(match[1]) - BUDGET_MARGIN_SECONDS, BUDGET_SECONDS) if match else BUDGET_SECONDS
 
 
-@dataclass(frozen=True, slots=True)
-class Called:
-    """The hook that the target of a request names.
-
-    Args:
-        hook: Which one.
-        by_secret: The target is below the secret path.
-        budget: Seconds that the caller allows, less our margin.
-    """
-
-    hook: Hook
-    by_secret: bool
-    budget: float
-
-
 class Desk:
     """Receives reviews, and counts those in progress.
 
@@ -220,7 +205,7 @@ class Desk:
         self._metrics = metrics
 
     def find(self, target: str) -> Called | None:
-        """Return the hook whose reviews `answer_at_once` may answer; None: none is called by that target."""
+        """See `AtOnce.find`."""
         path, _, query = target.partition("?")
         by_secret = path.startswith(f"{ROOT}/")
         if by_secret:
@@ -232,12 +217,7 @@ class Desk:
         return None if hook is None or "%" in target else Called(hook, by_secret, _budget(query))
 
     def answer_at_once(self, called: Called, client: RequestHandler, body: bytes) -> bytes | None:
-        """Answer a review of the API server for which nothing has to be waited for, and nothing is wrong.
-
-        Returns:
-            The body of the answer, of status 200. None: nothing has happened, and `handler` has to take the review,
-            also where that means to refuse it.
-        """
+        """See `AtOnce.answer_at_once`; what it leaves is for `handler`."""
         health, settings = self._health, self._settings
         if (
             self._tracing is not None
@@ -460,9 +440,6 @@ class Desk:
         level = logging.DEBUG if allowed else logging.INFO
         if _log.isEnabledFor(level):
             _log.log(level, "admission review", extra=_fields(hook, asked, response, code, seconds))
-
-
-DESK: Final = web.AppKey("DESK", Desk)
 
 
 def _fields(hook: Hook, asked: JsonObject, response: JsonObject, code: str, seconds: float) -> dict[str, Any]:

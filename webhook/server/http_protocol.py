@@ -4,11 +4,11 @@ A message that is not HTTP never reaches an application, so the answers to those
 are.
 
 The library takes four times as long as TLS to read a review and to write its answer. An API server writes every review
-in the same few lines and sends it at once, so a message of exactly that form is answered where it arrives, if
-`webhook.endpoints.admission.Desk` can answer it without waiting. Everything else is the library's, byte for byte as it
-came. The two must agree where a message ends, or one client could send another's words through a proxy that they share:
-so the short way is open only where the library waits for a new message, and closes for good on a connection that has
-sent any other form of message.
+in the same few lines and sends it at once, so a message of exactly that form is answered where it arrives, if the desk
+of the hooks (`webhook.endpoints.admission`) can answer it without waiting. Everything else is the library's, byte for
+byte as it came. The two must agree where a message ends, or one client could send another's words through a proxy that
+they share: so the short way is open only where the library waits for a new message, and closes for good on a connection
+that has sent any other form of message.
 """
 
 import asyncio
@@ -24,8 +24,8 @@ from aiohttp.helpers import rfc822_formatted_time
 from aiohttp.web_protocol import RequestHandler
 
 from scorer.api.quoting import printable
-from webhook.endpoints.admission import DESK, Called, Desk
 from webhook.endpoints.answers import new_id
+from webhook.endpoints.at_once import AT_ONCE, AtOnce, Called
 
 LONGEST_REASON = 200
 """Characters of the library's message that are logged: it quotes what was sent."""
@@ -71,7 +71,7 @@ class Posts:
         desk: Answers reviews.
     """
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: AtOnce) -> None:
         self.desk = desk
         self.find = lru_cache(maxsize=MOST_HEADS)(self._read)
         self._unsent: list[tuple[asyncio.WriteTransport, bytes]] = []
@@ -226,7 +226,7 @@ class _Protocol(RequestHandler):
 
 def posts_of(app: web.Application) -> Posts | None:
     """Return what reads the reviews that come to *app*, None for one without hooks."""
-    desk = app.get(DESK)
+    desk = app.get(AT_ONCE)
     return None if desk is None else Posts(desk)
 
 
