@@ -11,6 +11,10 @@ from webhook.access.user import UserInfo
 class AccessReviewer(Protocol):
     """Knows what users may do."""
 
+    def known(self, user: UserInfo, wanted: Sequence[Access]) -> Reviewed | None:
+        """Return what `review` would, if that is known without asking."""
+        ...
+
     async def review(self, user: UserInfo, wanted: Sequence[Access]) -> Reviewed:
         """Return which of *wanted* the user may not do; a question without an answer never counts as allowed."""
         ...

@@ -20,6 +20,11 @@ CONNECTIONS: Final = web.AppKey("CONNECTIONS", Vouching)
 
 def vouch_for(request: web.Request) -> None:
     """Take note that the client of *request* has shown who it is: its connection is among the last to be closed."""
-    connections = request.app.get(CONNECTIONS)
+    vouch_for_client(request.app, request.protocol)
+
+
+def vouch_for_client(app: web.Application, handler: RequestHandler) -> None:
+    """Take note that the client behind *handler*, a connection to *app*, has shown who it is."""
+    connections = app.get(CONNECTIONS)
     if connections is not None:
-        connections.vouch(request.protocol)
+        connections.vouch(handler)

@@ -7,6 +7,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from math import inf
 from typing import Any, Final, Literal, TypeAlias
 
 from scorer.api.documents import is_deleting, name_of
@@ -31,6 +32,8 @@ Hook: TypeAlias = Literal["validate", "mutate"]
 OPERATIONS: Final = ("CREATE", "UPDATE", "DELETE", "CONNECT")
 MOST_CAUSES: Final = 50
 MOST_WARNINGS: Final = 10
+SHORTEST_MEMBER: Final = 2
+"""Bytes of the shortest member of a JSON list, with what separates it from the next."""
 _MOST_FINDINGS: Final = 1000
 """How many findings are collected: far more than an answer shows, far fewer than a hostile object may have."""
 
@@ -91,6 +94,7 @@ class Question:
         context: What rules may read.
         uid: That of the request; empty: it is no request, so nothing is filled in that depends on one.
         entry: Filled in once the kind is known.
+        size: Bytes of the text that both objects were read from; inf: not known.
     """
 
     hook: Hook
@@ -103,6 +107,7 @@ class Question:
     context: Context
     uid: str = ""
     entry: Admitted | None = field(default=None)
+    size: float = inf
 
 
 ALLOWED: Final = Judgement()
@@ -284,6 +289,8 @@ def _is_bounded(question: Question) -> Judgement | None:
     entry = question.entry
     if entry is None or (entry.validate is None and entry.default is None):
         return ALLOWED
+    if question.size < SHORTEST_MEMBER * entry.most_values:  # almost every write: nothing has to be counted
+        return None
     if has_more_values(wish(question.document), entry.most_values):
         if question.hook == "mutate":
             return ALLOWED

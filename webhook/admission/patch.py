@@ -5,7 +5,7 @@ same object in memory, are skipped.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from scorer.api.field_path import json_pointer
 from scorer.api.json_patch import PatchError, apply_patch
@@ -15,6 +15,7 @@ from webhook.validation.reading import same_json
 __all__ = ["Patch", "PatchError", "apply_patch", "difference"]
 
 Patch: TypeAlias = tuple[JsonObject, ...]
+_ABSENT: Final = object()
 
 
 def difference(old: JsonObject, new: JsonObject) -> Patch:
@@ -30,10 +31,12 @@ def _changes(old: Any, new: Any, path: tuple[str | int, ...]) -> Iterator[JsonOb
         return
     if isinstance(old, dict) and isinstance(new, dict):
         for key in sorted(old.keys() | new.keys()):
-            yield from _member_changes(old, new, key, (*path, key))
+            if old.get(key, _ABSENT) is not new.get(key, _ABSENT):
+                yield from _member_changes(old, new, key, (*path, key))
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for i, (before, after) in enumerate(zip(old, new, strict=True)):
-            yield from _changes(before, after, (*path, i))
+            if before is not after:
+                yield from _changes(before, after, (*path, i))
     elif not same_json(old, new):
         yield {"op": "replace", "path": json_pointer(path), "value": new}
 

@@ -10,6 +10,7 @@ import json
 import sys
 from base64 import b64encode
 from collections.abc import Iterable
+from math import inf
 from typing import Any, Final, NoReturn
 
 import orjson
@@ -186,7 +187,13 @@ def _integer(text: str) -> int | float:
 
 
 def answer(
-    review: JsonObject, hook: Hook, context: Context, user: UserInfo | None = None, reviewed: Reviewed = UNDISPUTED
+    review: JsonObject,
+    hook: Hook,
+    context: Context,
+    user: UserInfo | None = None,
+    reviewed: Reviewed = UNDISPUTED,
+    *,
+    size: float = inf,
 ) -> JsonObject:
     """Return the whole answer to a review that `parse_review` let through.
 
@@ -196,6 +203,7 @@ def answer(
         context: The hub and the switches. Defaults depend on none of them.
         user: The author to judge by; None: the user that the review names.
         reviewed: The review of the user's rights.
+        size: Bytes of the body; inf: not known.
     """
     request = review["request"]
     if hook == "validate":
@@ -210,6 +218,7 @@ def answer(
         subresource=request.get("subResource"),
         context=context,
         uid=request["uid"],
+        size=size,
     )
     judgement = authorized(decide(question), reviewed, context.user, context.settings.placement_authorization)
     return respond(judgement, request)

@@ -34,6 +34,10 @@ class Rights(Protocol):
         """
         ...
 
+    def known(self, user: UserInfo, needed: Sequence[Access]) -> Reviewed | None:
+        """Return what `review` would, if that is known without asking."""
+        ...
+
     async def review(self, user: UserInfo, needed: Sequence[Access]) -> Reviewed:
         """Return which of *needed* the user may not do; a right that could not be reviewed is never taken as given."""
         ...
@@ -57,6 +61,11 @@ class AuthorRights:
         """See `needed_access`."""
         return needed_access(write, user, context)
 
+    def known(self, user: UserInfo, needed: Sequence[Access]) -> Reviewed | None:
+        """See `Rights.known`."""
+        found = self._reviewer.known(user, needed) if needed else UNDISPUTED
+        return None if found is None else replace(found, binding=is_binding(needed))
+
     async def review(self, user: UserInfo, needed: Sequence[Access]) -> Reviewed:
         """Ask the reviewer, unless nothing is needed."""
         if not needed:
@@ -74,6 +83,10 @@ class UndisputedRights:
     def needed(self, _write: JsonObject, _user: UserInfo, _context: Context) -> tuple[Access, ...]:
         """Nothing is ever needed."""
         return ()
+
+    def known(self, _user: UserInfo, _needed: Sequence[Access]) -> Reviewed | None:
+        """Dispute nothing."""
+        return UNDISPUTED
 
     async def review(self, _user: UserInfo, _needed: Sequence[Access]) -> Reviewed:
         """Dispute nothing."""

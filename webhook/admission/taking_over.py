@@ -38,13 +38,14 @@ def warn_about_taking_over(
     if document is None or not _takes_over(document) or (old is not None and not _changes(document, old)):
         return
     took_over = old is not None and _takes_over(old)
-    if not _namespaces(document) and (old is None or took_over):  # the hub knows of no such object
+    wanted = _namespaces(document)
+    if (old is None or took_over) and not _are_reported(wanted, context):  # the hub knows of no such object
         return
     held = {} if old is None else _bindings_by_cluster(document, context)
     found: set[tuple[str, object]] = set()
     for cluster in timed(_clusters(document, old, context), context):
         known = took_over and cluster in held
-        names = _namespaces(document) - (_namespaces(old or {}) if known else frozenset())
+        names = wanted - (_namespaces(old or {}) if known else frozenset())
         found |= {(cluster, name) for name in names if _is_unowned(cluster, name, context)}
         if cluster in held and not took_over:
             found |= {(cluster, identity) for identity in _refused(held[cluster])}
@@ -89,6 +90,17 @@ def _namespaces(document: JsonObject) -> frozenset[str]:
     terms = dicts_at(document, "spec", "resourceSelectors")
     found = (term.get("name") for term in terms if (term.get("group") or "", term.get("kind")) == NAMESPACE.group_kind)
     return frozenset(name for name in found if isinstance(name, str) and name)
+
+
+def _are_reported(names: frozenset[str], context: Context) -> bool:
+    """Say whether any member has reported one of these namespaces, whoever created it.
+
+    Much cheaper than to decide which clusters the placement would get, and almost always the answer is no.
+    """
+    if not names:
+        return False
+    views = timed(context.hub.fleet.namespaces.values, context)
+    return any(reported is not None and not names.isdisjoint(reported) for _, reported in views)
 
 
 def _is_unowned(cluster: str, namespace: str, context: Context) -> bool:

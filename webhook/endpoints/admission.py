@@ -14,13 +14,13 @@ Source: serving.md 1.3 and 1.8.
 import asyncio
 import logging
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from functools import lru_cache
 from typing import Any, Final, Literal
 from urllib.parse import parse_qs
 
 from aiohttp import web
+from aiohttp.web_protocol import RequestHandler
 
 from certs.context import StaleClientError
 from scorer.api.documents import text_at
@@ -28,13 +28,15 @@ from scorer.api.kinds import OUR_KINDS
 from scorer.api.meta import JsonObject
 from webhook.access.rights import UNDISPUTED, Reviewed
 from webhook.access.user import UserInfo
-from webhook.access.vouching import vouch_for
+from webhook.access.vouching import vouch_for, vouch_for_client
 from webhook.admission.authorization import is_binding, is_enforced
 from webhook.admission.judge import Judgement, as_warnings
 from webhook.admission.registration import ENFORCEMENT_PATH
 from webhook.admission.review import BadReviewError, answer, parse_review, respond
 from webhook.endpoints.answers import REQUEST_ID, has_json_body, headers, request_id
+from webhook.endpoints.at_once import AT_ONCE, Called
 from webhook.endpoints.bodies import (
+    SHORT_BYTES,
     THREAD_BYTES,
     Bodies,
     BodyMemoryError,
@@ -45,6 +47,7 @@ from webhook.endpoints.bodies import (
 from webhook.endpoints.doorkeeper import Doorkeeper
 from webhook.endpoints.noting import note_review
 from webhook.endpoints.services import Services
+from webhook.endpoints.strangers import Strangers, TooManyStrangersError
 from webhook.kube.json_text import encode
 from webhook.settings.hook_secrets import ROOT
 from webhook.settings.limits import LimitSettings
@@ -66,8 +69,6 @@ RIGHTS_MARGIN_SECONDS: Final = 0.5
 """Time left for the answer when the review of the user's rights, or a reservation, does not finish in time."""
 LONG_AT_ONCE: Final = 2
 """How many reviews larger than `THREAD_BYTES` are judged at once: parsed, a review takes many times its bytes."""
-SHARE_OF_STRANGERS: Final = 0.2
-"""The share of the time that the reviews of all strangers together may take."""
 LONGEST_QUERY: Final = 256
 """How many characters of the query are read."""
 
@@ -107,12 +108,15 @@ def add_routes(
     tracing: Tracing | None,
 ) -> None:
     """Serve both hooks on their bare paths and on one path per kind, and the same again below the secret path."""
-    desk = _Desk(services, settings, health, metrics, doorkeeper, bodies, tracing)
+    desk = Desk(app, services, settings, health, metrics, doorkeeper, bodies, tracing)
+    app[AT_ONCE] = desk
     metrics.watch_in_flight("admission", lambda: desk.in_flight)
     below: dict[str, Handler] = {}
 
     def add(path: str, hook: Hook, judge: Judge | None = None) -> None:
         app.router.add_route("*", path, desk.handler(hook, judge))
+        if judge is None:
+            desk.hooks[path] = hook
         below[path.removeprefix("/")] = desk.handler(hook, judge, by_secret=True)
 
     for hook in HOOKS:
@@ -164,50 +168,16 @@ def _budget(query: str) -> float:
     return min(int(match[1]) - BUDGET_MARGIN_SECONDS, BUDGET_SECONDS) if match else BUDGET_SECONDS
 
 
-class TooManyStrangersError(Exception):
-    """Too many strangers wait for their turn; the message may be shown to them."""
+class Desk:
+    """Receives reviews, and counts those in progress.
 
-
-class _Strangers:
-    """Lets strangers in one by one, and keeps most of the time free for the API server.
-
-    Args:
-        most: How many may wait.
+    Attributes:
+        hooks: The plain paths on which reviews are judged by the rules alone.
     """
-
-    def __init__(self, most: int) -> None:
-        self._most = max(1, most)
-        self._waiting = 0
-        self._turn = asyncio.Lock()
-        self._next = 0.0
-
-    @asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
-        """Wait for a turn. Raises `TooManyStrangersError`."""
-        if self._waiting >= self._most:
-            raise TooManyStrangersError("too many reviews that are not the API server's")
-        self._waiting += 1
-        try:
-            async with self._turn:
-                loop = asyncio.get_running_loop()
-                # The pause is made while holding the lock: otherwise all that wait would sleep side by side, and their
-                # reviews would come at once, in time that belongs to the API server.
-                await asyncio.sleep(self._next - loop.time())
-                began = loop.time()
-                try:
-                    yield
-                finally:
-                    ended = loop.time()
-                    self._next = ended + (ended - began) * (1 / SHARE_OF_STRANGERS - 1)
-        finally:
-            self._waiting -= 1
-
-
-class _Desk:
-    """Receives reviews, and counts those in progress."""
 
     def __init__(
         self,
+        app: web.Application,
         services: Services,
         settings: LimitSettings,
         health: Health,
@@ -217,10 +187,12 @@ class _Desk:
         tracing: Tracing | None,
     ) -> None:
         self.in_flight = 0
+        self.hooks: dict[str, Hook] = {}
+        self._app = app
         self._tracing = tracing
         self._doorkeeper = doorkeeper
         self._bodies = bodies
-        self._strangers = _Strangers(settings.admission_in_flight // 2)
+        self._strangers = Strangers(settings.admission_in_flight // 2)
         self._long = asyncio.Semaphore(LONG_AT_ONCE)
         answers = services.answers
         self._history = services.history
@@ -231,6 +203,53 @@ class _Desk:
         self._settings = settings
         self._health = health
         self._metrics = metrics
+
+    def find(self, target: str) -> Called | None:
+        """See `AtOnce.find`."""
+        path, _, query = target.partition("?")
+        by_secret = path.startswith(f"{ROOT}/")
+        if by_secret:
+            secret, slash, path = path.removeprefix(f"{ROOT}/").partition("/")
+            if not self._doorkeeper.has_secret(secret):
+                return None
+            path = slash + path
+        hook = self.hooks.get(path)
+        return None if hook is None or "%" in target else Called(hook, by_secret, _budget(query))
+
+    def answer_at_once(self, called: Called, client: RequestHandler, body: bytes) -> bytes | None:
+        """See `AtOnce.answer_at_once`; what it leaves is for `handler`."""
+        health, settings = self._health, self._settings
+        if (
+            self._tracing is not None
+            or health.closed
+            or health.draining.is_set()
+            or not self._is_ready()
+            or self.in_flight >= settings.admission_in_flight
+            or len(body) > min(SHORT_BYTES, settings.admission_body_bytes)
+        ):
+            return None
+        started = asyncio.get_running_loop().time()
+        try:
+            if not self._doorkeeper.knows(client.transport, by_secret=called.by_secret):
+                return None
+            review = parse_review(body)
+            asked, context, user = review["request"], self._context(), None
+            reviewed: Reviewed | None = UNDISPUTED
+            if called.hook == "validate":
+                user = UserInfo.read(asked.get("userInfo"))
+                reviewed = self._rights.known(user, self._rights.needed(asked, user, context))
+            if reviewed is None:
+                return None
+            verdict = answer(review, called.hook, context, user, reviewed, size=len(body))
+        except Exception:  # noqa: BLE001 - whatever it is, `handler` meets it again, and says so
+            return None
+        seconds = asyncio.get_running_loop().time() - started
+        if seconds > called.budget:
+            return None
+        vouch_for_client(self._app, client)
+        self._record(called.hook, asked, verdict["response"], seconds)
+        note_review(self._history, asked, verdict["response"])
+        return encode(verdict)
 
     def handler(self, hook: Hook, judge: Judge | None = None, *, by_secret: bool = False) -> Handler:
         """Return the handler of one hook.
@@ -247,7 +266,7 @@ class _Desk:
             if not has_json_body(request):
                 return self._refuse(415, "media_type", "the body must be declared as uncompressed application/json")
             try:
-                known = self._doorkeeper.knows(request, by_secret=by_secret)
+                known = self._doorkeeper.knows(request.transport, by_secret=by_secret)
             except StaleClientError as error:  # the certificate no longer counts; a new connection needs a valid one
                 return self._refuse(503, "stale", str(error))
             if not known and self._doorkeeper.refuses:
@@ -269,7 +288,7 @@ class _Desk:
             # The certificate may have expired while the review was judged. Its answer still counts, but the API server
             # keeps connections open: without closing this one, the next review on it would be refused.
             try:
-                self._doorkeeper.knows(request, by_secret=by_secret)
+                self._doorkeeper.knows(request.transport, by_secret=by_secret)
             except StaleClientError:
                 response.force_close()
             return response
@@ -361,7 +380,7 @@ class _Desk:
                     reviewed = await self._reviewed(review["request"], user, context, deadline, known=known)
                 if reviewed.unanswered and is_enforced(reviewed, context.settings.placement_authorization):
                     return self._refuse(503, "rights", f"the rights of the user are not known: {reviewed.unanswered}")
-                verdict = answer(review, hook, context, user, reviewed)
+                verdict = answer(review, hook, context, user, reviewed, size=len(body))
         except Exception:  # noqa: BLE001 - an unforeseen error must obey failurePolicy
             return self._fail(hook, request, review["request"]["uid"])
         now = loop.time()

@@ -9,11 +9,10 @@ Where neither is configured, senders cannot be told apart, and every one of them
 Source: serving.md 8, "Strangers at the hooks".
 """
 
+import asyncio
 from collections.abc import Callable
 from datetime import datetime
 from hmac import compare_digest
-
-from aiohttp import web
 
 from certs.context import Subject
 from webhook.settings.access import HookSettings
@@ -48,11 +47,11 @@ class Doorkeeper:
             found |= compare_digest(secret, said)
         return found
 
-    def knows(self, request: web.Request, *, by_secret: bool) -> bool:
+    def knows(self, transport: asyncio.BaseTransport | None, *, by_secret: bool) -> bool:
         """Say whether a request is the API server's.
 
         Args:
-            request: A review whose body has not been read yet.
+            transport: What it arrived by; None: its client has gone.
             by_secret: It arrived below the secret path.
 
         Raises:
@@ -60,7 +59,7 @@ class Doorkeeper:
         """
         if not self.tells_strangers or (by_secret and not self._certificate_only):
             return True
-        connection = None if request.transport is None else request.transport.get_extra_info("ssl_object")
+        connection = None if transport is None else transport.get_extra_info("ssl_object")
         if connection is None:
             return False
         subject = Subject.of_client(connection, self._now())

@@ -6,10 +6,10 @@ nothing else.
 """
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -89,9 +89,15 @@ class Entry:
         """Return what is the same for what counts as one entry."""
         return self.type, self.about, self.reason, self.message, self.by
 
-    def repeated(self, time: datetime) -> Self:
+    # Without `dataclasses.replace`, which takes as long as the rest of noting, for which admission waits.
+    def repeated(self, time: datetime) -> "Entry":
         """Return the entry with one more occurrence."""
-        return replace(self, count=min(self.count + 1, MOST_COUNTED), last=max(time, self.until))
+        count, last = min(self.count + 1, MOST_COUNTED), max(time, self.until)
+        return Entry(self.time, self.type, self.about, self.reason, self.message, self.by, count, last, self.id)
+
+    def named(self, name: str) -> "Entry":
+        """Return the entry with an id."""
+        return Entry(self.time, self.type, self.about, self.reason, self.message, self.by, self.count, self.last, name)
 
     def document(self) -> JsonObject:
         """Return it as ``/v1/history`` and the record have it."""

@@ -129,7 +129,7 @@ class HistoryWriter:
     def _named(self, found: Entry) -> Entry:
         """Return an entry with an id that no other has, in whatever process; those of one process sort by age."""
         self._noted += 1
-        return replace(found, id=f"{self._origin}-{self._noted:010}")
+        return found.named(f"{self._origin}-{self._noted:010}")
 
     async def _write(self) -> None:
         """Write what waits; what cannot be written goes on waiting."""

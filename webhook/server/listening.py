@@ -17,7 +17,7 @@ from typing import Protocol
 from aiohttp import web
 
 from webhook.server.connections import Connections, Listener
-from webhook.server.http_protocol import protocol_of
+from webhook.server.http_protocol import posts_of, protocol_of
 from webhook.server.sockets import LISTENED_ON, listening_on
 from webhook.settings.environment import PREFIX
 from webhook.settings.listener import PlainListenerSettings
@@ -138,7 +138,7 @@ async def _set_after(first: asyncio.Event, *others: asyncio.Event) -> None:
 class Site(web.BaseSite):
     """A listener that counts its sockets from accept on; see `webhook.server.connections`."""
 
-    __slots__ = ("_connections", "_host", "_listener", "_port", "_settings", "_sockets", "address")
+    __slots__ = ("_connections", "_host", "_listener", "_port", "_posts", "_settings", "_sockets", "address")
 
     def __init__(
         self,
@@ -156,6 +156,7 @@ class Site(web.BaseSite):
         self._settings = settings
         self._connections = connections
         self._sockets = sockets
+        self._posts = posts_of(runner.app)
         self._listener: Listener | None = None
         self.address = (host, port)
 
@@ -172,7 +173,7 @@ class Site(web.BaseSite):
             self._host,
             self._port,
             self._connections,
-            partial(protocol_of, server),
+            partial(protocol_of, server, self._posts),
             tls=self._ssl_context,
             handshake_seconds=self._settings.handshake_seconds,
             sockets=self._sockets,

@@ -23,7 +23,7 @@ from pydantic import ValidationError
 from scorer.api.documents import labels_of, name_of, namespace_of
 from scorer.api.kinds import KINDS, MEMBER_CLUSTER, Kind, group_kind
 from scorer.api.member_cluster import MemberCluster
-from scorer.api.meta import ApiModel, JsonObject
+from scorer.api.meta import JsonObject
 from scorer.fleet import Fleet
 from webhook.access.user import UserInfo
 from webhook.settings.admission import OWN_CONTROLLER, AdmissionSettings
@@ -190,22 +190,6 @@ _OWN_CONTROLLER: Final = UserInfo(OWN_CONTROLLER)
 _DEFAULTS: Final = AdmissionSettings()
 
 
-@dataclass(slots=True)
-class Seen:
-    """The object that the rules parsed last, so that live checks need not parse it again."""
-
-    document: JsonObject | None = None
-    view: ApiModel | None = None
-
-    def note(self, document: JsonObject, view: ApiModel | None) -> None:
-        """Remember the view of *document*; None: some part of it is broken."""
-        self.document, self.view = document, view
-
-    def view_of(self, document: JsonObject) -> ApiModel | None:
-        """Return the view of *document*, None when it is another document or was broken."""
-        return self.view if document is self.document else None  # by identity: an equal document may come later
-
-
 @dataclass(frozen=True, slots=True)
 class Context:
     """Everything that a verdict may depend on besides the object.
@@ -220,7 +204,6 @@ class Context:
         clock: Seconds that have passed, to limit the time of live checks. By default no time passes.
         on_failure: Called with the name of a live check that raised an error; by default the error is raised again.
         deadline: When the time for live checks ends, by *clock*.
-        seen: Passed from the rules to the live checks of a review; no verdict depends on it.
     """
 
     kinds: KnownKinds = field(default_factory=KnownKinds)
@@ -232,7 +215,6 @@ class Context:
     clock: Callable[[], float] = _standing_still
     on_failure: Callable[[str, Exception], None] = _raise
     deadline: float = inf
-    seen: Seen = field(default_factory=Seen, compare=False, repr=False)
 
     @classmethod
     def of_objects(
@@ -260,7 +242,7 @@ class Context:
 
     def asked_by(self, user: UserInfo) -> "Context":
         """Return the same context with another user."""
-        return self._with(user, self.deadline, Seen())
+        return self._with(user, self.deadline)
 
     def of_a_stranger(self) -> "Context":
         """Return the context for a review that may not come from the API server: it discloses nothing about the hub."""
@@ -273,9 +255,9 @@ class Context:
 
     def started(self) -> "Context":
         """Return the same context, with the time for live checks starting now."""
-        return self._with(self.user, self.clock() + self.settings.live_seconds, self.seen)
+        return self._with(self.user, self.clock() + self.settings.live_seconds)
 
-    def _with(self, user: UserInfo, deadline: float, seen: Seen) -> "Context":
+    def _with(self, user: UserInfo, deadline: float) -> "Context":
         """Return a copy; faster than `dataclasses.replace`, and called twice per review."""
         return Context(
             self.kinds,
@@ -287,7 +269,6 @@ class Context:
             self.clock,
             self.on_failure,
             deadline,
-            seen,
         )
 
     def check_time(self) -> None:

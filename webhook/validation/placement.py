@@ -12,10 +12,13 @@ Source: placement-api.md 5, 7.1 to 7.3 and 10.1; KubeFleet pkg/utils/validator/p
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from pydantic import ValidationError
+
 from scorer.api.field_path import FieldPath
 from scorer.api.int_or_percent import LARGEST, count_or_percent, percent
 from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION
 from scorer.api.meta import JsonObject
+from scorer.api.names import FLEET
 from scorer.api.placement import (
     ClusterAffinity,
     ClusterResourcePlacement,
@@ -41,7 +44,8 @@ from webhook.validation.context import Context
 from webhook.validation.field import Cause, FieldError, FieldWarning, duplicate, invalid, not_supported, too_long
 from webhook.validation.grammar import dns_subdomain_error, label_value_error, qualified_name_error
 from webhook.validation.metadata import USER_RULES, validate_metadata, validate_name_length, warn_about_reserved_keys
-from webhook.validation.reading import Finding, read_object
+from webhook.validation.plain_placement import has_prefix, is_plain, is_plain_update
+from webhook.validation.reading import Finding, read_object, wish
 from webhook.validation.rule import (
     CEL,
     CRD,
@@ -272,14 +276,37 @@ def validate_resource_placement(document: JsonObject, old: JsonObject | None, co
 
 
 def _validate(document: JsonObject, old: JsonObject | None, context: Context, *, namespaced: bool) -> Iterator[Finding]:
+    plainly = _judge_plainly(document, old, context, namespaced=namespaced)
+    if plainly is not None:
+        yield from plainly
+        return
     model = ResourcePlacement if namespaced else ClusterResourcePlacement
     reading = read_object(model, document, SHAPE_RULES)
-    context.seen.note(document, None if reading.errors else reading.view)
     yield from reading.errors
     if reading.view is None:
         return
     new, before = reading.view, read_object(model, old).view if old is not None else None
     yield from reading.trusted(_judge(new, before, context, namespaced=namespaced))
+
+
+def _judge_plainly(
+    document: JsonObject, old: JsonObject | None, context: Context, *, namespaced: bool
+) -> Iterator[Finding] | None:
+    """Judge the resource selectors of a placement all else of which is plainly in order; None: it may not be."""
+    new = wish(document)
+    if not is_plain(new) or (not context.is_ours and has_prefix(new, FLEET)):
+        return None
+    if namespaced and reserved.is_of_the_fleet(new["metadata"].get("namespace", ""), context):
+        return None
+    if old is not None:
+        stored = wish(old)
+        if not is_plain(stored) or not is_plain_update(new["spec"], stored["spec"]):
+            return None
+    try:
+        terms = PlacementSpec.read({"resourceSelectors": new["spec"]["resourceSelectors"]}).resource_selectors
+    except ValidationError:
+        return None
+    return validate_resource_selectors(terms, context, namespaced=namespaced)
 
 
 def _judge(

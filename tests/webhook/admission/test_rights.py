@@ -22,6 +22,9 @@ class Hub:
     def __init__(self):
         self.asked = []
 
+    def known(self, _user, _wanted):
+        return None
+
     async def review(self, user, wanted):
         self.asked.append(user.username)
         return Reviewed(tuple(wanted))

@@ -11,7 +11,7 @@ from tests.webhook.endpoints.callers_known import Certificates
 from tests.webhook.endpoints.guarded_pool import NODE_OF_A, deletion, guarded
 from webhook.access.rights import Reviewed
 from webhook.admission.authorization import needed_access
-from webhook.endpoints import admission
+from webhook.endpoints import admission, strangers
 from webhook.settings.access import HookSettings
 from webhook.settings.admission import AdmissionSettings, PlacementAuthorization
 from webhook.settings.environment import SettingsError
@@ -29,6 +29,9 @@ class Rights:
     """Says that nobody may do anything, and remembers who was asked about."""
 
     asked: list = field(default_factory=list)
+
+    def known(self, _user, _wanted):
+        return None
 
     async def review(self, user, wanted):
         self.asked.append((user.username, wanted))
@@ -86,7 +89,7 @@ async def test_what_a_stranger_sends_is_not_compared_with_anything(launch, revie
 
 
 async def test_a_stranger_who_waits_takes_no_place_of_the_api_server(launch, review_bytes, secret_file, monkeypatch):
-    monkeypatch.setattr(admission, "SHARE_OF_STRANGERS", 1e-9)  # the second one waits for years
+    monkeypatch.setattr(strangers, "SHARE_OF_STRANGERS", 1e-9)  # the second one waits for years
     async with launch(webhook_secret_file=secret_file, admission_in_flight=1) as port, port.dial() as stranger:
         assert (await stranger.post("/validate", review_bytes())).status == 200
         waiting = asyncio.create_task(stranger.post("/validate", review_bytes()))
@@ -264,6 +267,9 @@ async def test_a_review_that_is_judged_while_its_authority_goes_is_the_last_of_i
     launch, review_bytes, certificates, secret_file
 ):
     class Renewing(Rights):
+        def known(self, _user, _wanted):
+            return None
+
         async def review(self, user, wanted):
             certificates.file.write_bytes(certificates.foreign.pem)
             assert await port.server.certificates.renew_client_authorities()

@@ -11,7 +11,7 @@ from certs.context import CertificateError
 from tests.loopback import on_loopback
 from tests.waiting import until
 from webhook.access.ports import NotReviewedError, PathAccess
-from webhook.access.rights import Access
+from webhook.access.rights import MOST_AT_ONCE, Access, Reviewed
 from webhook.access.user import UserInfo
 from webhook.kube import access, reviews, token_reviews
 from webhook.kube.access import AccessReviewer
@@ -259,6 +259,23 @@ async def test_another_user_or_right_is_another_question(hub, access_reviewer):
         await access_reviewer.may(user, path)
     await access_reviewer.may(ANN, PathAccess("post", "/v1/clusters"))
     assert len(hub.asked) == len(others) + 2
+
+
+async def test_what_is_remembered_of_all_rights_is_known_without_asking(hub, access_reviewer, registry):
+    secrets, maps = Access("get", "", "secrets"), Access("get", "", "configmaps")
+    assert access_reviewer.known(ANN, [secrets]) is None
+    await access_reviewer.review(ANN, [secrets])
+    hub.status = {"allowed": False}
+    assert access_reviewer.known(ANN, [secrets]) == Reviewed()
+    assert access_reviewer.known(ANN, [secrets, maps]) is None
+    assert access_reviewer.known(UserInfo("bob"), [secrets]) is None
+    await access_reviewer.review(ANN, [maps])
+    assert access_reviewer.known(ANN, [secrets, maps]) == await access_reviewer.review(ANN, [secrets, maps])
+    assert access_reviewer.known(ANN, [secrets, maps]) == Reviewed((maps,))
+    assert access_reviewer.known(ANN, [secrets] * (MOST_AT_ONCE + 1)) is None
+    assert len(hub.asked) == 2
+    labels = {"kind": "access", "result": "cache"}
+    assert registry.get_sample_value("harbormaster_auth_reviews_total", labels) == 1 + 2 + 2 + 2
 
 
 async def test_admission_hears_of_what_could_not_be_found_out(hub, access_reviewer):

@@ -37,7 +37,9 @@ from webhook.admission.judge import MOST_WARNINGS, judge
 from webhook.admission.review import LONGEST_WARNING
 from webhook.settings.admission import AdmissionSettings
 from webhook.validation.context import Context
+from webhook.validation.live import placement as live_placement
 from webhook.validation.live.check import LONGEST, run_checks, with_names
+from webhook.validation.live.placement import LONGEST_KNOWN, MOST_KNOWN
 
 R = "resources.kubernetes-fleet.io/"
 
@@ -106,6 +108,26 @@ NUMBER = "spec.policy.numberOfClusters"
 def test_x05_more_clusters_than_there_can_be(policy, members, message):
     found = of("X-05", findings(make_placement(policy=policy), None, members))
     assert found == ([(NUMBER, message)] if message else [])
+
+
+def test_x05_is_said_of_each_fleet_anew_whatever_was_said_of_another():
+    """What is found out about a policy is kept for one fleet, and only so much of it."""
+    said = [
+        [of("X-05", findings(make_placement(policy=pick_n(count)), None, members)) for count in range(1, 5)]
+        for members in (FLEET, [LION], FLEET)
+    ]
+    assert [[bool(each) for each in fleet] for fleet in said] == [
+        [False, False, False, True],
+        [False, True, True, True],
+        [False, False, False, True],
+    ]
+    context = Context.of_objects(FLEET, user=JANE, now=NOW)
+    for count in range(MOST_KNOWN + 20):
+        assert judge("CREATE", make_placement(policy=pick_n(count + 1)), None, context).allowed
+    assert len(live_placement._of_this_fleet(context.hub.fleet)) == MOST_KNOWN
+    long = {**pick_n(5), "tolerations": [{"key": f"key-{number:060}", "operator": "Exists"} for number in range(60)]}
+    assert of("X-05", findings(make_placement(policy=long), None, FLEET))
+    assert max(map(len, live_placement._of_this_fleet(context.hub.fleet)), default=0) <= LONGEST_KNOWN
 
 
 def test_x05_judges_the_policy_as_it_is_written_now():

@@ -8,9 +8,11 @@ Source: placement-api.md 10.1.
 import re
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
+import orjson
 from pydantic import ValidationError
 
 from scorer.api.documents import (
@@ -29,7 +31,6 @@ from scorer.api.kinds import MEMBER_CLUSTER, Kind
 from scorer.api.label_selector import LabelSelector
 from scorer.api.meta import JsonObject
 from scorer.api.names import RESOURCE_INDEX, SCORE_PREFIX
-from scorer.api.placement import ClusterResourcePlacement
 from scorer.api.quoting import quote
 from scorer.fleet import (
     CAPACITY_KINDS,
@@ -45,7 +46,7 @@ from scorer.fleet import (
 from scorer.framework.cycle import Cycle
 from scorer.placement.plan_document import decide
 from scorer.placement.request import read_request
-from scorer.profile import Profile, read_profile
+from scorer.profile import Profile
 from scorer.selectors import InvalidPolicyError
 from webhook.validation.context import Context, NotKnownError
 from webhook.validation.field import FieldWarning
@@ -72,6 +73,10 @@ WELL_KNOWN: Final = frozenset(
 _SIZE_COUNT: Final = re.compile(r"kubernetes\.azure\.com/vm-sizes/[^/]+/count", re.ASCII)
 _MOST_CANDIDATES: Final = 200
 """How many known property names are compared with one that no member reports."""
+MOST_KNOWN: Final = 256
+"""How many policies' plugins are kept."""
+LONGEST_KNOWN: Final = 4096
+"""Bytes of the longest of those policies."""
 _NAMESPACE: Final = ("", "Namespace")
 
 
@@ -87,13 +92,30 @@ def warn_about_number(document: JsonObject | None, old: JsonObject | None, conte
     if old is not None and same_json(policy, dict_at(old, "spec", "policy")):
         return
     fleet = context.hub.fleet
+    known, text = _of_this_fleet(fleet), _text_of(policy)
+    message = known.get(text)
+    if message is None:
+        message = _missing_clusters(policy, text, wanted, fleet, context)
+        if len(text) <= LONGEST_KNOWN and len(known) < MOST_KNOWN:
+            known[text] = message
+    if message:
+        yield FieldWarning(POLICY / "numberOfClusters", message, "X-05")
+
+
+@lru_cache(maxsize=1)
+def _of_this_fleet(_fleet: Fleet) -> dict[bytes, str]:
+    """Return what `_missing_clusters` has said of policies, short and few of them; forgotten when the fleet changes."""
+    return {}
+
+
+def _missing_clusters(policy: JsonObject, text: bytes, wanted: int, fleet: Fleet, context: Context) -> str:
+    """Return what is wrong with the number of a PickN policy, empty when there are enough clusters."""
     failed = fleet.eligibility.failed
     joined = (failed != LEAVING) & (failed != NOT_JOINED)
-    at, count = POLICY / "numberOfClusters", int(np.count_nonzero(joined))
+    count = int(np.count_nonzero(joined))
     if wanted > count:
-        yield FieldWarning(at, f"{wanted} are wanted, {counted(count, 'cluster')} joined so far", "X-05")
-        return
-    profile = _profile_of(document, context)
+        return f"{wanted} are wanted, {counted(count, 'cluster')} joined so far"
+    profile = _profile_of(policy, text)
     nowhere = np.zeros(len(fleet), dtype=np.bool_)
     cycle = Cycle(fleet, context.now, "", nowhere, nowhere)
     fitting = joined
@@ -101,22 +123,31 @@ def warn_about_number(document: JsonObject | None, old: JsonObject | None, conte
         if (mask := plugin.filter(cycle)) is not None:
             fitting = fitting & mask
     if wanted <= np.count_nonzero(fitting):
-        return
+        return ""
     fit = int(np.count_nonzero(fitting | (failed == NOT_REPORTING)))
-    if wanted > fit:
-        message = f"{wanted} are wanted, terms and tolerations fit {fit} of {counted(count, 'joined cluster')}"
-        yield FieldWarning(at, message, "X-05")
+    if wanted <= fit:
+        return ""
+    return f"{wanted} are wanted, terms and tolerations fit {fit} of {counted(count, 'joined cluster')}"
 
 
-def _profile_of(document: JsonObject, context: Context) -> Profile:
-    """Return the plugins of a policy, which the rules have already parsed unless a part of the object is broken."""
-    view = context.seen.view_of(document)
+def _text_of(policy: JsonObject) -> bytes:
+    """Write a policy as JSON: the same few come again and again, so what is found out about short ones is kept."""
     try:
-        if isinstance(view, ClusterResourcePlacement) and view.spec.policy is not None:
-            return read_profile(view.spec.policy)
-        return read_request(dict_at(document, "spec", "policy")).profile
+        return orjson.dumps(policy)
+    except orjson.JSONEncodeError as error:
+        raise NotKnownError("policy") from error
+
+
+def _profile_of(policy: JsonObject, text: bytes) -> Profile:
+    try:
+        return _known_profile(text) if len(text) <= LONGEST_KNOWN else read_request(policy).profile
     except InvalidPolicyError as error:
         raise NotKnownError("policy") from error
+
+
+@lru_cache(maxsize=MOST_KNOWN)
+def _known_profile(text: bytes) -> Profile:
+    return read_request(orjson.loads(text)).profile
 
 
 def warn_about_unknown_clusters(
@@ -136,12 +167,12 @@ def warn_about_unknown_properties(
 
     There is no verdict while some member has never reported, or while no member reports any property.
     """
-    before = {name for _, name in _properties(old)}
-    strange = [
-        (at, name)
-        for at, name in _properties(document)
-        if name not in before and name not in WELL_KNOWN and not _SIZE_COUNT.fullmatch(name)
-    ]
+    policy = dict_at(document, "spec", "policy")
+    text = _text_of(policy)
+    strange = _known_strange(text) if len(text) <= LONGEST_KNOWN else _strange(policy)
+    if strange and old is not None:
+        before = {name for _, name in _properties(dict_at(old, "spec", "policy"))}
+        strange = tuple((at, name) for at, name in strange if name not in before)
     if not strange:
         return
     fleet = context.hub.fleet
@@ -156,6 +187,18 @@ def warn_about_unknown_properties(
         context.check_time()
         close = _closest(name, sorted(reported | WELL_KNOWN)[:_MOST_CANDIDATES])
         yield FieldWarning(at, f"no cluster reports it{f'; did you mean {close}?' if close else ''}", "X-08")
+
+
+@lru_cache(maxsize=MOST_KNOWN)
+def _known_strange(text: bytes) -> tuple[tuple[FieldPath, str], ...]:
+    return _strange(orjson.loads(text))
+
+
+def _strange(policy: JsonObject) -> tuple[tuple[FieldPath, str], ...]:
+    """Return the properties that a policy names and that are not well known, with their paths."""
+    return tuple(
+        (at, name) for at, name in _properties(policy) if name not in WELL_KNOWN and not _SIZE_COUNT.fullmatch(name)
+    )
 
 
 def _closest(name: str, others: Sequence[str]) -> str:
@@ -175,9 +218,9 @@ def _is_reported_otherwise(name: str, fleet: Fleet, context: Context) -> bool:
     )
 
 
-def _properties(document: JsonObject | None) -> Iterator[tuple[FieldPath, str]]:
+def _properties(policy: JsonObject) -> Iterator[tuple[FieldPath, str]]:
     """Yield the properties that a policy names, with their paths."""
-    affinity = dict_at(document, "spec", "policy", "affinity", "clusterAffinity")
+    affinity = dict_at(policy, "affinity", "clusterAffinity")
     required = dicts_at(affinity, "requiredDuringSchedulingIgnoredDuringExecution", "clusterSelectorTerms")
     for i, term in enumerate(required):
         for k, requirement in enumerate(dicts_at(term, "propertySelector", "matchExpressions")):
