@@ -8,7 +8,7 @@ in the same few lines and sends it at once, so a message of exactly that form is
 of the hooks (`webhook.endpoints.admission`) can answer it without waiting. Everything else is the library's, byte for
 byte as it came. The two must agree where a message ends, or one client could send another's words through a proxy that
 they share: so the short way is open only where the library waits for a new message, and closes for good on a connection
-that has sent any other form of message.
+that has sent any other form of message. A library that no longer has what tells whether it waits reads everything.
 """
 
 import asyncio
@@ -37,6 +37,19 @@ LONGEST_HELD: Final = 16 * 1024
 """Bytes of a review that comes in pieces: an API server sends its head, or 4 KiB, first."""
 HELD_SECONDS: Final = 0.05
 """How long the beginning of a review is held; the rest of an API server's follows at once."""
+
+OF_THE_LIBRARY: Final = (
+    "_close",
+    "_force_close",
+    "_keepalive_handle",
+    "_keepalive_timeout",
+    "_next_keepalive_close_time",
+    "_paused",
+    "_process_keepalive",
+    "_request_count",
+    "_waiter",
+)
+"""What the short way asks of the library's protocol, and the library promises nobody."""
 
 _REQUEST: Final = re.compile(rb"POST (/[!-~]*) HTTP/1\.1")
 _HEADER: Final = re.compile(rb"(Host|User-Agent|Accept|Accept-Encoding|Content-Type): ([ -~]*)")
@@ -225,9 +238,10 @@ class _Protocol(RequestHandler):
 
 
 def posts_of(app: web.Application) -> Posts | None:
-    """Return what reads the reviews that come to *app*, None for one without hooks."""
+    """Return what reads the reviews that come to *app*, None where only the library may."""
     desk = app.get(AT_ONCE)
-    return None if desk is None else Posts(desk)
+    known = all(hasattr(RequestHandler, name) for name in OF_THE_LIBRARY)
+    return Posts(desk) if desk is not None and known else None
 
 
 def protocol_of(server: web.Server, posts: Posts | None) -> RequestHandler:

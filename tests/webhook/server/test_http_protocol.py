@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from itertools import pairwise
 from pathlib import Path
 
@@ -267,6 +268,21 @@ async def test_limits_hold(launch, ways, review_bytes, limit, status):
         port.server.settings.__dict__.update(limit)
         assert (await asked(connection, message(json.dumps(large).encode()))).status == status
     assert ways == ["library"]
+
+
+async def test_a_library_that_has_changed_inside_reads_every_review(launch, ways, review_bytes, monkeypatch):
+    monkeypatch.setattr(http_protocol, "OF_THE_LIBRARY", (*http_protocol.OF_THE_LIBRARY, "_gone_in_a_later_version"))
+    async with launch() as port, port.dial() as connection:
+        assert (await asked(connection, message(review_bytes()))).status == 200
+    assert ways == ["library"]
+
+
+def test_what_the_short_way_asks_of_the_library_is_listed():
+    """Every name of the library's that it uses."""
+    text = Path(http_protocol.__file__).read_text(encoding="utf-8")
+    own = {"_ahead", "_answer", "_held", "_is_waiting", "_let_go", "_patience", "_posts", "_read", "_send_all"}
+    used = set(re.findall(r"self\.(_[a-z_]+)", text)) - own - {"_stop_waiting", "_unsent", "_loop"}
+    assert used == set(http_protocol.OF_THE_LIBRARY)
 
 
 async def test_a_replica_that_drains_says_so(launch, ways, review_bytes):
