@@ -96,10 +96,11 @@ class Posts:
         What comes on a connection in the next turn is handled after this.
         """
         if not self._unsent:
-            asyncio.get_running_loop().call_soon(self._send_all)
+            asyncio.get_running_loop().call_soon(self.send_all)
         self._unsent.append((transport, answer))
 
-    def _send_all(self) -> None:
+    def send_all(self) -> None:
+        """Send what is not sent yet."""
         answers, self._unsent = self._unsent, []
         for transport, answer in answers:
             if not transport.is_closing():
@@ -132,11 +133,13 @@ class _Protocol(RequestHandler):
         posts: Reads what may be answered at once; None: nothing may.
     """
 
-    __slots__ = ("_ahead", "_held", "_patience", "_posts")
+    __slots__ = ("_ahead", "_held", "_is_plain", "_patience", "_posts")
 
     def __init__(self, server: web.Server, posts: Posts | None) -> None:
         super().__init__(server, loop=asyncio.get_running_loop(), **server._kwargs)
         self._posts = posts
+        self._is_plain = posts is not None
+        """Whether it is known where the next message begins."""
         self._ahead = 0
         """How much of a message that the library reads has not come yet."""
         self._held = b""
@@ -147,7 +150,7 @@ class _Protocol(RequestHandler):
         """Answer a review at once, wait for the rest of it for a moment, or let the library read."""
         data, self._held = self._held + data, b""
         posts = self._posts
-        body = self._answer(data, posts) if posts is not None and data else None
+        body = self._answer(data, posts) if posts is not None and self._is_plain and data else None
         if self._held:
             return
         self._stop_waiting()
@@ -160,9 +163,19 @@ class _Protocol(RequestHandler):
             b"X-Content-Type-Options: nosniff\r\nContent-Length: %d\r\nDate: %b\r\n\r\n%b"
             % (new_id().encode("ascii"), len(body), rfc822_formatted_time().encode("ascii"), body),
         )
+        self._stay_open()
+
+    def _stay_open(self) -> None:
+        """Have the library count anew how long the client says nothing."""
         self._next_keepalive_close_time = self._loop.time() + self._keepalive_timeout
         if self._keepalive_handle is None:
             self._keepalive_handle = self._loop.call_at(self._next_keepalive_close_time, self._process_keepalive)
+
+    async def shutdown(self, timeout: float | None = 15.0) -> None:  # noqa: ASYNC109 - the library's
+        """Close the connection; what has been answered is sent before."""
+        if self._posts is not None:
+            self._posts.send_all()
+        await super().shutdown(timeout)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Forget what was held."""
@@ -178,7 +191,7 @@ class _Protocol(RequestHandler):
         """Let the library wait for the rest of what is held: it knows how long a client may take."""
         self._patience = None
         data, self._held = self._held, b""
-        if self._posts is not None:
+        if self._posts is not None and self._is_plain:
             self._answer(data, self._posts, may_hold=False)
         super().data_received(data)
 
@@ -190,7 +203,7 @@ class _Protocol(RequestHandler):
         if self._ahead:
             self._ahead -= len(data)
             if self._ahead < 0:
-                self._posts = None
+                self._is_plain = False
             return None
         head, end, body = data.partition(b"\r\n\r\n")
         before, found, after = head.partition(_LENGTH)
@@ -199,13 +212,14 @@ class _Protocol(RequestHandler):
         post = posts.find(before, after) if is_framed else None
         self._ahead = int(digits) - len(body) if post is not None else -1
         if post is None or self._ahead < 0:
-            self._posts = None
+            self._is_plain = False
             return None
         if post.called is None or not self._is_waiting():
             return None
         if self._ahead:
             if may_hold and len(data) + self._ahead <= LONGEST_HELD:
                 self._ahead, self._held = 0, data
+                self._stay_open()
                 if self._patience is None:  # not once more for every piece
                     self._patience = self._loop.call_later(HELD_SECONDS, self._let_go)
             return None

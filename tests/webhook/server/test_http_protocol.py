@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 from aiohttp.base_protocol import BaseProtocol
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.http_parser import HttpRequestParser
@@ -17,7 +18,7 @@ from tests.webhook.endpoints.conftest import make_review
 from webhook.access.rights import Reviewed
 from webhook.endpoints.admission import Desk
 from webhook.server import http_protocol
-from webhook.server.http_protocol import LONGEST_HELD, MOST_HEADS, Posts
+from webhook.server.http_protocol import LONGEST_HELD, MOST_HEADS, Posts, protocol_of
 
 FOLDER = Path(__file__).parents[2] / "vectors"
 LINES_OF_VECTORS = [json.loads(line) for line in (FOLDER / "admission.jsonl").read_text(encoding="utf-8").splitlines()]
@@ -280,8 +281,8 @@ async def test_a_library_that_has_changed_inside_reads_every_review(launch, ways
 def test_what_the_short_way_asks_of_the_library_is_listed():
     """Every name of the library's that it uses."""
     text = Path(http_protocol.__file__).read_text(encoding="utf-8")
-    own = {"_ahead", "_answer", "_held", "_is_waiting", "_let_go", "_patience", "_posts", "_read", "_send_all"}
-    used = set(re.findall(r"self\.(_[a-z_]+)", text)) - own - {"_stop_waiting", "_unsent", "_loop"}
+    own = {name for each in (http_protocol.Posts, http_protocol._Protocol) for name in vars(each)}
+    used = set(re.findall(r"self\.(_[a-z_]+)", text)) - own - {"_unsent", "_loop"}
     assert used == set(http_protocol.OF_THE_LIBRARY)
 
 
@@ -316,6 +317,37 @@ async def test_an_idle_connection_is_closed_in_the_end(launch, ways, review_byte
         await asked(connection, message(review_bytes()))
         assert await connection.ended()
     assert ways == ["short"]
+
+
+async def test_an_answer_leaves_before_its_connection_is_closed():
+    """The server may be stopped in the turn of the event loop in which the review came."""
+
+    class Wire(asyncio.Transport):
+        def __init__(self):
+            super().__init__()
+            self.told = []
+
+        def is_closing(self):
+            return "closed" in self.told
+
+        def write(self, data):
+            self.told.append(data)
+
+        def close(self):
+            self.told.append("closed")
+
+    async def handle(_request):
+        raise AssertionError("asked")
+
+    posts, wire = Posts(Everywhere()), Wire()
+    protocol = protocol_of(web.Server(handle), posts)
+    protocol.connection_made(wire)
+    posts.send(wire, b"allowed")
+    await protocol.shutdown()
+    assert wire.told == [b"allowed", "closed"]
+    posts.send(wire, b"too late")
+    await asyncio.sleep(0)
+    assert wire.told == [b"allowed", "closed"]
 
 
 async def test_made_up_targets_do_not_fill_the_memory(port, ways, review_bytes):
