@@ -94,6 +94,9 @@ def command(hub: OwnHub, reconcile: bool, identity: str, **given: Any) -> int:
 
 
 def _run(settings: "ServeSettings", hub: OwnHub, reconcile_as: str | None) -> int:
+    # Before Ctrl-C is no longer the end at once, and before workers are forked: what it loads is in memory once.
+    import webhook.processes.serve  # noqa: F401
+
     if settings.workers > 1:
         return _run_workers(settings, hub, reconcile_as)
 
@@ -150,7 +153,6 @@ def _serve(
 def _run_workers(settings: "ServeSettings", hub: OwnHub, reconcile_as: str | None) -> int:
     import logging
 
-    import webhook.processes.serve  # noqa: F401 - before workers are forked: what it loads is in memory once
     from webhook.processes.workers import Errand, StoppedError, WorkerError, Workers, processors
     from webhook.server.listening import Addresses, ListenError, open_sockets
 
