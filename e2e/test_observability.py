@@ -87,7 +87,7 @@ def serving(own_hub: Cluster, start_service: StartService, collector: Collector)
 
 
 def test_a_server_that_leads_exposes_every_metric_of_the_reference_from_its_start(serving):
-    """Names, types and labels; there are no others; and what has not happened yet is 0. It shares its work with nobody."""
+    """Names, types and labels; no others; and what has not happened yet is 0. It shares no work."""
     wait_until("it leads", lambda: "" if serving.metric("harbormaster_leader") == 1 else "it does not")
     sections = documented()
     listed = {
