@@ -19,6 +19,11 @@ def test_each_part_is_measured_once_and_says_what_it_measures():
     assert set(wanted(["--short"]).parts) == set(SHORT_PARTS) <= set(PARTS)
 
 
+@pytest.mark.parametrize("part", [*PARTS, *WHEN_NAMED])
+def test_each_part_tells_its_figures_by_its_own_name(part):
+    assert f'Part("{part}")' in (ROOT / "tests" / "bench" / f"{part}.py").read_text(encoding="utf-8")
+
+
 def test_parts_are_named(capsys):
     assert wanted(["page", "hub", "page"]).parts == ("page", "hub")
     with pytest.raises(SystemExit) as ended:

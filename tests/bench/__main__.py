@@ -42,7 +42,7 @@ PARTS: Final = (
 )
 WHEN_NAMED: Final = ("hub", "shards", "agent", "rest", "workers")
 """No part of a run of everything."""
-SHORT_PARTS: Final = ("engine", "admission", "scoring", "extender", "disruption", "loop", "upgrade")
+SHORT_PARTS: Final = ("engine", "admission", "scoring", "extender", "disruption", "loop")
 """What the short form measures: together under three minutes."""
 
 
