@@ -6,8 +6,17 @@ from pathlib import Path
 
 def resident_megabytes(pid: int) -> float:
     """Return what a process holds in memory."""
+    return _megabytes(pid, "VmRSS")
+
+
+def most_resident_megabytes(pid: int) -> float:
+    """Return the most that a process has held in memory."""
+    return _megabytes(pid, "VmHWM")
+
+
+def _megabytes(pid: int, name: str) -> float:
     lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1024
+    return next(int(line.split()[1]) for line in lines if line.startswith(name)) / 1024
 
 
 def processor_seconds(pid: int) -> float:

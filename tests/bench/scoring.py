@@ -31,7 +31,7 @@ from scorer.api.kinds import MEMBER_CLUSTER, PLACEMENT
 from scorer.api.meta import JsonObject, format_time
 from tests.bench.figures import SHORT, Figure, Part
 from tests.bench.fleets import member, policy
-from tests.bench.processes import resident_megabytes
+from tests.bench.processes import processor_seconds, resident_megabytes
 
 MEMBERS, MANY_MEMBERS, ANSWER = 1_000, 10_000, 100
 HEARTBEATS_PER_SECOND, QUESTIONS_PER_SECOND, CONNECTIONS = 1_000, 100, 4
@@ -178,16 +178,11 @@ class Replica:
     @property
     def cpu_seconds(self) -> float:
         """Processor time so far."""
-        return int(Path(f"/proc/{self._process.pid}/schedstat").read_text(encoding="ascii").split()[0]) / 1e9
+        return processor_seconds(self._process.pid)
 
 
-@asynccontextmanager
-async def replica(port: int, authority: str, folder: Path) -> AsyncIterator[Replica]:
-    """Start it on the hub at *port*, and wait until its cache is filled."""
-    own = Authority.new(datetime.now(UTC))
-    leaf = own.issue(("localhost",), (LOOPBACK,), datetime.now(UTC))
-    for name, content in (("ca.crt", own.pem), ("tls.crt", leaf.chain_pem), ("tls.key", leaf.key_pem)):
-        (folder / name).write_bytes(content)
+def kubeconfig(port: int, authority: str, folder: Path) -> Path:
+    """Write the file by which a process finds the hub at *port*."""
     cluster = {
         "server": f"https://{LOOPBACK}:{port}",
         "certificate-authority-data": base64.b64encode(authority.encode()).decode(),
@@ -198,11 +193,23 @@ async def replica(port: int, authority: str, folder: Path) -> AsyncIterator[Repl
         "contexts": [{"name": "hub", "context": {"cluster": "hub", "user": "bench"}}],
         "current-context": "hub",
     }
-    (folder / "kubeconfig").write_text(json.dumps(config), encoding="utf-8")
+    file = folder / "kubeconfig"
+    file.write_text(json.dumps(config), encoding="utf-8")
+    return file
+
+
+@asynccontextmanager
+async def replica(port: int, authority: str, folder: Path) -> AsyncIterator[Replica]:
+    """Start it on the hub at *port*, and wait until its cache is filled."""
+    own = Authority.new(datetime.now(UTC))
+    leaf = own.issue(("localhost",), (LOOPBACK,), datetime.now(UTC))
+    for name, content in (("ca.crt", own.pem), ("tls.crt", leaf.chain_pem), ("tls.key", leaf.key_pem)):
+        (folder / name).write_bytes(content)
+    config = kubeconfig(port, authority, folder)
     files = [
         f"--tls-{name}={folder / file}" for name, file in (("cert", "tls.crt"), ("key", "tls.key"), ("ca", "ca.crt"))
     ]
-    command = [str(Path(sys.executable).with_name("harbormaster")), "serve", f"--kubeconfig={folder / 'kubeconfig'}"]
+    command = [str(Path(sys.executable).with_name("harbormaster")), "serve", f"--kubeconfig={config}"]
     environment = {
         **os.environ,
         "HARBORMASTER_REQUESTS_PER_SECOND": "1000000",
