@@ -7,6 +7,7 @@ from scorer.api.meta import JsonObject
 from scorer.api.references import PlacementRef
 from webhook.kube.cache import Cache, read_member
 from webhook.kube.change import Change
+from webhook.kube.shelf import TARGET_CLUSTER
 
 
 def all_placements(cache: Cache) -> Iterator[tuple[PlacementRef, JsonObject]]:
@@ -38,6 +39,11 @@ def bindings_on_relabelled(cache: Cache, change: Change) -> Iterator[tuple[Famil
         return
     if read_member(new) is None:
         return
-    for family, binding in all_bindings(cache):
-        if binding["spec"].get("targetCluster") == new["metadata"]["name"]:
+    yield from bindings_on(cache, new["metadata"]["name"])
+
+
+def bindings_on(cache: Cache, cluster: str) -> Iterator[tuple[Family, JsonObject]]:
+    """Yield every binding on a member, with its family."""
+    for family in FAMILIES:
+        for binding in cache.labelled(family.binding, TARGET_CLUSTER, cluster):
             yield family, binding

@@ -7,7 +7,7 @@ Source: scheduling.md 2; rollout.md 2.9, 7.4, 9.1.
 """
 
 import asyncio
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
@@ -89,7 +89,8 @@ class Loop:
             # wake controllers, which would else create what is there already.
             await cache.wait_synced(self._kinds)
             await cache.catch_up(_once(kind for controller in self.controllers for kind in controller.makes))
-            self._subscribe()
+            for _ in self._subscribe():
+                await asyncio.sleep(0)  # each takes long on a hub with many objects: the Lease has to be renewed
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._hub.run())
                 for controller in self.controllers:
@@ -106,11 +107,16 @@ class Loop:
             for end in (*self._subscriptions, *_once(end for each in self.controllers for end in each.ends)):
                 end()
 
-    def _subscribe(self) -> None:
-        """Let changes wake the controllers; what is there already counts as a change, so this wakes all of them."""
+    def _subscribe(self) -> Iterator[None]:
+        """Let changes wake the controllers; what is there already counts as a change, so this wakes all of them.
+
+        Yields after each of their watches.
+        """
         for controller in self.controllers:
             queue = self.queues[controller.name]
-            self._subscriptions += [watch.start(self._hub.cache, queue) for watch in controller.watches]
+            for watch in controller.watches:
+                self._subscriptions.append(watch.start(self._hub.cache, queue))
+                yield
 
     async def _resync(self) -> None:
         while True:

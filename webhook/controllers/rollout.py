@@ -43,7 +43,7 @@ from scorer.rollout.planner import Action, RolloutPlan, blocked_reason
 from scorer.rollout.writes import replace
 from scorer.windows.member_windows import ClosedWindow
 from webhook.controllers.failures import concerned_placement
-from webhook.controllers.inventory import all_bindings, bindings_on_relabelled, placement_refs
+from webhook.controllers.inventory import bindings_on, bindings_on_relabelled, placement_refs
 from webhook.controllers.overrides import placement_of
 from webhook.controllers.removal import remove_meant
 from webhook.controllers.result import DONE, Result, StuckError, soonest
@@ -136,16 +136,15 @@ class RolloutController:
 
     def _of_windows(self, members: frozenset[str]) -> Iterator[PlacementRef]:
         """Yield the placements on members that have other maintenance windows now."""
-        for family, binding in all_bindings(self._hub.cache):
-            if binding["spec"].get("targetCluster") in members:
+        for member in members:
+            for family, binding in bindings_on(self._hub.cache, member):
                 yield family.parent(binding)
 
     def _of_member(self, member: str) -> Iterator[PlacementRef]:
         """Yield the placements of which a binding waits for a member: it may be free now."""
-        for family in FAMILIES:
-            for binding in self._hub.cache.shelf(family.binding).objects.values():
-                if binding["spec"].get("targetCluster") == member and waits_for_member(binding):
-                    yield family.parent(binding)
+        for family, binding in bindings_on(self._hub.cache, member):
+            if waits_for_member(binding):
+                yield family.parent(binding)
 
     def _of_promise(self, name: str) -> Iterator[PlacementRef]:
         """Yield the placement of this name, as ``crp/web``: others have reserved clusters of it, or given them back."""

@@ -28,12 +28,13 @@ from webhook.kube.ports import (
     Key,
     NotFoundError,
     NotServedError,
+    PagedStore,
     Store,
     StoreError,
     UnavailableError,
 )
 from webhook.kube.sharing import Sharing
-from webhook.kube.shelf import Revision, Shelf, Trim
+from webhook.kube.shelf import Known, Revision, Shelf, Trim
 
 _RETRY_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 _PASSING_REFUSALS: Final = 4
@@ -133,14 +134,26 @@ class Cache:
             # what was known when it was asked for, as that of a restored store does.
             before = shelf.known()
             try:
-                listing = await self._store.list(shelf.kind)
+                items, version = await self._read_all(shelf, before)
             except StoreError as error:
                 if isinstance(error, NotFoundError) and not await self._is_defined(shelf.kind):
                     return
                 failures = await self._pause(shelf.kind, error, failures)
                 continue
-            shelf.replace_all(listing.items, listing.resource_version, before=before)
+            shelf.replace_all(items, version, before=before)
             return
+
+    async def _read_all(self, shelf: Shelf, before: Known) -> tuple[list[JsonObject], str]:
+        """Return what is kept of all objects of a kind, and the version of the list."""
+        if not isinstance(self._store, PagedStore):
+            listing = await self._store.list(shelf.kind)
+            return list(listing.items), listing.resource_version
+        items: list[JsonObject] = []
+        version = ""
+        async for page in self._store.pages(shelf.kind):
+            items += shelf.take_page(page.items, page.resource_version, before)
+            version = page.resource_version
+        return items, version
 
     @property
     def synced(self) -> bool:
@@ -301,10 +314,11 @@ class Cache:
             try:
                 before = shelf.known()
                 shelf.tries += 1
-                listing = await self._store.list(kind)
+                items, version = await self._read_all(shelf, before)
                 self._answers()
                 shelf.refusal = ""
-                shelf.replace_all(listing.items, listing.resource_version, before=before)
+                shelf.replace_all(items, version, before=before)
+                del items  # else a kind of many objects would be held twice, as it was listed and as it is now
                 was_away, shelf.tries = shelf.away, 0
                 for tell in shelf.returned if was_away else ():
                     tell()
@@ -312,7 +326,7 @@ class Cache:
                 shelf.answered.set()
                 failures = refusals = 0
                 # From the version of the list on, so that no change between list and watch is missed.
-                async for event in self._store.watch(kind, listing.resource_version):
+                async for event in self._store.watch(kind, version):
                     shelf.take(event)
             except NotFoundError as error:
                 if not shelf.synced.is_set() and await self._is_defined(kind):

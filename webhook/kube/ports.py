@@ -8,7 +8,7 @@ and read-only: make a new one to change it.
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from scorer.api.json_object import JsonObject
 from scorer.api.kinds import Kind
@@ -200,6 +200,20 @@ class Store(Protocol):
         Dependents that name it in ``ownerReferences`` are deleted once they have no other owner left.
 
         Raises `NotFoundError`, `ConflictError`.
+        """
+        ...
+
+
+@runtime_checkable
+class PagedStore(Store, Protocol):
+    """A store that sends long lists in parts."""
+
+    def pages(
+        self, kind: Kind, namespace: str | None = None, labels: Mapping[str, str] | None = None
+    ) -> AsyncIterator[Listing]:
+        """Yield the list of `Store.list` in parts, in any order; each carries the version of the whole.
+
+        Raises `ExpiredError` when the store does not remember any more what the list was of: begin again.
         """
         ...
 

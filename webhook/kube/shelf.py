@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
+from scorer.api.documents import dict_at
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT, UPGRADED_MEMBER
@@ -19,6 +20,8 @@ Trim = Callable[[JsonObject], JsonObject]
 
 INDEXED_LABELS = (PARENT_PLACEMENT, PARENT_BINDING, UPGRADED_MEMBER)
 """Labels by which objects are found without going through all of their kind."""
+TARGET_CLUSTER = "spec.targetCluster"
+"""Bindings are found by this field as if it were such a label."""
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +95,7 @@ class Shelf:
         """Take in what the watch has brought."""
         self.seen = time.monotonic()
         self.events += event.type is not EventType.BOOKMARK
-        self.hear(_version({"metadata": {"resourceVersion": event.resource_version}}))
+        self.hear(_version_of(event.resource_version))
         match event.type:
             case EventType.DELETED:
                 self.drop(event.document)
@@ -109,12 +112,34 @@ class Shelf:
         # Our own writes go in before the watch brings them: what it still brings from before them is old.
         if _uid(document) in self.gone or not (even_if_older or _version(document) > _version(old)):
             return
-        if self.trim is not None:
-            document = self.trim(document)
-        self._sharing.share(document)
+        document = self._reduced(document)
         self._unindex(key, old)
         self._keep(key, document)
         self._tell(old, document)
+
+    def take_page(self, documents: Iterable[JsonObject], version: str, before: "Known") -> list[JsonObject]:
+        """Return what is kept of a part of a list, for `replace_all`: a long list is never whole in memory as it came.
+
+        Args:
+            documents: The part.
+            version: Of the list.
+            before: What was `known` when the list was asked for.
+        """
+        if _version_of(version) < before.heard:  # of a restored store, where a version says nothing about the content
+            return [self._reduced(document) for document in documents]
+        return [self._same(document) or self._reduced(document) for document in documents]
+
+    def _same(self, document: JsonObject) -> JsonObject | None:
+        """Return the object as it is known, if that is at the version of *document*."""
+        known = self.objects.get(key_of(document))
+        same = known is not None and _version(known) == _version(document) and _uid(known) == _uid(document)
+        return known if same else None
+
+    def _reduced(self, document: JsonObject) -> JsonObject:
+        if self.trim is not None:
+            document = self.trim(document)
+        self._sharing.share(document)
+        return document
 
     def trim_by(self, trim: Trim) -> None:
         """Keep of each object only what *trim* returns, also of those known already; handlers are not told."""
@@ -177,7 +202,7 @@ class Shelf:
             before: What was `known` when the list was asked for; None: the version of the list before.
         """
         listed = {key_of(document): document for document in documents}
-        at = _version({"metadata": {"resourceVersion": version}})
+        at = _version_of(version)
         heard, gone = before or Known(self._listed_at, frozenset())
         restored = at < heard
         if restored:
@@ -239,10 +264,19 @@ def _version(document: JsonObject | None) -> int:
     return 0
 
 
+def _version_of(text: str) -> int:
+    with suppress(ValueError):
+        return int(text)
+    return 0
+
+
 def _uid(document: JsonObject) -> str:
     return str(document["metadata"].get("uid", ""))
 
 
 def _label_entries(document: JsonObject) -> Iterable[tuple[str, str]]:
     labels: Mapping[str, str] = document["metadata"].get("labels") or {}
-    return [(label, labels[label]) for label in INDEXED_LABELS if label in labels]
+    entries = [(label, labels[label]) for label in INDEXED_LABELS if label in labels]
+    if isinstance(cluster := dict_at(document, "spec").get("targetCluster"), str):
+        entries.append((TARGET_CLUSTER, cluster))
+    return entries

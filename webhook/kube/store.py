@@ -76,18 +76,29 @@ class HubStore:
 
     async def list(self, kind: Kind, namespace: str | None = None, labels: Mapping[str, str] | None = None) -> Listing:
         """See `webhook.kube.ports.Store`."""
+        items: list[JsonObject] = []
+        version = ""
+        async for page in self.pages(kind, namespace, labels):
+            items += page.items
+            version = page.resource_version
+        items.sort(key=lambda item: (key_of(item).namespace, key_of(item).name))
+        return Listing(tuple(items), version)
+
+    async def pages(
+        self, kind: Kind, namespace: str | None = None, labels: Mapping[str, str] | None = None
+    ) -> AsyncIterator[Listing]:
+        """See `webhook.kube.ports.PagedStore`."""
         query = {"limit": str(PAGE)}
         if labels:
             query["labelSelector"] = ",".join(f"{key}={value}" for key, value in labels.items())
-        items: list[JsonObject] = []
+        path = path_of(kind, namespace or "")
         while True:
-            path = path_of(kind, namespace or "")
             page = await self._ask(path, query)
             metadata = _metadata(page, path)
-            items += [self._typed(kind, item) for item in page.get("items") or ()]
+            items = tuple(self._typed(kind, item) for item in page.get("items") or ())
+            yield Listing(items, str(metadata["resourceVersion"]))
             if not metadata.get("continue"):
-                items.sort(key=lambda item: (key_of(item).namespace, key_of(item).name))
-                return Listing(tuple(items), str(metadata["resourceVersion"]))
+                return
             query["continue"] = metadata["continue"]
 
     async def watch(self, kind: Kind, since: str, namespace: str | None = None) -> AsyncIterator[WatchEvent]:

@@ -57,7 +57,8 @@ class Waking:
 
     def follow(self) -> None:
         """Have the loop told of changes from now on."""
-        self.loop._subscribe()
+        for _ in self.loop._subscribe():
+            pass
 
     def woken(self) -> set[str]:
         """Return who has been put in line since the last call, as ``queue key`` or ``queue key after 100 ms``."""
