@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
+from operator import is_
 
 from scorer.api.documents import conditions_of, dict_at, is_deleting, label, spec_of, with_finalizer, without_finalizer
 from scorer.api.family import FAMILIES, FAMILY_OF, Family, placement_of_work
@@ -15,6 +16,7 @@ from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT, WORK_CLEANUP
 from scorer.api.references import PlacementRef
 from scorer.rollout.binding_status import binding_status
+from scorer.rollout.bindings import NO_OVERRIDES, Overrides
 from scorer.rollout.deletion import is_abandoned, is_to_go
 from scorer.rollout.intent import is_meant
 from scorer.rollout.placement_status import Event
@@ -104,6 +106,8 @@ class WorkGenerator:
         self._served = served
         self._record = record
         self._selection = selection
+        self._at_rest: dict[BindingRef, tuple[object, ...]] = {}
+        """What the last pass over a binding has read, where that pass had nothing to do."""
 
     def wiring(self) -> Wiring[BindingRef]:
         """Say what wakes it: what the Works are made of, and the Works."""
@@ -146,6 +150,7 @@ class WorkGenerator:
         family = FAMILY_OF[ref.kind]
         binding = self._hub.cache.get(family.binding, ref.name, ref.namespace)
         if binding is None:
+            self._at_rest.pop(ref, None)
             return DONE
         if not family.parent(binding).name:
             raise TerminalError(f"binding {ref.name} has lost its label {PARENT_PLACEMENT}, which says whose it is")
@@ -155,12 +160,15 @@ class WorkGenerator:
         works = works_of(self._hub.cache, binding)
         if not needs_works(binding, works) or member is None:
             return DONE
-        group = self._group(family, binding)
+        snapshots = children(self._hub.cache, family.resource_snapshot, family.parent(binding))
         placement = self._hub.cache.get(family.placement, family.parent(binding).name, ref.namespace)
         strategy = (placement or {}).get("spec", {}).get("strategy") or {}
+        read = self._read_for(binding, works, snapshots, strategy)
+        if _are_the_same(read, self._at_rest.get(ref)):
+            return DONE
         plan = plan_works(
             binding,
-            group,
+            _group(binding, snapshots),
             works,
             override=override_of(self._hub.cache, binding, member),
             report_back=strategy.get("reportBackStrategy"),
@@ -186,7 +194,23 @@ class WorkGenerator:
             self._record(binding, Event(str(plan.problem.cause), plan.problem.message, "Warning"))
         if plan.problem and plan.problem.retry:
             raise RetryError(plan.problem.message)
+        is_told = self._hub.cache.get(family.binding, *key_of(binding)) is binding
+        if is_told and not plan.changed and plan.problem is None:
+            self._at_rest[ref] = read
         return DONE
+
+    def _read_for(
+        self, binding: JsonObject, works: list[JsonObject], snapshots: list[JsonObject], strategy: JsonObject
+    ) -> tuple[object, ...]:
+        """Return all that decides what is done for a binding, as it is in the cache; empty: it has overrides.
+
+        If all of it is what it was in a pass that had nothing to do, so has this one: plan and status are made of
+        nothing else but the time, which is written only with something else. Objects in the cache are never changed,
+        so it is enough to look whether they are the same ones.
+        """
+        if Overrides.of(binding["spec"]) != NO_OVERRIDES:  # the member and the override snapshots count as well
+            return ()
+        return binding, strategy.get("reportBackStrategy"), self._served.kinds, len(works), *works, *snapshots
 
     def _report(self, family: Family, binding: JsonObject, plan: WorkPlan) -> None:
         works = works_of(self._hub.cache, binding)
@@ -217,11 +241,6 @@ class WorkGenerator:
             metadata = {**found["metadata"], "labels": wanted["labels"], "annotations": wanted["annotations"]}
             await self._hub.replace(WORK, {**write.document, "metadata": metadata})
 
-    def _group(self, family: Family, binding: JsonObject) -> SnapshotGroup | None:
-        name = binding["spec"].get("resourceSnapshotName")
-        snapshots = children(self._hub.cache, family.resource_snapshot, family.parent(binding))
-        return next((group for group in snapshot_groups(snapshots) if name and group.name == name), None)
-
     async def _clean_up(self, family: Family, binding: JsonObject) -> Result:
         """Delete the Works of a binding that is being deleted; when none is left, take our finalizer off it.
 
@@ -251,6 +270,15 @@ class WorkGenerator:
         if (free := without_finalizer(binding, WORK_CLEANUP)) is not None:
             await self._hub.replace(family.binding, free)
         return DONE
+
+
+def _group(binding: JsonObject, snapshots: Iterable[JsonObject]) -> SnapshotGroup | None:
+    name = binding["spec"].get("resourceSnapshotName")
+    return next((group for group in snapshot_groups(snapshots) if name and group.name == name), None)
+
+
+def _are_the_same(read: tuple[object, ...], before: tuple[object, ...] | None) -> bool:
+    return bool(read) and before is not None and len(read) == len(before) and all(map(is_, read, before))
 
 
 def _itself(family: Family, change: Change) -> Iterator[BindingRef]:

@@ -64,7 +64,9 @@ class Discovery:
             if kind.group in silent:  # its server is down, which does not mean that the kind is gone
                 found.setdefault(identity, kind)
         # Both at once, after the last await: a reader sees the old answer or the new one, never half of it.
-        self._kinds, self._silent = MappingProxyType(found), frozenset(silent)
+        # The same object as long as nothing has changed: what was made with it need not be made again.
+        kinds = self._kinds if found == self._kinds else MappingProxyType(found)
+        self._kinds, self._silent = kinds, frozenset(silent)
 
 
 def _kinds(group: JsonObject) -> Iterator[Kind]:

@@ -118,7 +118,7 @@ class Life:
         for kind in self._kinds:
             shelf = self.cache.shelf(kind)
             listing = await self.store.list(kind)
-            shelf.replace_all(listing.items, listing.resource_version)
+            shelf.replace_all(map(shelf.reduced, listing.items), listing.resource_version)
             shelf.synced.set()
 
     async def settle(self) -> None:

@@ -33,6 +33,34 @@ def test_equal_parts_are_one():
     assert first["status"]["conditions"] is not second["status"]["conditions"]
 
 
+def test_equal_parts_of_equal_parts_are_one_once_they_have_been_seen_often_enough():
+    sharing = Sharing()
+    documents = [
+        {"metadata": {"uid": str(number)}, "status": {"all": [{"type": "Applied"}, ["a", {"b": 1}]], "more": {}}}
+        for number in range(5)
+    ]
+    for document in documents:
+        sharing.share(document)
+    assert documents[-2]["status"] is documents[-1]["status"]
+    for document in documents:  # whatever is shared again stays what it is
+        sharing.share(document)
+    assert [document["metadata"]["uid"] for document in documents] == ["0", "1", "2", "3", "4"]
+
+
+def test_equal_numbers_of_another_type_are_no_equal_parts():
+    sharing, documents = Sharing(), [{"part": {"nested": [{"x": value}]}} for value in (1, 1.0, True, 1, 1.0, True)]
+    for document in documents:
+        sharing.share(document)
+    assert [type(document["part"]["nested"][0]["x"]) for document in documents] == [int, float, bool] * 2
+
+
+def test_metadata_is_not_remembered():
+    sharing = Sharing()
+    for number in range(100):
+        sharing.share({"metadata": {"uid": str(number), "labels": {"a": "b"}, "finalizers": ["c"]}})
+    assert len(sharing._parts) == 2
+
+
 def test_it_remembers_only_so_much():
     sharing, documents = Sharing(), [{"part": {"number": number}} for number in range(MOST_PARTS + 2 * MOST_UNUSED)]
     for document in documents:
