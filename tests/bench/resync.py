@@ -28,7 +28,8 @@ from tests.bench.still_hub import StillHub
 
 PLACEMENTS, CLUSTERS = (int(os.environ.get(name, most)) for name, most in (("PLACEMENTS", 1_000), ("CLUSTERS", 100)))
 SPARE_MEMBERS: Final = 20
-TARGET_SECONDS, TARGET_MEGABYTES, PATIENCE_SECONDS, QUIET_SECONDS, FEW = 30, 1_000, 1_800, 2.0, 10
+TARGET_SECONDS, TARGET_MEGABYTES, PATIENCE_SECONDS, QUIET_SECONDS = 30, 1_000, 1_800, 2.0
+PAUSE_SECONDS, FEW = 1.0, 10
 
 
 class Loop:
@@ -59,7 +60,7 @@ class Loop:
         since = time.perf_counter()
         async with asyncio.timeout(PATIENCE_SECONDS):
             while True:
-                await asyncio.sleep(0.2)
+                await asyncio.sleep(PAUSE_SECONDS)
                 found = await asyncio.to_thread(self._metrics)
                 now, reconciled = time.perf_counter(), found["harbormaster_reconcile_total"]
                 if found["harbormaster_workqueue_depth"] > FEW or reconciled < least:
@@ -103,7 +104,9 @@ async def measure() -> None:
     hub = StillHub(settled(once, PLACEMENTS))
     keys = PLACEMENTS * CLUSTERS
     title = f"{PLACEMENTS:,} placements on {CLUSTERS} clusters, {hub.megabytes:,.0f} MB of JSON"
-    print(f"{title:58}{'wall':>10}{'CPU':>10}  target {TARGET_SECONDS} s, {TARGET_MEGABYTES:,} MB, no writes", flush=True)
+    print(
+        f"{title:58}{'wall':>10}{'CPU':>10}  target {TARGET_SECONDS} s, {TARGET_MEGABYTES:,} MB, no writes", flush=True
+    )
 
     def written() -> str:
         return f"{hub.writes.total()} writes" + "".join(f", {verb}: {count}" for verb, count in hub.writes.items())

@@ -36,6 +36,7 @@ from tests.bench.processes import processor_seconds, resident_megabytes
 MEMBERS, MANY_MEMBERS, ANSWER = 1_000, 10_000, 100
 HEARTBEATS_PER_SECOND, QUESTIONS_PER_SECOND, CONNECTIONS = 1_000, 100, 4
 SECONDS, WARM_UP_SECONDS, PATIENCE_SECONDS = 4.0 if SHORT else 10.0, 2.0, 60.0
+FILLING_SECONDS: Final = 600.0
 PART: Final = Part("scoring")
 TICK_SECONDS: Final = 0.005
 LOOPBACK: Final = "127.0.0.1"
@@ -165,8 +166,10 @@ async def listening(app: web.Application) -> AsyncIterator[tuple[int, str]]:
 class Replica:
     """``harbormaster serve`` in a process of its own."""
 
-    def __init__(self, process: asyncio.subprocess.Process, port: int, trust: ssl.SSLContext) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, port: int, plain: int, trust: ssl.SSLContext) -> None:
         self.port = port
+        self.plain_port = plain
+        self.pid = process.pid
         self.trust = trust
         self._process = process
 
@@ -231,8 +234,8 @@ async def replica(port: int, authority: str, folder: Path) -> AsyncIterator[Repl
         assert process.stderr is not None
         async with asyncio.timeout(PATIENCE_SECONDS):
             words = (await process.stderr.readline()).decode().split()
-        serving = int(words[2].rstrip(",").rpartition(":")[2])
-        found = Replica(process, serving, ssl.create_default_context(cadata=own.pem.decode("ascii")))
+        serving, plain = (int(word.rstrip(",").rpartition(":")[2]) for word in words if "://" in word)
+        found = Replica(process, serving, plain, ssl.create_default_context(cadata=own.pem.decode("ascii")))
         await _filled(found)
         yield found
     finally:
@@ -241,10 +244,10 @@ async def replica(port: int, authority: str, folder: Path) -> AsyncIterator[Repl
 
 
 async def _filled(found: Replica) -> None:
-    async with asyncio.timeout(PATIENCE_SECONDS):
+    async with asyncio.timeout(FILLING_SECONDS):
         while True:
             with suppress(ConnectionError):
-                if (await _once(found, question()))[0] == 200:
+                if (await once(found, question()))[0] == 200:
                     return
             await asyncio.sleep(0.2)
 
@@ -255,7 +258,8 @@ def question() -> bytes:
     return request("/v1/score", {"placement": {"ref": ref}, "limit": ANSWER}, TOKEN)
 
 
-async def _once(found: Replica, asked: bytes) -> tuple[int, bytes]:
+async def once(found: Replica, asked: bytes) -> tuple[int, bytes]:
+    """Ask one question over a connection of its own."""
     async with dial(found.port, found.trust) as connection:
         return await connection.ask(asked)
 
@@ -299,7 +303,9 @@ async def ask_at_once(port: int, trust: ssl.SSLContext, asked: bytes, seconds: f
     return taken
 
 
-def _floor(size: int) -> web.Application:
+def floor_of(size: int) -> web.Application:
+    """Return a server that answers every question with so many bytes."""
+
     async def handle(request: web.Request) -> web.Response:
         await request.read()
         return web.Response(body=b" " * size, content_type="application/json")
@@ -315,7 +321,8 @@ def _tell(title: str, ours: Sequence[float], floor: Sequence[float], p99_goal: f
         PART.report(Figure(f"/v1/score, {title}, p{percent}", mine, "ms", goal, least, note=note))
 
 
-async def _with_replica(size: int, rate: int, folder: Path, work: Callable[[Replica, Hub], Awaitable[None]]) -> None:
+async def with_replica(size: int, rate: int, folder: Path, work: Callable[[Replica, Hub], Awaitable[None]]) -> None:
+    """Do something with a replica on a hub of that many members, each of which reports now and then."""
     hub = Hub(size)
     async with listening(hub.routes()) as (port, authority), replica(port, authority, folder) as found:
         hub.rate = rate
@@ -332,8 +339,8 @@ async def measure() -> None:
         async def alone(found: Replica, _: Hub) -> None:
             nonlocal floor
             megabytes[MEMBERS] = found.megabytes
-            _, answer = await _once(found, question())
-            async with listening(_floor(len(answer))) as (port, authority):
+            _, answer = await once(found, question())
+            async with listening(floor_of(len(answer))) as (port, authority):
                 floor = await ask_at_once(port, ssl.create_default_context(cadata=authority), question(), SECONDS / 4)
             await ask_at_once(found.port, found.trust, question(), WARM_UP_SECONDS)
             asked = await ask_at_once(found.port, found.trust, question(), SECONDS)
@@ -350,9 +357,9 @@ async def measure() -> None:
         async def large(found: Replica, _: Hub) -> None:
             megabytes[MANY_MEMBERS] = found.megabytes
 
-        await _with_replica(MEMBERS, 0, Path(folder), alone)
-        await _with_replica(MEMBERS, HEARTBEATS_PER_SECOND, Path(folder), reported)
-        await _with_replica(MANY_MEMBERS, 0, Path(folder), large)
+        await with_replica(MEMBERS, 0, Path(folder), alone)
+        await with_replica(MEMBERS, HEARTBEATS_PER_SECOND, Path(folder), reported)
+        await with_replica(MANY_MEMBERS, 0, Path(folder), large)
     each = (megabytes[MANY_MEMBERS] - megabytes[MEMBERS]) / (MANY_MEMBERS - MEMBERS) * 1000
     title = f"memory of serve with {MEMBERS:,} members"
     PART.report(Figure(title, megabytes[MEMBERS], "MB", note=f"{each:.1f} MB per 1,000 more"))

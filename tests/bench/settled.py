@@ -130,7 +130,7 @@ def _copies(copied: Sequence[tuple[Kind, JsonObject, bytes]], number: int) -> It
 @cache
 def earlier(hour: bytes, hours: int) -> bytes:
     """Return an hour as it begins a time in JSON, so many hours before *hour*: placements are not all of one second."""
-    then = datetime.strptime(hour.decode(), "%Y-%m-%dT%H") - timedelta(hours=hours)  # noqa: DTZ007 - it stays UTC
+    then = datetime.strptime(hour.decode(), "%Y-%m-%dT%H") - timedelta(hours=hours)
     return b'"%b:' % then.strftime("%Y-%m-%dT%H").encode()
 
 

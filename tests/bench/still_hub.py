@@ -7,6 +7,7 @@ answered like an API server that is busy, so that a loop that wants to write doe
 import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 import orjson
@@ -16,7 +17,7 @@ from scorer.api.kinds import KINDS, LEASE, Kind
 from scorer.api.meta import JsonObject
 from webhook.kube.paths import path_of
 
-VERSION: Final = "199999999"
+VERSION: Final = "9999999999"
 """Of every list: newer than any object."""
 _MANAGED: Final = orjson.dumps(
     [
@@ -45,7 +46,7 @@ class StillHub:
     def __init__(self, state: Mapping[Kind, Sequence[bytes]]) -> None:
         fields = b'"metadata":{"managedFields":' + _MANAGED + b","
         self._items = {
-            str(path_of(kind)): [text.replace(b'"metadata":{', fields, 1) for text in texts]
+            str(path_of(kind)): [text.replace(b'"metadata":{', fields, 1) for text in sorted(texts, key=_order)]
             for kind, texts in state.items()
         }
         self._leases: dict[str, JsonObject] = {}
@@ -82,7 +83,7 @@ class StillHub:
         return web.Response(body=body, content_type="application/json")
 
     async def _serve_discovery(self, request: web.Request) -> web.Response:
-        groups = [group for group in dict.fromkeys(kind.group for kind in KINDS.values())]
+        groups = dict.fromkeys(kind.group for kind in KINDS.values())
         items = [_described(group) for group in groups if (not group) == (request.path == "/api")]
         return web.json_response({"kind": "APIGroupDiscoveryList", "items": items})
 
@@ -107,6 +108,12 @@ class StillHub:
 
 
 _LISTS: Final = frozenset(str(path_of(kind)) for kind in (*KINDS.values(), LEASE))
+
+
+def _order(text: bytes) -> tuple[str, str]:
+    """Return what an API server sorts lists by."""
+    metadata = orjson.loads(text)["metadata"]
+    return metadata.get("namespace", ""), metadata["name"]
 
 
 def _described(group: str) -> JsonObject:
@@ -134,8 +141,9 @@ def _resource(kind: Kind) -> JsonObject:
 
 async def _bookmarks(request: web.Request) -> web.StreamResponse:
     response = web.StreamResponse(headers={"Content-Type": "application/json"})
-    await response.prepare(request)
-    await asyncio.sleep(int(request.query.get("timeoutSeconds", 60)))
+    with suppress(ConnectionError):
+        await response.prepare(request)
+        await asyncio.sleep(int(request.query.get("timeoutSeconds", 60)))
     return response
 
 

@@ -41,6 +41,8 @@ _PASSING_REFUSALS: Final = 4
 """How often in a row the store may refuse a kind that was listed before: an API server that starts does for a while."""
 _FOLD_SECONDS: Final = 0.1
 """How long reports of members are collected before they go into the fleet together; a reader of the fleet ends that."""
+_TURN_SECONDS: Final = 0.002
+"""How long changes are taken in, when many have arrived, until other tasks have their turn."""
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +56,7 @@ class Freshness(NamedTuple):
         events: Changes that the watch has brought.
         relists: How often it was listed again.
         age_seconds: Time since the store last sent anything; infinite before that.
+        behind_seconds: Time since everything that had arrived was taken in; 0 when it is.
     """
 
     resource: str
@@ -61,6 +64,7 @@ class Freshness(NamedTuple):
     events: int
     relists: int
     age_seconds: float
+    behind_seconds: float = 0.0
 
 
 class Cache:
@@ -147,11 +151,11 @@ class Cache:
         """Return what is kept of all objects of a kind, and the version of the list."""
         if not isinstance(self._store, PagedStore):
             listing = await self._store.list(shelf.kind)
-            return list(listing.items), listing.resource_version
+            return shelf.reduced_page(listing.items, listing.resource_version, before), listing.resource_version
         items: list[JsonObject] = []
         version = ""
         async for page in self._store.pages(shelf.kind):
-            items += shelf.take_page(page.items, page.resource_version, before)
+            items += shelf.reduced_page(page.items, page.resource_version, before)
             version = page.resource_version
         return items, version
 
@@ -171,7 +175,9 @@ class Cache:
         now = time.monotonic()
         for shelf in self._shelves.values():
             age = max(0.0, now - shelf.seen)
-            yield Freshness(shelf.kind.resource, shelf.synced.is_set(), shelf.events, max(0, shelf.lists - 1), age)
+            behind = 0.0 if shelf.behind_since is None else max(0.0, now - shelf.behind_since)
+            lists = max(0, shelf.lists - 1)
+            yield Freshness(shelf.kind.resource, shelf.synced.is_set(), shelf.events, lists, age, behind)
 
     def shelf(self, kind: Kind) -> Shelf:
         """Return the shelf of *kind*, which is watched from then on."""
@@ -310,7 +316,9 @@ class Cache:
 
     async def _follow(self, kind: Kind, shelf: Shelf) -> None:
         failures = refusals = 0
+        turn = 0.0
         while True:
+            shelf.behind_since = None  # with the list all is known
             try:
                 before = shelf.known()
                 shelf.tries += 1
@@ -328,6 +336,10 @@ class Cache:
                 # From the version of the list on, so that no change between list and watch is missed.
                 async for event in self._store.watch(kind, version):
                     shelf.take(event)
+                    if event.more and time.monotonic() - turn > _TURN_SECONDS:
+                        # What has arrived is read without a pause: questions would wait until all of a storm is taken.
+                        await asyncio.sleep(0)
+                        turn = time.monotonic()
             except NotFoundError as error:
                 if not shelf.synced.is_set() and await self._is_defined(kind):
                     failures = await self._pause(kind, error, failures)
@@ -392,7 +404,7 @@ class Cache:
 def read_member(document: JsonObject) -> MemberCluster | None:
     """Read a member cluster; None when it cannot be read, so that its last good state stays in the fleet."""
     try:
-        return MemberCluster.read(document)
+        return MemberCluster.read(document).compact()
     except ValidationError as error:
         log.warning("cannot read", extra={"member": document["metadata"]["name"], "error": str(error)[:1000]})
         return None

@@ -167,8 +167,10 @@ class ApiServer:
         finally:
             self._turns.release()
 
-    async def watch(self, path: ApiPath, query: Mapping[str, str]) -> AsyncIterator[JsonObject]:
-        """Yield the events of one watch request until the server ends it.
+    async def watch(self, path: ApiPath, query: Mapping[str, str]) -> AsyncIterator[tuple[JsonObject, bool]]:
+        """Yield the events of one watch request until the server ends it, and whether more has arrived already.
+
+        Not more is read ahead than `LONGEST_EVENT_BYTES`: beyond that the server has to wait until events are taken.
 
         Raises:
             ExpiredError: The version to watch from is too old, or an event is too long to be read: list again.
@@ -179,15 +181,17 @@ class ApiServer:
             if response.status >= 300:
                 content = await response.read()
                 raise _refusal(response, _decode(content), content)
+            taken = 0
             try:
                 async for line in response.content:
+                    taken += len(line)
                     event = _decode(line)
                     if event.get("type") == "ERROR":
                         status = event.get("object") or {}
                         raise _error_of(int(status.get("code") or 500), status, line, None)
                     if not isinstance(event.get("object"), dict):
                         raise UnavailableError(f"{self.address} sent no event on {path}: {line[:200]!r}")
-                    yield event
+                    yield event, response.content.total_bytes > taken
             except ValueError as error:  # a line longer than the buffer
                 raise ExpiredError(f"{path}: an event cannot be read: {error}") from error
 

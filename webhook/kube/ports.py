@@ -41,11 +41,19 @@ class EventType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent:
-    """One change; a bookmark carries only a resource version."""
+    """One change; a bookmark carries only a resource version.
+
+    Args:
+        type: What happened.
+        document: The object as it is now, or was last.
+        resource_version: Of the change.
+        more: Further changes have arrived already.
+    """
 
     type: EventType
     document: JsonObject
     resource_version: str
+    more: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,6 +71,8 @@ class Shelf:
         """How often everything was listed."""
         self.seen = float("-inf")
         """When the store last sent anything, on the monotonic clock; bookmarks count."""
+        self.behind_since: float | None = None
+        """Since when changes have been waiting to be taken in, on the monotonic clock; None: none are."""
         self.tries = 0
         """How often in a row the store has been asked for the list, since it gave the last one."""
         self.returned: list[Callable[[], None]] = []
@@ -94,6 +96,10 @@ class Shelf:
     def take(self, event: WatchEvent) -> None:
         """Take in what the watch has brought."""
         self.seen = time.monotonic()
+        if not event.more:
+            self.behind_since = None
+        elif self.behind_since is None:
+            self.behind_since = self.seen
         self.events += event.type is not EventType.BOOKMARK
         self.hear(_version_of(event.resource_version))
         match event.type:
@@ -104,21 +110,28 @@ class Shelf:
             case _:
                 self.put(event.document)
 
-    def put(self, document: JsonObject, *, even_if_older: bool = False) -> None:
-        """Take in an object, unless a newer state of it, or its deletion, is known."""
+    def put(self, document: JsonObject, *, even_if_older: bool = False, is_reduced: bool = False) -> None:
+        """Take in an object, unless a newer state of it, or its deletion, is known.
+
+        Args:
+            document: The object.
+            even_if_older: Whatever is known.
+            is_reduced: It is what `reduced` has returned.
+        """
         key = key_of(document)
         old = self.objects.get(key)
         self.hear(_version(document))
         # Our own writes go in before the watch brings them: what it still brings from before them is old.
         if _uid(document) in self.gone or not (even_if_older or _version(document) > _version(old)):
             return
-        document = self._reduced(document)
+        if not is_reduced:
+            document = self.reduced(document)
         self._unindex(key, old)
         self._keep(key, document)
         self._tell(old, document)
 
-    def take_page(self, documents: Iterable[JsonObject], version: str, before: "Known") -> list[JsonObject]:
-        """Return what is kept of a part of a list, for `replace_all`: a long list is never whole in memory as it came.
+    def reduced_page(self, documents: Iterable[JsonObject], version: str, before: "Known") -> list[JsonObject]:
+        """Return what is kept of a part of a list, for `replace_all`: so no long list is whole in memory as it came.
 
         Args:
             documents: The part.
@@ -126,8 +139,8 @@ class Shelf:
             before: What was `known` when the list was asked for.
         """
         if _version_of(version) < before.heard:  # of a restored store, where a version says nothing about the content
-            return [self._reduced(document) for document in documents]
-        return [self._same(document) or self._reduced(document) for document in documents]
+            return [self.reduced(document) for document in documents]
+        return [self._same(document) or self.reduced(document) for document in documents]
 
     def _same(self, document: JsonObject) -> JsonObject | None:
         """Return the object as it is known, if that is at the version of *document*."""
@@ -135,7 +148,8 @@ class Shelf:
         same = known is not None and _version(known) == _version(document) and _uid(known) == _uid(document)
         return known if same else None
 
-    def _reduced(self, document: JsonObject) -> JsonObject:
+    def reduced(self, document: JsonObject) -> JsonObject:
+        """Return what is kept of an object, with parts that other objects share."""
         if self.trim is not None:
             document = self.trim(document)
         self._sharing.share(document)
@@ -197,7 +211,7 @@ class Shelf:
         store shows itself by nothing else.
 
         Args:
-            documents: All objects.
+            documents: All objects, `reduced`.
             version: Of the list.
             before: What was `known` when the list was asked for; None: the version of the list before.
         """
@@ -215,7 +229,7 @@ class Shelf:
         ]:
             self.drop(old)
         for document in listed.values():
-            self.put(document, even_if_older=restored)
+            self.put(document, even_if_older=restored, is_reduced=True)
         self._listed_at = at
         self.heard = at if restored else max(self.heard, at)
         self.lists += 1

@@ -112,10 +112,10 @@ class HubStore:
                 "resourceVersion": since,
                 "timeoutSeconds": str(random.randint(*WATCH_SECONDS)),  # noqa: S311 - spreads load, hides nothing
             }
-            async for event in self._server.watch(path_of(kind, namespace or ""), query):
+            async for event, more in self._server.watch(path_of(kind, namespace or ""), query):
                 document = event["object"]
                 since = str(_metadata(document, "an event")["resourceVersion"])  # the next watch goes on from here
-                yield WatchEvent(EventType(event["type"]), self._typed(kind, document), since)
+                yield WatchEvent(EventType(event["type"]), self._typed(kind, document), since, more)
             if loop.time() - started < SHORTEST_WATCH_SECONDS:  # a server that ends every watch at once
                 await asyncio.sleep(SHORTEST_WATCH_SECONDS)
 

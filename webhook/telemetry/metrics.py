@@ -164,12 +164,18 @@ class CacheFreshness(Collector):
             "Time since the hub last sent anything; a quiet watch still brings a bookmark every minute.",
             labels=("resource",),
         )
+        behind = GaugeMetricFamily(
+            "harbormaster_watch_behind_seconds",
+            "Time since everything that the hub had sent was taken in; grows while more arrives than can be taken.",
+            labels=("resource",),
+        )
         for kind in self._read():
             events.add_metric((kind.resource,), kind.events)
             relists.add_metric((kind.resource,), kind.relists)
             synced.add_metric((kind.resource,), kind.synced)
             age.add_metric((kind.resource,), kind.age_seconds)
-        yield from (events, relists, synced, age)
+            behind.add_metric((kind.resource,), kind.behind_seconds)
+        yield from (events, relists, synced, age, behind)
 
 
 class BundlesInSync(Collector):

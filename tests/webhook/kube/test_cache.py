@@ -14,6 +14,7 @@ from tests.webhook.kube.diary import Diary
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube.cache import Cache
 from webhook.kube.ports import ExpiredError, ForbiddenError, Key, NotFoundError, NotServedError, StoreError
+from webhook.kube.shelf import TARGET_CLUSTER
 
 
 @pytest.fixture
@@ -460,3 +461,17 @@ async def test_only_what_is_optional_may_be_refused(store, optional):
         assert cache.synced is optional
     finally:
         task.cancel()
+
+
+async def test_bindings_are_found_by_their_cluster(store):
+    async def bind(name, cluster):
+        return await store.create(BINDING, {**make(BINDING, name), "spec": {"targetCluster": cluster}})
+
+    async with running(Cache(store), BINDING) as cache:
+        moved = await bind("a", "east")
+        await bind("b", "west")
+        await until(lambda: len(cache.list(BINDING)) == 2)
+        assert names(cache.labelled(BINDING, TARGET_CLUSTER, "east")) == ["a"]
+        await store.replace(BINDING, {**moved, "spec": {"targetCluster": "west"}})
+        await until(lambda: names(cache.labelled(BINDING, TARGET_CLUSTER, "west")) == ["a", "b"])
+        assert cache.labelled(BINDING, TARGET_CLUSTER, "east") == []

@@ -5,6 +5,7 @@ import pytest
 from scorer.api.kinds import MEMBER_CLUSTER
 from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT
 from tests.webhook.kube.diary import Diary, version
+from webhook.kube.ports import Key
 from webhook.kube.shelf import Shelf
 
 
@@ -157,3 +158,13 @@ def test_what_is_not_needed_is_not_kept(shelf):
     shelf.trim = lambda document: {"metadata": document["metadata"]}
     shelf.put({**version("a", 3), "status": {"images": ["large"]}})
     assert list(shelf.objects.values()) == [version("a", 3)]
+
+
+def test_a_page_brings_known_objects_as_they_are_known_unless_the_store_was_restored(shelf):
+    shelf.put(version("a", 5))
+    kept, before = shelf.objects[Key("a")], shelf.known()
+    (same,) = shelf.reduced_page([version("a", 5)], "9", before)
+    assert same is kept
+    assert shelf.reduced_page([version("a", 6)], "9", before)[0] is not kept
+    assert shelf.reduced_page([version("a", 5, uid="u2")], "9", before)[0] is not kept
+    assert shelf.reduced_page([version("a", 5)], "4", before)[0] is not kept

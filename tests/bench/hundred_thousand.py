@@ -1,0 +1,166 @@
+"""``serve`` on a hub of 100,000 members: its memory, ``/v1/score`` beside their heartbeats, a storm of ten times as many.
+
+The hub is the small server of `tests.bench.scoring`, which speaks list, in pages, and watch. Every member reports once
+a minute; in the storm, every six seconds. MEMBERS in the environment: another number of members.
+"""
+
+import asyncio
+import gc
+import os
+import re
+import ssl
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import orjson
+import uvloop
+
+from scorer.api.kinds import MEMBER_CLUSTER
+from scorer.api.member_cluster import MemberCluster
+from scorer.fleet import Fleet
+from scorer.placement.request import read_request
+from scorer.placement.schedule import schedule
+from tests.bench.fleets import NOW, make_fleet, policy
+from tests.bench.processes import cpu_seconds, most_resident_megabytes, resident_megabytes
+from tests.bench.scoring import (
+    ANSWER,
+    LOOPBACK,
+    SERVING_CORE,
+    Hub,
+    Replica,
+    ask_at_once,
+    ask_steadily,
+    floor_of,
+    listening,
+    once,
+    print_row,
+    question,
+    with_replica,
+)
+from webhook.kube.shelf import Shelf
+
+MEMBERS: Final = int(os.environ.get("MEMBERS", "100000"))
+HEARTBEATS_PER_SECOND, STORM = MEMBERS / 60, 10
+QUESTIONS_PER_SECOND, SECONDS, PATIENCE_SECONDS = 20, 20.0, 300.0
+TARGET_MEGABYTES, TARGET_MILLISECONDS, TARGET_GROWTH = 1_000, 10, 11
+
+
+def _metric(found: Replica, name: str, resource: str = f"{MEMBER_CLUSTER.plural}.{MEMBER_CLUSTER.group}") -> float:
+    with urllib.request.urlopen(f"http://{LOOPBACK}:{found.plain_port}/metrics", timeout=60) as answer:
+        text = answer.read().decode()
+    samples = re.findall(rf'^{name}(?:\{{[^}}]*resource="{re.escape(resource)}"[^}}]*\}})? (\S+)$', text, re.MULTILINE)
+    return float(samples[0]) if samples else float("nan")
+
+
+async def _heard(found: Replica) -> float:
+    return await asyncio.to_thread(_metric, found, "harbormaster_watch_events_total")
+
+
+async def _asked(found: Replica, hub: Hub, floor: list[float], times: int) -> None:
+    """Ask beside so many times the usual heartbeats, and print what came of it."""
+    hub.rate = HEARTBEATS_PER_SECOND * times
+    await asyncio.sleep(2)
+    sent, heard, cpu, begun = hub.sent, await _heard(found), cpu_seconds(found.pid), time.perf_counter()
+    asked = await ask_steadily(found.port, found.trust, question(), QUESTIONS_PER_SECOND, SECONDS)
+    passed = time.perf_counter() - begun
+    busy, rate = (cpu_seconds(found.pid) - cpu) / passed, (hub.sent - sent) / passed
+    taken = (await _heard(found) - heard) / passed
+    note = f"p99 {TARGET_MILLISECONDS} ms; {taken:,.0f}/s taken, {busy:.0%} of a core, {found.megabytes:.0f} MB"
+    print_row(f"{QUESTIONS_PER_SECOND}/s beside {rate:,.0f} heartbeats/s", asked, floor, note)
+    hub.rate = 0
+    begun = time.perf_counter()
+    while await _heard(found) < hub.sent and time.perf_counter() - begun < PATIENCE_SECONDS:
+        await asyncio.sleep(0.2)
+    print(f"{'  and all of them were taken in after':44}{time.perf_counter() - begun:>8.1f} s", flush=True)
+
+
+async def measure() -> None:
+    """Print the rows."""
+    columns = f"{'p50 ms':>8}{'p99 ms':>8}{'max':>8}{'floor p50':>10}{'p99':>8}{'ratio':>8}"
+    print(f"{f'/v1/score, {MEMBERS:,} clusters, answer of {ANSWER}':44}{columns}  target")
+
+    async def work(found: Replica, hub: Hub) -> None:
+        cpu = cpu_seconds(found.pid)
+        most = most_resident_megabytes(found.pid)
+        title = f"filled with {MEMBERS:,} members"
+        print(
+            f"{title:44}{cpu:>8.1f} s of CPU, {found.megabytes:.0f} MB, {most:.0f} MB at most  {TARGET_MEGABYTES:,} MB"
+        )
+        _, answer = await once(found, question())
+        async with listening(floor_of(len(answer))) as (port, authority):
+            trust = ssl.create_default_context(cadata=authority)
+            floor = await ask_at_once(port, trust, question(), SECONDS / 4)
+        alone = await ask_at_once(found.port, found.trust, question(), SECONDS / 2)
+        print_row("one after the other, no heartbeats", alone, floor, f"p99 {TARGET_MILLISECONDS} ms")
+        await _asked(found, hub, floor, 1)
+        await _asked(found, hub, floor, STORM)
+
+    with tempfile.TemporaryDirectory() as folder:
+        await with_replica(MEMBERS, 0, Path(folder), work)
+
+
+def growth() -> None:
+    """Print how the time of a decision grows with the fleet."""
+    request, before = read_request(policy(ANSWER)), 0.0
+    for size in (1_000, 10_000, 100_000):
+        fleet = make_fleet(size)
+        schedule(request, fleet, [], NOW)
+        taken = []
+        for _ in range(30):
+            begun = time.perf_counter()
+            schedule(request, fleet, [], NOW)
+            taken.append((time.perf_counter() - begun) * 1000)
+        least = min(taken)
+        grown = f", {least / before:.1f} times (target {TARGET_GROWTH})" if before else ""
+        print(f"{f'PickN {ANSWER} of {size:,}, the engine alone':44}{least:>8.2f} ms{grown}", flush=True)
+        before = least
+
+
+def memory() -> None:
+    """Print where the memory goes that the members take, part by part."""
+    gc.collect()
+    texts = [orjson.dumps(document) for document in Hub(MEMBERS).members]
+    rows: list[tuple[str, float]] = []
+
+    def holding(title: str, make: Callable[[], object]) -> object:
+        gc.collect()
+        before = resident_megabytes(os.getpid())
+        made = make()
+        gc.collect()
+        rows.append((title, resident_megabytes(os.getpid()) - before))
+        return made
+
+    def shelve() -> Shelf:
+        shelf = Shelf(MEMBER_CLUSTER)
+        for text in texts:
+            document = orjson.loads(text)
+            del document["metadata"]["managedFields"]
+            shelf.put(document)
+        return shelf
+
+    shelf = holding("their documents and the indexes of them", shelve)
+    assert isinstance(shelf, Shelf)
+    fleet = holding(
+        "the models that the engine reads", lambda: Fleet.of(map(MemberCluster.read, shelf.objects.values()))
+    )
+    assert isinstance(fleet, Fleet)
+    holding("columns of one policy", lambda: schedule(read_request(policy(ANSWER)), fleet, [], NOW))
+    for title, megabytes in rows:
+        print(f"{title:44}{megabytes:>8.0f} MB{megabytes * 1000 / MEMBERS:>8.2f} kB for each member", flush=True)
+
+
+def main() -> None:
+    """Measure with the load on the last core, the server on the first."""
+    os.sched_setaffinity(0, set(os.sched_getaffinity(0)) - SERVING_CORE or SERVING_CORE)
+    growth()
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(measure())
+    memory()
+
+
+if __name__ == "__main__":
+    main()
