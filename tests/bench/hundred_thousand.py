@@ -1,4 +1,4 @@
-"""``serve`` on a hub of 100,000 members: its memory, ``/v1/score`` beside their heartbeats, a storm of ten times as many.
+"""``serve`` on a hub of 100,000 members: its memory, ``/v1/score`` beside their heartbeats, and a storm of those.
 
 The hub is the small server of `tests.bench.scoring`, which speaks list, in pages, and watch. Every member reports once
 a minute; in the storm, every six seconds. MEMBERS in the environment: another number of members.
