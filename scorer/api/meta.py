@@ -5,7 +5,7 @@ that relate fields live in ``webhook.validation``. A user's object is never writ
 back through a model, which would drop the fields that the model does not know.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Self, cast
@@ -77,20 +77,22 @@ class ApiModel(BaseModel):
         given = self.__pydantic_fields_set__
         object.__setattr__(self, "__pydantic_fields_set__", _GIVEN.setdefault(frozenset(given), given))
         for value in self.__dict__.values():
-            for part in (value,) if isinstance(value, ApiModel) else _parts(value):
-                if isinstance(part, ApiModel):
-                    part.compact()
+            if type(value) in _PLAIN:
+                continue
+            if isinstance(value, ApiModel):
+                value.compact()
+            elif isinstance(value, tuple | dict):
+                for part in value.values() if isinstance(value, dict) else value:
+                    if type(part) not in _PLAIN and isinstance(part, ApiModel):
+                        part.compact()
         return self
 
 
 _GIVEN: Final[dict[frozenset[str], set[str]]] = {}
 """Sets of field names; bounded, as only names of fields are in them, and models have few."""
 
-
-def _parts(value: object) -> Iterable[object]:
-    if isinstance(value, Mapping):
-        return value.values()
-    return value if isinstance(value, tuple) else ()
+_PLAIN: Final = frozenset({str, int, float, bool, type(None), datetime})
+"""Types of most values, which hold no models."""
 
 
 def first_mistake(error: ValidationError) -> str:

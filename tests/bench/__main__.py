@@ -40,7 +40,7 @@ PARTS: Final = (
     "memory",
     "page",
 )
-WHEN_NAMED: Final = ("hub", "shards", "agent", "rest", "workers", "resync", "hundred_thousand")
+WHEN_NAMED: Final = ("hub", "shards", "agent", "rest", "workers", "resync", "large_fleet")
 """No part of a run of everything."""
 SHORT_PARTS: Final = ("engine", "admission", "scoring", "extender", "disruption", "loop")
 """What the short form measures: together under three minutes."""
