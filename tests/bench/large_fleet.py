@@ -13,10 +13,11 @@ import tempfile
 import time
 import tracemalloc
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
+import numpy as np
 import orjson
 import uvloop
 
@@ -24,8 +25,9 @@ from scorer.api.kinds import MEMBER_CLUSTER
 from scorer.fleet import Fleet
 from scorer.placement.request import read_request
 from scorer.placement.schedule import schedule
+from tests.bench.figures import Figure, Part
 from tests.bench.fleets import NOW, make_fleet, policy
-from tests.bench.processes import cpu_seconds, most_resident_megabytes
+from tests.bench.processes import most_resident_megabytes, processor_seconds
 from tests.bench.scoring import (
     ANSWER,
     LOOPBACK,
@@ -37,7 +39,6 @@ from tests.bench.scoring import (
     floor_of,
     listening,
     once,
-    print_row,
     question,
     with_replica,
 )
@@ -47,6 +48,7 @@ from webhook.kube.shelf import Shelf
 T = TypeVar("T")
 
 MEMBERS: Final = int(os.environ.get("MEMBERS", "100000"))
+PART: Final = Part("large_fleet")
 HEARTBEATS_PER_SECOND, STORM = MEMBERS / 60, 10
 QUESTIONS_PER_SECOND, SECONDS, PATIENCE_SECONDS = 20, 20.0, 300.0
 TARGET_MEGABYTES, TARGET_MILLISECONDS, TARGET_GROWTH = 1_000, 10, 11
@@ -59,6 +61,12 @@ def _metric(found: Replica, name: str, resource: str = f"{MEMBER_CLUSTER.plural}
     return float(samples[0]) if samples else float("nan")
 
 
+def _tell(title: str, ours: Sequence[float], floor: Sequence[float], note: str = "") -> None:
+    for percent, goal in ((50, None), (99, TARGET_MILLISECONDS)):
+        mine, least = (float(np.percentile(found, percent)) for found in (ours, floor))
+        PART.report(Figure(f"/v1/score, {title}, p{percent}", mine, "ms", goal, least, note=note))
+
+
 async def _heard(found: Replica) -> float:
     return await asyncio.to_thread(_metric, found, "harbormaster_watch_events_total")
 
@@ -67,38 +75,36 @@ async def _asked(found: Replica, hub: Hub, floor: list[float], times: int) -> No
     """Ask beside so many times the usual heartbeats, and print what came of it."""
     hub.rate = HEARTBEATS_PER_SECOND * times
     await asyncio.sleep(2)
-    sent, heard, cpu, begun = hub.sent, await _heard(found), cpu_seconds(found.pid), time.perf_counter()
+    sent, heard, cpu, begun = hub.sent, await _heard(found), processor_seconds(found.pid), time.perf_counter()
     asked = await ask_steadily(found.port, found.trust, question(), QUESTIONS_PER_SECOND, SECONDS)
     passed = time.perf_counter() - begun
-    busy, rate = (cpu_seconds(found.pid) - cpu) / passed, (hub.sent - sent) / passed
+    busy, rate = (processor_seconds(found.pid) - cpu) / passed, (hub.sent - sent) / passed
     taken = (await _heard(found) - heard) / passed
-    note = f"p99 {TARGET_MILLISECONDS} ms; {taken:,.0f}/s taken, {busy:.0%} of a core, {found.megabytes:.0f} MB"
-    print_row(f"{QUESTIONS_PER_SECOND}/s beside {rate:,.0f} heartbeats/s", asked, floor, note)
+    note = f"{rate:,.0f}/s sent, {taken:,.0f}/s taken, {busy:.0%} of a core, {found.megabytes:.0f} MB"
+    title = f"{QUESTIONS_PER_SECOND}/s beside {HEARTBEATS_PER_SECOND * times:,.0f} heartbeats/s"
+    _tell(title, asked, floor, note)
     hub.rate = 0
     begun = time.perf_counter()
     while await _heard(found) < hub.sent and time.perf_counter() - begun < PATIENCE_SECONDS:
         await asyncio.sleep(0.2)
-    print(f"{'  and all of them were taken in after':44}{time.perf_counter() - begun:>8.1f} s", flush=True)
+    PART.report(Figure(f"{title}, until all are taken in", time.perf_counter() - begun, "s"))
 
 
 async def measure() -> None:
     """Print the rows."""
-    columns = f"{'p50 ms':>8}{'p99 ms':>8}{'max':>8}{'floor p50':>10}{'p99':>8}{'ratio':>8}"
-    print(f"{f'/v1/score, {MEMBERS:,} clusters, answer of {ANSWER}':44}{columns}  target")
 
     async def work(found: Replica, hub: Hub) -> None:
-        cpu = cpu_seconds(found.pid)
+        cpu = processor_seconds(found.pid)
         most = most_resident_megabytes(found.pid)
         title = f"filled with {MEMBERS:,} members"
-        print(
-            f"{title:44}{cpu:>8.1f} s of CPU, {found.megabytes:.0f} MB, {most:.0f} MB at most  {TARGET_MEGABYTES:,} MB"
-        )
+        PART.report(Figure(f"{title}, processor", cpu, "s"))
+        PART.report(Figure(f"{title}, memory at most", most, "MB", TARGET_MEGABYTES, note=f"{found.megabytes:.0f} now"))
         _, answer = await once(found, question())
         async with listening(floor_of(len(answer))) as (port, authority):
             trust = ssl.create_default_context(cadata=authority)
             floor = await ask_at_once(port, trust, question(), SECONDS / 4)
         alone = await ask_at_once(found.port, found.trust, question(), SECONDS / 2)
-        print_row("one after the other, no heartbeats", alone, floor, f"p99 {TARGET_MILLISECONDS} ms")
+        _tell("one after the other, no heartbeats", alone, floor)
         await _asked(found, hub, floor, 1)
         await _asked(found, hub, floor, STORM)
 
@@ -118,8 +124,9 @@ def growth() -> None:
             schedule(request, fleet, [], NOW)
             taken.append((time.perf_counter() - begun) * 1000)
         least = min(taken)
-        grown = f", {least / before:.1f} times (target {TARGET_GROWTH})" if before else ""
-        print(f"{f'PickN {ANSWER} of {size:,}, the engine alone':44}{least:>8.2f} ms{grown}", flush=True)
+        PART.report(Figure(f"PickN {ANSWER} of {size:,}, the engine alone", least, "ms"))
+        if before:
+            PART.report(Figure(f"growth to {size:,}", least / before, "times", TARGET_GROWTH))
         before = least
 
 
@@ -134,7 +141,7 @@ def memory() -> None:
         made = make()
         gc.collect()
         each = (tracemalloc.get_traced_memory()[0] - before) / count
-        print(f"{title:44}{each * MEMBERS / 1e6:>8.0f} MB{each / 1e3:>8.2f} kB for each member", flush=True)
+        PART.report(Figure(title, each * MEMBERS / 1e6, "MB", note=f"{each / 1e3:.2f} kB for each member"))
         return made
 
     def shelve() -> Shelf:

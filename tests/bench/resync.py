@@ -21,12 +21,14 @@ from typing import Final
 
 import uvloop
 
+from tests.bench.figures import Figure, Part
 from tests.bench.processes import most_resident_megabytes, processor_seconds, resident_megabytes
 from tests.bench.scoring import LOOPBACK, SERVING_CORE, kubeconfig, listening
 from tests.bench.settled import placed, settled
 from tests.bench.still_hub import StillHub
 
 PLACEMENTS, CLUSTERS = (int(os.environ.get(name, most)) for name, most in (("PLACEMENTS", 1_000), ("CLUSTERS", 100)))
+PART: Final = Part("resync")
 SPARE_MEMBERS: Final = 20
 TARGET_SECONDS, TARGET_MEGABYTES, PATIENCE_SECONDS, QUIET_SECONDS = 30, 1_000, 1_800, 2.0
 PAUSE_SECONDS, FEW = 1.0, 10
@@ -93,9 +95,13 @@ async def loop_on(config: Path) -> AsyncIterator[Loop]:
         await process.wait()
 
 
-def _row(title: str, seconds: float, cpu: float, loop: Loop, writes: str) -> None:
-    held = f"{most_resident_megabytes(loop.pid):>7.0f} MB at most, {resident_megabytes(loop.pid):.0f} MB after"
-    print(f"{title:58}{seconds:>8.1f} s{cpu:>8.1f} s{held}  {writes}", flush=True)
+def _tell(title: str, seconds: float, cpu: float, loop: Loop, hub: StillHub) -> None:
+    writes = ", ".join(f"{verb}: {count}" for verb, count in hub.writes.items())
+    PART.report(Figure(title, seconds, "s", TARGET_SECONDS))
+    PART.report(Figure(f"{title}, processor", cpu, "s"))
+    most, after = most_resident_megabytes(loop.pid), resident_megabytes(loop.pid)
+    PART.report(Figure(f"{title}, memory at most", most, "MB", TARGET_MEGABYTES, note=f"{after:.0f} MB after"))
+    PART.report(Figure(f"{title}, writes", hub.writes.total(), "writes", 0, note=writes))
 
 
 async def measure() -> None:
@@ -103,25 +109,19 @@ async def measure() -> None:
     once = await placed(1, CLUSTERS, CLUSTERS + SPARE_MEMBERS)
     hub = StillHub(settled(once, PLACEMENTS))
     keys = PLACEMENTS * CLUSTERS
-    title = f"{PLACEMENTS:,} placements on {CLUSTERS} clusters, {hub.megabytes:,.0f} MB of JSON"
-    print(
-        f"{title:58}{'wall':>10}{'CPU':>10}  target {TARGET_SECONDS} s, {TARGET_MEGABYTES:,} MB, no writes", flush=True
-    )
-
-    def written() -> str:
-        return f"{hub.writes.total()} writes" + "".join(f", {verb}: {count}" for verb, count in hub.writes.items())
+    title = f"{PLACEMENTS:,} placements on {CLUSTERS} clusters"
 
     with tempfile.TemporaryDirectory() as folder:
         async with listening(hub.routes()) as (port, authority):
             begun = time.perf_counter()
             async with loop_on(kubeconfig(port, authority, Path(folder))) as loop:
                 seconds = await loop.at_rest(keys) - begun
-                _row("the loop started anew", seconds, processor_seconds(loop.pid), loop, written())
+                _tell(f"{title}, started anew", seconds, processor_seconds(loop.pid), loop, hub)
                 hub.writes.clear()
                 cpu, done, begun = processor_seconds(loop.pid), await loop.reconciled(), time.perf_counter()
                 os.kill(loop.pid, signal.SIGUSR1)
                 seconds = await loop.at_rest(done + keys) - begun
-                _row("all of it once more", seconds, processor_seconds(loop.pid) - cpu, loop, written())
+                _tell(f"{title}, once more", seconds, processor_seconds(loop.pid) - cpu, loop, hub)
 
 
 def main() -> None:
