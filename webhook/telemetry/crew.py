@@ -31,6 +31,8 @@ PROBE_SECONDS: Final = 1.5
 """How long a worker may take to say how it is: the probes of the chart wait for two seconds."""
 METRICS_SECONDS: Final = 4.0
 """The same for metrics, which Prometheus waits ten seconds for."""
+PAUSE_SECONDS: Final = 0.5
+"""How long a worker does not listen to the others when it has no more sockets."""
 MOST_BYTES: Final = 64 * 1024 * 1024
 """Of an answer."""
 _CREDENTIALS: Final = struct.Struct("3i")
@@ -94,7 +96,12 @@ class Crew:
         loop = asyncio.get_running_loop()
         async with asyncio.TaskGroup() as tasks:
             while True:
-                asker, _ = await loop.sock_accept(self._seat.own)
+                try:
+                    asker, _ = await loop.sock_accept(self._seat.own)
+                except OSError as error:  # the system has no more sockets to give: no reason to end the worker
+                    _log.warning("no other worker can ask", extra={"reason": error.strerror})
+                    await asyncio.sleep(PAUSE_SECONDS)
+                    continue
                 tasks.create_task(self._answer(asker))
 
     async def liveness(self) -> Mapping[str, str]:
@@ -159,6 +166,8 @@ class Crew:
                         await asyncio.get_running_loop().sock_sendall(asker, json.dumps(await answer()).encode())
             except (OSError, TimeoutError, ValueError) as error:  # who asked has given up
                 _log.debug("a worker was not answered", extra={"reason": str(error)})
+            except Exception:  # noqa: BLE001 - a check or a metric that breaks must not end the worker, nor its reviews
+                _log.exception("a worker was not answered")
 
     async def _own_liveness(self) -> Answer:
         return self._health.liveness()

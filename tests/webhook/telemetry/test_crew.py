@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import socket
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -138,3 +139,35 @@ async def test_another_user_gets_nothing(monkeypatch):
             asking.connect(workers[1].crew._seat.addresses[2])
             asking.setblocking(False)
             assert await asyncio.get_running_loop().sock_recv(asking, 10) == b""
+
+
+@pytest.mark.parametrize("error", [OSError(errno.EMFILE, "Too many open files"), ConnectionAbortedError()])
+async def test_a_worker_without_sockets_goes_on_and_is_asked_again(monkeypatch, error):
+    """Else whoever opens many connections could end it with a probe."""
+    monkeypatch.setattr(crew, "PAUSE_SECONDS", 0)
+    loop, left = asyncio.get_running_loop(), [error, error]
+    accept = loop.sock_accept
+
+    async def scarce(listener):
+        if left:
+            raise left.pop()
+        return await accept(listener)
+
+    monkeypatch.setattr(loop, "sock_accept", scarce)
+    async with crew_of(2) as workers:
+        assert (await workers[0].crew.readiness())["workers"] == ""
+    assert not left
+
+
+async def test_a_check_that_breaks_does_not_end_the_worker(caplog):
+    """As in one process, where only that probe fails."""
+
+    def breaks() -> str:
+        raise RuntimeError("a bug")
+
+    async with crew_of(2) as workers:
+        workers[1].health.require("caches", breaks)
+        assert (await workers[0].crew.readiness())["workers"] == "worker 2 does not answer"
+        workers[1].health.require("caches", lambda: "")
+        assert (await workers[0].crew.readiness())["workers"] == ""
+    assert "a worker was not answered" in caplog.text
