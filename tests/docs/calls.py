@@ -9,6 +9,7 @@ from typing import Final
 import click
 
 from tests.docs.pages import read_page
+from tests.docs.reference.commands import in_context
 from webhook.cli.root import root
 
 PROGRAM: Final = "harbormaster"
@@ -75,7 +76,7 @@ def mistake_in(call: Sequence[str]) -> str:
         call: The words after its name; one whose first word stands for any command is fine.
     """
     command: click.Command = root
-    context = click.Context(root, info_name=PROGRAM)
+    context = in_context(root, None, PROGRAM)
     known = _options(root)
     for word in call:
         if word.startswith("-") and word != "-":
@@ -86,7 +87,7 @@ def mistake_in(call: Sequence[str]) -> str:
             found = command.get_command(context, word)
             if found is None:
                 return "" if not _COMMAND.fullmatch(word) else f"{context.command_path} has no command {word}"
-            command, context = found, click.Context(found, context, word)
+            command, context = found, in_context(found, context, word)
             known = known | _options(found)
     return ""
 
@@ -98,7 +99,7 @@ def misuse_in(call: Sequence[str]) -> str:
         call: The words after its name, of a call without a mistake. A value in capitals stands for any.
     """
     command: click.Command = root
-    context = click.Context(root, info_name=PROGRAM)
+    context = in_context(root, None, PROGRAM)
     rest = list(call)
     while True:
         try:
@@ -114,7 +115,7 @@ def misuse_in(call: Sequence[str]) -> str:
         found = command.get_command(context, rest[0]) if rest else None
         if found is None:
             return "" if command.invoke_without_command or rest else f"{context.command_path} needs a command"
-        command, context, rest = found, click.Context(found, context, rest[0]), rest[1:]
+        command, context, rest = found, in_context(found, context, rest[0]), rest[1:]
 
 
 def _misuse_of(parameter: click.Parameter, values: Mapping[str, object], context: click.Context) -> str:

@@ -8,7 +8,7 @@ from typing import Final
 import click
 
 from tests.docs.pages import DOCS
-from tests.docs.reference.commands import Command, all_commands
+from tests.docs.reference.commands import Command, all_commands, in_context
 from webhook.cli.root import SECTIONS, root
 
 FOLDER: Final = DOCS / "man"
@@ -28,7 +28,7 @@ def manual_pages() -> Iterator[tuple[str, str]]:
 def _program_page() -> str:
     listed = [(f"{_PROGRAM}-{entry.name}(1)", entry.help) for entries in SECTIONS.values() for entry in entries]
     summary = (root.help or "").partition("\n")[0]
-    context = click.Context(root, info_name=_PROGRAM)
+    context = in_context(root, None, _PROGRAM)
     lines = [*_head(_PROGRAM, summary), *_synopsis(f"{_PROGRAM} [OPTIONS] COMMAND [ARGS]...")]
     return _text([*lines, *_description(root), *_options(root, context), ".SH COMMANDS", *_terms(listed)])
 

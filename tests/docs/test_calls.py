@@ -2,10 +2,13 @@
 
 import re
 
+import click
 import pytest
 
 from tests.docs.calls import calls_in, calls_in_line, calls_to_type, make_targets_in, mistake_in, misuse_in
 from tests.docs.pages import DOCUMENTS, REFERENCE, ROOT, read_page
+from tests.docs.reference.commands import in_context
+from webhook.cli.root import root
 
 NOTES = sorted(ROOT.glob("charts/*/templates/NOTES.txt"))
 VARIABLE = re.compile(r"HARBORMASTER_[A-Z_]*[A-Z]")
@@ -25,6 +28,15 @@ def test_commands_and_options_exist(path):
 def test_calls_in_blocks_are_whole(path):
     """No argument is missing or too many, and every value is one that its option takes."""
     assert {" ".join(call): misuse for call in calls_to_type(path) if (misuse := misuse_in(call))} == {}
+
+
+def test_to_look_for_mistakes_leaves_the_help_of_a_command_as_it_is():
+    """A command keeps the first option for help that it is asked for; other tests compare it with what is written."""
+    command = root.get_command(in_context(root, None, "harbormaster"), "validate")
+    assert command is not None
+    command._help_option = None
+    assert misuse_in(("validate", "--help")) == ""
+    assert "-h, --help" in command.get_help(click.Context(command))
 
 
 @pytest.mark.parametrize("path", NOTES, ids=lambda path: path.parts[-3])

@@ -52,7 +52,7 @@ class Command:
 
 def all_commands() -> Iterator[Command]:
     """Yield every command, groups before what is in them, in the order of the program's help."""
-    context = _context(root, None, PROGRAM)
+    context = in_context(root, None, PROGRAM)
     for entries in SECTIONS.values():
         for entry in entries:
             command = root.get_command(context, entry.name)
@@ -61,7 +61,7 @@ def all_commands() -> Iterator[Command]:
 
 
 def _with_its_own(command: click.Command, parent: click.Context, name: str) -> Iterator[Command]:
-    context = _context(command, parent, name)
+    context = in_context(command, parent, name)
     yield Command(context.command_path, command, context)
     if isinstance(command, click.Group):
         for each in command.list_commands(context):
@@ -70,8 +70,12 @@ def _with_its_own(command: click.Command, parent: click.Context, name: str) -> I
             yield from _with_its_own(below, context, each)
 
 
-def _context(command: click.Command, parent: click.Context | None, name: str) -> click.Context:
-    names = root.context_settings["help_option_names"]  # a command keeps those of the first context that asks it
+def in_context(command: click.Command, parent: click.Context | None, name: str) -> click.Context:
+    """Make the context that a command is called in.
+
+    A command keeps the names of ``--help`` that the first context to ask it has, so every context needs the right ones.
+    """
+    names = root.context_settings["help_option_names"]
     return click.Context(command, parent, name, terminal_width=WIDTH, max_content_width=WIDTH, help_option_names=names)
 
 
