@@ -20,6 +20,10 @@ from webhook.kube.login import Login
 from webhook.kube.ports import UnavailableError
 
 CONNECT_SECONDS: Final = 5.0
+AT_ONCE: Final = 16
+"""How many requests are under way; a hub may have a hundred groups to ask about."""
+_MOST_KEPT: Final = 2 * AT_ONCE
+"""Connections that are kept, also those of streams; the library warns the user of one more."""
 LARGEST_PART: Final = 64 * 1024
 """Bytes of a stream that are handed on at once."""
 
@@ -66,6 +70,7 @@ class HubHttp:
 
     def __init__(self, login: Login) -> None:
         self._login = login
+        self._turns = asyncio.Semaphore(AT_ONCE)
         self.address = login.address.rstrip("/")
         tls = self.address.startswith("https:")
         trust: dict[str, Any] = {}
@@ -103,7 +108,7 @@ class HubHttp:
             content: The body, if any.
             query: Parameters, besides those in *path*.
             content_type: Of *content*.
-            seconds: For all of it.
+            seconds: For all of it, once it has its turn.
             accept: What may come back.
 
         Raises:
@@ -120,7 +125,7 @@ class HubHttp:
             return Reply(response.status, body, tuple(response.headers.getlist("Warning")))
 
         try:
-            async with asyncio.timeout(seconds):
+            async with self._turns, asyncio.timeout(seconds):
                 return await _in_thread(ask)
         except (HTTPError, OSError) as error:
             raise self._unavailable(method, path, error) from _cause(error)
@@ -179,10 +184,10 @@ class HubHttp:
 
 def _manager(proxy: str | None, trust: Mapping[str, Any]) -> urllib3.PoolManager:
     if not proxy:
-        return urllib3.PoolManager(maxsize=4, **trust)
+        return urllib3.PoolManager(maxsize=_MOST_KEPT, **trust)
     name, _, password = (urlsplit(proxy).netloc.rpartition("@")[0]).partition(":")
     shown = make_headers(proxy_basic_auth=f"{unquote(name)}:{unquote(password)}") if name else None
-    return urllib3.ProxyManager(proxy, maxsize=4, proxy_headers=shown, **trust)
+    return urllib3.ProxyManager(proxy, maxsize=_MOST_KEPT, proxy_headers=shown, **trust)
 
 
 def _cause(error: BaseException) -> Exception:

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from certs.authority import Authority
 from certs.context import ServerContext
-from webhook.kube.hub_http import HubHttp
+from webhook.kube.hub_http import AT_ONCE, HubHttp
 from webhook.kube.login import Login
 from webhook.kube.ports import UnavailableError
 
@@ -133,3 +133,24 @@ async def test_nobody_there(address, said):
     hub = HubHttp(Login(address))
     with hub, pytest.raises(UnavailableError, match=f"^{address} does not answer GET /a: .*{said}"):
         await hub.send("GET", "/a", None, None, "", 10)
+
+
+async def test_many_requests_at_once_take_turns_and_nobody_is_warned(caplog):
+    """The library would tell the user of a command that it does not keep a connection."""
+    under_way, most = 0, 0
+
+    async def slow(_request):
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        await asyncio.sleep(0.02)
+        under_way -= 1
+        return web.Response(body=b"done")
+
+    async with serving(slow) as port:
+        with HubHttp(Login(f"http://127.0.0.1:{port}")) as hub:
+            asked = (hub.send("GET", "/a", None, None, "application/json", 10) for _ in range(3 * AT_ONCE))
+            answers = await asyncio.gather(*asked)
+    assert {answer.content for answer in answers} == {b"done"}
+    assert 1 < most <= AT_ONCE
+    assert caplog.messages == []
