@@ -10,7 +10,7 @@ Source: placement-api.md 5, 7.1 to 7.3 and 10.1; KubeFleet pkg/utils/validator/p
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from pydantic import ValidationError
 
@@ -276,32 +276,30 @@ def validate_resource_placement(document: JsonObject, old: JsonObject | None, co
 
 
 def _validate(document: JsonObject, old: JsonObject | None, context: Context, *, namespaced: bool) -> Iterator[Finding]:
-    plainly = _judge_plainly(document, old, context, namespaced=namespaced)
+    wanted, stored = wish(document), None if old is None else wish(old)
+    plainly = _judge_plainly(wanted, stored, context, namespaced=namespaced)
     if plainly is not None:
         yield from plainly
         return
     model = ResourcePlacement if namespaced else ClusterResourcePlacement
-    reading = read_object(model, document, SHAPE_RULES)
+    reading = read_object(model, wanted, SHAPE_RULES)
     yield from reading.errors
     if reading.view is None:
         return
-    new, before = reading.view, read_object(model, old).view if old is not None else None
+    new, before = reading.view, read_object(model, stored).view if stored is not None else None
     yield from reading.trusted(_judge(new, before, context, namespaced=namespaced))
 
 
 def _judge_plainly(
-    document: JsonObject, old: JsonObject | None, context: Context, *, namespaced: bool
+    new: Mapping[str, Any], stored: Mapping[str, Any] | None, context: Context, *, namespaced: bool
 ) -> Iterator[Finding] | None:
     """Judge the resource selectors of a placement all else of which is plainly in order; None: it may not be."""
-    new = wish(document)
     if not is_plain(new) or (not context.is_ours and has_prefix(new, FLEET)):
         return None
     if namespaced and reserved.is_of_the_fleet(new["metadata"].get("namespace", ""), context):
         return None
-    if old is not None:
-        stored = wish(old)
-        if not is_plain(stored) or not is_plain_update(new["spec"], stored["spec"]):
-            return None
+    if stored is not None and not (is_plain(stored) and is_plain_update(new["spec"], stored["spec"])):
+        return None
     try:
         terms = PlacementSpec.read({"resourceSelectors": new["spec"]["resourceSelectors"]}).resource_selectors
     except ValidationError:
