@@ -17,12 +17,11 @@ from pathlib import Path
 
 import numpy as np
 
-from e2e.conftest import install_definitions
-from e2e.controlplane.build import build
-from e2e.controlplane.cluster import ADMIN, LOOPBACK, Cluster, Etcd
+from e2e.controlplane.cluster import ADMIN, LOOPBACK, Cluster
 from e2e.controlplane.service import REGISTRATIONS, Service
 from tests.bench.admission import written
 from tests.bench.figures import Figure, Part
+from tests.bench.real_hub import real_hub
 
 ROUNDS, CREATES = 5, 200
 PLACEMENTS = "/apis/placement.kubernetes-fleet.io/v1beta1/clusterresourceplacements"
@@ -32,7 +31,11 @@ def main() -> None:
     """Measure and tell the figures."""
     numbers = count()
     taken: dict[bool, list[float]] = {False: [], True: []}
-    with tempfile.TemporaryDirectory() as folder, _hub(Path(folder)) as (hub, service), _connection(hub) as connection:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        _hooked_hub(Path(folder)) as (hub, service),
+        _connection(hub) as connection,
+    ):
         create(hub, connection, numbers, 100)  # warm up
         for _ in range(ROUNDS):
             for hooked in (False, True):
@@ -54,20 +57,14 @@ def main() -> None:
 
 
 @contextlib.contextmanager
-def _hub(folder: Path) -> Iterator[tuple[Cluster, Service]]:
-    programs = build()
-    with contextlib.ExitStack() as stack:
-        etcd = Etcd(programs, folder)
-        stack.callback(etcd.program.stop)
-        etcd.start()
-        hub = Cluster(programs, folder / "hub", etcd, "hub")
-        stack.callback(hub.stop)
-        hub.start()
-        install_definitions(hub)
+def _hooked_hub(folder: Path) -> Iterator[tuple[Cluster, Service]]:
+    with real_hub(folder) as hub:
         service = Service(hub, folder / "serve")
-        stack.callback(service.program.stop)
-        service.start()
-        yield hub, service
+        try:
+            service.start()
+            yield hub, service
+        finally:
+            service.program.stop()
 
 
 @contextlib.contextmanager

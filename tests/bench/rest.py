@@ -4,23 +4,21 @@ The hub has the definitions, three members without agents, and as many placement
 process that has loaded the same libraries, without what of them nobody needs at once. Each round starts them anew.
 """
 
-import contextlib
 import os
 import tempfile
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from e2e.conftest import install_definitions
-from e2e.controlplane.build import build
-from e2e.controlplane.cluster import LOOPBACK, Cluster, Etcd
+from e2e.controlplane.cluster import LOOPBACK, Cluster
 from e2e.controlplane.process import Program, free_port
 from e2e.controlplane.service import HARBORMASTER, Service
 from tests.bench.agent import floor
 from tests.bench.figures import Figure, Part
 from tests.bench.processes import children_of, processor_seconds, resident_megabytes, shared_megabytes
+from tests.bench.real_hub import real_hub
 
 ROUNDS: Final = 3
 REST_SECONDS: Final = float(os.environ.get("REST_SECONDS", "60"))
@@ -37,7 +35,7 @@ PLACEMENTS: Final = "/apis/placement.kubernetes-fleet.io/v1beta1/clusterresource
 def main() -> None:
     """Start an API server, measure each process by turns, and tell the figures."""
     taken: dict[str, list[tuple[float, float, float]]] = {}
-    with tempfile.TemporaryDirectory() as folder, _hub(Path(folder)) as hub:
+    with tempfile.TemporaryDirectory() as folder, real_hub(Path(folder)) as hub:
         fill(hub)
         for number in range(ROUNDS):
             for name, start in starters(hub, Path(folder) / str(number)).items():
@@ -102,21 +100,6 @@ def fill(hub: Cluster) -> None:
 def _of(group: str, kind: str, name: str, spec: object) -> dict[str, object]:
     version = f"{group}.kubernetes-fleet.io/v1beta1"
     return {"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec}
-
-
-@contextlib.contextmanager
-def _hub(folder: Path) -> Iterator[Cluster]:
-    programs = build()
-    etcd = Etcd(programs, folder)
-    hub = Cluster(programs, folder / "hub", etcd, "hub")
-    try:
-        etcd.start()
-        hub.start()
-        install_definitions(hub)
-        yield hub
-    finally:
-        hub.stop()
-        etcd.program.stop()
 
 
 if __name__ == "__main__":

@@ -20,13 +20,12 @@ from pathlib import Path
 import numpy as np
 import uvloop
 
-from e2e.conftest import install_definitions
-from e2e.controlplane.build import build
-from e2e.controlplane.cluster import LOOPBACK, Cluster, Etcd
+from e2e.controlplane.cluster import LOOPBACK
 from e2e.controlplane.service import Service
 from tests.bench.admission import CONNECTIONS, DISTINCT, Caller, call
 from tests.bench.figures import PER_SECOND, TIMES, Figure, Part
 from tests.bench.processes import children_of, processor_seconds
+from tests.bench.real_hub import real_hub
 
 WORKERS, ROUNDS, SECONDS = (1, 2), 7, 3.0
 
@@ -68,15 +67,7 @@ def main() -> None:
 
 @contextlib.contextmanager
 def _servers(folder: Path) -> Iterator[dict[int, Service]]:
-    programs = build()
-    with contextlib.ExitStack() as stack:
-        etcd = Etcd(programs, folder)
-        stack.callback(etcd.program.stop)
-        etcd.start()
-        hub = Cluster(programs, folder / "hub", etcd, "hub")
-        stack.callback(hub.stop)
-        hub.start()
-        install_definitions(hub)
+    with real_hub(folder) as hub, contextlib.ExitStack() as stack:
         servers = {}
         for workers in WORKERS:
             service = Service(hub, folder / f"serve-{workers}", words=(f"--workers={workers}",))
