@@ -8,7 +8,6 @@ import os
 import signal
 import socket
 import subprocess
-import threading
 from collections import Counter
 from pathlib import Path
 from urllib.request import urlopen
@@ -22,6 +21,7 @@ from e2e.conftest import StartService
 from e2e.controlplane.cluster import LOOPBACK, Cluster
 from e2e.controlplane.process import PATIENCE, Program, free_port
 from e2e.controlplane.service import HARBORMASTER, Service
+from e2e.controlplane.side_by_side import SideBySide
 from e2e.fleet.waiting import wait_until
 from e2e.placements import placement
 
@@ -62,7 +62,7 @@ def by_worker(service: Service, name: str) -> dict[str, float]:
     return dict(found)
 
 
-class Callers:
+class Callers(SideBySide):
     """Call the hook of a server until the block ends, each over a new connection for every review.
 
     Attributes:
@@ -71,23 +71,12 @@ class Callers:
     """
 
     def __init__(self, service: Service) -> None:
+        super().__init__(CALLERS)
         self._service = service
-        self._stop = threading.Event()
-        self._threads = [threading.Thread(target=self._call) for _ in range(CALLERS)]
         self.allowed = 0
         self.lost: list[str] = []
 
-    def __enter__(self) -> "Callers":
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join(60)
-
-    def _call(self) -> None:
+    def _run(self) -> None:
         while not self._stop.wait(0.02):
             try:
                 answer = ask(self._service)

@@ -9,12 +9,13 @@ from functools import partial
 from itertools import count
 
 from e2e.controlplane.cluster import ApiError, Cluster, JsonObject
+from e2e.controlplane.side_by_side import SideBySide
 from e2e.placements import PLACEMENTS, placement
 
 MERGE = "application/merge-patch+json"
 
 
-class SteadyWriters:
+class SteadyWriters(SideBySide):
     """Writes until the block ends; nothing is stored.
 
     Args:
@@ -28,25 +29,14 @@ class SteadyWriters:
     """
 
     def __init__(self, hub: Cluster, writers: int = 5, seconds: float = 0.25) -> None:
+        super().__init__(writers)
         self._hub = hub
         self._seconds = seconds
-        self._stop = threading.Event()
         self._numbers = count()
-        self._run = secrets.token_hex(3)
+        self._mark = secrets.token_hex(3)
         self._lock = threading.Lock()
-        self._threads = [threading.Thread(target=self._write) for _ in range(writers)]
         self.results: Counter[str] = Counter()
         self.failures: list[str] = []
-
-    def __enter__(self) -> "SteadyWriters":
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join(60)
 
     def check(self) -> None:
         """See to it that there were writes of both kinds, and that each was answered as it should be."""
@@ -54,7 +44,7 @@ class SteadyWriters:
         assert self.results["let in"] == 0, self.results
         assert min(self.results["admitted"], self.results["refused"]) > 0
 
-    def _write(self) -> None:
+    def _run(self) -> None:
         while not self._stop.wait(self._seconds):
             number = next(self._numbers)
             is_wrong = number % 2 == 1
@@ -77,10 +67,10 @@ class Authors(SteadyWriters):
     Arguments and attributes: as `SteadyWriters`.
     """
 
-    def _write(self) -> None:
+    def _run(self) -> None:
         author = next(self._numbers)
         for turn in count():
-            name = f"author-{self._run}-{author}-{turn}"
+            name = f"author-{self._mark}-{author}-{turn}"
             for step in (self._create, self._create_wrong, self._change, self._change_wrong, self._delete):
                 if self._stop.wait(self._seconds):
                     return
