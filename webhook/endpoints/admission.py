@@ -214,7 +214,7 @@ class Desk:
                 return None
             path = slash + path
         hook = self.hooks.get(path)
-        return None if hook is None or "%" in target else Called(hook, by_secret, _budget(query))
+        return None if hook is None or "%" in target or "#" in target else Called(hook, by_secret, _budget(query))
 
     def answer_at_once(self, called: Called, client: RequestHandler, body: bytes) -> bytes | None:
         """See `AtOnce.answer_at_once`; what it leaves is for `handler`."""

@@ -148,13 +148,15 @@ class _Protocol(RequestHandler):
 
     def data_received(self, data: bytes) -> None:
         """Answer a review at once, wait for the rest of it for a moment, or let the library read."""
-        data, self._held = self._held + data, b""
+        held, self._held = self._held, b""
         posts = self._posts
-        body = self._answer(data, posts) if posts is not None and self._is_plain and data else None
+        body = self._answer(held + data, posts) if posts is not None and self._is_plain and data else None
         if self._held:
             return
         self._stop_waiting()
         if posts is None or body is None or self.transport is None:
+            if held:  # by itself: of a piece that the library cannot read to the end, it answers nothing
+                super().data_received(held)
             super().data_received(data)
             return
         posts.send(

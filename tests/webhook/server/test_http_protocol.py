@@ -136,6 +136,13 @@ async def test_after_a_message_of_another_form_a_connection_is_the_librarys(port
     assert set(ways[1:]) <= {"library"}
 
 
+async def test_a_target_that_both_ways_may_read_differently_is_the_librarys(port, ways, review_bytes):
+    """By the library, a fragment is no part of the query, which says how long the caller waits."""
+    async with port.dial() as connection:
+        assert (await asked(connection, message(review_bytes(), "/validate?timeout=0s#x"))).status == 503
+    assert ways == ["library"]
+
+
 async def test_a_review_in_pieces_is_put_together(port, ways, review_bytes, monkeypatch):
     monkeypatch.setattr(http_protocol, "HELD_SECONDS", 3600)
     data = message(review_bytes())
@@ -146,6 +153,16 @@ async def test_a_review_in_pieces_is_put_together(port, ways, review_bytes, monk
             assert (await connection.answer()).json["response"]["allowed"]
             assert (await asked(connection, data)).status == 200
     assert ways == ["short"] * 8
+
+
+async def test_what_follows_a_review_in_pieces_does_not_take_its_answer(port, review_bytes, monkeypatch):
+    """The library answers nothing of a piece that it cannot read to the end, so it must get the pieces as they came."""
+    monkeypatch.setattr(http_protocol, "HELD_SECONDS", 3600)
+    data = message(review_bytes("one"))
+    async with port.dial() as connection:
+        await in_pieces(port, connection, data + b"no request\r\n\r\n", (len(data) - len(review_bytes("one")),))
+        assert (await connection.answer()).json["response"]["uid"] == "one"
+        assert (await connection.answer()).status == 400
 
 
 async def test_a_review_whose_rest_does_not_come_is_the_librarys_and_the_next_is_not(
