@@ -17,6 +17,7 @@ import asyncio
 import logging
 import os
 import random
+import re
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
@@ -42,6 +43,8 @@ from webhook.kube.ports import (
 
 PARTS: Final = "shards"
 """What stands after their number in a Lease that several processes hold together; see `webhook.kube.shards`."""
+
+_PARTED: Final = re.compile(rf"([1-9][0-9]{{0,8}}) {PARTS}")
 
 Body = Callable[["Term"], Coroutine[Any, Any, None]]
 """The work of a leader; it ends when it is cancelled, with every task of its own."""
@@ -126,6 +129,26 @@ class Term:
         return max(0.0, self.until - self._clock())
 
 
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a candidate needs besides its Lease.
+
+    Args:
+        times: How long things may take.
+        clock: Monotonic, in seconds, of the same pace as the event loop's.
+        now: Time of day, only for people to read.
+        end: Ends the process; given the reason.
+    """
+
+    times: LeaseTimes = LeaseTimes()
+    clock: Callable[[], float] = monotonic
+    now: Callable[[], datetime] = utc_now
+    end: Callable[[str], object] = end_process
+
+
+USUAL: Final = Surroundings()
+
+
 class Candidate:
     """Reads and writes one Lease, each call within its time, and says why that fails.
 
@@ -133,30 +156,17 @@ class Candidate:
         store: Where the Lease is.
         lease: Its name and namespace.
         identity: Of this process alone; after a restart it has to be another one.
-        times: How long things may take.
-        clock: Monotonic, in seconds, of the same pace as the event loop's.
-        now: Time of day, only for people to read.
-        end: Ends the process; given the reason.
+        around: Times, clocks, and what ends the process.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        lease: Key,
-        identity: str,
-        *,
-        times: LeaseTimes | None = None,
-        clock: Callable[[], float] = monotonic,
-        now: Callable[[], datetime] = utc_now,
-        end: Callable[[str], object] = end_process,
-    ) -> None:
+    def __init__(self, store: Store, lease: Key, identity: str, around: Surroundings = USUAL) -> None:
         self._store = store
         self._lease = lease
         self.identity = identity
-        self._times = times or LeaseTimes()
-        self._clock = clock
-        self._now = now
-        self._end = end
+        self._times = around.times
+        self._clock = around.clock
+        self._now = around.now
+        self._end = around.end
         self.trouble = ""
         """Why the Lease cannot be read or written, or does not let this process work; empty when all is well."""
 
@@ -233,30 +243,10 @@ class Candidate:
 
 
 class Leader(Candidate):
-    """A candidate for the Lease, and the leader while it holds it.
+    """A candidate for the Lease, and the leader while it holds it. Arguments as of `Candidate`."""
 
-    Args:
-        store: Where the Lease is.
-        lease: Its name and namespace.
-        identity: Of this process alone; after a restart it has to be another one.
-        times: How long things may take.
-        clock: Monotonic, in seconds, of the same pace as the event loop's.
-        now: Time of day, only for people to read.
-        end: Ends the process; given the reason.
-    """
-
-    def __init__(
-        self,
-        store: Store,
-        lease: Key,
-        identity: str,
-        *,
-        times: LeaseTimes | None = None,
-        clock: Callable[[], float] = monotonic,
-        now: Callable[[], datetime] = utc_now,
-        end: Callable[[str], object] = end_process,
-    ) -> None:
-        super().__init__(store, lease, identity, times=times, clock=clock, now=now, end=end)
+    def __init__(self, store: Store, lease: Key, identity: str, around: Surroundings = USUAL) -> None:
+        super().__init__(store, lease, identity, around)
         self._record: JsonObject | None = None
         self._is_fresh = False  # whether the record may be written over without reading it again
         self._taken_until = float("-inf")  # until then the Lease counts as another candidate's
@@ -467,8 +457,8 @@ async def expired(term: Term) -> None:
 
 def parted_into(holder: str) -> int | None:
     """Return how many shards the holder of a Lease says the work is parted into; None: one process leads alone."""
-    count, _, word = holder.partition(" ")
-    return int(count) if word == PARTS and count.isascii() and count.isdecimal() else None
+    found = _PARTED.fullmatch(holder)
+    return int(found[1]) if found else None
 
 
 def holder_of(record: JsonObject | None) -> str:

@@ -11,17 +11,18 @@ renewal was sent, and some seconds before others count it as gone: when its beat
 Lease lasts, by their own clocks. All that `webhook.kube.leader` says of a term holds for each of them.
 
 What nobody but the replicas should do to the Lease, a user may all the same: delete it, or write over its entries. Who
-then misses its own entry stops its work, and takes nothing until any work that others may have has ended, too.
+then misses its own entry, or finds entries without their digest, stops its work, and takes nothing until any work that
+others may have has ended, too. Only one that has just started takes a deleted Lease for that of a new hub.
 
 Source: serving.md 7, own elector.
 """
 
 import asyncio
+import hashlib
 import logging
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
@@ -33,23 +34,21 @@ from scorer.api.names import OURS
 from scorer.shards import fair_shares
 from webhook.kube.leader import (
     PARTS,
+    USUAL,
     Candidate,
-    LeaseTimes,
+    Surroundings,
     Term,
     duration_of,
-    end_process,
     expired,
     holder_of,
-    monotonic,
     parted_into,
     stop_work,
-    utc_now,
     version_of,
 )
 from webhook.kube.ports import AlreadyExistsError, ConflictError, Key, Store, StoreError
 
 REPLICAS: Final = OURS + "replicas"
-"""Annotation of the Lease: the replicas, each with its beat and its shards, as JSON."""
+"""Annotation of the Lease: the replicas, each with its beat and its shards, and a digest of that, as JSON."""
 ATTEMPTS: Final = 4
 """How often a beat is written before the next pause: every other replica may come in between."""
 SOON: Final = 0.05
@@ -77,6 +76,23 @@ class Entry(NamedTuple):
     shards: frozenset[int]
 
 
+class _Strangers(NamedTuple):
+    """Those who hold the Lease otherwise: a leader, or replicas of another count.
+
+    Args:
+        holder: As the Lease names them.
+        version: At which they have held it last.
+        until: When it counts as free unless they renew it.
+    """
+
+    holder: str
+    version: str
+    until: float
+
+
+_NOBODY: Final = _Strangers("", "", float("-inf"))
+
+
 @dataclass(slots=True)
 class _Holding:
     """A shard that this process works on, until the work has stopped."""
@@ -93,25 +109,11 @@ class Shards(Candidate):
         lease: Its name and namespace.
         identity: Of this process alone; after a restart it has to be another one.
         count: How many shards there are, at least 2; those of another count wait for one another.
-        times: How long things may take.
-        clock: Monotonic, in seconds, of the same pace as the event loop's.
-        now: Time of day, only for people to read.
-        end: Ends the process; given the reason.
+        around: Times, clocks, and what ends the process.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        lease: Key,
-        identity: str,
-        count: int,
-        *,
-        times: LeaseTimes | None = None,
-        clock: Callable[[], float] = monotonic,
-        now: Callable[[], datetime] = utc_now,
-        end: Callable[[str], object] = end_process,
-    ) -> None:
-        super().__init__(store, lease, identity, times=times, clock=clock, now=now, end=end)
+    def __init__(self, store: Store, lease: Key, identity: str, count: int, around: Surroundings = USUAL) -> None:
+        super().__init__(store, lease, identity, around)
         self.count = count
         self.clash = 0
         """The number of shards of the replicas that this one waits for; 0: it waits for none."""
@@ -120,14 +122,14 @@ class Shards(Candidate):
         self._holder = f"{count} {PARTS}"
         self._holdings: dict[int, _Holding] = {}
         self._beat = 0
-        self._is_enrolled = False
-        """Whether our entry was stored when the Lease was last written."""
+        """That of our entry when it was last sent. None is sent twice, whatever became of it: see `_others`."""
+        self._enrolled = 0
+        """The beat of our entry when it was last known to be stored; 0: it is not there, or not to be trusted."""
+        self._renewed = float("-inf")
+        """When that was."""
         self._seen: dict[str, tuple[int, float]] = {}
         """The beat of each other replica, and since when it has been that."""
-        self._looked = float("-inf")
-        """When the Lease was read last."""
-        self._held_otherwise: tuple[str, float] = ("", float("-inf"))
-        """The version at which those that we wait for hold the Lease, and until when it counts as theirs."""
+        self._strangers = _NOBODY
         self._wary_until = float("-inf")
         """Until then nothing is taken: others may work on what no entry names."""
         self._wake = asyncio.Event()
@@ -159,8 +161,9 @@ class Shards(Candidate):
     async def _rest(self) -> None:
         """Wait until it is time for the next beat: after a while, or when others count as gone or work has ended."""
         now = self._clock()
-        due = (since + self._times.lease - now for _, since in self._seen.values())
-        seconds = min((self._pause(), *(max(SOON, left) for left in due)))
+        ends = (since + self._times.lease for _, since in self._seen.values())
+        # Of those that were due before: whatever has kept us from noting that they are gone may go on for long.
+        seconds = min((self._pause(), *(max(SOON, end - now) for end in ends if end > now)))
         self._wake.clear()
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -194,12 +197,13 @@ class Shards(Candidate):
             self._holdings[shard].task.cancel()  # the entry keeps it until its work has stopped
         may_take = self._clock() >= self._wary_until
         taken = share - elsewhere - self._holdings.keys() if may_take else frozenset[int]()
+        self._beat += 1
         # What others have written into their entries is theirs, though work of ours may not have stopped yet.
-        entry = Entry(self._beat + 1, (frozenset(self._holdings) - elsewhere) | taken)
+        entry = Entry(self._beat, (frozenset(self._holdings) - elsewhere) | taken)
         sent = self._clock()  # before the request: others count from when they see it stored, never earlier
         renewed = tuple(self._holdings.values())
         await self._store_roll(record, {**others, self.identity: entry})
-        self._beat, self._is_enrolled = entry.beat, True
+        self._enrolled, self._renewed = entry.beat, sent
         until = sent + self._times.renew
         for holding in renewed:
             if holding.term.left > 0:  # a renewal that succeeds after the deadline does not revive a term
@@ -210,19 +214,19 @@ class Shards(Candidate):
 
     def _clashes(self, record: JsonObject | None) -> str:
         """Return why the Lease is not ours to write now; empty when it is."""
-        holder = holder_of(record)
-        if record is None or holder in {"", self._holder}:
+        # Deleted: those that held it may not have noticed yet, so they are waited for all the same.
+        if record is not None:
+            if (holder := holder_of(record)) in {"", self._holder}:
+                self._strangers = _NOBODY
+            elif version_of(record) != self._strangers.version:  # renewed: by observed change, as a leader is judged
+                until = self._clock() + duration_of(record, self._times.lease)
+                self._strangers = _Strangers(holder, version_of(record), until)
+        if self._clock() >= self._strangers.until:
             self.clash = 0
             return ""
-        version, until = self._held_otherwise
-        if version_of(record) != version:  # renewed: by observed change, as a leader is judged
-            until = self._clock() + duration_of(record, self._times.lease)
-            self._held_otherwise = version_of(record), until
-        if self._clock() >= until:
-            self.clash = 0
-            return ""
-        if self._is_enrolled:
+        if self._enrolled:
             self._distrust()
+        holder = self._strangers.holder
         parts = parted_into(holder)
         self.clash = parts or 1
         others = f"replicas with {parts} shards work" if parts else f"{holder} works alone, with 1 shard,"
@@ -241,13 +245,13 @@ class Shards(Candidate):
             except ValueError as error:
                 log.warning("lease damaged", extra={"lease": str(self._lease), "error": str(error)})
                 self._distrust()
-        if self._is_enrolled and self.identity not in roll:
+        if self._enrolled and (self.identity not in roll or roll[self.identity].beat < self._enrolled):
             self._distrust()
-        if now - self._looked > 2 * self._times.retry:
-            # Nobody could renew what we could not read: all get the time for another beat before they count as gone.
+        if now - self._renewed > self._times.renew:
+            # Others could not renew either, so all get the time for another beat before they count as gone. Not sooner:
+            # a hub that is only slow would have them never do.
             least = now - self._times.lease + 2 * self._times.retry
             self._seen = {name: (beat, max(since, least)) for name, (beat, since) in self._seen.items()}
-        self._looked = now
         seen = {name: self._seen.get(name, (None, 0.0)) for name in roll if name != self.identity}
         self._seen = {
             name: (beat, since) if beat == roll[name].beat else (roll[name].beat, now)
@@ -257,7 +261,7 @@ class Shards(Candidate):
 
     def _distrust(self) -> None:
         """Stop all work, and take nothing until what others may work on has ended: the Lease is not as we left it."""
-        self._is_enrolled = False
+        self._enrolled = 0
         self._wary_until = self._clock() + self._times.lease
         for holding in self._holdings.values():
             holding.term.until = min(holding.term.until, self._clock())  # the fence refuses from here on
@@ -335,15 +339,30 @@ def read_roll(text: object) -> dict[str, Entry]:
     """
     try:
         found: Mapping[str, Any] = orjson.loads(text if isinstance(text, str) else "")
-        return {name: Entry(_whole(beat), frozenset(map(_whole, shards))) for name, (beat, shards) in found.items()}
-    except (ValueError, TypeError, AttributeError) as error:
+        entries = _undisturbed(found["replicas"], found["digest"])
+        return {name: Entry(_whole(beat), frozenset(map(_whole, shards))) for name, (beat, shards) in entries.items()}
+    except (ValueError, TypeError, AttributeError, KeyError) as error:
         raise ValueError(f"annotation {REPLICAS}: {str(text)[:200]!r}") from error
 
 
 def write_roll(roll: Mapping[str, Entry]) -> str:
     """Return the entries as text, the same for equal ones."""
-    found = {name: [entry.beat, sorted(entry.shards)] for name, entry in roll.items()}
-    return orjson.dumps(found, option=orjson.OPT_SORT_KEYS).decode()
+    entries = {name: [entry.beat, sorted(entry.shards)] for name, entry in roll.items()}
+    return orjson.dumps({"digest": digest_of(entries), "replicas": entries}, option=orjson.OPT_SORT_KEYS).decode()
+
+
+def digest_of(entries: Mapping[str, Any]) -> str:
+    """Return what shows whether entries are as a replica has written them.
+
+    An entry that is taken out by hand, of a replica that works on, would else look like one that has given all back.
+    """
+    return hashlib.blake2b(orjson.dumps(entries, option=orjson.OPT_SORT_KEYS), digest_size=8).hexdigest()
+
+
+def _undisturbed(entries: Mapping[str, Any], digest: object) -> Mapping[str, Any]:
+    if digest != digest_of(entries):
+        raise ValueError(digest)
+    return entries
 
 
 def _whole(number: object) -> int:

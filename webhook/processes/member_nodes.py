@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from scorer.api.kinds import NODE_POOL
 from webhook.kube.client import ApiServer
-from webhook.kube.leader import Leader, Term, own_identity
+from webhook.kube.leader import Leader, Surroundings, Term, own_identity
 from webhook.kube.ports import Key, NotFoundError, StoreError
 from webhook.kube.store import HubStore
 from webhook.processes.node_rights import NODE_LEASE
@@ -69,7 +69,8 @@ class MemberNodes:
             try:
                 if await self._is_ours():
                     namespace = await self._home()
-                    leader = Leader(HubStore(self._server), Key(NODE_LEASE, namespace), own_identity(), now=self._now)
+                    lease, around = Key(NODE_LEASE, namespace), Surroundings(now=self._now)
+                    leader = Leader(HubStore(self._server), lease, own_identity(), around)
                     await leader.run(self._lead)
             except StoreError as error:
                 log.warning("nodes are not looked at", extra={"error": str(error)})

@@ -40,7 +40,7 @@ from webhook.kube.discovery import Discovery
 from webhook.kube.event_documents import own_name
 from webhook.kube.events import EventRecorder
 from webhook.kube.hub import Hub
-from webhook.kube.leader import Leader, Term, own_identity
+from webhook.kube.leader import Leader, Surroundings, Term, own_identity
 from webhook.kube.login import ConfigurationError
 from webhook.kube.node_work import ServerNodeWork
 from webhook.kube.ports import ForbiddenError, Key, NotServedError, StoreError
@@ -117,7 +117,7 @@ class Reconciliation:
         name = own_identity(identity)
         self.elected: Leader | Shards
         if settings.shards == 1:
-            self.elected = Leader(self._lease_store, self._lease, name, now=now)
+            self.elected = Leader(self._lease_store, self._lease, name, Surroundings(now=now))
         else:
             self.elected = self._sharing(settings.shards, name, metrics.registry)
         self._metrics = LoopMetrics(metrics.registry, lambda: self.elected.leading, onlookers.tracing)
@@ -130,7 +130,7 @@ class Reconciliation:
         cache.trim(WORK, without_manifests)  # also while others lead
 
     def _sharing(self, count: int, identity: str, registry: CollectorRegistry) -> Shards:
-        shards = Shards(self._lease_store, self._lease, identity, count, now=self._now)
+        shards = Shards(self._lease_store, self._lease, identity, count, Surroundings(now=self._now))
         shards.moved = ShardMetrics(registry, count, lambda: shards.held, lambda: shards.clash).moved
         return shards
 

@@ -22,13 +22,18 @@ class Fault(Enum):
 
 
 class FaultyStore:
-    """The store as one process reaches it; *faults* are used up call by call, the last one stays."""
+    """The store as one process reaches it; *faults* are used up call by call, the last one stays.
+
+    Each call takes *latency* seconds, and is counted in *calls*.
+    """
 
     def __init__(self, store, faults=(Fault.NONE,)):
         self.store = store
         self.faults = list(faults)
         self.refusal = None
         self.late = []
+        self.latency = 0.0
+        self.calls = 0
 
     async def get(self, kind, key):
         return await self._call("get", kind, key)
@@ -42,6 +47,7 @@ class FaultyStore:
         return await self._call("replace", kind, document)
 
     async def _call(self, verb, *args):
+        self.calls += 1
         if isinstance(self.refusal, ForbiddenError):
             raise self.refusal
         fault = self.faults.pop(0) if len(self.faults) > 1 else self.faults[0]
@@ -67,4 +73,6 @@ class FaultyStore:
                 with suppress(Exception):
                     await call(*args)
                 await asyncio.sleep(1e6)
+        if self.latency:
+            await asyncio.sleep(self.latency)
         return await call(*args)

@@ -14,7 +14,7 @@ from tests.thoroughness import examples
 from tests.webhook.kube.faulty_store import Fault, FaultyStore
 from tests.webhook.kube.still_time import run_in_still_time
 from webhook.embedded.store import EmbeddedStore
-from webhook.kube.leader import LEASE, Leader, LeaseTimes, NotLeaderError, Term
+from webhook.kube.leader import LEASE, Leader, LeaseTimes, NotLeaderError, Surroundings, Term, parted_into
 from webhook.kube.ports import ForbiddenError, Key, NotFoundError, NotServedError
 
 KEY = Key("harbormaster-reconcile", "harbormaster-system")
@@ -33,9 +33,11 @@ class Candidate:
             self.store,
             KEY,
             identity,
-            clock=loop.time,
-            now=lambda: START + timedelta(seconds=loop.time() - 1000),
-            end=self.ended.append,
+            Surroundings(
+                clock=loop.time,
+                now=lambda: START + timedelta(seconds=loop.time() - 1000),
+                end=self.ended.append,
+            ),
         )
         self.terms = []
         self.cleanup_seconds = 0.0
@@ -586,3 +588,22 @@ def test_a_term_is_over_at_its_very_end():
     instant = 100.0
     with pytest.raises(NotLeaderError):
         term.check()
+
+
+@pytest.mark.parametrize(
+    ("holder", "parts"),
+    [
+        ("3 shards", 3),
+        ("64 shards", 64),
+        ("", None),
+        ("shards", None),
+        ("0 shards", None),
+        ("-1 shards", None),
+        ("3 shards ", None),
+        ("\u0663 shards", None),
+        ("9" * 5000 + " shards", None),
+    ],
+    ids=lambda value: str(value)[:12],
+)
+def test_who_holds_a_lease_in_parts(holder, parts):
+    assert parted_into(holder) == parts

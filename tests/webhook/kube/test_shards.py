@@ -14,9 +14,9 @@ from tests.thoroughness import examples
 from tests.webhook.kube.faulty_store import Fault, FaultyStore
 from tests.webhook.kube.still_time import run_in_still_time
 from webhook.embedded.store import EmbeddedStore
-from webhook.kube.leader import Leader, NotLeaderError
+from webhook.kube.leader import Leader, NotLeaderError, Surroundings
 from webhook.kube.ports import ForbiddenError, Key, NotFoundError
-from webhook.kube.shards import REPLICAS, Move, Shards, read_roll
+from webhook.kube.shards import REPLICAS, Move, Shards, digest_of, read_roll
 
 KEY = Key("harbormaster-reconcile", "harbormaster-system")
 START = datetime(2026, 3, 4, 5, 6, 7, 0, UTC)
@@ -37,9 +37,11 @@ class Replica:
             KEY,
             identity,
             count,
-            clock=self.clock,
-            now=lambda: START + timedelta(seconds=loop.time() - 1000),
-            end=self.ended.append,
+            Surroundings(
+                clock=self.clock,
+                now=lambda: START + timedelta(seconds=loop.time() - 1000),
+                end=self.ended.append,
+            ),
         )
         self.shards.moved = lambda shard, move: self.moves.append((shard, move))
         self.ahead = 0.0
@@ -409,6 +411,83 @@ def test_work_that_takes_long_to_stop_is_waited_for_while_its_term_goes_on():
     run_in_still_time(scenario)
 
 
+def test_a_beat_is_not_used_twice_when_the_answer_to_it_was_lost():
+    """Others count from when they first saw a beat: one that is written again would look as if it were not renewed."""
+
+    async def scenario(loop):
+        async with hub(loop) as (_, replica):
+            a, b = (replica(name, 2).start() for name in "ab")
+            watching = asyncio.create_task(never_two([a, b]))
+            await asyncio.sleep(60)
+            lost, answered = [Fault.NONE, Fault.UNANSWERED], [Fault.NONE, Fault.NONE]
+            a.store.faults = [*lost, *lost, *answered, Fault.HANG]
+            await asyncio.sleep(60)
+            assert b.may_write == {0, 1}
+            end(watching)
+
+    run_in_still_time(scenario)
+
+
+@pytest.mark.parametrize("latency", [0.1, 1.5])
+def test_the_shards_of_a_killed_replica_move_also_when_every_answer_takes_long(latency):
+    async def scenario(loop):
+        async with hub(loop) as (_, replica):
+            a, b = (replica(name, 2).start() for name in "ab")
+            watching = asyncio.create_task(never_two([a, b]))
+            await asyncio.sleep(60)
+            for each in (a, b):
+                each.store.latency = latency
+            await asyncio.sleep(60)
+            assert divided(2, a, b)
+            [shard] = a.may_write
+            a.kill()
+            killed = loop.time()
+            while shard not in b.may_write and loop.time() < killed + 120:
+                await asyncio.sleep(0.05)
+            # The last beat is read after a pause; the rest is what is under way, and what takes the shard.
+            assert loop.time() - killed <= 15 + LONGEST_RETRY + 6 * latency
+            end(watching)
+
+    run_in_still_time(scenario)
+
+
+@pytest.mark.parametrize("count", [2, 4], ids=["outage", "held-by-others"])
+def test_the_hub_is_not_asked_more_often_while_the_lease_cannot_be_renewed(count):
+    async def scenario(loop):
+        async with hub(loop) as (store, replica):
+            a, b = (replica(name, 2).start() for name in "ab")
+            await asyncio.sleep(60)
+            if count == 2:
+                a.store.faults = b.store.faults = [Fault.ERROR]
+            else:
+                document = await lease(store)
+                spec = {**document["spec"], "holderIdentity": "4 shards", "leaseDurationSeconds": 1000}
+                await store.replace(LEASE, {**document, "spec": spec})
+            await asyncio.sleep(30)
+            before = a.store.calls
+            await asyncio.sleep(80)
+            assert a.store.calls - before <= 80 / 1.6 + 1
+
+    run_in_still_time(scenario)
+
+
+def test_who_waits_for_replicas_of_another_count_waits_for_them_also_when_the_lease_is_deleted():
+    async def scenario(loop):
+        async with hub(loop) as (store, replica):
+            a = replica("a", 2).start()
+            await asyncio.sleep(10)
+            c = replica("c", 3).start()
+            watching = asyncio.create_task(never_two([a, c]))
+            for _ in range(10):
+                await asyncio.sleep(20.1)
+                await store.delete(LEASE, KEY)
+            await asyncio.sleep(60)
+            assert len(a.may_write) + len(c.may_write) in {2, 3}
+            end(watching)
+
+    run_in_still_time(scenario)
+
+
 def test_an_error_of_the_work_comes_out_and_gives_all_shards_back():
     async def scenario(loop):
         async with hub(loop) as (store, replica):
@@ -468,7 +547,7 @@ def test_those_of_another_count_are_waited_for_after_they_were_killed_as_well():
 def test_a_leader_and_shards_wait_for_one_another():
     async def scenario(loop):
         async with hub(loop) as (store, replica):
-            alone = Leader(store, KEY, "alone", clock=loop.time)
+            alone = Leader(store, KEY, "alone", Surroundings(clock=loop.time))
 
             async def lead(_):
                 await asyncio.sleep(1e6)
@@ -508,6 +587,23 @@ async def _give_away(store, holder):
     await store.replace(LEASE, {**document, "spec": {**document["spec"], "holderIdentity": holder}})
 
 
+def sealed(entries):
+    """What a replica would have written."""
+    return orjson.dumps({"digest": digest_of(entries), "replicas": entries}).decode()
+
+
+async def _take_out(store, name):
+    found = orjson.loads((await lease(store))["metadata"]["annotations"][REPLICAS])
+    del found["replicas"][name]
+    await _annotate(store, orjson.dumps(found).decode())
+
+
+async def _take_shards_from(store, name):
+    found = orjson.loads((await lease(store))["metadata"]["annotations"][REPLICAS])
+    found["replicas"][name][1] = []
+    await _annotate(store, orjson.dumps(found).decode())
+
+
 async def _annotate(store, text):
     document = await lease(store)
     await store.replace(LEASE, {**document, "metadata": {**document["metadata"], "annotations": {REPLICAS: text}}})
@@ -520,8 +616,13 @@ async def _annotate(store, text):
         pytest.param(lambda store: _give_away(store, ""), id="freed"),
         pytest.param(lambda store: _give_away(store, "4 shards"), id="given-away"),
         pytest.param(lambda store: _annotate(store, "{"), id="damaged"),
-        pytest.param(lambda store: _annotate(store, "{}"), id="emptied"),
-        pytest.param(lambda store: _annotate(store, '{"a":[7,[0,1]],"b":[7,[]]}'), id="others-given-all"),
+        pytest.param(lambda store: _annotate(store, sealed({})), id="emptied"),
+        pytest.param(lambda store: _annotate(store, sealed({"a": [99, [0, 1]], "b": [99, []]})), id="others-given-all"),
+        pytest.param(lambda store: _annotate(store, sealed({"a": [3, [0]]})), id="an-older-version-with-a"),
+        pytest.param(lambda store: _annotate(store, sealed({"b": [3, [1]]})), id="an-older-version-with-b"),
+        pytest.param(lambda store: _take_out(store, "a"), id="a-taken-out"),
+        pytest.param(lambda store: _take_out(store, "b"), id="b-taken-out"),
+        pytest.param(lambda store: _take_shards_from(store, "a"), id="a-without-shards"),
     ],
 )
 def test_a_lease_that_a_user_has_written_over_gives_no_shard_to_two(harm):
@@ -565,10 +666,15 @@ def test_what_keeps_us_from_the_lease_is_told_once_and_tried_again(refusal, word
 
 
 @pytest.mark.parametrize(
-    "text",
-    [None, "", "{", "[]", "null", '{"a":1}', '{"a":[1]}', '{"a":["1",[0]]}', '{"a":[1,[-1]]}', '{"a":[1,[true]]}'],
+    "entries", [[], None, {"a": 1}, {"a": [1]}, {"a": ["1", [0]]}, {"a": [1, [-1]]}, {"a": [1, [True]]}], ids=str
 )
-def test_entries_that_no_replica_writes_are_refused(text):
+def test_entries_that_no_replica_writes_are_refused(entries):
+    with pytest.raises(ValueError, match=REPLICAS):
+        read_roll(sealed(entries))
+
+
+@pytest.mark.parametrize("text", [None, "", "{", "[]", "null", "{}", '{"a":[1,[0]]}', '{"replicas":{"a":[1,[0]]}}'])
+def test_what_is_no_roll_is_refused(text):
     with pytest.raises(ValueError, match=REPLICAS):
         read_roll(text)
 
