@@ -77,16 +77,16 @@ class Hub:
     Args:
         store: Where everything is kept.
         cache: What is known of it.
-        writes_at_once: How many writes may be under way.
+        slots: How many writes may be under way, of all that share them; None: as many as usual, of this one alone.
     """
 
-    def __init__(self, store: Store, cache: Cache, *, writes_at_once: int = WRITES_AT_ONCE) -> None:
+    def __init__(self, store: Store, cache: Cache, slots: WriteSlots | None = None) -> None:
         self.store = store
         self.cache = cache
         self.writes = 0
         """How many writes were sent; a second reconcile of anything adds none."""
-        self._slots = WriteSlots(writes_at_once)
-        self._few = writes_at_once // 4
+        self._slots = slots or WriteSlots(WRITES_AT_ONCE)
+        self._few = self._slots.number // 4
         """With no more writes under way than this, statuses hold up none."""
         self._under_way = 0
         """Writes that are under way or wait for their turn, statuses left out."""

@@ -31,6 +31,7 @@ class WriteSlots:
     """
 
     def __init__(self, number: int) -> None:
+        self.number = number
         self._free = number
         self._line: list[tuple[int, int, asyncio.Future[None]]] = []
         self._arrivals = count()

@@ -46,6 +46,7 @@ from webhook.kube.node_work import ServerNodeWork
 from webhook.kube.ports import ForbiddenError, Key, NotServedError, StoreError
 from webhook.kube.shards import Shards
 from webhook.kube.store import HubStore
+from webhook.kube.write_slots import WriteSlots
 from webhook.notifications.notifier import notifier_of
 from webhook.processes.garbage import spare_what_stays
 from webhook.server.probe_server import ProbeServer
@@ -109,6 +110,7 @@ class Reconciliation:
         self._server = server
         self._cache = cache
         self._settings = settings.loop()
+        self._slots = WriteSlots(self._settings.writes_at_once)  # of the process, however many shards it works on
         self._now = now
         self._instance = own_name(identity)
         self._selectables = Selectables(cache, Discovery(server), self._settings.selection)
@@ -192,7 +194,7 @@ class Reconciliation:
     async def _lead(self, share: Share, term: Term) -> None:
         # A store for each term: what an earlier term still sends is refused, even if this process leads again.
         store = HubStore(self._server, fence=term.check)
-        hub = Hub(store, self._cache, writes_at_once=self._settings.writes_at_once)
+        hub = Hub(store, self._cache, self._slots)
         metrics = self._metrics.term()
         loop = make_loop(
             hub,

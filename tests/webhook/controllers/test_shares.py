@@ -1,7 +1,9 @@
 """What belongs to which share of the work: every key to exactly one, and all that writes an object to the same."""
 
 import asyncio
+import gc
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from itertools import combinations
 
 import pytest
@@ -17,6 +19,7 @@ from tests.webhook.controllers.waking import make
 from tests.webhook.controllers.world import AT_ONCE, CONFIG_MAP, make_config_map, make_member, pick_n, running
 from webhook.controllers.analysis import RequestRef
 from webhook.controllers.assembly import CONTROLLERS, make_loop
+from webhook.controllers.loop import Loop
 from webhook.controllers.node_disruption import KEY
 from webhook.controllers.overrides import OverrideRef
 from webhook.controllers.selectables import Selectables
@@ -233,6 +236,43 @@ async def test_processes_that_share_the_work_do_all_of_it_and_never_write_the_sa
             "MemberCluster",
             "ClusterResourcePlacementEviction",
         }
+
+
+async def test_shares_that_have_moved_write_nothing_again_and_leave_nothing_of_their_loops_behind():
+    async with running(share=Share(0, 64)) as world:
+        names = [f"app-{number}" for number in range(6)]
+        await world.add(*(make_member(name) for name in "abc"))
+        async with sharing(world):
+            await world.add(*({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in names))
+            await world.add(*(make_placement(name, pick_n(2), home=name) for name in names))
+            await world.until(lambda: all(world.view(name)["available"] == 2 for name in names))
+        store = Noting(world.store)
+        cache, how = Cache(store), LoopSettings(snapshots=AT_ONCE)
+        selectables = Selectables(cache, EmbeddedKinds(world.store.kinds), how.selection)
+        reading = asyncio.create_task(cache.run())
+        left = []
+        for _ in range(3):  # all shares come to one process, and go again
+            shares = [Share(shard, COUNT) for shard in range(COUNT)]
+            loops = [make_loop(Hub(store, cache), utc_now, selectables, replace(how, share=share)) for share in shares]
+            tasks = [asyncio.create_task(loop.run()) for loop in loops]
+            await world.until(
+                lambda loops=loops: sum(map(done, loops)) >= len(names) and all(each.idle for each in loops)
+            )
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            del loops, tasks
+            gc.collect()
+            left.append(sum(isinstance(each, (Hub, Loop)) for each in gc.get_objects()))
+        assert store.written == set()
+        assert left == [left[0]] * 3
+        reading.cancel()
+        await asyncio.wait([reading])
+
+
+def done(loop):
+    """How often it has reconciled a placement."""
+    return loop.queues["placement"].reconciled
 
 
 def written_twice(parts):
