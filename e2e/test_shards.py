@@ -5,6 +5,7 @@ import signal
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from e2e.fleet.processes import LEASE, SYSTEM, Reconciler
 from e2e.fleet.waiting import wait_until
 from e2e.fleet.writes import is_of_history
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, MEMBER_CLUSTER, PLACEMENT, WORK
-from scorer.api.meta import format_time
+from scorer.api.meta import format_time, parse_time
 from scorer.api.names import member_namespace
 from scorer.shards import Share
 from tests.thoroughness import SOAK
@@ -189,6 +190,32 @@ def check_writers(found: dict[str, list[tuple[str, str]]], victim: str) -> None:
         turns = [user for place, user in enumerate(users) if not place or users[place - 1] != user]
         assert len(turns) == 1 or (len(turns) == 2 and turns[0] == victim), f"{name}: {writes}"
     assert {user for writes in found.values() for _, user in writes} == {"loop-a", "loop-b", "loop-c"}
+
+
+def test_a_replica_that_stood_still_past_its_lease_writes_nothing_of_what_it_had_when_it_goes_on(hub, start_loop):
+    a, b = start_loop("loop-a", 2), start_loop("loop-b", 2)
+    wait_until("both have a share", lambda: shared(a, b, count=2))
+    join(hub)
+    mark, numbers = hub.audit_mark(), range(900, 900 + PLACEMENTS)
+    place(hub, numbers)
+    wait_until("loop-a writes", lambda: "" if wrote(hub, mark, "loop-a") else "it does not")
+    a.program.send(signal.SIGSTOP)
+    wait_until("the other has all", lambda: shared(b, count=2))
+    wait_until("everything is placed", lambda: unplaced(hub, numbers))
+    mark = hub.audit_mark()
+    a.program.send(signal.SIGCONT)
+    wait_until("it has a share again", lambda: shared(a, b, count=2) if a.program.running else "")
+    beats = sorted(
+        entry["requestReceivedTimestamp"]
+        for entry in hub.audit(mark)
+        if entry["objectRef"]["resource"] == "leases" and entry["user"]["username"] == "loop-a"
+    )
+    # It finds its entry gone, and takes nothing while others may still write for what it had: 15 seconds.
+    until = format_time(parse_time(beats[0]) + timedelta(seconds=10)) if beats else "9999"
+    early = [
+        name for name, writes in writers(hub, mark).items() for at, user in writes if user == "loop-a" and at < until
+    ]
+    assert not early
 
 
 def test_a_replica_that_is_asked_to_end_gives_its_share_away_at_once_and_the_last_frees_the_lease(hub, start_loop):
