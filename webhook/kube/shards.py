@@ -49,8 +49,8 @@ from webhook.kube.ports import AlreadyExistsError, ConflictError, Key, Store, St
 
 REPLICAS: Final = OURS + "replicas"
 """Annotation of the Lease: the replicas, each with its beat and its shards, and a digest of that, as JSON."""
-ATTEMPTS: Final = 4
-"""How often a beat is written before the next pause: every other replica may come in between."""
+ATTEMPTS: Final = 16
+"""How often a write that is urgent is tried before the next pause: every other replica may come in between."""
 SOON: Final = 0.05
 
 Body = Callable[[int, Term], Coroutine[Any, Any, None]]
@@ -127,6 +127,10 @@ class Shards(Candidate):
         """The beat of our entry when it was last known to be stored; 0: it is not there, or not to be trusted."""
         self._renewed = float("-inf")
         """When that was."""
+        self._shown = frozenset[int]()
+        """The shards in it."""
+        self._can_wait = False
+        """Whether the beat that was sent last changes nothing, and there is time for another after the next pause."""
         self._seen: dict[str, tuple[int, float]] = {}
         """The beat of each other replica, and since when it has been that."""
         self._strangers = _NOBODY
@@ -175,7 +179,11 @@ class Shards(Candidate):
             try:
                 trouble = await self._renew(tasks, body)
             except (ConflictError, AlreadyExistsError):
-                continue  # another replica wrote first, or a write of ours was stored and its answer was lost
+                # Another replica wrote first, or a write of ours was stored and its answer was lost. Many that tried
+                # again at once would keep one another from it, so those go first whose time runs out.
+                if self._can_wait:
+                    return
+                continue
             except (StoreError, TimeoutError) as error:
                 self._note(self._describe(error))
             else:
@@ -201,9 +209,10 @@ class Shards(Candidate):
         # What others have written into their entries is theirs, though work of ours may not have stopped yet.
         entry = Entry(self._beat, (frozenset(self._holdings) - elsewhere) | taken)
         sent = self._clock()  # before the request: others count from when they see it stored, never earlier
+        self._can_wait = entry.shards == self._shown and sent - self._renewed < self._times.renew / 2
         renewed = tuple(self._holdings.values())
         await self._store_roll(record, {**others, self.identity: entry})
-        self._enrolled, self._renewed = entry.beat, sent
+        self._enrolled, self._renewed, self._shown = entry.beat, sent, entry.shards
         until = sent + self._times.renew
         for holding in renewed:
             if holding.term.left > 0:  # a renewal that succeeds after the deadline does not revive a term

@@ -4,7 +4,7 @@ import asyncio
 from contextlib import suppress
 from enum import Enum, auto
 
-from webhook.kube.ports import ForbiddenError, NotFoundError, UnavailableError
+from webhook.kube.ports import ConflictError, ForbiddenError, NotFoundError, UnavailableError
 
 
 class Fault(Enum):
@@ -12,6 +12,8 @@ class Fault(Enum):
 
     NONE = auto()
     ERROR = auto()
+    CONFLICT = auto()
+    """Another has written first."""
     HANG = auto()
     SLOW = auto()
     """Stored at once, answered late."""
@@ -55,6 +57,8 @@ class FaultyStore:
         match fault:
             case Fault.ERROR:
                 raise UnavailableError("cannot be reached")
+            case Fault.CONFLICT:
+                raise ConflictError("the object has been modified")
             case Fault.HANG:
                 await asyncio.sleep(1e6)
             case Fault.SLOW:

@@ -296,6 +296,26 @@ def test_the_shards_of_a_killed_replica_move_also_when_every_answer_takes_long(l
     run_in_still_time(scenario)
 
 
+def test_a_beat_that_another_came_before_waits_for_the_next_as_long_as_there_is_time():
+    """Many replicas that all tried again at once would keep one another from ever writing."""
+
+    async def scenario(loop):
+        async with hub(loop, Replica) as (_, replica):
+            a = replica("a").start()
+            await asyncio.sleep(60)
+            a.store.faults = [Fault.NONE, Fault.CONFLICT] * 14 + [Fault.NONE]
+            calls, pauses = a.store.calls, []
+            for _ in range(1000):
+                await asyncio.sleep(0.01)
+                pauses.append(a.store.calls - calls)
+            assert {2, 4} <= set(pauses), "each time one attempt"
+            assert max(pauses) >= 30, "then all at once"
+            assert a.may_write == {0, 1, 2}
+            assert all(move is Move.TAKEN for _, move in a.moves)
+
+    run_in_still_time(scenario)
+
+
 @pytest.mark.parametrize("count", [2, 4], ids=["outage", "held-by-others"])
 def test_the_hub_is_not_asked_more_often_while_the_lease_cannot_be_renewed(count):
     async def scenario(loop):
