@@ -311,6 +311,7 @@ class Shards(Candidate):
 
     async def _leave(self) -> None:
         """Take our entry away, after the work has stopped: others begin at once. The last one frees the Lease."""
+        self._enrolled = 0  # by us: who runs again has no reason to distrust the Lease
         for _ in range(ATTEMPTS):
             try:
                 record = await self._get()

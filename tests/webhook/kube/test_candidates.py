@@ -109,6 +109,10 @@ def test_an_error_of_the_work_comes_out_and_frees_the_lease(kind):
             assert {str(error) for error in found} == {"a bug"}
             assert (await store.get(LEASE, KEY))["spec"]["holderIdentity"] == ""
             assert not a.may_write
+            a.bug = None  # as a server does that goes on, and tries again
+            a.start()
+            await asyncio.sleep(0.1)
+            assert a.may_write
 
     run_in_still_time(scenario)
 
