@@ -129,8 +129,8 @@ class Shards(Candidate):
         """When that was."""
         self._shown = frozenset[int]()
         """The shards in it."""
-        self._can_wait = False
-        """Whether the beat that was sent last changes nothing, and there is time for another after the next pause."""
+        self._is_mere_beat = False
+        """Whether what was sent last has the same shards."""
         self._seen: dict[str, tuple[int, float]] = {}
         """The beat of each other replica, and since when it has been that."""
         self._strangers = _NOBODY
@@ -181,7 +181,7 @@ class Shards(Candidate):
             except (ConflictError, AlreadyExistsError):
                 # Another replica wrote first, or a write of ours was stored and its answer was lost. Many that tried
                 # again at once would keep one another from it, so those go first whose time runs out.
-                if self._can_wait:
+                if self._is_mere_beat and self._clock() - self._renewed < self._times.renew / 2:
                     return
                 continue
             except (StoreError, TimeoutError) as error:
@@ -209,7 +209,7 @@ class Shards(Candidate):
         # What others have written into their entries is theirs, though work of ours may not have stopped yet.
         entry = Entry(self._beat, (frozenset(self._holdings) - elsewhere) | taken)
         sent = self._clock()  # before the request: others count from when they see it stored, never earlier
-        self._can_wait = entry.shards == self._shown and sent - self._renewed < self._times.renew / 2
+        self._is_mere_beat = entry.shards == self._shown
         renewed = tuple(self._holdings.values())
         await self._store_roll(record, {**others, self.identity: entry})
         self._enrolled, self._renewed, self._shown = entry.beat, sent, entry.shards
