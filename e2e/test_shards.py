@@ -80,14 +80,21 @@ def shared(*loops: Reconciler, count: int = SHARDS) -> str:
 
 
 def join(hub: Cluster) -> None:
-    """Let members join, and report for them as their agents would."""
-    objects, at = Objects(hub), format_time(utc_now())
+    """Let members join."""
+    objects = Objects(hub)
     for name in MEMBERS:
         identity = {"kind": "User", "name": name}
         spec = {"identity": identity, "heartbeatPeriodSeconds": 600}
         objects.apply([{**head(MEMBER_CLUSTER, name), "spec": spec}])
     for name in MEMBERS:
         wait_until(f"{name} is prepared", lambda name=name: "" if internal(hub, name) else "it is not")
+    report(hub)
+
+
+def report(hub: Cluster) -> None:
+    """Report for the members as their agents would; to one that is silent for minutes nothing new goes."""
+    at = format_time(utc_now())
+    for name in MEMBERS:
         said = {"status": "True", "reason": "Said", "message": "", "lastTransitionTime": at}
         agent = {
             "type": "MemberAgent",
@@ -148,6 +155,7 @@ def test_a_killed_replica_s_share_moves_and_no_object_ever_has_two_writers(hub, 
     for turn in range(KILLS):
         if turn:
             mark = hub.audit_mark()
+            report(hub)
         numbers = range(turn * PLACEMENTS, (turn + 1) * PLACEMENTS)
         victim = sorted(loops)[turn % len(loops)]
         others = [loop for user, loop in loops.items() if user != victim]
