@@ -102,13 +102,16 @@ def first_mistake(error: ValidationError) -> str:
 
 
 def _in_utc_too(instant: datetime) -> datetime:
-    """Refuse what cannot be written: an instant that in UTC lies outside of the years 1 to 9999."""
+    """Refuse what cannot be written: an instant that in UTC lies outside of the years 1 to 9999.
+
+    Instants in UTC share one time zone: pydantic makes one for each, and a fleet has nine instants for each member.
+    """
     if instant.year in (datetime.min.year, datetime.max.year):
         try:
             instant.astimezone(UTC)
         except OverflowError as error:
             raise ValueError("lies outside of the years 1 to 9999") from error
-    return instant
+    return instant if instant.utcoffset() else instant.replace(tzinfo=UTC)
 
 
 Time = Annotated[

@@ -35,6 +35,7 @@ from webhook.kube.ports import (
 )
 from webhook.kube.sharing import Sharing
 from webhook.kube.shelf import Known, Revision, Shelf, Trim
+from webhook.kube.untracked import untracked
 
 _RETRY_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 _PASSING_REFUSALS: Final = 4
@@ -404,7 +405,7 @@ class Cache:
 def read_member(document: JsonObject) -> MemberCluster | None:
     """Read a member cluster; None when it cannot be read, so that its last good state stays in the fleet."""
     try:
-        return MemberCluster.read(document).compact()
+        return untracked(MemberCluster.read(document).compact())
     except ValidationError as error:
         log.warning("cannot read", extra={"member": document["metadata"]["name"], "error": str(error)[:1000]})
         return None

@@ -14,6 +14,7 @@ from sys import getrefcount, intern
 from typing import Any, Final
 
 from scorer.api.meta import JsonObject
+from webhook.kube.untracked import untracked
 
 MOST_PARTS: Final = 100_000
 """How many parts are remembered that documents hold; with more, the table starts again from empty, and parts that are
@@ -76,7 +77,10 @@ class Sharing:
     def _known(self, key: tuple[object, ...], part: Any) -> Any:
         if len(self._parts) >= self._enough:
             self._forget_unused()
-        return self._parts.setdefault(key, part)
+        known = self._parts.setdefault(key, part)
+        if known is part:
+            untracked(key)
+        return known
 
     def _forget_unused(self) -> None:
         counts = _references(self._parts)

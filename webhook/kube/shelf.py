@@ -15,6 +15,7 @@ from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT, UPGRADED_MEMBER
 from webhook.kube.change import Change, Handler
 from webhook.kube.ports import EventType, Key, WatchEvent, key_of
 from webhook.kube.sharing import Sharing
+from webhook.kube.untracked import untracked
 
 Trim = Callable[[JsonObject], JsonObject]
 
@@ -153,7 +154,7 @@ class Shelf:
         if self.trim is not None:
             document = self.trim(document)
         self._sharing.share(document)
-        return document
+        return untracked(document)
 
     def trim_by(self, trim: Trim) -> None:
         """Keep of each object only what *trim* returns, also of those known already; handlers are not told."""
@@ -161,7 +162,7 @@ class Shelf:
             return
         self.trim = trim
         for key, document in list(self.objects.items()):
-            self._keep(key, trim(document))
+            self._keep(key, untracked(trim(document)))
 
     def _keep(self, key: Key, document: JsonObject) -> None:
         self.objects[key] = document
@@ -196,6 +197,9 @@ class Shelf:
             return
         self._unindex(key, old)
         del self.objects[key]
+        self.namespaces[key.namespace].pop(key, None)
+        if not self.namespaces[key.namespace]:
+            del self.namespaces[key.namespace]
         self._tell(old, None)
 
     def known(self) -> "Known":
@@ -238,9 +242,6 @@ class Shelf:
     def _unindex(self, key: Key, old: JsonObject | None) -> None:
         if old is None:
             return
-        self.namespaces[key.namespace].pop(key, None)
-        if not self.namespaces[key.namespace]:
-            del self.namespaces[key.namespace]
         for entry in _label_entries(old):
             self.labelled[entry].pop(key, None)
             if not self.labelled[entry]:

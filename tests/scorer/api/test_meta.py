@@ -198,3 +198,13 @@ def test_a_compact_model_is_the_same_model():
     assert first.model_fields_set is second.model_fields_set
     assert "delete_options" in first.model_copy(update={"delete_options": None}).model_fields_set
     assert "delete_options" not in second.model_fields_set
+
+
+def test_instants_in_utc_share_one_time_zone_and_others_keep_theirs():
+    meta = ObjectMeta.read(
+        {"creationTimestamp": "2026-01-02T03:04:05Z", "deletionTimestamp": "2026-01-02T03:04:05+02:00"}
+    )
+    assert meta.creation_timestamp == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    assert meta.creation_timestamp.tzinfo is UTC
+    assert meta.deletion_timestamp == datetime(2026, 1, 2, 1, 4, 5, tzinfo=UTC)
+    assert meta.deletion_timestamp.tzinfo is not UTC

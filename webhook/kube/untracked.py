@@ -1,0 +1,58 @@
+"""Keeps what cannot be part of a cycle from the collector of garbage.
+
+The collector walks all maps, lists and models that exist, to find those that refer to each other in a circle. What was
+read from JSON never does: documents are trees, as are the models of them, and nobody writes to either. With a hundred
+thousand members they are millions, and to walk those that came since the last time stops every answer for a fifth of a
+second. An object that the collector does not know is freed as ever, with the last reference to it.
+"""
+
+import ctypes
+from collections.abc import Callable
+from gc import is_tracked
+from typing import Any, Final, TypeVar
+
+from pydantic import BaseModel
+
+T = TypeVar("T")
+
+
+def untracked(tree: T) -> T:
+    """Return *tree* itself, after the collector has been told to leave it out.
+
+    Args:
+        tree: Maps, lists, tuples and frozen models, in each other but not in a circle; not to be changed any more. A
+            map that is nevertheless given another one is walked again.
+    """
+    if is_tracked(tree):
+        _leave_out(tree)
+    return tree
+
+
+def _leave_out(part: Any) -> None:
+    """Leave out a part that is tracked; one that is not holds none that is."""
+    if isinstance(part, dict):
+        _UNTRACK(part)
+        inner: Any = part.values()
+    elif isinstance(part, list | tuple):
+        _UNTRACK(part)
+        inner = part
+    elif isinstance(part, BaseModel):
+        _UNTRACK(part)
+        inner = (part.__dict__, part.__pydantic_fields_set__)
+    else:
+        if type(part) is set:
+            _UNTRACK(part)  # names of the fields of a model
+        return
+    for each in inner:
+        if is_tracked(each):
+            _leave_out(each)
+
+
+def _from_interpreter() -> Callable[[Any], None]:
+    untrack = ctypes.pythonapi.PyObject_GC_UnTrack
+    untrack.argtypes, untrack.restype = (ctypes.py_object,), None
+    return untrack
+
+
+_UNTRACK: Final = _from_interpreter()
+"""Does nothing to what is not tracked. Source: docs.python.org/3/c-api/gcsupport.html."""
