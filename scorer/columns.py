@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from itertools import compress
-from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+from itertools import chain, compress
+from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,7 @@ ABSENT = -1
 """The code of a cluster without a value."""
 
 T = TypeVar("T", bound=Hashable)
+R = TypeVar("R")
 
 
 def round_half_away(values: FloatColumn) -> IntColumn:
@@ -95,6 +96,57 @@ class CodeBook(Generic[T]):
         """Return where *test* is true for the value; it runs once per distinct value. Absent is false."""
         table = np.array([*map(test, self.values), False], dtype=np.bool_)
         return table[self.codes]
+
+
+class Rows(Sequence[R]):
+    """One object per cluster, in blocks: a copy with some of them replaced shares the blocks of all others.
+
+    A copy of one long list would visit every object, to count the reference to it.
+    """
+
+    def __init__(self, values: Iterable[R]) -> None:
+        found = tuple(values)
+        self._size = len(found)
+        self._blocks = [found[start : start + _BLOCK] for start in range(0, len(found), _BLOCK)]
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __iter__(self) -> Iterator[R]:
+        return chain.from_iterable(self._blocks)
+
+    @overload
+    def __getitem__(self, row: int) -> R: ...
+
+    @overload
+    def __getitem__(self, row: slice) -> Sequence[R]: ...
+
+    def __getitem__(self, row: int | slice) -> R | Sequence[R]:
+        if isinstance(row, slice):
+            return tuple(self)[row]
+        if row < 0:
+            row += self._size
+        if not 0 <= row < self._size:
+            raise IndexError(row)
+        return self._blocks[row // _BLOCK][row % _BLOCK]
+
+    def replaced(self, changes: Mapping[int, R]) -> "Rows[R]":
+        """Return a copy with other objects in some rows."""
+        blocks: dict[int, list[R]] = {}
+        for row, value in changes.items():
+            at, place = divmod(row, _BLOCK)
+            if at not in blocks:
+                blocks[at] = list(self._blocks[at])
+            blocks[at][place] = value
+        copy: Rows[R] = Rows(())
+        copy._size, copy._blocks = self._size, self._blocks.copy()
+        for at, block in blocks.items():
+            copy._blocks[at] = tuple(block)
+        return copy
+
+
+_BLOCK = 32
+"""Rows in a block: few enough that a block with one row replaced costs little, and blocks are few as well."""
 
 
 class Reading(NamedTuple):

@@ -23,7 +23,7 @@ from scorer.api.label_selector import dns_subdomain_error, qualified_name_error
 from scorer.api.member_cluster import MEMBER_AGENT, MemberCluster, Taint
 from scorer.api.names import SCORE_PREFIX
 from scorer.api.quantity import LONGEST_REMEMBERED, read_quantity
-from scorer.columns import BoolColumn, CodeBook, IntColumn, QuantityColumn, Reading, row_of
+from scorer.columns import BoolColumn, CodeBook, IntColumn, QuantityColumn, Reading, Rows, row_of
 from scorer.eligibility import EligibilityLimits
 
 RESOURCE_PREFIX = "resources.kubernetes-fleet.io/"
@@ -114,7 +114,7 @@ class Fleet:
     """
 
     def __init__(self, members: Sequence[MemberCluster], limits: EligibilityLimits | None = None) -> None:
-        self.members: Sequence[MemberCluster] = tuple(members)
+        self.members = Rows(members)
         self.names = tuple(member.metadata.name for member in self.members)
         self._revision: int | None = None
         self.limits = limits or EligibilityLimits()
@@ -254,11 +254,9 @@ class Fleet:
             members = {member.metadata.name: member for member in self.members} | news
             kept = (member for name, member in members.items() if name not in lost)
             return Fleet.of(kept, self.limits)
-        now = list(self.members)  # copies throughout: requests under way go on reading this snapshot
-        for row, member in rows.items():
-            now[row] = member
         fleet = Fleet.__new__(Fleet)  # without the constructor, which would walk over all members for their names
-        fleet.members, fleet.names = tuple(now), self.names
+        # Copies throughout: requests under way go on reading this snapshot.
+        fleet.members, fleet.names = self.members.replaced(rows), self.names
         fleet.limits, fleet._revision = self.limits, None
         if self._revision is not None:
             moved = sum(_stamp(member) - _stamp(self.members[row]) for row, member in rows.items())
@@ -303,16 +301,26 @@ class Fleet:
         members: Sequence[MemberCluster] | None = None,
     ) -> EligibilityColumns:
         members = self.members if members is None else members
+        where = np.fromiter(rows, dtype=np.intp)
+        judged = np.array([_judge_member(members[row], self.limits) for row in where.tolist()], dtype=np.int64)
+        failed, heartbeat, health, until = judged.reshape(-1, 4).T
         if before is None:
-            failed = np.zeros(len(self), dtype=np.int8)
-            heartbeat, health = np.zeros(len(self), dtype=np.int64), np.zeros(len(self), dtype=np.int64)
-            until = np.zeros(len(self), dtype=np.int64)
-        else:
-            failed, heartbeat = before.failed.copy(), before.heartbeat_until.copy()
-            health, until = before.health_until.copy(), before.until.copy()
-        for row in rows:
-            failed[row], heartbeat[row], health[row], until[row] = _judge_member(members[row], self.limits)
-        return EligibilityColumns(failed, heartbeat, health, until)
+            return EligibilityColumns(failed.astype(np.int8), heartbeat.copy(), health.copy(), until.copy())
+        return EligibilityColumns(
+            _rewritten(before.failed, where, failed),
+            _rewritten(before.heartbeat_until, where, heartbeat),
+            _rewritten(before.health_until, where, health),
+            _rewritten(before.until, where, until),
+        )
+
+
+def _rewritten(column: NDArray[Any], where: NDArray[np.intp], values: IntColumn) -> NDArray[Any]:
+    """Return a copy with other *values* in the rows *where*; the column itself if they are there already."""
+    if np.array_equal(column[where], values):
+        return column
+    copy = column.copy()
+    copy[where] = values
+    return copy
 
 
 def _stamp(member: MemberCluster) -> int:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scorer.api.quantity import NANO, Quantity, parse_quantity, read_quantity
-from scorer.columns import ABSENT, OPERATORS, CodeBook, QuantityColumn, Reading, round_half_away, row_of
+from scorer.columns import ABSENT, OPERATORS, CodeBook, QuantityColumn, Reading, Rows, round_half_away, row_of
 from tests.scorer.builders import modest
 from tests.scorer.relations import RELATIONS
 
@@ -244,3 +244,26 @@ def test_amounts_at_the_edge_of_doubles_are_taken_or_refused(digits):
 )
 def test_row_of(name, row):
     assert row_of(["a", "c", "e"], name) == row
+
+
+@given(
+    size=st.integers(0, 100),
+    steps=st.lists(st.dictionaries(st.integers(0, 99), st.integers(), max_size=5), max_size=3),
+    row=st.integers(-105, 105),
+)
+def test_rows_with_some_replaced_are_as_a_list_and_those_before_stay(size, steps, row):
+    wanted = [[*range(size)]]
+    rows = [Rows(range(size))]
+    for step in steps:
+        changes = {at: value for at, value in step.items() if at < size}
+        wanted.append([changes.get(at, value) for at, value in enumerate(wanted[-1])])
+        rows.append(rows[-1].replaced(changes))
+    for ours, theirs in zip(rows, wanted, strict=True):
+        assert [*ours] == theirs
+        assert len(ours) == size
+        assert [*ours[row:]] == theirs[row:]
+        if -size <= row < size:
+            assert ours[row] == theirs[row]
+        else:
+            with pytest.raises(IndexError):
+                ours[row]

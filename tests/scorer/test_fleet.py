@@ -78,7 +78,7 @@ def values(book, size):
 
 def assert_same(fleet, rebuilt):
     assert fleet.names == rebuilt.names
-    assert fleet.members == rebuilt.members
+    assert [*fleet.members] == [*rebuilt.members]
     size = len(rebuilt)
     for key in LABELS:
         assert values(fleet.label(key), size) == values(rebuilt.label(key), size)
