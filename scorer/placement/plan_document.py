@@ -31,6 +31,7 @@ def decide(
     bindings: Iterable[Mapping[str, Any]],
     snapshots: Sequence[Mapping[str, Any]],
     now: datetime,
+    known: Schedule | None = None,
 ) -> Schedule:
     """Schedule a placement by its present policy, without writing anything.
 
@@ -41,6 +42,7 @@ def decide(
         snapshots: Its policy snapshots; the latest decides which bindings were made under the present policy. With
             none at all, every binding counts as made under it.
         now: The instant to judge by.
+        known: Another run, as for `schedule`.
 
     Raises:
         scorer.placement.binding_plan.BrokenBindingError: A binding cannot be read.
@@ -55,7 +57,7 @@ def decide(
         request = read_request(policy, namespace=namespace_of(placement))
     except InvalidPolicyError as error:
         return hold(str(error), fleet, held, now)
-    return schedule(request, fleet, held, now)
+    return schedule(request, fleet, held, now, known)
 
 
 def _policy_in_force(policy: Mapping[str, Any] | None, snapshots: Sequence[Mapping[str, Any]]) -> str | None:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scorer.api.placement import PlacementType
-from scorer.columns import BoolColumn, RowColumn
+from scorer.columns import BoolColumn, IntColumn, RowColumn
 from scorer.fleet import Fleet
 from scorer.framework.cycle import Cycle
 from scorer.framework.plugin import FilterPlugin
@@ -37,6 +37,20 @@ class Scored(NamedTuple):
     batch: int = 1
 
 
+class Screened(NamedTuple):
+    """What the filters and the preferences say of a fleet, whatever is placed on it.
+
+    Args:
+        passed: Per filter of the profile, the clusters that passed it; None: all.
+        rows: The clusters that passed all filters.
+        affinity: Their points; None: 0 for all.
+    """
+
+    passed: tuple[BoolColumn | None, ...]
+    rows: RowColumn
+    affinity: IntColumn | None
+
+
 @dataclass(frozen=True, slots=True)
 class Round:
     """The last batch of a run, and how it judged each cluster.
@@ -44,7 +58,7 @@ class Round:
     Args:
         profile: The plugins.
         cycle: The cycle that they judged; ``placed`` includes the picks of earlier batches.
-        passed: Per filter of ``profile.filters``, the clusters that passed it; None: all.
+        screened: What does not depend on the batch.
         spread: The clusters that passed the spread constraints; None: all.
         candidates: The clusters that passed everything and are not taken, with their sort keys.
         order: Positions of the best candidates, best first: the picked ones, and some of the losers after them.
@@ -54,12 +68,17 @@ class Round:
 
     profile: Profile
     cycle: Cycle
-    passed: tuple[BoolColumn | None, ...]
+    screened: Screened
     spread: BoolColumn | None
     candidates: Ranks
     order: RowColumn
     picked: int
     number: int
+
+    @property
+    def passed(self) -> tuple[BoolColumn | None, ...]:
+        """Per filter of ``profile.filters``, the clusters that passed it; None: all."""
+        return self.screened.passed
 
     def losers(self, limit: int | None = None) -> list[Scored]:
         """Return the candidates that were not picked, best first."""
@@ -182,17 +201,28 @@ class Schedule:
         return self.found >= self.request.wanted
 
 
-def schedule(request: Request, fleet: Fleet, bindings: Iterable[Binding], now: datetime) -> Schedule:
-    """Decide which clusters the placement gets, keeps and loses; scores that have expired at *now* do not count."""
+def schedule(
+    request: Request, fleet: Fleet, bindings: Iterable[Binding], now: datetime, known: Schedule | None = None
+) -> Schedule:
+    """Decide which clusters the placement gets, keeps and loses; scores that have expired at *now* do not count.
+
+    Args:
+        request: Its policy.
+        fleet: The clusters to choose from.
+        bindings: Those that it has.
+        now: The instant to judge by.
+        known: Another run. If it judged the same fleet by the same conditions at the same instant, it saves time; it
+            changes nothing.
+    """
     fleet = fleet.at(now)
     holdings = classify(bindings, fleet)
     match request.policy.placement_type:
         case PlacementType.PICK_FIXED:
             return _pick_fixed(request, fleet, holdings, now)
         case PlacementType.PICK_ALL:
-            return _pick_all(request, fleet, holdings, now)
+            return _pick_all(request, fleet, holdings, now, known)
         case _:
-            return _pick_n(request, fleet, holdings, now)
+            return _pick_n(request, fleet, holdings, now, known)
 
 
 def hold(reason: str, fleet: Fleet, bindings: Iterable[Binding], now: datetime) -> Schedule:
@@ -203,20 +233,33 @@ def hold(reason: str, fleet: Fleet, bindings: Iterable[Binding], now: datetime) 
     return Schedule(None, fleet, now, holdings, kept=kept, dropped=_by_cluster(holdings.dangling), invalid=reason)
 
 
-def screen(request: Request, fleet: Fleet, holdings: Holdings, now: datetime) -> Round:
+def screen(request: Request, fleet: Fleet, holdings: Holdings, now: datetime, known: Schedule | None = None) -> Round:
     """Run the filters that do not depend on earlier batches, and the preferences, without picking."""
     fleet = fleet.at(now)
     cycle = Cycle(fleet, now, request.namespace, holdings.placed(fleet), holdings.stale(fleet))
-    profile = request.profile
+    found = _screened(request.profile, cycle, known)
+    rows, affinity = found.rows, found.affinity
+    if holdings.taken:
+        free = ~cycle.placed[rows]
+        rows, affinity = rows[free], None if affinity is None else affinity[free]
+    bonus = cycle.obsolete[rows] if holdings.obsolete else None
+    ranks = Ranks(rows, None, affinity, bonus)
+    return Round(request.profile, cycle, found, None, ranks, np.arange(0), 0, 1)
+
+
+def _screened(profile: Profile, cycle: Cycle, known: Schedule | None) -> Screened:
+    other = known.last if known else None
+    if other is not None and other.cycle.fleet is cycle.fleet and other.profile == profile:
+        seen = other.cycle
+        if (seen.now, seen.namespace) == (cycle.now, cycle.namespace):
+            return other.screened
     passed = tuple(plugin.filter(cycle) for plugin in profile.filters)
-    alive = ~cycle.placed
+    alive = np.ones(len(cycle.fleet), dtype=np.bool_)
     for mask in passed:
         if mask is not None:
             alive &= mask
     rows = np.flatnonzero(alive)
-    bonus = cycle.obsolete[rows] if holdings.obsolete else None
-    ranks = Ranks(rows, None, profile.affinity.score(cycle, rows), bonus)
-    return Round(profile, cycle, passed, None, ranks, np.arange(0), 0, 1)
+    return Screened(passed, rows, profile.affinity.score(cycle, rows))
 
 
 def judge(request: Request, fleet: Fleet, holdings: Holdings, now: datetime) -> Round:
@@ -224,13 +267,13 @@ def judge(request: Request, fleet: Fleet, holdings: Holdings, now: datetime) -> 
     return _batch(screen(request, fleet, holdings, now), np.arange(0), picked=0)
 
 
-def _pick_all(request: Request, fleet: Fleet, holdings: Holdings, now: datetime) -> Schedule:
-    last = screen(request, fleet, holdings, now)
+def _pick_all(request: Request, fleet: Fleet, holdings: Holdings, now: datetime, known: Schedule | None) -> Schedule:
+    last = screen(request, fleet, holdings, now, known)
     last = replace(last, order=np.arange(last.candidates.rows.size), picked=last.candidates.rows.size)
     return _finish(request, fleet, holdings, now, tuple(last.winners()), last)
 
 
-def _pick_n(request: Request, fleet: Fleet, holdings: Holdings, now: datetime) -> Schedule:
+def _pick_n(request: Request, fleet: Fleet, holdings: Holdings, now: datetime, known: Schedule | None) -> Schedule:
     assert request.wanted is not None
     needed = request.wanted - len(holdings.taken)
     if needed <= 0:
@@ -239,7 +282,7 @@ def _pick_n(request: Request, fleet: Fleet, holdings: Holdings, now: datetime) -
         kept = _by_cluster(binding for binding in holdings.taken if binding.name not in gone)
         dropped = (*_by_cluster(holdings.dangling), *_by_cluster(holdings.obsolete), *surplus)
         return Schedule(request, fleet, now, holdings, kept=kept, dropped=dropped)
-    last = screen(request, fleet, holdings, now)
+    last = screen(request, fleet, holdings, now, known)
     if request.profile.spread.constraints:
         picked, last = _pick_in_batches(last, needed)
     else:
@@ -280,7 +323,7 @@ def _batch(first: Round, earlier: RowColumn, picked: int) -> Round:
     bonus = ranks.bonus[alive] if ranks.bonus is not None and number == 1 else None
     candidates = Ranks(rows, spread.score(seen, rows), affinity, bonus)
     order = candidates.best(picked + SOME_LOSERS)
-    return Round(first.profile, seen, first.passed, mask, candidates, order, picked, number)
+    return Round(first.profile, seen, first.screened, mask, candidates, order, picked, number)
 
 
 UNKNOWN_TARGET = Rejection("PickFixed", Category.TARGET_NOT_FOUND, "there is no member cluster of this name")

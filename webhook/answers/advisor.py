@@ -70,7 +70,7 @@ class HubAdvisor:
         wanted = self._wanted_rows(question, fleet)
         selected = {pick.cluster for pick in run.picked}
         if isinstance(question.placement, PlacementRef) and question.clusters is None:
-            actual = self._decide(question.placement, now)
+            actual = self._deciding(question.placement, now, known=run)(fleet)
             selected = {pick.cluster for pick in actual.picked} | {binding.cluster for binding in actual.kept}
         eligible, rejected = RankedClusters(run, frozenset(selected), wanted), RejectedClusters(run, wanted)
         turned_away = run.last.turned_away() if run.last else {}
@@ -186,10 +186,7 @@ class HubAdvisor:
             return moment
         return EPOCH + (moment - EPOCH) // STEP * STEP
 
-    def _decide(self, ref: PlacementRef, now: datetime) -> Schedule:
-        return self._deciding(ref, now)(self._cache.fleet)
-
-    def _deciding(self, ref: PlacementRef, now: datetime) -> Callable[[Fleet], Schedule]:
+    def _deciding(self, ref: PlacementRef, now: datetime, known: Schedule | None = None) -> Callable[[Fleet], Schedule]:
         """Look up what the decision on a placement depends on; return a function that decides for a fleet."""
         family, document = FAMILY_OF[ref.kind], self._placement(ref)
         bindings = children(self._cache, family.binding, ref)
@@ -197,7 +194,7 @@ class HubAdvisor:
 
         def decide_on(fleet: Fleet) -> Schedule:
             try:
-                return decide(document, fleet, bindings, snapshots, now)
+                return decide(document, fleet, bindings, snapshots, now, known)
             except BrokenBindingError as error:
                 raise InvalidQuestionError("/placement/ref", str(error)) from error
 

@@ -28,14 +28,15 @@ class RankedClusters(Sequence[Eligible]):
         self._selected = selected
         ranked = enumerate(run.picked, start=1)
         self._picked = [(rank, pick) for rank, pick in ranked if wanted is None or _is_in(wanted, run, pick)]
-        self._losers: RowColumn = np.arange(0) if run.last is None else run.last.losing()
-        self._ranks = np.arange(len(run.picked) + 1, len(run.picked) + 1 + self._losers.size)
+        self._count = 0 if run.last is None else run.last.candidates.rows.size - run.last.picked
+        self._wanted: RowColumn | None = None
+        """Which losers, best first, the question is about; None: all."""
         if wanted is not None and run.last is not None:
-            shown = wanted[run.last.candidates.rows[self._losers]]
-            self._losers, self._ranks = self._losers[shown], self._ranks[shown]
+            self._wanted = np.flatnonzero(wanted[run.last.candidates.rows[run.last.losing()]])
+            self._count = self._wanted.size
 
     def __len__(self) -> int:
-        return len(self._picked) + self._losers.size
+        return len(self._picked) + self._count
 
     @overload
     def __getitem__(self, index: int) -> Eligible: ...
@@ -54,9 +55,12 @@ class RankedClusters(Sequence[Eligible]):
         count = len(self._picked)
         found = self._picked[start:stop]
         if self._run.last is not None and stop > count:
-            chosen = slice(max(0, start - count), stop - count)
-            losers = self._run.last.scored(self._losers[chosen])
-            found = [*found, *zip(self._ranks[chosen].tolist(), losers, strict=True)]
+            places = np.arange(max(0, start - count), min(stop - count, self._count))
+            places = places if self._wanted is None else self._wanted[places]
+            # Ranked as far as the page reaches: to rank a large fleet whole takes longer than to judge it.
+            losers = self._run.last.losing(int(places[-1]) + 1)[places] if places.size else places
+            ranks = (len(self._run.picked) + 1 + places).tolist()
+            found = [*found, *zip(ranks, self._run.last.scored(losers), strict=True)]
         return [
             Eligible(scored.cluster, rank, scored.cluster in self._selected, scored.topology, scored.affinity)
             for rank, scored in found
@@ -66,9 +70,14 @@ class RankedClusters(Sequence[Eligible]):
     def affinities(self) -> tuple[int, int]:
         """The smallest and the largest affinity score; 0 and 0 when there is no cluster."""
         found = [pick.affinity for _, pick in self._picked]
-        if self._run.last is not None and self._losers.size:
+        if self._run.last is not None and self._count:
             column = self._run.last.candidates.affinity
-            scores = np.zeros(1, dtype=np.int64) if column is None else column[self._losers]
+            if column is None:
+                scores = np.zeros(1, dtype=np.int64)
+            elif self._wanted is None:
+                scores = column  # of the picks of this round too, which are counted already
+            else:
+                scores = column[self._run.last.losing()[self._wanted]]
             found += [int(scores.min()), int(scores.max())]
         return min(found, default=0), max(found, default=0)
 

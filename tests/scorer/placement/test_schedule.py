@@ -1,11 +1,14 @@
 """Whole runs: the three placement types (scheduling.md 14), stability (16), invalid policies (DV-5)."""
 
+from datetime import timedelta
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scorer.fleet import Fleet
-from scorer.placement.schedule import hold
+from scorer.placement.request import read_request
+from scorer.placement.schedule import hold, schedule
 from tests.scorer.builders import (
     BOUND,
     NODES,
@@ -250,6 +253,37 @@ def test_decisions_do_not_depend_on_the_order_of_members_or_bindings(data):
     if one.last is not None:
         assert one.last.losers() == other.last.losers()
         assert one.last.rejected_rows().tolist() == other.last.rejected_rows().tolist()
+
+
+@given(data=st.data())
+@modest(100)
+def test_what_another_run_has_found_changes_no_decision(data):
+    """Whatever that other run was: of this policy or another, of this fleet or another, now or later."""
+    fleet = Fleet.of(data.draw(members(8)))
+    bindings = data.draw(bindings_for([*fleet.members]))
+    wanted = data.draw(st.one_of(pick_n_policies(), st.just(policy()), st.just(pick_fixed("port-1"))))
+    other_policy = data.draw(st.one_of(st.just(wanted), pick_n_policies()))
+    other_fleet = data.draw(st.sampled_from([fleet, fleet.updated([make_cluster("port-1")])]))
+    later = data.draw(st.sampled_from([timedelta(), timedelta(minutes=6)]))
+    namespace = data.draw(st.sampled_from(["", "payments"]))
+    request, other_request = read_request(wanted), read_request(other_policy, namespace=namespace)
+    known = schedule(other_request, other_fleet, data.draw(bindings_for([*fleet.members])), NOW + later)
+    ours, alone = schedule(request, fleet, bindings, NOW, known), schedule(request, fleet, bindings, NOW)
+    assert (ours.picked, ours.kept, ours.dropped) == (alone.picked, alone.kept, alone.dropped)
+    assert (ours.missed, ours.satisfied) == (alone.missed, alone.satisfied)
+    assert (ours.last is None) is (alone.last is None)
+    if ours.last is not None:
+        assert ours.last.losers() == alone.last.losers()
+        assert ours.last.rejected_rows().tolist() == alone.last.rejected_rows().tolist()
+        assert ours.last.turned_away() == alone.last.turned_away()
+
+
+def test_a_fleet_is_judged_once_for_two_runs_of_a_policy():
+    fleet, request = Fleet.of(ports("abc")), read_request(pick_n(1))
+    first = schedule(request, fleet, [], NOW)
+    second = schedule(read_request(pick_n(2)), fleet, [held("a")], NOW, first)
+    assert second.last.screened is first.last.screened
+    assert picked(second) == ["c"]
 
 
 @given(data=st.data())
