@@ -81,8 +81,10 @@ async def follow(
             listing = await store.list(kind, namespace, _NO_OBJECT if changes_only else None)
             # Before the watch, which starts at this version: no change falls between the list and the watch.
             listener.listed(listing.items)
+            version = listing.resource_version
+            del listing  # or all of it would stay in memory for as long as the watch lasts
             failures, said = 0, ""
-            async for event in store.watch(kind, listing.resource_version, namespace):
+            async for event in store.watch(kind, version, namespace):
                 if event.type is not EventType.BOOKMARK:
                     listener.changed(event)
         except ExpiredError:  # the server no longer has that version: list again, at once

@@ -1,13 +1,14 @@
 """List, then watch, for ever."""
 
 import asyncio
+import weakref
 from contextlib import suppress
 
 import pytest
 
 from scorer.api.kinds import KINDS, NAMESPACE
 from webhook.embedded.store import EmbeddedStore
-from webhook.kube.ports import ExpiredError, ForbiddenError, StoreError, UnavailableError
+from webhook.kube.ports import ExpiredError, ForbiddenError, Listing, StoreError, UnavailableError
 from webhook.member.following import REFUSED_SECONDS, RETRY_SECONDS, follow
 
 CONFIG_MAP = KINDS["", "ConfigMap"]
@@ -27,6 +28,28 @@ class Ear:
 
     def failed(self, error):
         self.heard.append(["failed", str(error)])
+
+
+class Document(dict):
+    """A document that can be watched for being freed."""
+
+
+class Listed:
+    """A store that lists one document, and whose watches bring nothing."""
+
+    def __init__(self):
+        self.watching = asyncio.Event()
+        self.document = lambda: None
+
+    async def list(self, *_):
+        document = Document(metadata={"name": "a"})
+        self.document = weakref.ref(document)
+        return Listing([document], "1")
+
+    async def watch(self, *_):
+        self.watching.set()
+        await asyncio.Event().wait()
+        yield None
 
 
 class Failing:
@@ -132,3 +155,18 @@ async def test_a_mistake_of_ours_is_not_swallowed(store):
     with pytest.raises(RuntimeError):
         await follow(Failing(store, RuntimeError()), CONFIG_MAP, Ear())
     assert not issubclass(RuntimeError, StoreError)
+
+
+async def test_a_list_is_not_kept_while_what_follows_is_watched():
+    class Deaf(Ear):
+        def listed(self, items):
+            assert items == [{"metadata": {"name": "a"}}]
+
+    store = Listed()
+    task = asyncio.create_task(follow(store, CONFIG_MAP, Deaf()))
+    async with asyncio.timeout(5):
+        await store.watching.wait()
+    assert store.document() is None
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
