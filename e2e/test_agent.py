@@ -23,8 +23,7 @@ from e2e.controlplane.service import HARBORMASTER
 from e2e.fleet.bed import install_member_definitions
 from e2e.fleet.objects import MERGE, Objects
 from scorer.api.kinds import APPLIED_WORK, INTERNAL_MEMBER_CLUSTER, KINDS, NODE, POD, WORK, Kind
-from scorer.api.member_cluster import MEMBER_AGENT
-from scorer.api.names import AGENT_VERSION, WORK_OBJECTS
+from scorer.api.names import AGENT_VERSION, MEMBER_AGENT, WORK_OBJECTS
 from scorer.rollout.intent import meant
 from scorer.rollout.removal import objects_digest
 from tests.thoroughness import SOAK

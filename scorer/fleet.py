@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from scorer.api.conditions import TRUE, find_condition
 from scorer.api.external_score import ExternalScore, read_score
 from scorer.api.label_selector import dns_subdomain_error, qualified_name_error
-from scorer.api.member_cluster import MEMBER_AGENT, MemberCluster, Taint
-from scorer.api.names import SCORE_PREFIX
+from scorer.api.member_cluster import MemberCluster, Taint
+from scorer.api.names import MEMBER_AGENT, SCORE_PREFIX
 from scorer.api.quantity import LONGEST_REMEMBERED, read_quantity
 from scorer.columns import BoolColumn, CodeBook, IntColumn, QuantityColumn, Reading, Rows, row_of
 from scorer.eligibility import EligibilityLimits

@@ -7,10 +7,10 @@ from enum import StrEnum
 
 from pydantic import Field
 
+from scorer.api.apply_strategy import ApplyStrategy
 from scorer.api.conditions import Conditions
 from scorer.api.meta import ApiModel, ApiObject
 from scorer.api.placement import (
-    ApplyStrategy,
     DiffedResourcePlacement,
     DriftedResourcePlacement,
     FailedResourcePlacement,

@@ -3,20 +3,12 @@
 Source: placement-api.md 3.11.
 """
 
-from enum import StrEnum
-
 from pydantic import Field
 
 from scorer.api.conditions import Condition
 from scorer.api.member_cluster import MemberClusterStatus
+from scorer.api.member_state import MemberState
 from scorer.api.meta import ApiModel, ApiObject, Int32
-
-
-class MemberState(StrEnum):
-    """What the hub wants the member to do."""
-
-    JOIN = "Join"
-    LEAVE = "Leave"
 
 
 class InternalMemberClusterSpec(ApiModel):

@@ -12,8 +12,6 @@ from scorer.api.label_selector import LabelKey, LabelValue
 from scorer.api.meta import ALWAYS_WRITTEN, ApiModel, ApiObject, Int32, Name, Time
 from scorer.api.quantity import WIRE_SCHEMA
 
-MEMBER_AGENT = "MemberAgent"
-
 Amount = Annotated[str | int | float, WithJsonSchema(WIRE_SCHEMA)]
 """A quantity as the API carries it: a string or a number."""
 

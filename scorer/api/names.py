@@ -9,6 +9,8 @@ SCORE_PREFIX = "scores.harbormaster.dev/"
 """Annotations of member clusters that are properties: see `scorer.api.external_score`."""
 AGENT_VERSION = OURS + "agent-version"
 """A property of every member: the release of harbormaster that its agent is of."""
+MEMBER_AGENT = "MemberAgent"
+"""The type of the agent in the status of a member; other types belong to other programs."""
 
 PLACEMENT_GROUP = "placement.kubernetes-fleet.io"
 CLUSTER_GROUP = "cluster.kubernetes-fleet.io"

@@ -7,12 +7,13 @@ from enum import StrEnum
 
 from pydantic import Field
 
+from scorer.api.apply_strategy import ApplyStrategy
 from scorer.api.conditions import Conditions
 from scorer.api.duration import LONGEST_DURATION
 from scorer.api.int_or_percent import LARGEST, IntOrString
 from scorer.api.label_selector import LabelKey, LabelSelector
 from scorer.api.meta import ApiModel, ApiObject, Name, Time
-from scorer.api.placement import ApplyStrategy, NamespacedName
+from scorer.api.placement import NamespacedName
 
 DELETE_STAGE = "kubernetes-fleet.io/deleteStage"
 

@@ -25,8 +25,8 @@ from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
 from scorer.api.documents import dicts_at, text_at
-from scorer.api.member_cluster import MEMBER_AGENT
 from scorer.api.meta import parse_time
+from scorer.api.names import MEMBER_AGENT
 
 
 @dataclass(frozen=True, slots=True)

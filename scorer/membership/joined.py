@@ -9,7 +9,7 @@ from typing import Any
 
 from scorer.api.conditions import FALSE, TRUE
 from scorer.api.documents import dicts_at, is_deleting, status_of, text_at
-from scorer.api.member_cluster import MEMBER_AGENT
+from scorer.api.names import MEMBER_AGENT
 from scorer.eligibility import EligibilityLimits
 from scorer.membership.heartbeats import agents_of, read_time
 from scorer.membership.member_status import JOINED, READY_TO_JOIN

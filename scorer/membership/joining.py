@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from scorer.api.documents import annotation, annotations_of, spec_of
-from scorer.api.internal_member_cluster import MemberState
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, NAMESPACE, Kind
+from scorer.api.member_state import MemberState
 from scorer.api.meta import JsonObject
 from scorer.api.names import (
     ACCEPT_OLDER_UNTIL,

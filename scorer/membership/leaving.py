@@ -14,7 +14,7 @@ from enum import Enum
 from typing import Final
 
 from scorer.api.documents import is_deleting, spec_of, status_of
-from scorer.api.internal_member_cluster import MemberState
+from scorer.api.member_state import MemberState
 from scorer.api.meta import JsonObject, parse_time
 from scorer.membership.member_status import EXPECTED_AGENTS, joined_state
 

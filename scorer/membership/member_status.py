@@ -17,8 +17,8 @@ from typing import Any, Final
 
 from scorer.api.conditions import FALSE, TRUE, UNKNOWN, make_condition, merge_conditions
 from scorer.api.documents import dicts_at, status_of
-from scorer.api.member_cluster import MEMBER_AGENT
 from scorer.api.meta import JsonObject, format_time
+from scorer.api.names import MEMBER_AGENT
 from scorer.membership.heartbeats import Heard, agents_of, read_time
 from scorer.membership.silence import REPORTING, silence
 

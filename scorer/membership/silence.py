@@ -18,8 +18,8 @@ from typing import Any, Final, NamedTuple
 
 from scorer.api.conditions import FALSE, TRUE, ConditionStatus, make_condition
 from scorer.api.documents import dicts_at, text_at
-from scorer.api.member_cluster import MEMBER_AGENT
 from scorer.api.meta import JsonObject
+from scorer.api.names import MEMBER_AGENT
 from scorer.eligibility import EligibilityLimits
 from scorer.membership.heartbeats import agents_of, read_time
 

@@ -21,8 +21,9 @@ from scorer.api.binding import BindingState
 from scorer.api.conditions import find_condition
 from scorer.api.duration import format_duration
 from scorer.api.external_score import read_score
-from scorer.api.member_cluster import MEMBER_AGENT, MemberCluster
+from scorer.api.member_cluster import MemberCluster
 from scorer.api.meta import JsonObject, format_time, parse_time
+from scorer.api.names import MEMBER_AGENT
 from scorer.api.placement import PlacementType
 from scorer.columns import Reading
 from scorer.fleet import Fleet, observation_time

@@ -10,7 +10,7 @@ import numpy as np
 
 from scorer.api.conditions import find_condition
 from scorer.api.duration import format_duration
-from scorer.api.member_cluster import MEMBER_AGENT
+from scorer.api.names import MEMBER_AGENT
 from scorer.columns import BoolColumn
 from scorer.fleet import (
     HEALTH_UNKNOWN,

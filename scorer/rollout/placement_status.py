@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from scorer.api.binding import BindingState
 from scorer.api.conditions import FALSE, TRUE, UNKNOWN, ConditionStatus, make_condition, merge_conditions
@@ -27,6 +27,7 @@ from scorer.api.documents import (
     spec_of,
     status_of,
 )
+from scorer.api.event import Event
 from scorer.api.family import family_in
 from scorer.api.meta import JsonObject, format_time, parse_time
 from scorer.api.placement import PlacementType, StrategyType
@@ -131,21 +132,6 @@ class SnapshotView:
     name: str
     index: int
     identifiers: tuple[JsonObject, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """An event to record about an object.
-
-    Args:
-        reason: One word.
-        message: For people.
-        type: ``Normal`` or ``Warning``.
-    """
-
-    reason: str
-    message: str
-    type: Literal["Normal", "Warning"] = "Normal"
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,9 @@ from typing import Any
 
 from scorer.api.documents import annotation
 from scorer.api.kinds import split_api_version
+from scorer.api.manifests import manifests_of
 from scorer.api.meta import dump_json
 from scorer.api.names import KEEP, WORK_OBJECTS
-from scorer.api.work import manifests_of
 
 
 class Fate(Enum):

@@ -12,9 +12,9 @@ from datetime import timedelta
 
 from scorer.api.conditions import FALSE, TRUE, UNKNOWN, ConditionStatus
 from scorer.api.documents import dict_at, name_of, status_of, text_at
+from scorer.api.event import Event
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.staged_update import RunState
-from scorer.rollout.placement_status import Event
 from scorer.staged_update.deletion import execute_deletion
 from scorer.staged_update.execution import Pass, execute_stage
 from scorer.staged_update.facts import Facts

@@ -8,9 +8,9 @@ from datetime import datetime
 from functools import cached_property
 from typing import Literal
 
+from scorer.api.event import Event
 from scorer.api.upgrade.fields import UpgradeType
 from scorer.api.upgrade.run import ClusterUpgradeRun, UpgradeRunSpec, WindowMode, WindowTieBreak
-from scorer.rollout.placement_status import Event
 from scorer.upgrade.facts import Facts
 from scorer.upgrade.record import Record
 from scorer.upgrade.step import Action

@@ -13,11 +13,11 @@ from itertools import count
 from typing import Any, Final
 
 from scorer.api.conditions import TRUE, Condition
+from scorer.api.event import Event
 from scorer.api.upgrade.fields import UpgradeState
 from scorer.api.upgrade.gate import GateTiming, UpgradeGateStatus
 from scorer.api.upgrade.run import ClusterUpgradeRun, GateReport, RunState, SkipTarget, UpgradeRunStatus
 from scorer.api.upgrade.strategy import StrategySpec
-from scorer.rollout.placement_status import Event
 from scorer.upgrade.back_end import Capabilities, Rejected
 from scorer.upgrade.catalog import Catalog
 from scorer.upgrade.documents import status_document

@@ -6,9 +6,9 @@ Source: upgrade-runs.md 7.5, 10.3 and 13.1.
 from dataclasses import dataclass
 from datetime import datetime
 
+from scorer.api.event import Event
 from scorer.api.upgrade.gate import UpgradeGateSpec, UpgradeGateStatus
 from scorer.api.upgrade.run import UpgradeRunStatus
-from scorer.rollout.placement_status import Event
 from scorer.upgrade.back_end import Operation
 
 

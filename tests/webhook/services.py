@@ -9,8 +9,8 @@ from aiohttp import web
 
 from certs.client_authorities import ClientAuthorities
 from certs.source import LeafSource
+from scorer.api.event import Event
 from scorer.api.meta import JsonObject
-from scorer.rollout.placement_status import Event
 from webhook.access.ports import AccessReviewer, Authenticator, Authorizer
 from webhook.admission.rights import AuthorRights, UndisputedRights
 from webhook.embedded.owner import OwnerToken

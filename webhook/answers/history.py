@@ -19,9 +19,9 @@ from typing import Any, Final
 from scorer.api.documents import annotations_of, dict_at, is_deleting, is_labelled_latest, label, status_of
 from scorer.api.family import FAMILIES, FAMILY_OF, Family
 from scorer.api.kinds import MEMBER_CLUSTER
-from scorer.api.member_cluster import MEMBER_AGENT
 from scorer.api.meta import JsonObject, parse_time
 from scorer.api.names import (
+    MEMBER_AGENT,
     NUMBER_OF_CLUSTERS,
     PLACEMENT_GENERATION,
     POLICY_INDEX,

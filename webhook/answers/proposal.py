@@ -19,8 +19,9 @@ from scorer.api.crd import MODELS
 from scorer.api.documents import dict_at, metadata_of
 from scorer.api.family import CLUSTER, FAMILIES, NAMESPACED, PLACEMENTS
 from scorer.api.kinds import KINDS, OUR_KINDS, Kind, group_kind
-from scorer.api.member_cluster import MEMBER_AGENT, MemberCluster
+from scorer.api.member_cluster import MemberCluster
 from scorer.api.meta import JsonObject, format_time
+from scorer.api.names import MEMBER_AGENT
 from scorer.api.quoting import printable, quote
 from scorer.api.schema import apply_schema_defaults
 from scorer.fleet import Fleet

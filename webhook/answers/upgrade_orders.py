@@ -17,6 +17,7 @@ from typing import Final
 import pydantic
 
 from scorer.api.documents import dicts_at, generation_of, label, name_of, status_of, text_at, with_metadata, with_spec
+from scorer.api.event import Event
 from scorer.api.kinds import UPGRADE_GATE, UPGRADE_PROFILE, UPGRADE_RUN, Kind
 from scorer.api.meta import JsonObject, first_mistake, format_time
 from scorer.api.names import OURS
@@ -24,7 +25,6 @@ from scorer.api.object_names import name_error
 from scorer.api.quoting import printable, quote
 from scorer.api.upgrade.profile import ClusterUpgradeProfile
 from scorer.api.upgrade.run import ClusterUpgradeRun, SkipTarget
-from scorer.rollout.placement_status import Event
 from scorer.upgrade.orders import (
     OrderRefusedError,
     order_answer,

@@ -21,9 +21,9 @@ from scorer.api.documents import (
 from scorer.api.duration import format_duration
 from scorer.api.external_score import read_score, score_names
 from scorer.api.family import FAMILIES, Family
-from scorer.api.member_cluster import MEMBER_AGENT, MemberCluster
+from scorer.api.member_cluster import MemberCluster
 from scorer.api.meta import JsonObject, format_time
-from scorer.api.names import PARENT_PLACEMENT
+from scorer.api.names import MEMBER_AGENT, PARENT_PLACEMENT
 from scorer.api.quantity import read_quantity
 from scorer.fleet import NODE_COUNT, Fleet, observation_time, read_property
 from scorer.framework.status import Category, Rejection

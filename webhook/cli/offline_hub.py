@@ -16,8 +16,9 @@ from scorer.api.crd import MODELS
 from scorer.api.documents import status_of
 from scorer.api.family import FAMILIES, PLACEMENTS
 from scorer.api.kinds import Kind
-from scorer.api.member_cluster import MEMBER_AGENT, MemberCluster
+from scorer.api.member_cluster import MemberCluster
 from scorer.api.meta import JsonObject, format_time
+from scorer.api.names import MEMBER_AGENT
 from scorer.fleet import Fleet
 from scorer.placement.binding_plan import BrokenBindingError, read_binding
 from webhook.admission.documents import DocumentSet

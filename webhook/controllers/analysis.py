@@ -23,11 +23,11 @@ from scorer.api.documents import (
     status_of,
     text_at,
 )
+from scorer.api.event import Event
 from scorer.api.family import FAMILIES, family_in, placement_ref
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import ANALYSIS, REJECTED
-from scorer.rollout.placement_status import Event
 from scorer.staged_update.analysis import AnalysisError, Check, ObjectCheck, QueryCheck, read_analysis
 from scorer.staged_update.approvals import APPROVED
 from scorer.staged_update.record import PROGRESSING, REQUEST_CREATED, reason, status, tasks_of

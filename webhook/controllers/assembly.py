@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from scorer.api.event import Event
 from scorer.api.family import FAMILIES
 from scorer.api.kinds import (
     CUSTOM_RESOURCE_DEFINITION,
@@ -20,7 +21,6 @@ from scorer.api.kinds import (
 )
 from scorer.api.meta import JsonObject
 from scorer.member_gate.holds import MemberDisruption
-from scorer.rollout.placement_status import Event
 from webhook.controllers.analysis import AnalysisController
 from webhook.controllers.back_reports import BackReportController
 from webhook.controllers.cluster_upgrades import ClusterUpgradeController

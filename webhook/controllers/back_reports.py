@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 
 from scorer.api.documents import is_deleting, label, status_of
+from scorer.api.event import Event
 from scorer.api.family import FAMILIES, FAMILY_OF, Family, placement_of_work
 from scorer.api.kinds import WORK, Kind
 from scorer.api.meta import JsonObject
@@ -25,7 +26,6 @@ from scorer.rollout.back_report import (
     with_reported_status,
 )
 from scorer.rollout.failing import failure_of
-from scorer.rollout.placement_status import Event
 from webhook.controllers.failures import concerned_placement
 from webhook.controllers.inventory import all_placements
 from webhook.controllers.result import DONE, Result

@@ -28,6 +28,7 @@ from scorer.api.documents import (
     with_finalizer,
     without_finalizer,
 )
+from scorer.api.event import Event
 from scorer.api.kinds import (
     MEMBER_CLUSTER,
     UPGRADE_GATE,
@@ -41,7 +42,6 @@ from scorer.api.names import UPGRADE_RUN_FINALIZER
 from scorer.api.upgrade.fields import UpgradeState
 from scorer.api.upgrade.run import ClusterUpgradeRun, MemberStatus
 from scorer.member_gate.holds import upgrade_holder
-from scorer.rollout.placement_status import Event
 from scorer.upgrade.back_end import Operation, Rejected
 from scorer.upgrade.documents import status_document
 from scorer.upgrade.engine import advance

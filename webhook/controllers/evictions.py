@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 
 from scorer.api.documents import annotation, is_deleting, name_of, status_of, text_at
+from scorer.api.event import Event
 from scorer.api.family import placement_ref
 from scorer.api.kinds import BINDING, DISRUPTION_BUDGET, EVICTION, PLACEMENT, Kind
 from scorer.api.label_selector import dns_subdomain_error, label_value_error
@@ -41,7 +42,6 @@ from scorer.rollout.eviction import (
     waiting_status,
 )
 from scorer.rollout.intent import is_meant, unmeant
-from scorer.rollout.placement_status import Event
 from webhook.controllers.failures import concerned_of
 from webhook.controllers.removal import remove_meant
 from webhook.controllers.result import DONE, Result, StuckError

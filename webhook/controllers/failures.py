@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable
 from datetime import datetime
 from typing import Final, Generic, NamedTuple, TypeVar
 
+from scorer.api.event import Event
 from scorer.api.family import FAMILIES, FAMILY_OF
 from scorer.api.kinds import (
     EVICTION,
@@ -17,7 +18,6 @@ from scorer.api.meta import JsonObject
 from scorer.api.quoting import printable
 from scorer.api.references import PlacementRef
 from scorer.rollout.failing import failing_status, failure_type, passed_status
-from scorer.rollout.placement_status import Event
 from webhook.controllers.result import StuckError, TerminalError
 from webhook.kube.hub import Hub
 from webhook.kube.ports import Key

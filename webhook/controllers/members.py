@@ -15,8 +15,9 @@ from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from scorer.api.documents import annotation, finalizers_of, is_deleting, name_of, spec_of, status_of, without_finalizer
-from scorer.api.internal_member_cluster import MemberState
+from scorer.api.event import Event
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, MEMBER_CLUSTER, NAMESPACE, WORK, Kind
+from scorer.api.member_state import MemberState
 from scorer.api.meta import JsonObject
 from scorer.api.names import (
     ACCEPT_OLDER_UNTIL,
@@ -39,7 +40,6 @@ from scorer.membership.joining import (
 from scorer.membership.leaving import FORCE_DELETE_AFTER, Stage, departure, released
 from scorer.membership.member_status import member_status
 from scorer.membership.silence import is_silent
-from scorer.rollout.placement_status import Event
 from webhook.controllers.failures import concerned_of
 from webhook.controllers.observer import UNOBSERVED, LoopObserver
 from webhook.controllers.result import DONE, Result, TerminalError

@@ -15,11 +15,11 @@ from typing import Final
 from scorer.api import kinds
 from scorer.api.conditions import UNKNOWN, make_condition
 from scorer.api.documents import annotation, conditions_of, generation_of, status_of, text_at
+from scorer.api.event import Event
 from scorer.api.meta import JsonObject
 from scorer.api.names import OURS
 from scorer.node_budgets.nodes import DO_NOT_DISRUPT
 from scorer.node_disruption.telling import DISRUPTION, Note, Standing, StandingReason, ToldReason
-from scorer.rollout.placement_status import Event
 from webhook.controllers.node_world import NodeWorld
 
 CONDITION: Final = OURS + DISRUPTION

@@ -22,6 +22,7 @@ from typing import Final
 from scorer.api import kinds
 from scorer.api.conditions import UNKNOWN
 from scorer.api.documents import uid_of
+from scorer.api.event import Event
 from scorer.api.meta import JsonObject
 from scorer.node_budgets.nodes import DISRUPTED_TAINT
 from scorer.node_disruption.command import Command
@@ -38,7 +39,6 @@ from scorer.node_disruption.telling import (
     standings,
 )
 from scorer.node_disruption.validation import Failure
-from scorer.rollout.placement_status import Event
 from webhook.controllers.failures import Concerned
 from webhook.controllers.node_advice import NodeAdvice, counted_by_cause, joined
 from webhook.controllers.node_commands import NodeCommands

@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from scorer.api.documents import is_deleting, text_at
+from scorer.api.event import Event
 from scorer.api.kinds import NODE_POOL
 from scorer.api.meta import JsonObject, format_time, parse_time
 from scorer.api.node_pool import DisruptionReason
@@ -22,7 +23,6 @@ from scorer.node_budgets.calendar import calendar
 from scorer.node_budgets.opening import next_open
 from scorer.node_budgets.pool_view import PoolView
 from scorer.node_budgets.wording import describe_budget
-from scorer.rollout.placement_status import Event
 from webhook.controllers.failures import concerned_of
 from webhook.controllers.observer import UNOBSERVED, LoopObserver
 from webhook.controllers.result import DONE, Result

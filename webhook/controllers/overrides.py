@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from scorer.api.documents import is_deleting, label, namespace_of, with_finalizer, without_finalizer
+from scorer.api.event import Event
 from scorer.api.family import FAMILIES, family_in, placement_ref
 from scorer.api.kinds import (
     Kind,
@@ -18,7 +19,6 @@ from scorer.api.references import PlacementRef
 from scorer.rollout.override_matching import placement_key
 from scorer.rollout.override_rules import override_spec
 from scorer.rollout.override_snapshots import plan_override_snapshots
-from scorer.rollout.placement_status import Event
 from webhook.controllers.failures import Concerned
 from webhook.controllers.result import DONE, Result, TerminalError
 from webhook.controllers.wiring import Watch, Wiring

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from scorer.api.documents import conditions_of, dict_at, is_deleting, with_finalizer, without_finalizer
+from scorer.api.event import Event
 from scorer.api.family import FAMILIES, FAMILY_OF, Family, placement_ref
 from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, PLACEMENT_STATUS
 from scorer.api.meta import JsonObject
@@ -15,7 +16,6 @@ from scorer.api.names import PLACEMENT_CLEANUP, SCHEDULER_CLEANUP
 from scorer.api.references import PlacementRef
 from scorer.placement.policy_hash import policy_hash, policy_in_force
 from scorer.rollout.placement_status import (
-    Event,
     PlacementReport,
     SnapshotView,
     invalid_selection,

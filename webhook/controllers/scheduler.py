@@ -22,6 +22,7 @@ from scorer.api.documents import (
     with_metadata,
     without_finalizer,
 )
+from scorer.api.event import Event
 from scorer.api.family import FAMILIES, FAMILY_OF, Family, placement_ref
 from scorer.api.kinds import EVICTION, MEMBER_CLUSTER, WORK
 from scorer.api.meta import JsonObject
@@ -46,7 +47,7 @@ from scorer.rollout.deletion import is_to_go, leaves_objects, plan_binding_delet
 from scorer.rollout.eviction import EVICTED_BINDING
 from scorer.rollout.intent import is_meant
 from scorer.rollout.lost_bindings import as_works_say, orphaned_works
-from scorer.rollout.placement_status import Event, condition_type
+from scorer.rollout.placement_status import condition_type
 from scorer.rollout.policy_snapshots import latest_policy_snapshots
 from scorer.rollout.writes import replace
 from scorer.selectors import InvalidPolicyError

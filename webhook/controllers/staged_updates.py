@@ -29,6 +29,7 @@ from scorer.api.documents import (
     with_metadata,
     without_finalizer,
 )
+from scorer.api.event import Event
 from scorer.api.family import FAMILIES, Family, family_in, placement_ref
 from scorer.api.kinds import MEMBER_CLUSTER
 from scorer.api.meta import JsonObject
@@ -36,7 +37,6 @@ from scorer.api.names import ON_FAILURE, UPDATE_RUN_FINALIZER
 from scorer.api.references import PlacementRef
 from scorer.member_gate.holds import staged_update_holder, staged_update_holds
 from scorer.rollout.bindings import Overrides
-from scorer.rollout.placement_status import Event
 from scorer.rollout.resource_snapshots import SnapshotGroup, snapshot_groups
 from scorer.staged_update.approvals import APPROVED, requests_of
 from scorer.staged_update.clusters import started_status

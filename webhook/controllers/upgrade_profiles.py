@@ -13,12 +13,12 @@ from typing import Final, NamedTuple
 import pydantic
 
 from scorer.api.documents import dict_at, is_deleting, label, labels_of, name_of, spec_of, status_of, text_at, with_spec
+from scorer.api.event import Event
 from scorer.api.kinds import MEMBER_CLUSTER, UPGRADE_PROFILE, UPGRADE_RUN, UPGRADE_STRATEGY, VERSION_CATALOG, Kind
 from scorer.api.meta import JsonObject, first_mistake
 from scorer.api.upgrade.fields import UpgradeError
 from scorer.api.upgrade.profile import ClusterUpgradeProfile
 from scorer.api.upgrade.run import ClusterUpgradeRun, RunState
-from scorer.rollout.placement_status import Event
 from scorer.upgrade.members import Member, read_member
 from scorer.upgrade.profile import TargetErrorCode
 from scorer.upgrade.strategy_status import strategy_status

@@ -10,6 +10,7 @@ from functools import partial
 from operator import is_
 
 from scorer.api.documents import conditions_of, dict_at, is_deleting, label, spec_of, with_finalizer, without_finalizer
+from scorer.api.event import Event
 from scorer.api.family import FAMILIES, FAMILY_OF, Family, placement_of_work
 from scorer.api.kinds import KINDS, MEMBER_CLUSTER, NAMESPACE, WORK
 from scorer.api.meta import JsonObject
@@ -19,7 +20,6 @@ from scorer.rollout.binding_status import binding_status
 from scorer.rollout.bindings import NO_OVERRIDES, Overrides
 from scorer.rollout.deletion import is_abandoned, is_to_go
 from scorer.rollout.intent import is_meant
-from scorer.rollout.placement_status import Event
 from scorer.rollout.resource_snapshots import SnapshotGroup, snapshot_groups
 from scorer.rollout.selectable_kinds import DEFAULT_SETTINGS, SelectionSettings
 from scorer.rollout.works import WorkCause, WorkPlan, WorkProblem, needs_works, plan_works

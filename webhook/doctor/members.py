@@ -9,9 +9,8 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from scorer.api.documents import dict_at, dicts_at, is_deleting, name_of, status_of, text_at
-from scorer.api.member_cluster import MEMBER_AGENT
 from scorer.api.meta import JsonObject
-from scorer.api.names import AGENT_VERSION
+from scorer.api.names import AGENT_VERSION, MEMBER_AGENT
 from scorer.membership.heartbeats import agents_of, read_time
 from scorer.membership.joined import missing
 from webhook.doctor.finding import Finding, counted, judged

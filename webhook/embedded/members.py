@@ -27,8 +27,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from scorer.api.documents import spec_of, with_finalizer, without_finalizer
-from scorer.api.internal_member_cluster import MemberState
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, MEMBER_CLUSTER, NAMESPACE, WORK, Kind
+from scorer.api.member_state import MemberState
 from scorer.api.meta import JsonObject
 from scorer.api.names import MEMBER_NAMESPACE_PREFIX, WORK_CLEANUP, member_namespace
 from webhook.embedded.kubelet import SIMULATED_KINDS, WORKLOAD_KINDS, is_simulated, requests, settle
@@ -211,7 +211,9 @@ class SimulatedMembers:
             try:
                 listing = await self._hub.list(kind)
                 listed(listing.items)
-                async for event in self._hub.watch(kind, listing.resource_version):
+                version = listing.resource_version
+                del listing  # or all of it would stay in memory for as long as the watch lasts
+                async for event in self._hub.watch(kind, version):
                     if event.type is not EventType.BOOKMARK:
                         changed(event)
             except ExpiredError:

@@ -45,9 +45,8 @@ import orjson
 from scorer.api.conditions import TRUE, make_condition
 from scorer.api.duration import parse_sum
 from scorer.api.kinds import MEMBER_CLUSTER, NODE, NODE_CLAIM, group_kind
-from scorer.api.member_cluster import MEMBER_AGENT
 from scorer.api.meta import JsonObject, dump_json, format_time
-from scorer.api.names import OURS
+from scorer.api.names import MEMBER_AGENT, OURS
 from scorer.api.quantity import NANO, format_binary_quantity, format_quantity, read_quantity
 from webhook.embedded.kubelet import NODES, SIMULATE
 from webhook.member.heartbeat import Figures

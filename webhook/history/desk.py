@@ -5,8 +5,8 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Final
 
+from scorer.api.event import Event
 from scorer.api.meta import JsonObject
-from scorer.rollout.placement_status import Event
 from webhook.history.entry import About, Entry, EntryType
 from webhook.history.query import Found, Query, find
 from webhook.history.record import CONFIG_MAP, LABELS, Retention, Source

@@ -13,11 +13,11 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from scorer.api.event import Event
 from scorer.api.family import FAMILIES
 from scorer.api.kinds import UPGRADE_RUN
 from scorer.api.meta import JsonObject, format_time, parse_time
 from scorer.api.quoting import printable
-from scorer.rollout.placement_status import Event
 
 MESSAGE_BYTES: Final = 1024
 """How long a message may be in UTF-8, as that of an Event."""

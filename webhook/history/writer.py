@@ -15,8 +15,8 @@ from typing import Final
 from uuid import uuid4
 
 from scorer.api.documents import name_of
+from scorer.api.event import Event
 from scorer.api.meta import JsonObject
-from scorer.rollout.placement_status import Event
 from webhook.history.entry import About, Entry, EntryType, entry, of_event
 from webhook.history.record import (
     CHUNK_BYTES,

@@ -8,9 +8,9 @@ import socket
 from datetime import datetime
 from typing import Final
 
+from scorer.api.event import Event
 from scorer.api.kinds import KINDS
 from scorer.api.meta import JsonObject, format_time
-from scorer.rollout.placement_status import Event
 
 EVENT: Final = KINDS["events.k8s.io", "Event"]
 NOTE_BYTES: Final = 1024

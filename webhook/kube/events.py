@@ -12,8 +12,8 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Final
 
+from scorer.api.event import Event
 from scorer.api.meta import JsonObject
-from scorer.rollout.placement_status import Event
 from webhook.kube.event_documents import EVENT, event_document, micro_time
 from webhook.kube.ports import AlreadyExistsError, Key, Store, StoreError
 

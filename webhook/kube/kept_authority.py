@@ -25,8 +25,8 @@ from certs.authority import AUTHORITY_LIFE, LEAF_LIFE, Authority, Leaf, name_of
 from certs.context import CertificateError
 from certs.lineage import Lineage, fingerprint, pem_of
 from certs.source import check_pause, is_due
+from scorer.api.event import Event
 from scorer.api.meta import JsonObject, format_time
-from scorer.rollout.placement_status import Event
 from webhook.kube.authority_secret import AuthoritySecret, StoredLineage
 from webhook.kube.ca_bundles import CONFIGURATIONS, CaBundles, Registered
 from webhook.kube.ports import AlreadyExistsError, ConflictError, StoreError

@@ -18,17 +18,17 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Final
 
+from scorer.api.apply_strategy import ApplyStrategy
 from scorer.api.conditions import TRUE
 from scorer.api.documents import annotation, dict_at, is_deleting, spec_of, with_finalizer, without_finalizer
+from scorer.api.event import Event
 from scorer.api.kinds import APPLIED_WORK, WORK
+from scorer.api.manifests import manifests_of
 from scorer.api.meta import JsonObject
 from scorer.api.names import ABANDON, REMOVE, WORK_CLEANUP, WORK_OBJECTS
-from scorer.api.placement import ApplyStrategy
-from scorer.api.work import manifests_of
 from scorer.membership.identity import HubMember, Standing, standing
 from scorer.rollout.intent import is_meant
 from scorer.rollout.never_placed import MemberLimits
-from scorer.rollout.placement_status import Event
 from scorer.rollout.removal import Content
 from scorer.rollout.work_status import ManifestReason, ManifestResult, work_status
 from webhook.kube.ports import Key, NotFoundError, Store, StoreError, key_of

@@ -14,8 +14,8 @@ from typing import Any
 from scorer.api.conditions import FALSE, TRUE, ConditionStatus, make_condition, merge_conditions
 from scorer.api.documents import dicts_at, status_of
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, MEMBER_CLUSTER, Kind
-from scorer.api.member_cluster import MEMBER_AGENT
 from scorer.api.meta import JsonObject, format_time
+from scorer.api.names import MEMBER_AGENT
 from webhook.kube.ports import ConflictError, Key, Store
 
 JITTER = 0.05

@@ -18,9 +18,9 @@ from typing import Final
 
 from scorer.api.documents import annotation, is_deleting, label, name_of, namespace_of
 from scorer.api.kinds import APPLIED_WORK, WORK
+from scorer.api.manifests import manifests_of
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT, PARENT_RESOURCE_SNAPSHOT_NAME
-from scorer.api.work import manifests_of
 from scorer.membership.identity import HubMember, is_ours
 from webhook.kube.ports import Key, NotFoundError, Store
 from webhook.member.books import on_latest, with_resource, written_down

@@ -3,9 +3,9 @@
 from datetime import datetime
 
 from scorer.api.documents import status_of
+from scorer.api.event import Event
 from scorer.api.kinds import APPLIED_WORK, WORK
 from scorer.api.meta import JsonObject
-from scorer.rollout.placement_status import Event
 from scorer.rollout.restored import (
     OLDER_THAN_APPLIED,
     held_message,

@@ -23,11 +23,10 @@ from typing import Any, Final
 
 from scorer.api.conditions import FALSE
 from scorer.api.documents import annotation, list_at, spec_of, without_finalizer
-from scorer.api.internal_member_cluster import MemberState
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, WORK
-from scorer.api.member_cluster import MEMBER_AGENT
+from scorer.api.member_state import MemberState
 from scorer.api.meta import JsonObject
-from scorer.api.names import HUB_UID, WORK_CLEANUP, member_namespace
+from scorer.api.names import HUB_UID, MEMBER_AGENT, WORK_CLEANUP, member_namespace
 from webhook.kube.ports import EventType, Key, NotFoundError, Store, StoreError, WatchEvent, key_of
 from webhook.member.following import Sleep, follow
 from webhook.member.heartbeat import Figures, next_heartbeat, report, report_refusal

@@ -15,11 +15,11 @@ from typing import Any, Final, TypeAlias
 
 import orjson
 
+from scorer.api.apply_strategy import ApplyStrategy
 from scorer.api.documents import annotations_of, status_of
 from scorer.api.kinds import APPLIED_WORK, WORK
 from scorer.api.meta import JsonObject
 from scorer.api.names import SPEC_HASH
-from scorer.api.placement import ApplyStrategy
 from scorer.membership.identity import HubMember, Standing, standing
 from scorer.rollout.availability import availability
 from scorer.rollout.work_status import ManifestReason, ManifestResult

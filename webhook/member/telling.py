@@ -7,9 +7,9 @@ do not allow Events.
 import logging
 from datetime import datetime
 
+from scorer.api.event import Event
 from scorer.api.kinds import APPLIED_WORK
 from scorer.api.meta import JsonObject
-from scorer.rollout.placement_status import Event
 from webhook.kube.event_documents import EVENT, event_document, own_name
 from webhook.kube.ports import AlreadyExistsError, Key, Store, StoreError
 from webhook.member.ports import MemberStore

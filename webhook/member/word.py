@@ -10,8 +10,8 @@ from datetime import datetime
 from typing import TypeAlias
 
 from scorer.api.documents import is_deleting, spec_of
-from scorer.api.internal_member_cluster import MemberState
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, NAMESPACE
+from scorer.api.member_state import MemberState
 from scorer.api.names import member_namespace
 from scorer.rollout.restored import accepts_older
 from webhook.kube.ports import Key, NotFoundError, Store

@@ -17,10 +17,10 @@ from typing import Final
 
 import orjson
 
+from scorer.api.apply_strategy import ApplyStrategy
 from scorer.api.documents import annotations_of, is_deleting
 from scorer.api.meta import JsonObject, dump_json, without_nulls
 from scorer.api.names import LAST_APPLIED, SPEC_HASH
-from scorer.api.placement import ApplyStrategy
 from webhook.kube.ports import StoreError
 from webhook.member.field_managers import as_applied, is_applied, only_ours
 from webhook.member.fingerprints import Fingerprints, content

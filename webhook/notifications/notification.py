@@ -11,9 +11,9 @@ from typing import Final
 
 import orjson
 
+from scorer.api.event import Event
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.quoting import printable
-from scorer.rollout.placement_status import Event
 from webhook.kube.event_documents import NOTE_BYTES
 from webhook.kube.events import WINDOW
 

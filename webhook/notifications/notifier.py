@@ -18,8 +18,8 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry
 
+from scorer.api.event import Event
 from scorer.api.meta import JsonObject
-from scorer.rollout.placement_status import Event
 from webhook.kube.signed_post import LATER, NotPostedError, Receiver, post_signed
 from webhook.notifications.counts import NotificationCounts, Result
 from webhook.notifications.notification import Notification, Source, notification_of

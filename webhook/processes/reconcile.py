@@ -23,9 +23,9 @@ from typing import Final, Self
 
 from prometheus_client import CollectorRegistry
 
+from scorer.api.event import Event
 from scorer.api.kinds import LEASE, WORK
 from scorer.api.meta import JsonObject
-from scorer.rollout.placement_status import Event
 from scorer.shards import WHOLE, Share
 from webhook.controllers.assembly import NodeSide, make_loop, required
 from webhook.controllers.selectables import Selectables

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
+from scorer.api.event import Event
 from scorer.api.kinds import MAINTENANCE_WINDOW
 from scorer.api.meta import JsonObject
-from scorer.rollout.placement_status import Event
 from webhook.answers.advisor import HubAdvisor
 from webhook.answers.changes import HubChanges
 from webhook.answers.extender import HubExtender

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from datetime import date, datetime, timedelta
 from typing import Final, NamedTuple
 
+from scorer.api.event import Event
 from scorer.api.meta import JsonObject, format_time
-from scorer.rollout.placement_status import Event
 
 
 class Validity(NamedTuple):

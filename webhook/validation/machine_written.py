@@ -8,7 +8,8 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from scorer.api.binding import BindingState, ClusterResourceBinding
 from scorer.api.field_path import FieldPath
-from scorer.api.internal_member_cluster import InternalMemberCluster, MemberState
+from scorer.api.internal_member_cluster import InternalMemberCluster
+from scorer.api.member_state import MemberState
 from scorer.api.meta import ApiObject, JsonObject
 from scorer.api.override import ClusterResourceOverrideSnapshot, ResourceOverrideSnapshot
 from scorer.api.placement import ClusterSelectorTerm, PlacementPolicy

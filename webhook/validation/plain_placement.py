@@ -22,10 +22,11 @@ import orjson
 from pydantic_core import SchemaValidator, core_schema
 from pydantic_core.core_schema import CoreSchema
 
+from scorer.api.apply_strategy import ApplyStrategy
 from scorer.api.field_path import FieldPath
 from scorer.api.int_or_percent import LARGEST
 from scorer.api.meta import JsonObject
-from scorer.api.placement import LONGEST_PERIOD_SECONDS, ApplyStrategy, DeleteStrategy
+from scorer.api.placement import LONGEST_PERIOD_SECONDS, DeleteStrategy
 from webhook.validation.selector import OPERATORS, SORT_ORDERS, validate_property_name
 
 _MOST_REQUIREMENTS: Final = 8

@@ -1,6 +1,6 @@
 import pytest
 
-from scorer.api.work import manifests_of
+from scorer.api.manifests import manifests_of
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,11 @@ import pytest
 
 from scorer.api import kinds
 from scorer.api.documents import annotations_of, conditions_of, is_deleting, name_of, namespace_of, text_at
+from scorer.api.event import Event
 from scorer.api.kinds import KINDS, LEASE, NAMESPACE, NODE, NODE_CLAIM, NODE_POOL, POD, POD_DISRUPTION_BUDGET, Kind
 from scorer.api.label_selector import LabelSelector
 from scorer.api.meta import JsonObject, format_time
 from scorer.node_disruption.order import COMMAND, is_tainted
-from scorer.rollout.placement_status import Event
 from tests.builders.worker import NOW
 from webhook.controllers.node_disruption import KEY, NodeDisruptionController, NodePlace
 from webhook.controllers.node_world import HELPFUL, NEEDED

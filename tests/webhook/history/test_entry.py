@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scorer.rollout.placement_status import Event
+from scorer.api.event import Event
 from webhook.history.entry import MESSAGE_BYTES, About, EntryType, entry, of_event, read_entry
 
 NOW = datetime(2026, 3, 2, 8, tzinfo=UTC)

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from scorer.rollout.placement_status import Event
+from scorer.api.event import Event
 from tests.webhook.history.recording import WEEK, hub, refuse
 from webhook.history.record import CHUNK_BYTES, CONFIG_MAP, STRETCHES, Retention, size_of
 from webhook.history.writer import MOST_OF_USER, MOST_WAITING

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from scorer.api.event import Event
 from scorer.api.kinds import NAMESPACE
-from scorer.rollout.placement_status import Event
 from tests.waiting import until
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube.event_documents import EVENT

@@ -12,7 +12,7 @@ from cryptography.x509.verification import PolicyBuilder, Store, VerificationErr
 
 from certs.authority import Authority, Leaf
 from certs.lineage import Lineage, certificates_in
-from scorer.rollout.placement_status import Event
+from scorer.api.event import Event
 from tests.waiting import until
 from tests.webhook.kube.authority_hub import SECRET, AuthorityHub
 from webhook.kube.authority_secret import AuthoritySecret

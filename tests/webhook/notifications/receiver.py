@@ -10,7 +10,7 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from certs.authority import Authority
-from scorer.rollout.placement_status import Event
+from scorer.api.event import Event
 from tests.waiting import until
 from webhook.notifications.notification import Source
 from webhook.notifications.notifier import Notifier

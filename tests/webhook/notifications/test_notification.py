@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from scorer.rollout.placement_status import Event
+from scorer.api.event import Event
 from tests.webhook.notifications.receiver import NOON, PLACEMENT, STALLED
 from webhook.notifications.notification import notification_of
 

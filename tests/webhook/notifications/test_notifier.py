@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from scorer.rollout.placement_status import Event
+from scorer.api.event import Event
 from tests.waiting import until
 from tests.webhook.notifications.receiver import (
     PLACEMENT,

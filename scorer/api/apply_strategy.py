@@ -1,0 +1,37 @@
+"""How an agent applies objects: the part of a placement that its Works carry to the member.
+
+Source: placement-api.md 3.1.
+"""
+
+from typing import Literal
+
+from scorer.api.meta import ApiModel
+
+
+class ServerSideApplyConfig(ApiModel):
+    """Options of server-side apply."""
+
+    force: bool = False
+    """Whether to take over fields that another manager owns instead of reporting a conflict. Absent: false."""
+
+
+class ApplyStrategy(ApiModel):
+    """How objects are applied to a member cluster, and what happens on drift and to objects with another owner."""
+
+    type: Literal["ClientSideApply", "ServerSideApply", "ReportDiff"] = "ClientSideApply"
+    """How objects are written. ClientSideApply: as a three-way merge. ServerSideApply: with field ownership on the
+    member. ReportDiff: not at all, differences are only reported."""
+    comparison_option: Literal["PartialComparison", "FullComparison"] = "PartialComparison"
+    """Which fields are compared to find drift and differences. PartialComparison: those that the hub's object has.
+    FullComparison: all of them."""
+    when_to_apply: Literal["Always", "IfNotDrifted"] = "Always"
+    """Always: also over changes that others made on the member. IfNotDrifted: not to an object that was changed there.
+    """
+    when_to_take_over: Literal["Always", "IfNoDiff", "Never"] = "Always"
+    """What to do with an object that is already on the member. Always: take it over. IfNoDiff: only if it equals the
+    hub's. Never: leave it alone."""
+    allow_co_ownership: bool = False
+    """Whether to apply objects that others own as well, beside their owner references. Absent: false, such an object is
+    reported as failed."""
+    server_side_apply_config: ServerSideApplyConfig | None = None
+    """Options of server-side apply; only with type ServerSideApply. Absent: conflicts are not forced."""

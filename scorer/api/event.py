@@ -1,0 +1,19 @@
+"""What a part of the system has to tell about an object."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An event to record about an object.
+
+    Args:
+        reason: One word.
+        message: For people.
+        type: ``Normal`` or ``Warning``.
+    """
+
+    reason: str
+    message: str
+    type: Literal["Normal", "Warning"] = "Normal"
