@@ -11,12 +11,11 @@ Source: rollout.md 11.1; KubeFleet pkg/controllers/workapplier.
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from scorer.api.documents import dict_at, dicts_at, name_of, namespace_of
+from scorer.api.documents import dict_at, dicts_at, name_of, namespace_of, text_at
 from scorer.api.kinds import NAMESPACE
 from scorer.api.meta import JsonObject
 from scorer.placement.binding_plan import BrokenBindingError
 from scorer.placement.plan_document import decide
-from scorer.rollout.apply_strategy import effective_apply_strategy
 from scorer.rollout.work_status import ManifestReason
 from webhook.admission.impact import planned_clusters
 from webhook.validation.context import Context, NotKnownError
@@ -59,8 +58,8 @@ CHECKS: Final[tuple[LiveCheck, ...]] = (warn_about_taking_over,)
 
 
 def _takes_over(document: JsonObject) -> bool:
-    strategy = effective_apply_strategy(dict_at(document, "spec", "strategy", "applyStrategy"))
-    return bool(strategy["type"] != "ReportDiff" and strategy["whenToTakeOver"] != "Never")
+    strategy = dict_at(document, "spec", "strategy", "applyStrategy")
+    return text_at(strategy, "type") != "ReportDiff" and text_at(strategy, "whenToTakeOver") != "Never"
 
 
 def _changes(document: JsonObject, old: JsonObject) -> bool:

@@ -62,6 +62,13 @@ def test_a_placement_without_metadata_is_planned_as_one_without_a_namespace(capl
     assert not caplog.records
 
 
+def test_a_part_that_was_stored_with_another_type_is_looked_past(caplog):
+    mistyped = {"applyStrategy": {"type": "ServerSideApply", "serverSideApplyConfig": "force"}}
+    old = make_placement(policy=fixed("jumpingcat"), strategy=mistyped)
+    assert said(make_placement(policy=BOTH, strategy=mistyped), old, held(old, "jumpingcat")) == ONE
+    assert not caplog.records
+
+
 def held(placement, *clusters, refused=()):
     entries = [
         {"group": "", "version": "v1", "kind": kind, "name": name, "condition": {"reason": reason}}

@@ -261,6 +261,7 @@ LABELLED_NAMESPACE = {"group": "", "version": "v1", "kind": "Namespace", "labelS
         pytest.param({}, {"selectors": [{**NAMESPACE, "name": "dock"}]}, ["bravelion"], [], id="other-object"),
         pytest.param({}, {"selectors": [LABELLED_NAMESPACE]}, ["bravelion"], [SHARED], id="by-label"),
         pytest.param({}, {"selectors": [{**ROLE, "name": "shop"}]}, ["bravelion"], [], id="other-kind"),
+        pytest.param({}, {"selectors": [{**NAMESPACE, "kind": []}]}, ["bravelion"], [], id="stored-with-another-type"),
         pytest.param({"strategy": CO_OWNED}, {"strategy": CO_OWNED}, ["bravelion"], [], id="both-share"),
         pytest.param({"strategy": CO_OWNED}, {}, ["bravelion"], [SHARED], id="one-shares"),
         pytest.param({}, {}, [], [], id="bindings-not-known"),

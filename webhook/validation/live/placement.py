@@ -286,9 +286,9 @@ def warn_about_shared_objects(
     if document is None or not named:
         return
     family, namespace = family_of(document), namespace_of(document)
-    kinds = {term.get("kind") for _, term in named}
+    kinds = {text_at(term, "kind") for _, term in named}
     placements = timed(context.hub.list(family.placement, namespace), context)
-    others = [other for other in placements if any(term.get("kind") in kinds for term in _selectors_of(other))]
+    others = [other for other in placements if any(text_at(term, "kind") in kinds for term in _selectors_of(other))]
     others = [
         other
         for other in others
