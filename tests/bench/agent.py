@@ -32,8 +32,8 @@ HOME: Final = "harbormaster-system"
 CONFIG_MAP: Final = KINDS["", "ConfigMap"]
 PATIENCE_SECONDS: Final = 300
 CALM_SECONDS: Final = 300
-"""Until Works are looked at again only rarely: the passes over one that has settled come at growing intervals."""
-REST_SECONDS: Final = 60
+REST_SECONDS: Final = 300
+"""Passes over a Work that has settled come at growing intervals, up to 15 minutes: one falls into this time."""
 MEGABYTES, MILLICORES, START_SECONDS = 60, 10, 1.0
 LIBRARIES: Final = "import aiohttp.web, orjson, prometheus_client, pydantic, uvloop, yaml, click"
 

@@ -32,5 +32,6 @@ REFERENCES: Final = {
     ("hub", "200 placements on 10 of 100, until the statuses say so"): Reference("63-90 s", 3),
     ("hub", "CPU of the loop for 200 placements"): Reference("23-27 s", 3),
     ("hub", "memory, 1,000 members, 1,000 placements on 10"): Reference("234 MB", 4),
+    ("resync", "1,000 placements on 100 clusters, once more"): Reference("p90 660 s", 4),
 }
 """By part and work."""
