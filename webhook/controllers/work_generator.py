@@ -149,8 +149,8 @@ class WorkGenerator:
         """Make the Works of one binding match its snapshot, and its status match the Works."""
         family = FAMILY_OF[ref.kind]
         binding = self._hub.cache.get(family.binding, ref.name, ref.namespace)
+        before = self._at_rest.pop(ref, None)  # kept no longer than it holds: it has snapshots and Works in it
         if binding is None:
-            self._at_rest.pop(ref, None)
             return DONE
         if not family.parent(binding).name:
             raise TerminalError(f"binding {ref.name} has lost its label {PARENT_PLACEMENT}, which says whose it is")
@@ -164,7 +164,8 @@ class WorkGenerator:
         placement = self._hub.cache.get(family.placement, family.parent(binding).name, ref.namespace)
         strategy = (placement or {}).get("spec", {}).get("strategy") or {}
         read = self._read_for(binding, works, snapshots, strategy)
-        if _are_the_same(read, self._at_rest.get(ref)):
+        if before is not None and _are_the_same(read, before):
+            self._at_rest[ref] = before
             return DONE
         plan = plan_works(
             binding,
@@ -195,7 +196,7 @@ class WorkGenerator:
         if plan.problem and plan.problem.retry:
             raise RetryError(plan.problem.message)
         is_told = self._hub.cache.get(family.binding, *key_of(binding)) is binding
-        if is_told and not plan.changed and plan.problem is None:
+        if read and is_told and not plan.changed and plan.problem is None:
             self._at_rest[ref] = read
         return DONE
 
@@ -277,8 +278,8 @@ def _group(binding: JsonObject, snapshots: Iterable[JsonObject]) -> SnapshotGrou
     return next((group for group in snapshot_groups(snapshots) if name and group.name == name), None)
 
 
-def _are_the_same(read: tuple[object, ...], before: tuple[object, ...] | None) -> bool:
-    return bool(read) and before is not None and len(read) == len(before) and all(map(is_, read, before))
+def _are_the_same(read: tuple[object, ...], before: tuple[object, ...]) -> bool:
+    return len(read) == len(before) and all(map(is_, read, before))
 
 
 def _itself(family: Family, change: Change) -> Iterator[BindingRef]:

@@ -94,6 +94,18 @@ async def test_what_one_binding_reads_wakes_no_other(plans):
         assert all(each["spec"]["workload"]["manifests"] for each in store.objects(WORK))
 
 
+async def test_what_was_read_is_held_no_longer_than_a_pass_can_be_left_out():
+    """Of a binding whose member is gone, no old snapshots and Works stay in memory."""
+    async with placed() as store, life(store, *READ) as process:
+        remembering = generator(process)
+        await passes(process, remembering)
+        process.hub.cache.shelf(MEMBER_CLUSTER).drop(store.objects(MEMBER_CLUSTER)[0])
+        snapshot = process.cache.list(RESOURCE_SNAPSHOT)[0]
+        await passes(process, remembering)
+        holders = [read for read in remembering._at_rest.values() if any(part is snapshot for part in read)]
+        assert len(holders) == 1  # that on the other member
+
+
 async def _edit_work(store: EmbeddedStore, dice: random.Random) -> None:
     work = dice.choice(store.objects(WORK))
     await store.replace(WORK, with_spec(work, workload={"manifests": []}))
