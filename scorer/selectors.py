@@ -12,7 +12,8 @@ from scorer.api.label_selector import LabelSelector, LabelSelectorRequirement, h
 from scorer.api.placement import ClusterSelectorTerm, PropertySelectorRequirement
 from scorer.api.quantity import Quantity, parse_quantity
 from scorer.columns import ABSENT, OPERATORS, BoolColumn, relates
-from scorer.fleet import Fleet, property_name_error
+from scorer.fleet import Fleet
+from scorer.properties import property_name_error
 
 
 class InvalidPolicyError(ValueError):

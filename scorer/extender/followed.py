@@ -11,10 +11,10 @@ from pydantic import ValidationError
 from scorer.api.documents import list_at, spec_of
 from scorer.api.meta import JsonObject
 from scorer.api.placement import PlacementType, Toleration
-from scorer.fleet import RESOURCE_PREFIX
 from scorer.placement.request import Request, read_request
 from scorer.plugins.cluster_affinity import ClusterAffinity
 from scorer.plugins.taint_toleration import TaintToleration
+from scorer.properties import RESOURCE_PREFIX
 from scorer.selectors import InvalidPolicyError
 
 AVAILABLE: Final = f"{RESOURCE_PREFIX}available-"

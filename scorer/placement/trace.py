@@ -26,7 +26,7 @@ from scorer.api.meta import JsonObject, format_time, parse_time
 from scorer.api.names import MEMBER_AGENT
 from scorer.api.placement import PlacementType
 from scorer.columns import Reading
-from scorer.fleet import Fleet, observation_time
+from scorer.fleet import Fleet
 from scorer.framework.cycle import Cycle
 from scorer.framework.status import Category, Rejection
 from scorer.placement.help import what_would_help, what_would_win
@@ -39,6 +39,7 @@ from scorer.plugins.cluster_affinity import ASCENDING, PreferredTerm, observed_r
 from scorer.plugins.cluster_eligibility import eligible, ineligibility
 from scorer.plugins.taint_toleration import format_taint
 from scorer.plugins.topology_spread import VIOLATION_POINTS, domain_counts, skew_change
+from scorer.properties import observation_time
 from scorer.selectors import ClusterTerm, label_matches_row
 
 STALE_PERIODS = 3

@@ -14,9 +14,10 @@ from scorer.api.meta import format_time
 from scorer.api.placement import ClusterAffinity as ClusterAffinityModel
 from scorer.api.placement import PreferredClusterSelector, PropertySorter
 from scorer.columns import BoolColumn, IntColumn, QuantityColumn, RowColumn, round_half_away
-from scorer.fleet import Fleet, property_name_error
+from scorer.fleet import Fleet
 from scorer.framework.cycle import Cycle
 from scorer.framework.status import Category, Rejection
+from scorer.properties import property_name_error
 from scorer.selectors import ClusterTerm, InvalidPolicyError, label_matches_row, match_labels, read_labels, read_term
 
 MOST_REQUIREMENTS = 500

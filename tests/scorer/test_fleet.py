@@ -22,14 +22,11 @@ from scorer.fleet import (
     UNHEALTHY,
     EligibilityLimits,
     Fleet,
-    _known_reading,
     microseconds,
-    observation_time,
-    property_name_error,
-    read_property,
 )
 from scorer.placement.plan_document import plan_entry
 from scorer.plugins.cluster_eligibility import eligible
+from scorer.properties import _known_reading, observation_time, property_name_error, read_property
 from scorer.selectors import label_matches_row, match_label, read_term
 from tests.scorer.builders import (
     AVAILABLE_CPU,

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from scorer.api.label_selector import LabelSelector
 from scorer.api.placement import ClusterSelectorTerm
 from scorer.api.quantity import NANO, parse_quantity
-from scorer.fleet import Fleet, read_property
+from scorer.fleet import Fleet
+from scorer.properties import read_property
 from scorer.selectors import InvalidPolicyError, match_labels, read_labels, read_term
 from tests.scorer.builders import LABEL_EXPRESSIONS, NODES, TERMS, has, make_cluster, members, modest, term
 from tests.scorer.relations import RELATIONS

@@ -25,9 +25,10 @@ from scorer.api.member_cluster import MemberCluster
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.names import MEMBER_AGENT, PARENT_PLACEMENT
 from scorer.api.quantity import read_quantity
-from scorer.fleet import NODE_COUNT, Fleet, observation_time, read_property
+from scorer.fleet import Fleet
 from scorer.framework.status import Category, Rejection
 from scorer.plugins.cluster_eligibility import ineligibility
+from scorer.properties import NODE_COUNT, observation_time, read_property
 from scorer.rollout.bindings import AVAILABLE, ROLLOUT_STARTED, waits_for_window
 from scorer.rollout.failing import failure_of
 from scorer.rollout.placement_status import (

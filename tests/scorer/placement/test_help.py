@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from scorer.api.member_cluster import MemberCluster
 from scorer.api.quantity import parse_quantity
-from scorer.fleet import RESOURCE_PREFIX, Fleet, read_property
+from scorer.fleet import Fleet
 from scorer.placement.trace import explain
+from scorer.properties import RESOURCE_PREFIX, read_property
 from tests.scorer.builders import (
     AVAILABLE_CPU,
     CONSTRAINTS,

@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scorer.columns import round_half_away
-from scorer.fleet import Fleet, read_property
+from scorer.fleet import Fleet
 from scorer.placement.schedule import hold
 from scorer.placement.trace import explain
+from scorer.properties import read_property
 from tests.scorer.builders import (
     CONSTRAINTS,
     COST,

@@ -14,7 +14,7 @@ from typing import Protocol
 from scorer.api.documents import annotations_of, dict_at, labels_of, name_of, status_of
 from scorer.api.meta import JsonObject
 from scorer.api.quantity import NANO, read_quantity
-from scorer.fleet import NODE_COUNT
+from scorer.properties import NODE_COUNT
 from scorer.upgrade.back_end import (
     CancelResult,
     Capabilities,

@@ -32,21 +32,12 @@ from scorer.api.label_selector import LabelSelector
 from scorer.api.meta import JsonObject
 from scorer.api.names import RESOURCE_INDEX, SCORE_PREFIX
 from scorer.api.quoting import quote
-from scorer.fleet import (
-    CAPACITY_KINDS,
-    LEAVING,
-    NODE_COUNT,
-    NODE_COUNT_ALIASES,
-    NOT_JOINED,
-    NOT_REPORTING,
-    RESOURCE_PREFIX,
-    Fleet,
-    read_property,
-)
+from scorer.fleet import LEAVING, NOT_JOINED, NOT_REPORTING, Fleet
 from scorer.framework.cycle import Cycle
 from scorer.placement.plan_document import decide
 from scorer.placement.request import read_request
 from scorer.profile import Profile
+from scorer.properties import CAPACITY_KINDS, NODE_COUNT, NODE_COUNT_ALIASES, RESOURCE_PREFIX, read_property
 from scorer.selectors import InvalidPolicyError
 from webhook.validation.context import Context, NotKnownError
 from webhook.validation.field import FieldWarning
