@@ -4,23 +4,19 @@ Ten thousand bindings say the same few things about themselves: the same conditi
 hundred Works of a placement have the same status. Documents in the cache are read-only, so their equal parts can be
 one; that is more than half of the memory.
 
-Every report of a member has parts that no other will have, those that say when. What no document holds any more is
-forgotten from time to time, as otherwise each process would grow by what it has heard for hours. A plain dictionary
-cannot be referred to weakly, so references are counted.
+Every report of a member has parts that no other will have, those that say when. What has not come again for so many
+other parts is forgotten, as otherwise each process would grow by what it has heard for hours. That it is done by the
+table, and not part by part, takes no time that a caller would notice.
 """
 
-from collections.abc import Mapping
-from sys import getrefcount, intern
+from sys import intern
 from typing import Any, Final
 
 from scorer.api.meta import JsonObject
 from webhook.kube.untracked import untracked
 
-MOST_PARTS: Final = 100_000
-"""How many parts are remembered that documents hold; with more, the table starts again from empty, and parts that are
-shared stay shared."""
-MOST_UNUSED: Final = 2_000
-"""How many parts are added before those are forgotten that no document holds; as many as there are, if that is more."""
+MOST_PARTS: Final = 20_000
+"""How many parts come before those are forgotten that have not come again; what is shared stays shared."""
 _OF_MANY: Final = frozenset({"namespace", "creationTimestamp"})
 """Members of metadata that many objects have in common."""
 
@@ -32,7 +28,8 @@ class Sharing:
         self._parts: dict[tuple[object, ...], Any] = {}
         """By the names and values in each, with their types: 1, 1.0 and true are equal in Python, and three things in
         JSON. What is nested is in there by its id: it is held by the part, and equal ones are one already."""
-        self._enough = MOST_UNUSED
+        self._earlier: dict[tuple[object, ...], Any] = {}
+        """Those of the time before, but for the ones that have come again."""
 
     def share(self, document: JsonObject) -> None:
         """Replace the parts of a document, in place, by equal ones that are known; no two have the same metadata."""
@@ -75,25 +72,12 @@ class Sharing:
         return self._known((*part, *identities, *types) if is_map else (list, *identities, *types), part)
 
     def _known(self, key: tuple[object, ...], part: Any) -> Any:
-        if len(self._parts) >= self._enough:
-            self._forget_unused()
-        known = self._parts.setdefault(key, part)
-        if known is part:
+        if (known := self._parts.get(key)) is not None:
+            return known
+        if (known := self._earlier.pop(key, None)) is None:
+            known = part
             untracked(key)
+        if len(self._parts) >= MOST_PARTS:
+            self._parts, self._earlier = {}, self._parts
+        self._parts[key] = known
         return known
-
-    def _forget_unused(self) -> None:
-        counts = _references(self._parts)
-        used = {key: part for (key, part), count in zip(self._parts.items(), counts, strict=True) if count > _UNUSED}
-        self._parts = used if len(used) < MOST_PARTS else {}
-        more = max(MOST_UNUSED, len(self._parts))
-        self._enough = min(len(self._parts) + more, MOST_PARTS + MOST_UNUSED)
-
-
-def _references(parts: Mapping[tuple[object, ...], Any]) -> list[int]:
-    """Count what refers to each part: the table, and this function while it counts, among others."""
-    return [getrefcount(part) for part in parts.values()]
-
-
-_UNUSED: Final = _references({(): {}})[0]
-"""The count of a part that only the table holds; which it is depends on the interpreter."""

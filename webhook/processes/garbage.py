@@ -8,8 +8,11 @@ answer; and with a member reporting every millisecond it would happen several ti
 import gc
 from typing import Final
 
-THRESHOLDS: Final = (50_000, 50, 100)
-"""New objects before the youngest are examined, and how often a generation is before the next older one is."""
+THRESHOLDS: Final = (5_000, 500, 100)
+"""New objects before the youngest are examined, and how often a generation is before the next older one is.
+
+The youngest few and often, five milliseconds each; those that have outlived that as seldom as the bound allows.
+"""
 LOADING: Final = 500_000
 """New objects before any are examined while a program is loaded: that makes fewer, and nearly all of them stay."""
 

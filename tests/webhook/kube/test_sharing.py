@@ -1,12 +1,14 @@
 """Sharing keeps documents equal, and makes equal parts one."""
 
 import copy
+from unittest.mock import patch
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scorer.api.meta import dump_json
-from webhook.kube.sharing import MOST_PARTS, MOST_UNUSED, Sharing
+from webhook.kube import sharing as sharing_module
+from webhook.kube.sharing import MOST_PARTS, Sharing
 
 SCALARS = st.none() | st.booleans() | st.integers(-2, 2) | st.floats(-2, 2) | st.text("ab", max_size=2)
 DOCUMENTS = st.recursive(
@@ -61,21 +63,38 @@ def test_metadata_is_not_remembered():
     assert len(sharing._parts) == 2
 
 
-def test_it_remembers_only_so_much():
-    sharing, documents = Sharing(), [{"part": {"number": number}} for number in range(MOST_PARTS + 2 * MOST_UNUSED)]
+def test_what_does_not_come_again_is_forgotten():
+    """A member that reports for years leaves no more behind than one that has reported for some hours."""
+    sharing = Sharing()
+    documents = [{"part": {"number": number}} for number in range(4 * MOST_PARTS)]
     for document in documents:
         sharing.share(document)
-        assert len(sharing._parts) <= MOST_PARTS + MOST_UNUSED
+        assert len(sharing._parts) + len(sharing._earlier) <= 2 * MOST_PARTS
     assert [document["part"]["number"] for document in documents] == list(range(len(documents)))
 
 
-def test_what_no_document_holds_is_forgotten():
-    """A member that reports for years leaves no more behind than one that has reported for some hours."""
-    sharing, kept = Sharing(), {"part": {"number": -1}}
-    sharing.share(kept)
-    for number in range(10 * MOST_UNUSED):
+def test_what_comes_again_and_again_stays_one():
+    sharing = Sharing()
+    first = {"part": [{"number": -1}, {"nested": {"in": "it"}}]}
+    sharing.share(first)
+    for number in range(3 * MOST_PARTS):
         sharing.share({"part": {"number": number}})
-        assert len(sharing._parts) <= 1 + MOST_UNUSED
-    again = {"part": {"number": -1}}
-    sharing.share(again)
-    assert again["part"] is kept["part"]
+        if number % (MOST_PARTS // 2) == 0:
+            again = {"part": [{"number": -1}, {"nested": {"in": "it"}}]}
+            sharing.share(again)
+            assert again["part"][0] is first["part"][0]
+
+
+@given(numbers=st.lists(st.integers(0, 6), max_size=60))
+def test_documents_stay_what_they_are_while_parts_are_forgotten(numbers):
+    with patch.object(sharing_module, "MOST_PARTS", 2):
+        _share_and_compare(numbers)
+
+
+def _share_and_compare(numbers):
+    sharing = Sharing()
+    documents = [{"status": {"all": [{"n": number}, [{"n": number % 3}]], "n": number % 2}} for number in numbers]
+    for document in documents:
+        sharing.share(document)
+    assert [document["status"]["all"][0]["n"] for document in documents] == numbers
+    assert [document["status"]["all"][1][0]["n"] for document in documents] == [number % 3 for number in numbers]
