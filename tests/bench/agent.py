@@ -11,9 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from e2e.conftest import install_definitions
-from e2e.controlplane.build import build
-from e2e.controlplane.cluster import Cluster, Etcd
+from e2e.controlplane.cluster import Cluster
 from e2e.controlplane.process import Program, free_port
 from e2e.controlplane.service import HARBORMASTER
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, KINDS, NAMESPACE, WORK
@@ -22,6 +20,7 @@ from scorer.api.names import WORK_OBJECTS, member_namespace
 from scorer.rollout.removal import objects_digest
 from tests.bench.figures import Figure, Part
 from tests.bench.processes import processor_seconds, resident_megabytes
+from tests.bench.real_hub import real_hub
 from webhook.kube.client import ApiServer
 from webhook.kube.store import HubStore
 
@@ -40,17 +39,8 @@ LIBRARIES: Final = "import aiohttp.web, orjson, prometheus_client, pydantic, uvl
 
 def main() -> None:
     """Start an API server and an agent, let it apply everything, and look at it five minutes later."""
-    with tempfile.TemporaryDirectory() as folder:
-        etcd = Etcd(programs := build(), Path(folder))
-        cluster = Cluster(programs, Path(folder) / "hub", etcd, "hub")
-        try:
-            etcd.start()
-            cluster.start()
-            install_definitions(cluster)
-            asyncio.run(measure(cluster))
-        finally:
-            cluster.stop()
-            etcd.program.stop()
+    with tempfile.TemporaryDirectory() as folder, real_hub(Path(folder)) as cluster:
+        asyncio.run(measure(cluster))
 
 
 async def measure(cluster: Cluster) -> None:

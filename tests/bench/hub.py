@@ -14,7 +14,6 @@ import random
 import re
 import tempfile
 import time
-import urllib.request
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -24,9 +23,7 @@ from typing import NamedTuple, Self
 
 import uvloop
 
-from e2e.conftest import install_definitions
-from e2e.controlplane.build import build
-from e2e.controlplane.cluster import LOOPBACK, Cluster, Etcd
+from e2e.controlplane.cluster import Cluster
 from e2e.controlplane.process import Program, free_port
 from e2e.controlplane.service import HARBORMASTER
 from scorer.api.documents import current_condition
@@ -34,8 +31,10 @@ from scorer.api.family import CLUSTER
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, KINDS, MEMBER_CLUSTER, NAMESPACE, PLACEMENT, WORK, Kind
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.names import member_namespace
+from tests.bench.exposed import metrics
 from tests.bench.figures import PER_SECOND, Figure, Part
 from tests.bench.processes import processor_seconds, resident_megabytes
+from tests.bench.real_hub import real_hub
 from webhook.kube.client import ApiServer
 from webhook.kube.paths import path_of
 from webhook.kube.ports import EventType, Key, NotFoundError, key_of
@@ -75,7 +74,7 @@ class Bed:
     async def start(self) -> None:
         """Start the loop and wait until it leads."""
         self.loop.start()
-        await self.until(lambda: self.metrics("harbormaster_leader") == [1])
+        await self.until(lambda: metrics(self.http_port, "harbormaster_leader") == [1])
 
     async def until(self, test: Callable[[], bool | Awaitable[bool]], pause: float = 0.1) -> None:
         """Wait until *test* holds; nobody listening counts as no."""
@@ -89,21 +88,13 @@ class Bed:
                     assert self.loop.running, self.loop.last_words()
                 await asyncio.sleep(pause)
 
-    def metrics(self, *names: str) -> list[float]:
-        """The sums of the samples of metrics of the loop, from one answer: each costs it time."""
-        with urllib.request.urlopen(f"http://{LOOPBACK}:{self.http_port}/metrics", timeout=10) as answer:
-            lines = answer.read().decode().splitlines()
-        return [
-            sum(float(line.rpartition(" ")[2]) for line in lines if re.match(rf"{name}[ {{]", line)) for name in names
-        ]
-
     async def at_rest(self) -> None:
         """Wait until no queue has anything to do, for two seconds together."""
         names = ("harbormaster_reconcile_total", "harbormaster_workqueue_depth")
         quiet, seen = 0.0, -1.0
         while quiet < 2:
             await asyncio.sleep(0.5)
-            done, line = await asyncio.to_thread(self.metrics, *names)
+            done, line = await asyncio.to_thread(metrics, self.http_port, *names)
             quiet, seen = (quiet + 0.5 if done == seen and not line else 0.0), done
 
     async def count(self, kind: Kind) -> int:
@@ -413,19 +404,12 @@ def _placement(number: int, clusters: int | None) -> JsonObject:
 
 def main() -> None:
     """Start a control plane, and measure on it."""
-    programs = build()
-    with tempfile.TemporaryDirectory() as folder:
-        etcd = Etcd(programs, Path(folder))
-        cluster = Cluster(programs, Path(folder) / "hub", etcd, "hub")
-        try:
-            etcd.start()
-            cluster.start()
-            install_definitions(cluster)
-            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-                runner.run(measure(cluster))
-        finally:
-            cluster.stop()
-            etcd.program.stop()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        real_hub(Path(folder)) as cluster,
+        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+    ):
+        runner.run(measure(cluster))
 
 
 if __name__ == "__main__":

@@ -7,17 +7,14 @@ a minute; in the storm, every six seconds. MEMBERS in the environment: another n
 import asyncio
 import gc
 import os
-import re
 import ssl
 import tempfile
 import time
 import tracemalloc
-import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, TypeVar
 
-import numpy as np
 import orjson
 import uvloop
 
@@ -25,12 +22,12 @@ from scorer.api.kinds import MEMBER_CLUSTER
 from scorer.fleet import Fleet
 from scorer.placement.request import read_request
 from scorer.placement.schedule import schedule
+from tests.bench.exposed import metrics
 from tests.bench.figures import Figure, Part
 from tests.bench.fleets import NOW, make_fleet, policy
 from tests.bench.processes import most_resident_megabytes, processor_seconds
 from tests.bench.scoring import (
     ANSWER,
-    LOOPBACK,
     SERVING_CORE,
     Hub,
     Replica,
@@ -40,6 +37,7 @@ from tests.bench.scoring import (
     listening,
     once,
     question,
+    tell,
     with_replica,
 )
 from webhook.kube.cache import read_member
@@ -51,25 +49,13 @@ MEMBERS: Final = int(os.environ.get("MEMBERS", "100000"))
 PART: Final = Part("large_fleet")
 HEARTBEATS_PER_SECOND, STORM = MEMBERS / 60, 10
 QUESTIONS_PER_SECOND, SECONDS, PATIENCE_SECONDS = 20, 20.0, 300.0
+EVENTS: Final = f'harbormaster_watch_events_total{{resource="{MEMBER_CLUSTER.resource}"}}'
 TARGET_MEGABYTES, TARGET_MILLISECONDS, TARGET_GROWTH = 1_000, 10, 11
 
 
-def _metric(found: Replica, name: str, resource: str = f"{MEMBER_CLUSTER.plural}.{MEMBER_CLUSTER.group}") -> float:
-    with urllib.request.urlopen(f"http://{LOOPBACK}:{found.plain_port}/metrics", timeout=60) as answer:
-        text = answer.read().decode()
-    samples = re.findall(rf'^{name}(?:\{{[^}}]*resource="{re.escape(resource)}"[^}}]*\}})? (\S+)$', text, re.MULTILINE)
-    return float(samples[0]) if samples else float("nan")
-
-
-def _tell(title: str, ours: Sequence[float], floor: Sequence[float], note: str = "", goal: float | None = None) -> None:
-    """Tell the median, and what one of a hundred exceeds; *goal*: of the latter."""
-    for percent, must in ((50, None), (99, goal)):
-        mine, least = (float(np.percentile(found, percent)) for found in (ours, floor))
-        PART.report(Figure(f"/v1/score, {title}, p{percent}", mine, "ms", must, least, note=note))
-
-
 async def _heard(found: Replica) -> float:
-    return await asyncio.to_thread(_metric, found, "harbormaster_watch_events_total")
+    [events] = await asyncio.to_thread(metrics, found.plain_port, EVENTS)
+    return events
 
 
 async def _asked(found: Replica, hub: Hub, floor: list[float], times: int) -> None:
@@ -83,7 +69,7 @@ async def _asked(found: Replica, hub: Hub, floor: list[float], times: int) -> No
     taken = (await _heard(found) - heard) / passed
     note = f"{rate:,.0f}/s sent, {taken:,.0f}/s taken, {busy:.0%} of a core, {found.megabytes:.0f} MB"
     title = f"{QUESTIONS_PER_SECOND}/s beside {HEARTBEATS_PER_SECOND * times:,.0f} heartbeats/s"
-    _tell(title, asked, floor, note, TARGET_MILLISECONDS if times == 1 else None)
+    tell(PART, title, asked, floor, TARGET_MILLISECONDS if times == 1 else None, note)
     hub.rate = 0
     begun = time.perf_counter()
     while await _heard(found) < hub.sent and time.perf_counter() - begun < PATIENCE_SECONDS:
@@ -105,7 +91,7 @@ async def measure() -> None:
             trust = ssl.create_default_context(cadata=authority)
             floor = await ask_at_once(port, trust, question(), SECONDS / 4)
         alone = await ask_at_once(found.port, found.trust, question(), SECONDS / 2)
-        _tell("one after the other, no heartbeats", alone, floor, goal=TARGET_MILLISECONDS)
+        tell(PART, "one after the other, no heartbeats", alone, floor, TARGET_MILLISECONDS)
         await _asked(found, hub, floor, 1)
         await _asked(found, hub, floor, STORM)
 

@@ -8,12 +8,10 @@ PLACEMENTS and CLUSTERS in the environment: other numbers than 1,000 and 100.
 
 import asyncio
 import os
-import re
 import signal
 import sys
 import tempfile
 import time
-import urllib.request
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -21,9 +19,10 @@ from typing import Final
 
 import uvloop
 
+from tests.bench.exposed import metrics
 from tests.bench.figures import Figure, Part
 from tests.bench.processes import most_resident_megabytes, processor_seconds, resident_megabytes
-from tests.bench.scoring import LOOPBACK, SERVING_CORE, kubeconfig, listening
+from tests.bench.scoring import SERVING_CORE, kubeconfig, listening
 from tests.bench.settled import placed, settled
 from tests.bench.still_hub import StillHub
 
@@ -32,6 +31,7 @@ PART: Final = Part("resync")
 SPARE_MEMBERS: Final = 20
 TARGET_SECONDS, TARGET_MEGABYTES, PATIENCE_SECONDS, QUIET_SECONDS = 30, 1_000, 1_800, 2.0
 PAUSE_SECONDS, FEW = 1.0, 10
+RECONCILED, IN_LINE = "harbormaster_reconcile_total", "harbormaster_workqueue_depth"
 
 
 class Loop:
@@ -46,14 +46,6 @@ class Loop:
         self.pid = process.pid
         self._port = port
 
-    def _metrics(self) -> dict[str, float]:
-        """The samples of each metric, added up."""
-        found: dict[str, float] = {}
-        with urllib.request.urlopen(f"http://{LOOPBACK}:{self._port}/metrics", timeout=120) as answer:
-            for name, value in re.findall(rb"^(harbormaster_\w+)(?:\{.*\})? (\S+)$", answer.read(), re.MULTILINE):
-                found[name.decode()] = found.get(name.decode(), 0.0) + float(value)
-        return found
-
     async def at_rest(self, least: int) -> float:
         """Wait until *least* keys have been reconciled and nothing is in line; return when that began.
 
@@ -63,16 +55,17 @@ class Loop:
         async with asyncio.timeout(PATIENCE_SECONDS):
             while True:
                 await asyncio.sleep(PAUSE_SECONDS)
-                found = await asyncio.to_thread(self._metrics)
-                now, reconciled = time.perf_counter(), found["harbormaster_reconcile_total"]
-                if found["harbormaster_workqueue_depth"] > FEW or reconciled < least:
+                reconciled, in_line = await asyncio.to_thread(metrics, self._port, RECONCILED, IN_LINE)
+                now = time.perf_counter()
+                if in_line > FEW or reconciled < least:
                     since = now
                 elif now - since > QUIET_SECONDS:
                     return since
 
     async def reconciled(self) -> int:
         """How many keys it has reconciled."""
-        return int((await asyncio.to_thread(self._metrics))["harbormaster_reconcile_total"])
+        [reconciled] = await asyncio.to_thread(metrics, self._port, RECONCILED)
+        return int(reconciled)
 
 
 @asynccontextmanager

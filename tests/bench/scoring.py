@@ -315,10 +315,13 @@ def floor_of(size: int) -> web.Application:
     return app
 
 
-def _tell(title: str, ours: Sequence[float], floor: Sequence[float], p99_goal: float, note: str = "") -> None:
+def tell(
+    part: Part, title: str, ours: Sequence[float], floor: Sequence[float], p99_goal: float | None, note: str = ""
+) -> None:
+    """Tell the median of the milliseconds of answers, and what one of a hundred exceeds; the goal is of the latter."""
     for percent, goal in ((50, None), (99, p99_goal)):
         mine, least = (float(np.percentile(found, percent)) for found in (ours, floor))
-        PART.report(Figure(f"/v1/score, {title}, p{percent}", mine, "ms", goal, least, note=note))
+        part.report(Figure(f"/v1/score, {title}, p{percent}", mine, "ms", goal, least, note=note))
 
 
 async def with_replica(size: int, rate: int, folder: Path, work: Callable[[Replica, Hub], Awaitable[None]]) -> None:
@@ -344,7 +347,7 @@ async def measure() -> None:
                 floor = await ask_at_once(port, ssl.create_default_context(cadata=authority), question(), SECONDS / 4)
             await ask_at_once(found.port, found.trust, question(), WARM_UP_SECONDS)
             asked = await ask_at_once(found.port, found.trust, question(), SECONDS)
-            _tell(f"{MEMBERS:,} clusters, answer of {ANSWER}", asked, floor, 3.0)
+            tell(PART, f"{MEMBERS:,} clusters, answer of {ANSWER}", asked, floor, 3.0)
 
         async def reported(found: Replica, hub: Hub) -> None:
             sent, cpu = hub.sent, found.cpu_seconds
@@ -352,7 +355,7 @@ async def measure() -> None:
             busy = (found.cpu_seconds - cpu) / SECONDS
             rate = (hub.sent - sent) / SECONDS
             title = f"{QUESTIONS_PER_SECOND}/s beside {HEARTBEATS_PER_SECOND:,} heartbeats/s"
-            _tell(title, asked, floor, 25.0, f"{busy:.0%} of a core; {rate:,.0f} heartbeats came")
+            tell(PART, title, asked, floor, 25.0, f"{busy:.0%} of a core; {rate:,.0f} heartbeats came")
 
         async def large(found: Replica, _: Hub) -> None:
             megabytes[MANY_MEMBERS] = found.megabytes

@@ -8,7 +8,6 @@ an uneven hash costs is chance, and less the more placements there are.
 
 import asyncio
 import json
-import os
 import sys
 import tempfile
 import time
@@ -31,6 +30,7 @@ from scorer.api.meta import JsonObject, format_time
 from scorer.api.names import member_namespace
 from scorer.shards import shard_of
 from tests.bench.figures import PER_SECOND, SHORT, Figure, Part
+from tests.bench.processes import processor_seconds
 from tests.bench.slow_hub import TOKEN
 from webhook.kube.client import ApiServer
 from webhook.kube.paths import path_of
@@ -105,11 +105,7 @@ class Replicas:
     @property
     def cpu_seconds(self) -> float:
         """The processor time that all of them have taken."""
-        ticks = 0
-        for program in self.programs:
-            fields = Path(f"/proc/{program.pid}/stat").read_text(encoding="ascii").rpartition(") ")[2].split()
-            ticks += int(fields[11]) + int(fields[12])
-        return ticks / os.sysconf("SC_CLK_TCK")
+        return sum(processor_seconds(program.pid) for program in self.programs)
 
     async def _work(self) -> bool:
         return all([await asyncio.to_thread(self._works_on_one, port) for port in self._ports])

@@ -53,11 +53,6 @@ class StillHub:
         self.writes: Counter[str] = Counter()
         """By verb and resource, those to Leases left out."""
 
-    @property
-    def megabytes(self) -> float:
-        """What it would send to one client that lists everything."""
-        return sum(len(item) for items in self._items.values() for item in items) / 1e6
-
     def routes(self) -> web.Application:
         """Return what it serves."""
         app = web.Application(client_max_size=16 * 1024 * 1024)
