@@ -29,11 +29,12 @@ class RankedClusters(Sequence[Eligible]):
         ranked = enumerate(run.picked, start=1)
         self._picked = [(rank, pick) for rank, pick in ranked if wanted is None or _is_in(wanted, run, pick)]
         self._count = 0 if run.last is None else run.last.candidates.rows.size - run.last.picked
-        self._wanted: RowColumn | None = None
-        """Which losers, best first, the question is about; None: all."""
+        self._wanted: tuple[RowColumn, RowColumn] | None = None
+        """The losers that the question is about, best first, and the place of each among all; None: all of them."""
         if wanted is not None and run.last is not None:
-            self._wanted = np.flatnonzero(wanted[run.last.candidates.rows[run.last.losing()]])
-            self._count = self._wanted.size
+            losers = run.last.losing()
+            places = np.flatnonzero(wanted[run.last.candidates.rows[losers]])
+            self._wanted, self._count = (losers[places], places), places.size
 
     def __len__(self) -> int:
         return len(self._picked) + self._count
@@ -55,10 +56,12 @@ class RankedClusters(Sequence[Eligible]):
         count = len(self._picked)
         found = self._picked[start:stop]
         if self._run.last is not None and stop > count:
-            places = np.arange(max(0, start - count), min(stop - count, self._count))
-            places = places if self._wanted is None else self._wanted[places]
-            # Ranked as far as the page reaches: to rank a large fleet whole takes longer than to judge it.
-            losers = self._run.last.losing(int(places[-1]) + 1)[places] if places.size else places
+            first, end = max(0, start - count), min(stop - count, self._count)
+            if self._wanted is None:
+                # Ranked as far as the page reaches: to rank a large fleet whole takes longer than to judge it.
+                losers, places = self._run.last.losing(end)[first:], np.arange(first, end)
+            else:
+                losers, places = (column[first:end] for column in self._wanted)
             ranks = (len(self._run.picked) + 1 + places).tolist()
             found = [*found, *zip(ranks, self._run.last.scored(losers), strict=True)]
         return [
@@ -77,7 +80,7 @@ class RankedClusters(Sequence[Eligible]):
             elif self._wanted is None:
                 scores = column  # of the picks of this round too, which are counted already
             else:
-                scores = column[self._run.last.losing()[self._wanted]]
+                scores = column[self._wanted[0]]
             found += [int(scores.min()), int(scores.max())]
         return min(found, default=0), max(found, default=0)
 

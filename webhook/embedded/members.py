@@ -57,6 +57,7 @@ from webhook.kube.ports import (
 from webhook.member.agenda import Agenda
 from webhook.member.applier import WORDS, reconcile_work
 from webhook.member.fingerprints import Fingerprints
+from webhook.member.following import list_and_watch
 from webhook.member.heartbeat import next_heartbeat, report
 from webhook.member.owners import is_applied_work, owners
 from webhook.member.requeue import Pace, next_pace
@@ -209,13 +210,7 @@ class SimulatedMembers:
     ) -> None:
         while True:
             try:
-                listing = await self._hub.list(kind)
-                listed(listing.items)
-                version = listing.resource_version
-                del listing  # or all of it would stay in memory for as long as the watch lasts
-                async for event in self._hub.watch(kind, version):
-                    if event.type is not EventType.BOOKMARK:
-                        changed(event)
+                await list_and_watch(self._hub, kind, listed, changed)
             except ExpiredError:
                 continue
             except StoreError as error:

@@ -274,8 +274,8 @@ class Known(NamedTuple):
 
 
 def _version(document: JsonObject | None) -> int:
-    with suppress(KeyError, ValueError):
-        return int(document["metadata"]["resourceVersion"]) if document else 0
+    with suppress(KeyError):
+        return _version_of(document["metadata"]["resourceVersion"]) if document else 0
     return 0
 
 

@@ -8,7 +8,7 @@ Source: serving.md 7.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, Protocol
 
 from scorer.api.kinds import Kind
@@ -76,17 +76,16 @@ async def follow(
         sleep: Sleeps for a number of seconds.
     """
     failures, said = 0, ""
+
+    def listed(items: Sequence[JsonObject]) -> None:
+        nonlocal failures, said
+        listener.listed(items)
+        failures, said = 0, ""
+
+    labels = _NO_OBJECT if changes_only else None
     while True:
         try:
-            listing = await store.list(kind, namespace, _NO_OBJECT if changes_only else None)
-            # Before the watch, which starts at this version: no change falls between the list and the watch.
-            listener.listed(listing.items)
-            version = listing.resource_version
-            del listing  # or all of it would stay in memory for as long as the watch lasts
-            failures, said = 0, ""
-            async for event in store.watch(kind, version, namespace):
-                if event.type is not EventType.BOOKMARK:
-                    listener.changed(event)
+            await list_and_watch(store, kind, listed, listener.changed, namespace=namespace, labels=labels)
         except ExpiredError:  # the server no longer has that version: list again, at once
             continue
         except StoreError as error:
@@ -97,3 +96,35 @@ async def follow(
             waits = refused_seconds if isinstance(error, ForbiddenError | NotFoundError) else RETRY_SECONDS
             await sleep(waits[min(failures, len(waits) - 1)])
             failures += 1
+
+
+async def list_and_watch(
+    store: Store,
+    kind: Kind,
+    listed: Callable[[Sequence[JsonObject]], None],
+    changed: Callable[[WatchEvent], None],
+    *,
+    namespace: str | None = None,
+    labels: Mapping[str, str] | None = None,
+) -> None:
+    """Pass all objects of *kind* to *listed*, then each change to *changed*, until the watch fails.
+
+    Args:
+        store: Where they are.
+        kind: Which ones.
+        listed: Receives all objects.
+        changed: Receives the changes since; bookmarks are not passed on.
+        namespace: Only those in it.
+        labels: List only those with these labels.
+
+    Raises:
+        StoreError: They cannot be read, or the watch has to begin with another list.
+    """
+    listing = await store.list(kind, namespace, labels)
+    # Before the watch, which starts at this version: no change falls between the list and the watch.
+    listed(listing.items)
+    version = listing.resource_version
+    del listing  # or all of it would stay in memory for as long as the watch lasts
+    async for event in store.watch(kind, version, namespace):
+        if event.type is not EventType.BOOKMARK:
+            changed(event)

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scorer.api.meta import dump_json
-from webhook.kube import sharing as sharing_module
 from webhook.kube.sharing import MOST_PARTS, Sharing
 
 SCALARS = st.none() | st.booleans() | st.integers(-2, 2) | st.floats(-2, 2) | st.text("ab", max_size=2)
@@ -87,14 +86,10 @@ def test_what_comes_again_and_again_stays_one():
 
 @given(numbers=st.lists(st.integers(0, 6), max_size=60))
 def test_documents_stay_what_they_are_while_parts_are_forgotten(numbers):
-    with patch.object(sharing_module, "MOST_PARTS", 2):
-        _share_and_compare(numbers)
-
-
-def _share_and_compare(numbers):
     sharing = Sharing()
     documents = [{"status": {"all": [{"n": number}, [{"n": number % 3}]], "n": number % 2}} for number in numbers]
-    for document in documents:
-        sharing.share(document)
+    with patch("webhook.kube.sharing.MOST_PARTS", 2):
+        for document in documents:
+            sharing.share(document)
     assert [document["status"]["all"][0]["n"] for document in documents] == numbers
     assert [document["status"]["all"][1][0]["n"] for document in documents] == [number % 3 for number in numbers]
