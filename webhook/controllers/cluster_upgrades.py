@@ -183,6 +183,7 @@ class ClusterUpgradeController:
             return soonest(*waits)
         if (held := with_finalizer(document, UPGRADE_RUN_FINALIZER)) is not None:
             document = await self._hub.amend(UPGRADE_RUN, held)
+        reported = self._notes.reported()
         decisions, situation = self._decisions, await self._facts.of(document)
         async with self._deciding:  # two runs that begin at once must not both find a member free
             if decisions != self._decisions:  # another run has gone on since: what it has done counts
@@ -195,7 +196,7 @@ class ClusterUpgradeController:
         self._observer.seen(name, step.status, measures(situation.run, step.status, self._now()))
         refused = await self._carry_out(document, situation.run, facts, step)
         self._tell(name, document, step, situation)
-        await self._notes.keep(situation.documents, situation.facts.members)
+        await self._notes.keep(situation.documents, situation.facts.members, reported)
         if refused:
             self._rejections[name] = refused
         return soonest(self._again(step, refused), await self._follow(name, step))

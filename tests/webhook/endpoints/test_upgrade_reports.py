@@ -25,6 +25,7 @@ from tests.webhook.controllers.upgrade_world import (
 from tests.webhook.endpoints.asking import assert_problem
 from tests.webhook.endpoints.world_server import serving
 from webhook.access.signature import OPERATION, SIGNATURE, is_signed, sign
+from webhook.controllers.upgraders.noting import InventoryNotes
 from webhook.kube.ports import ConflictError, InvalidObjectError, Key
 from webhook.settings.clock import utc_now
 from webhook.settings.hand_off import HandOffOptions
@@ -320,6 +321,26 @@ async def test_a_report_that_is_too_long_to_be_kept_ends_its_upgrade_all_the_sam
     pools = [{"name": f"{number}{'界' * 200}", "kubernetesVersion": "1.31.2", "nodes": 2} for number in range(200)]
     before = annotation(world.cache.get(MEMBER_CLUSTER, "t1"), OBSERVED)
     assert (await report(port, operation, {**DONE, "pools": pools})).status == 204
+    await world.until(lambda: state(world) == "Completed")
+    assert annotation(world.cache.get(MEMBER_CLUSTER, "t1"), OBSERVED) == before
+
+
+async def test_what_was_found_before_a_report_is_not_noted_over_it(world, port, monkeypatch):
+    """The note would count as newer than the report."""
+    operation = await running(world)
+    pools = [{**DONE["pools"][0], "name": f"{number}{'界' * 200}"} for number in range(200)]
+    keep, reports = InventoryNotes.keep, [{**DONE, "pools": pools}]
+
+    async def keep_late(notes, *found):
+        if reports:
+            assert (await report(port, operation, reports.pop())).status == 204
+            async with asyncio.timeout(10):
+                while status_of(requests(world)[0])["phase"] != "Succeeded":
+                    await asyncio.sleep(0.01)
+        await keep(notes, *found)
+
+    before = annotation(world.cache.get(MEMBER_CLUSTER, "t1"), OBSERVED)
+    monkeypatch.setattr(InventoryNotes, "keep", keep_late)
     await world.until(lambda: state(world) == "Completed")
     assert annotation(world.cache.get(MEMBER_CLUSTER, "t1"), OBSERVED) == before
 

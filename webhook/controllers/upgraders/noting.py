@@ -13,7 +13,7 @@ from scorer.upgrade.inventories import OBSERVED
 from scorer.upgrade.members import Member
 from webhook.controllers.upgraders.request_book import RequestBook
 from webhook.kube.hub import at_once
-from webhook.kube.ports import ConflictError
+from webhook.kube.ports import ConflictError, Key
 
 _NOTHING: Final = ("", None)
 
@@ -30,12 +30,19 @@ class InventoryNotes:
         self._kept: dict[str, tuple[str, Inventory | None]] = {}
         """By member: the note that it had, and the inventory that it fits."""
 
-    async def keep(self, documents: Mapping[str, JsonObject], members: Mapping[str, Member]) -> None:
-        """Note what has changed; a member that others write at the same time is noted the next time.
+    def reported(self) -> Mapping[Key, JsonObject]:
+        """Return all that has been reported until now, for `keep`."""
+        return self._book.all()
+
+    async def keep(
+        self, documents: Mapping[str, JsonObject], members: Mapping[str, Member], before: Mapping[Key, JsonObject]
+    ) -> None:
+        """Note what has changed; a member that others write or report of at the same time is noted the next time.
 
         Args:
             documents: The MemberClusters, by name.
             members: What is known of them.
+            before: What was `reported` before that.
         """
         due = []
         for name, document in documents.items():
@@ -44,7 +51,8 @@ class InventoryNotes:
             if inventory is None or (known is inventory and note == annotation(document, OBSERVED)):
                 continue
             self._kept[name] = annotation(document, OBSERVED), inventory
-            due.append((document, inventory))
+            if not self._book.has_news_of(name, before):  # else what was found may be older: the next look counts
+                due.append((document, inventory))
         for gone in self._kept.keys() - documents.keys():
             del self._kept[gone]
         await at_once(self._note(document, inventory) for document, inventory in due)

@@ -3,7 +3,7 @@
 Source: upgrade-runs.md 13.4.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from typing import Final
@@ -26,7 +26,7 @@ from scorer.upgrade.requests import (
 )
 from webhook.controllers.upgraders.upgrader import MemberRef
 from webhook.kube.hub import Hub
-from webhook.kube.ports import AlreadyExistsError, ConflictError, InvalidObjectError
+from webhook.kube.ports import AlreadyExistsError, ConflictError, InvalidObjectError, Key, key_of
 
 _ATTEMPTS: Final = 3
 _CONFLICT: Final = Rejected("NameTaken", "another operation has a request of the same name")
@@ -91,6 +91,14 @@ class RequestBook:
         else:
             found = self._hub.cache.list(UPGRADE_REQUEST)
         return [request for request in found if text_at(request, "spec", "memberName") == member]
+
+    def all(self) -> Mapping[Key, JsonObject]:
+        """Return all requests as they are now."""
+        return dict(self._hub.cache.shelf(UPGRADE_REQUEST).objects)
+
+    def has_news_of(self, member: str, before: Mapping[Key, JsonObject]) -> bool:
+        """Say whether anything was reported of a member since all requests were as *before*."""
+        return any(before.get(key_of(request)) is not request for request in self._of(member))
 
     async def note_inspected(self, member: JsonObject, found: Inventory) -> None:
         """Keep on a member what its back end has found it to run, unless that is what was reported last.
