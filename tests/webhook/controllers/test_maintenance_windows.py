@@ -3,6 +3,9 @@
 import asyncio
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from functools import cache
+
+import pytest
 
 from scorer.api.documents import current_condition
 from scorer.api.kinds import BINDING, MAINTENANCE_WINDOW, MEMBER_CLUSTER, PLACEMENT
@@ -28,9 +31,20 @@ REF = PlacementRef(PLACEMENT.kind, "web")
 FIXED = {"placementType": "PickFixed"}
 
 
+@cache
+def this_minute():
+    """Return the whole minute in which the test began, the same one until it ends."""
+    return utc_now().replace(second=0, microsecond=0)
+
+
+@pytest.fixture(autouse=True)
+def _one_minute_for_each_test():
+    this_minute.cache_clear()
+
+
 def in_hours(hours):
-    """Return the whole minute that many hours from now."""
-    return (utc_now() + timedelta(hours=hours)).replace(second=0, microsecond=0)
+    """Return the whole minute that many hours after the test began."""
+    return this_minute() + timedelta(hours=hours)
 
 
 def make_window(name, opens, **spec):
