@@ -40,7 +40,9 @@ def round_half_away(values: FloatColumn) -> IntColumn:
     because the sum is rounded to it; 0.49999999999999994 does not, although it would if 0.5 were added.
     Correct for magnitudes below 2^52.
     """
-    return (values + np.copysign(_BELOW_HALF, values)).astype(np.int64)
+    shifted = np.copysign(_BELOW_HALF, values)
+    shifted += values
+    return shifted.astype(np.int64)
 
 
 _BELOW_HALF = 0.49999999999999994
@@ -94,8 +96,25 @@ class CodeBook(Generic[T]):
 
     def holds(self, test: Callable[[T], bool]) -> BoolColumn:
         """Return where *test* is true for the value; it runs once per distinct value. Absent is false."""
-        table = np.array([*map(test, self.values), False], dtype=np.bool_)
-        return table[self.codes]
+        return self.among([code for code, value in enumerate(self.values) if test(value)])
+
+    def among(self, listed: Sequence[int]) -> BoolColumn:
+        """Return where the code is one of *listed*, none of which is `ABSENT`."""
+        if len(listed) > _FEW_CODES:
+            table = np.zeros(len(self.values) + 1, dtype=np.bool_)  # the last entry is for ABSENT, which is -1
+            table[listed] = True
+            return table[self.codes]
+        mask: BoolColumn = self.codes == (listed[0] if listed else _NO_CODE)
+        for code in listed[1:]:
+            mask |= self.codes == code
+        return mask
+
+
+_NO_CODE = ABSENT - 1
+"""The code of no cluster."""
+
+_FEW_CODES = 4
+"""Up to this many codes are compared one after the other, which is faster than to look up every cluster in a table."""
 
 
 class Rows(Sequence[R]):
@@ -278,7 +297,7 @@ class QuantityColumn:
         return not np.isnan(self.high).any()
 
     def doubles(self, rows: RowColumn, default: float) -> FloatColumn:
-        """Return the doubles of *rows*, *default* where there is none."""
+        """Return a copy of the doubles of *rows*, *default* where there is none."""
         chosen = self.double[rows]
         return chosen if self.complete else np.where(np.isnan(chosen), default, chosen)
 

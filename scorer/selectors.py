@@ -6,8 +6,6 @@ Source: scheduling.md 6 and 7.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import numpy as np
-
 from scorer.api.label_selector import LabelSelector, LabelSelectorRequirement, holds_for, requirement_error
 from scorer.api.placement import ClusterSelectorTerm, PropertySelectorRequirement
 from scorer.api.quantity import Quantity, parse_quantity
@@ -118,12 +116,7 @@ def match_label(fleet: Fleet, requirement: LabelSelectorRequirement) -> BoolColu
             mask = column.codes == ABSENT
         case operator:
             listed = [code for value in requirement.values if (code := column.index.get(value)) is not None]
-            if len(listed) == 1:
-                mask = column.codes == listed[0]
-            else:
-                table = np.zeros(len(column.values) + 1, dtype=np.bool_)  # the last entry is for ABSENT, which is -1
-                table[listed] = True
-                mask = table[column.codes]
+            mask = column.among(listed)
             mask = mask if operator == "In" else ~mask
     return mask
 

@@ -48,19 +48,20 @@ class Ranks:
         if count == 0:
             return np.arange(0)
         weakest = np.partition(key, size - count)[size - count]
-        above, tied = np.flatnonzero(key > weakest), np.flatnonzero(key == weakest)
-        chosen = np.sort(np.concatenate([above, tied[tied.size - (count - above.size) :]]))
-        return chosen[np.argsort(key[chosen], kind="stable")][::-1]
+        chosen = np.flatnonzero(key >= weakest)
+        return chosen[np.argsort(_narrow(key[chosen]), kind="stable")[::-1][:count]]
 
     def _key(self) -> IntColumn | None:
         """Fold topology, affinity and bonus into one integer; the position breaks ties, larger name first."""
         if self.rows.size == 0:
             return None
         key = self.topology
-        if self.affinity is not None:
+        if key is None:
+            key = self.affinity
+        elif self.affinity is not None:
             low = int(self.affinity.min())
             span = int(self.affinity.max()) - low + 1
-            key = self.affinity if key is None else key * span + (self.affinity - low)
+            key = key * span + (self.affinity - low)
         if self.bonus is not None:
             key = self.bonus.astype(np.int64) if key is None else key * 2 + self.bonus
         return key

@@ -9,6 +9,7 @@ Source: scheduling.md 3, 11, 13 to 15.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -97,12 +98,11 @@ class Round:
     def scored(self, positions: RowColumn) -> list[Scored]:
         """Return the candidates at *positions* with their sort keys."""
         ranks, names = self.candidates, self.cycle.fleet.names
-        columns = (ranks.topology, ranks.affinity, ranks.bonus)
-        keys = ([0] * positions.size if column is None else column[positions].tolist() for column in columns)
-        return [
-            Scored(names[row], topology, affinity, bool(bonus), self.number)
-            for row, topology, affinity, bonus in zip(ranks.rows[positions].tolist(), *keys, strict=True)
-        ]
+        topology = repeat(0) if ranks.topology is None else ranks.topology[positions].tolist()
+        affinity = repeat(0) if ranks.affinity is None else ranks.affinity[positions].tolist()
+        bonus = repeat(False) if ranks.bonus is None else ranks.bonus[positions].tolist()
+        clusters = map(names.__getitem__, ranks.rows[positions].tolist())
+        return list(map(Scored, clusters, topology, affinity, bonus, repeat(self.number)))
 
     def rejected_rows(self) -> RowColumn:
         """Return the clusters that a filter turned away, by name.

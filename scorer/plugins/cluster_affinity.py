@@ -184,10 +184,13 @@ def weigh(column: QuantityColumn, rows: RowColumn, order: str, weight: int) -> I
     if bounds is None:
         return np.zeros(rows.size, dtype=np.int64)
     low, high = bounds
-    share = (column.doubles(rows, high if order == ASCENDING else low) - low) / (high - low)
+    share = column.doubles(rows, high if order == ASCENDING else low)  # a copy: what follows writes to it
+    share -= low
+    share /= high - low
     if order == ASCENDING:
-        share = 1 - share
-    return round_half_away(share * weight)
+        np.subtract(1, share, out=share)
+    share *= weight
+    return round_half_away(share)
 
 
 def observed_range(column: QuantityColumn) -> tuple[float, float] | None:
