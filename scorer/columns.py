@@ -280,10 +280,11 @@ class QuantityColumn:
         high, low = exact_pair(wanted)
         if self.low is None and low == 0:
             return _RELATIONS[relation](self.high, high)
-        below = np.zeros_like(self.high) if self.low is None else self.low
-        apart: BoolColumn = _RELATIONS[_STRICT[relation]](self.high, high)
-        tied: BoolColumn = (self.high == high) & _RELATIONS[relation](below, low)
-        return apart | tied
+        held: BoolColumn = _RELATIONS[_STRICT[relation]](self.high, high)
+        tied = np.flatnonzero(self.high == high)
+        if tied.size:  # none of these is held yet
+            held[tied] = _RELATIONS[relation](np.zeros(tied.size) if self.low is None else self.low[tied], low)
+        return held
 
     def _compare_one_by_one(self, relation: str, wanted: Quantity) -> BoolColumn:
         """Compare with an amount of more digits than two doubles hold (beyond 10^21)."""

@@ -54,11 +54,12 @@ def _selected(cluster: str, topology: int | None, affinity: int | None) -> JsonO
     """Return a positive decision; its text is the same when it is made and when a later run confirms it."""
     if topology is None and affinity is None:
         return {"clusterName": cluster, "selected": True, "reason": f"Scheduled to {cluster}"}
+    topology, affinity = topology or 0, affinity or 0
     return {
         "clusterName": cluster,
         "selected": True,
-        "clusterScore": {"affinityScore": affinity or 0, "priorityScore": topology or 0},
-        "reason": f"Scheduled to {cluster}, affinity score {affinity or 0}, topology spread score {topology or 0}",
+        "clusterScore": {"affinityScore": affinity, "priorityScore": topology},
+        "reason": f"Scheduled to {cluster}, affinity score {affinity}, topology spread score {topology}",
     }
 
 
