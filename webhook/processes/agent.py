@@ -36,6 +36,7 @@ from webhook.member.properties import Collector, Observed
 from webhook.member.provider import ProviderCommand
 from webhook.member.registration import Registration, home_of
 from webhook.member.remote import RemoteMember
+from webhook.processes.garbage import spare_what_stays
 from webhook.processes.member_nodes import MemberNodes
 from webhook.server.probe_server import ProbeServer
 from webhook.settings.agent import AgentSettings
@@ -158,6 +159,7 @@ class Agent:
             self.health.require("member", lambda: self._observed.problem)
             self.server = ProbeServer(self.settings, self.health, metrics, self.run)
             self._stack = stack.pop_all()
+        spare_what_stays()
         return self
 
     async def __aexit__(
