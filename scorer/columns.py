@@ -10,7 +10,6 @@ import operator
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import chain, compress
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar, overload
@@ -385,7 +384,8 @@ def _pair(quantity: Quantity) -> tuple[float, float]:
         high = quantity.double
     if high.is_integer() and int(high) * NANO == quantity.nano:
         return high, 0.0
-    return high, float(Fraction(quantity.nano, NANO) - Fraction(high))
+    above, below = high.as_integer_ratio()
+    return high, (quantity.nano * below - above * NANO) / (NANO * below)  # of integers of any length: rounded once
 
 
 _known_pair = lru_cache(maxsize=65536)(_pair)
