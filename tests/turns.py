@@ -6,6 +6,7 @@ What takes long begins first, so that all processes end together.
 
 from collections.abc import Mapping
 from fnmatch import fnmatch
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -82,6 +83,7 @@ LONGEST_FIRST: Final = (
     "e2e/test_scheduler.py",
     "e2e/test_applier.py",
     "tests/webhook/page/test_page.py",
+    "tests/scorer/upgrade/test_every_order.py",
     "tests/webhook/page/test_runs.py",
     "tests/webhook/page/test_docs.py",
     "tests/webhook/page/test_numbers.py",
@@ -97,7 +99,11 @@ LONGEST_FIRST: Final = (
 
 def group_of(nodeid: str) -> str:
     """Return what a test is run together with, in one process: its group, or its file."""
-    file = nodeid.partition("::")[0]
+    return _group_of_file(nodeid.partition("::")[0])
+
+
+@cache
+def _group_of_file(file: str) -> str:
     return next((group for group, files in GROUPS.items() if any(fnmatch(file, each) for each in files)), file)
 
 
