@@ -5,14 +5,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.contracts.sources import sources
+from tests.contracts.sources import sources, statements
 
 ROOMS = ("tests", "e2e")
 
 
 def imported(text: str) -> Iterator[str]:
     """Yield the full names of everything that a module imports."""
-    for node in ast.walk(ast.parse(text)):
+    for node in statements(text):
         match node:
             case ast.Import(names=names):
                 yield from (each.name for each in names)

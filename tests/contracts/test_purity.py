@@ -22,6 +22,7 @@ croniter has both, for schedules without a start and for its ``R``; it is given 
 inspect reads the source of our own models, which is as constant as they are: it says what their members mean.
 """
 CLOCKS = frozenset({"now", "utcnow", "today"})
+ENVIRONMENT = frozenset({"environ", "environb", "getenv"})
 READS_THE_ENVIRONMENT = ("webhook/cli", "webhook/settings", "webhook/answers/time_zones.py")
 """Commands hand it to the settings; the time zone of the machine is named there."""
 
@@ -38,9 +39,8 @@ def impure(source: str) -> Iterator[str]:
 
 
 def reads_environment(source: str) -> bool:
-    return any(
-        isinstance(node, ast.Attribute) and node.attr in {"environ", "environb", "getenv"}
-        for node in ast.walk(ast.parse(source))
+    return any(name in source for name in ENVIRONMENT) and any(
+        isinstance(node, ast.Attribute) and node.attr in ENVIRONMENT for node in ast.walk(ast.parse(source))
     )
 
 

@@ -7,12 +7,11 @@ a sentence. So a new word is found wherever it is added, and one that has gone i
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
-from pathlib import Path
 from typing import Final
 
-from tests.docs.pages import ROOT
+from tests.docs.speaking import speaking_modules
 
 SPEAKERS: Final = frozenset(
     {"make_condition", "Event", "MemberEvent", "Statement", "CollectionError", "Repair", "Cost", "report_refusal"}
@@ -26,8 +25,6 @@ BESIDES: Final = frozenset(
     | {"ClusterResourcePlacement", "ResourcePlacement", "MemberAgent", "NotYet"}
 )
 """Words in those modules that are neither: statuses, types of events, kinds, and a cause that is never said."""
-LEFT_OUT: Final = (ROOT / "webhook" / "embedded", ROOT / "webhook" / "cli")
-"""Simulated members speak as Kubernetes' own controllers do; the command line only shows what others have said."""
 
 _WORD: Final = re.compile(r"[A-Z][a-z]+(?:[A-Z][a-z]*)*|[A-Z]{2,}[a-z]+(?:[A-Z][a-z]+)*")
 _REASONS: Final = re.compile(r"\w+(?:Reason|Cause)")
@@ -38,40 +35,37 @@ _BUDGETS: Final = "DisruptionReason"
 @cache
 def words_said() -> frozenset[str]:
     """Return every type and reason of a condition and every reason of an event that the code can produce."""
-    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in _modules()}
-    speaking = [
-        tree
-        for tree in trees.values()
-        if _known_names(tree) & _called_names(tree) & SPEAKERS or _called_methods(tree) & SPEAKING_METHODS
-    ]
-    enums = {name for tree in speaking for name in _known_names(tree) if _REASONS.fullmatch(name)} - {_BUDGETS}
-    classes = (node for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
-    found: list[ast.AST] = [*speaking, *(node for node in classes if node.name in enums)]
+    trees = speaking_modules()
+    speaking: list[ast.AST] = []
+    classes: list[ast.ClassDef] = []
+    known: set[str] = set()
+    for tree in trees:
+        nodes = list(ast.walk(tree))
+        names = _known_names(nodes)
+        classes += (node for node in nodes if isinstance(node, ast.ClassDef))
+        if names & _called_names(nodes) & SPEAKERS or _called_methods(nodes) & SPEAKING_METHODS:
+            speaking.append(tree)
+            known |= names
+    enums = {name for name in known if _REASONS.fullmatch(name)} - {_BUDGETS}
+    found = [*speaking, *(node for node in classes if node.name in enums)]
     words = {word for tree in found for word in _words(tree)}
-    constants = {name for tree in speaking for name in _known_names(tree) if name.isupper()}
-    return frozenset(words | {word for tree in trees.values() for word in _constants(tree, constants)}) - BESIDES
+    constants = {name for name in known if name.isupper()}
+    return frozenset(words | {word for tree in trees for word in _constants(tree, constants)}) - BESIDES
 
 
-def _modules() -> Iterator[Path]:
-    for package in ("scorer", "webhook"):
-        for path in (ROOT / package).rglob("*.py"):
-            if not any(path.is_relative_to(folder) for folder in LEFT_OUT):
-                yield path
-
-
-def _known_names(tree: ast.Module) -> set[str]:
+def _known_names(nodes: Sequence[ast.AST]) -> set[str]:
     """Return what a module defines or imports by name."""
     kinds = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names}
-    return imported | {node.name for node in ast.walk(tree) if isinstance(node, kinds)}
+    imported = {alias.name for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names}
+    return imported | {node.name for node in nodes if isinstance(node, kinds)}
 
 
-def _called_names(tree: ast.Module) -> set[str]:
-    return {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+def _called_names(nodes: Sequence[ast.AST]) -> set[str]:
+    return {node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
 
 
-def _called_methods(tree: ast.Module) -> set[str]:
-    calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
+def _called_methods(nodes: Sequence[ast.AST]) -> set[str]:
+    calls = (node.func for node in nodes if isinstance(node, ast.Call))
     return {called.attr for called in calls if isinstance(called, ast.Attribute)}
 
 

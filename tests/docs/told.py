@@ -2,38 +2,30 @@
 
 import ast
 from collections.abc import Iterator, Mapping
-from pathlib import Path
+from functools import cache
 from typing import Final
 
-from tests.docs.pages import ROOT
+from tests.docs.speaking import speaking_modules
 
 TELLERS: Final = {"Event": 0, "MemberEvent": 0, "announce": 0, "Note": 2, "Repair": 3}
 """What makes an Event, and which of its arguments is the reason."""
 REMARKS: Final = "remark_of"
 """Returns a reason with its message, for others to make an Event of."""
-EMBEDDED: Final = (ROOT / "webhook" / "embedded", ROOT / "webhook" / "cli")
-"""Simulated members speak as Kubernetes' own controllers do; the command line only reads Events."""
 
 
-def events_told() -> dict[str, set[str]]:
+@cache
+def events_told() -> Mapping[str, set[str]]:
     """Return the types that every reason is told with; empty: the type is found out when it is told."""
-    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in _modules()}
-    values = {name: word for tree in trees.values() for name, word in _constants(tree)}
+    trees = speaking_modules()
+    values = {name: word for tree in trees for name, word in _constants(tree)}
     told: dict[str, set[str]] = {}
-    for tree in trees.values():
+    for tree in trees:
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and (reason := _reason(node, values)):
                 told.setdefault(reason, set()).update(_types(node))
             elif isinstance(node, ast.FunctionDef) and node.name == REMARKS:
                 told |= {reason: set() for reason in _returned(node)}
     return told
-
-
-def _modules() -> Iterator[Path]:
-    for package in ("scorer", "webhook"):
-        for path in (ROOT / package).rglob("*.py"):
-            if not any(path.is_relative_to(folder) for folder in EMBEDDED):
-                yield path
 
 
 def _constants(tree: ast.Module) -> Iterator[tuple[str, str]]:
