@@ -64,6 +64,8 @@ class Bed:
     store: HubStore
     loop: Program
     http_port: int
+    members: int = 0
+    """How many have joined."""
 
     @classmethod
     def of(cls, cluster: Cluster, server: ApiServer) -> "Bed":
@@ -136,12 +138,22 @@ async def at_once(count: int, make: Callable[[int], Awaitable[object]], first: i
     return time.perf_counter() - start
 
 
-async def join(bed: Bed, count: int, first: int = 0) -> None:
+async def join(bed: Bed, count: int) -> None:
     """Let members join, and report for them as their agents would."""
 
     async def one(number: int) -> None:
+        await bed.store.create(MEMBER_CLUSTER, _member(f"member-{number:04}", number))
+
+    await at_once(count, one, bed.members)
+    bed.members += count
+    await report(bed)
+
+
+async def report(bed: Bed) -> None:
+    """Report for all members: one that has been silent for five minutes is given nothing, and said to be silent."""
+
+    async def one(number: int) -> None:
         name = f"member-{number:04}"
-        await bed.store.create(MEMBER_CLUSTER, _member(name, number))
         key = Key(name, member_namespace(name))
         async with asyncio.timeout(PATIENCE_SECONDS):
             while True:
@@ -152,7 +164,7 @@ async def join(bed: Bed, count: int, first: int = 0) -> None:
                     await asyncio.sleep(0.2)
         await bed.store.replace_status(INTERNAL_MEMBER_CLUSTER, {**found, "status": _report(number)})
 
-    await at_once(count, one, first)
+    await at_once(bed.members, one)
     await bed.at_rest()
 
 
@@ -258,7 +270,7 @@ async def roll_out(bed: Bed, count: int, first: int, clusters: int | None) -> Ro
             await bed.store.create(CONFIG_MAP, _config(f"app-{number:04}", part))
 
     await at_once(count, content, first)
-    await bed.at_rest()
+    await report(bed)
     processor, before, works = bed.processor, bed.writes(), await bed.count(WORK)
     wanted = works + count * (clusters or await bed.count(MEMBER_CLUSTER))
     names = {f"app-{number:04}" for number in range(first, first + count)}
@@ -280,6 +292,9 @@ async def roll_out(bed: Bed, count: int, first: int, clusters: int | None) -> Ro
 
 async def restart(bed: Bed) -> tuple[float, int]:
     """Restart the loop: everything is looked at once. Return seconds until it is at rest, and what it wrote."""
+    if not bed.loop.running:
+        await bed.start()
+    await report(bed)
     bed.loop.stop(30)
     before = bed.writes()
     start = time.perf_counter()
@@ -341,7 +356,7 @@ async def _resync_row(bed: Bed, placements: int, clusters: int) -> None:
 
 async def _full(bed: Bed, made: int) -> None:
     await roll_out(bed, 1_000 - made, made, 10)
-    await join(bed, 900, 100)
+    await join(bed, 900)
     await restart(bed)
     PART.report(Figure("memory, 1,000 members, 1,000 placements on 10", bed.megabytes, "MB", 300))
 
