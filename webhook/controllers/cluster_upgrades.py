@@ -191,8 +191,10 @@ class ClusterUpgradeController:
             facts = replace(situation.facts, rejections=self._rejections.pop(name, {}))
             step, facts = await self._decide(name, situation.run, facts)
             if step.changed:
-                self._decisions += 1
-                document = await self._hub.store_status(UPGRADE_RUN, document, status_document(step.status))
+                try:
+                    document = await self._hub.store_status(UPGRADE_RUN, document, status_document(step.status))
+                finally:  # not before: a run that looks while this is on its way must look again
+                    self._decisions += 1
         self._observer.seen(name, step.status, measures(situation.run, step.status, self._now()))
         refused = await self._carry_out(document, situation.run, facts, step)
         self._tell(name, document, step, situation)

@@ -3,10 +3,11 @@
 import json
 from contextlib import asynccontextmanager
 
-from scorer.api.documents import current_condition
+from scorer.api.documents import current_condition, with_metadata
 from scorer.api.kinds import APPROVAL_REQUEST, STAGED_RUN
 from tests.webhook.controllers.query_server import query_server
 from tests.webhook.controllers.staged_world import APPROVAL, make_run, make_stage, staged
+from tests.webhook.edits import edit
 from webhook.kube.ports import Key
 from webhook.settings.analysis import AnalysisOptions
 from webhook.settings.clock import utc_now
@@ -49,6 +50,4 @@ def told(world, kind="Analyzed"):
 
 async def annotate(world, **annotations):
     """Set annotations of the run, as a user does."""
-    stored = await world.store.get(STAGED_RUN, Key("r"))
-    found = {**stored["metadata"].get("annotations", {}), **annotations}
-    await world.store.replace(STAGED_RUN, {**stored, "metadata": {**stored["metadata"], "annotations": found}})
+    await edit(world.store, STAGED_RUN, Key("r"), lambda it: with_metadata(it, annotations=annotations))

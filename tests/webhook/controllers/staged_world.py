@@ -5,13 +5,14 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
-from scorer.api.documents import conditions_of, generation_of, status_of
+from scorer.api.documents import conditions_of, generation_of, status_of, with_metadata
 from scorer.api.family import family_in
 from scorer.api.kinds import MEMBER_CLUSTER, STAGED_RUN
 from scorer.api.meta import JsonObject, format_time
 from scorer.staged_update.record import condition
 from tests.builders.placement import make_placement
 from tests.webhook.controllers.world import CONFIG_MAP, World, make_member, running
+from tests.webhook.edits import edit
 from webhook.embedded.simulation import SIMULATE_APPLY
 from webhook.kube.ports import Key, NotFoundError
 from webhook.settings.clock import utc_now
@@ -121,15 +122,13 @@ async def has_request(world: World, name: str, namespace: str = "") -> bool:
 
 async def release(world: World, value: str) -> None:
     """Change what the placement selects."""
-    stored = await world.store.get(CONFIG_MAP, Key("rates", "shop"))
-    await world.store.replace(CONFIG_MAP, {**stored, "data": {"value": value}})
+    await edit(world.store, CONFIG_MAP, Key("rates", "shop"), lambda it: {**it, "data": {"value": value}})
 
 
 async def refuse(world: World, name: str) -> None:
     """Have a member refuse every object from now on."""
-    stored = await world.store.get(MEMBER_CLUSTER, Key(name))
-    meta = {**stored["metadata"], "annotations": {**stored["metadata"]["annotations"], SIMULATE_APPLY: "fail"}}
-    await world.store.replace(MEMBER_CLUSTER, {**stored, "metadata": meta})
+    failing = {SIMULATE_APPLY: "fail"}
+    await edit(world.store, MEMBER_CLUSTER, Key(name), lambda it: with_metadata(it, annotations=failing))
 
 
 def pass_time(world: World, **units: float) -> None:

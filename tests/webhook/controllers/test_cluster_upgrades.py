@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 
+import orjson
 import pytest
 
 from scorer.api.documents import annotation, conditions_of, name_of, status_of
@@ -287,6 +288,25 @@ async def test_two_runs_share_their_members_one_after_the_other():
         for found in spans.values():
             ordered = sorted(found)
             assert all(before[1] <= after[0] for before, after in pairwise(ordered))
+
+
+async def test_a_run_that_looks_while_another_is_taking_a_member_waits_for_it():
+    """What the other has decided is on its way to the store: neither there nor undone."""
+    async with upgrading() as world:
+        replace_status, on_its_way = world.store.replace_status, asyncio.Event()
+
+        async def slowly(kind, document, **how):
+            if kind == UPGRADE_RUN and name_of(document) == "r" and b'"Running"' in orjson.dumps(document["status"]):
+                on_its_way.set()
+                await asyncio.sleep(0.3)
+            return await replace_status(kind, document, **how)
+
+        world.store.replace_status = slowly
+        await world.add(make_upgrade_run())
+        await on_its_way.wait()
+        await world.add(make_upgrade_run("s", upgrade={"type": "Full", "kubernetesVersion": "1.31.3"}))
+        await world.until(lambda: state(world, "s") == "Completed", 60)
+        assert entries(world, "s")["t1"]["fromVersion"] == "1.31.2"
 
 
 # Hand-off.

@@ -47,6 +47,7 @@ from scorer.rollout.apply_strategy import effective_apply_strategy
 from scorer.rollout.policy_snapshots import plan_policy_snapshots
 from scorer.rollout.resource_snapshots import UNTHROTTLED, latest_group, plan_resource_snapshots, snapshot_groups
 from tests.webhook.controllers.by_hand import Life, Served
+from tests.webhook.edits import edit
 from webhook.controllers.evictions import EvictionController
 from webhook.controllers.result import TerminalError
 from webhook.controllers.rollout import RolloutController
@@ -130,8 +131,7 @@ class History:
 
     async def change(self, **fields: Any) -> None:
         """Change fields of the placement's spec."""
-        stored = await self.placement()
-        await self.store.replace(PLACEMENT, {**stored, "spec": {**stored["spec"], **fields}})
+        await edit(self.store, PLACEMENT, Key("p"), lambda it: {**it, "spec": {**it["spec"], **fields}})
 
     async def change_strategy(self, **fields: Any) -> None:
         strategy = (await self.placement())["spec"].get("strategy") or {}

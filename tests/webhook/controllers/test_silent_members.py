@@ -10,6 +10,7 @@ from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER
 from scorer.membership.silence import LIMIT
 from tests.waiting import until
 from tests.webhook.controllers.member_stage import INTERNAL, staged
+from tests.webhook.edits import edit
 from webhook.kube import cache
 
 SILENT, BACK = ("Warning", "MemberClusterSilent"), ("Normal", "MemberClusterReporting")
@@ -86,8 +87,8 @@ async def test_a_member_that_has_not_joined_is_not_silent():
 
 async def touch(it):
     """Write something that is no heartbeat, so that the watch has something to tell."""
-    stored = await it.store.get(INTERNAL_MEMBER_CLUSTER, INTERNAL)
-    await it.store.replace(INTERNAL_MEMBER_CLUSTER, with_metadata(stored, annotations={"at": str(it.time)}))
+    at = {"at": str(it.time)}
+    await edit(it.store, INTERNAL_MEMBER_CLUSTER, INTERNAL, lambda found: with_metadata(found, annotations=at))
 
 
 async def test_what_was_not_heard_while_the_hub_could_not_be_read_is_not_held_against_a_member():

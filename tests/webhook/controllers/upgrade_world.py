@@ -11,7 +11,8 @@ from scorer.api.documents import conditions_of, dicts_at, name_of, status_of, wi
 from scorer.api.kinds import MEMBER_CLUSTER, UPGRADE_GATE, UPGRADE_REQUEST, UPGRADE_RUN
 from scorer.api.meta import JsonObject, format_time
 from tests.webhook.controllers.world import World, make_member, running
-from webhook.kube.ports import ConflictError, Key
+from tests.webhook.edits import edit
+from webhook.kube.ports import Key
 from webhook.settings.clock import utc_now
 from webhook.settings.upgraders import UpgraderOptions
 
@@ -151,18 +152,14 @@ async def answer(world: World, gate: str, *, approve: bool = True) -> None:
 
 async def tell(world: World, request: JsonObject, **status: Any) -> None:
     """Report in the status of a request, as an upgrader does."""
-    stored = await world.store.get(UPGRADE_REQUEST, Key(name_of(request)))
-    await world.store.replace_status(UPGRADE_REQUEST, {**stored, "status": {**status_of(stored), **status}})
+
+    def told(stored: JsonObject) -> JsonObject:
+        return {**stored, "status": {**status_of(stored), **status}}
+
+    await edit(world.store, UPGRADE_REQUEST, Key(name_of(request)), told, status=True)
 
 
 async def annotate(world: World, member: str, **annotations: str) -> None:
     """Annotate a member; others write it, too."""
     given = {OURS + key.replace("_", "-"): text for key, text in annotations.items()}
-    for _ in range(20):
-        stored = await world.store.get(MEMBER_CLUSTER, Key(member))
-        try:
-            await world.store.replace(MEMBER_CLUSTER, with_metadata(stored, annotations=given))
-        except ConflictError:
-            continue
-        return
-    raise AssertionError(f"{member} is written all the time")
+    await edit(world.store, MEMBER_CLUSTER, Key(member), lambda it: with_metadata(it, annotations=given))

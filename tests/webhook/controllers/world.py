@@ -14,6 +14,7 @@ from scorer.api.kinds import BINDING, KINDS, MEMBER_CLUSTER, PLACEMENT, WORK, Ki
 from scorer.api.meta import JsonObject
 from scorer.membership.silence import LIMIT, REPORTING
 from scorer.rollout.resource_snapshots import SnapshotSettings
+from tests.webhook.edits import edit
 from webhook.answers.views import placement_view
 from webhook.controllers.assembly import make_loop
 from webhook.controllers.loop import Loop
@@ -62,10 +63,9 @@ class World:
 
     async def change(self, kind: Kind, name: str, namespace: str = "", **spec: Any) -> None:
         """Replace fields of an object's spec."""
-        stored = await self.store.get(kind, Key(name, namespace))
-        await self.store.replace(kind, {**stored, "spec": {**stored["spec"], **spec}})
+        await edit(self.store, kind, Key(name, namespace), lambda it: {**it, "spec": {**it["spec"], **spec}})
 
-    async def until(self, test: Callable[[], bool], seconds: float = 30.0) -> None:
+    async def until(self, test: Callable[[], bool], seconds: float = 120.0) -> None:
         """Wait until *test* holds and nothing moves any more."""
         revision, quiet = -1, 0
         async with asyncio.timeout(seconds):
