@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 
-async def until(holds: Callable[[], object], seconds: float = 30) -> None:
+async def until(holds: Callable[[], object], seconds: float = 120) -> None:
     """Wait until *holds* says so.
 
     Raises:

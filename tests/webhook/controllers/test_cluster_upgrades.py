@@ -68,7 +68,7 @@ async def test_a_second_reconcile_writes_nothing():
     async with upgrading() as world:
         await annotate(world, "u1", upgrade_hold="true")
         await world.add(make_upgrade_run(), make_upgrade_run("later", "Initialize"))
-        await world.until(lambda: states(world).get("u1") == "Pending" and states(world)["v1"] == "Completed", 30)
+        await world.until(lambda: states(world).get("u1") == "Pending" and states(world)["v1"] == "Completed")
         await world.until(lambda: "plan" in status_of(run_of(world)) and "plan" in status_of(run_of(world, "later")))
         writes = world.hub.writes
         world.again()
@@ -80,7 +80,7 @@ async def test_what_a_member_runs_outlives_the_run():
     async with upgrading() as world:
         await world.add(make_upgrade_run(ttlSecondsAfterFinished=0))
         await until(lambda: run_of(world))
-        await world.until(lambda: not run_of(world), 30)
+        await world.until(lambda: not run_of(world))
         assert not requests(world)
         observed = annotation(world.cache.get(MEMBER_CLUSTER, "t1"), OURS + "upgrade-observed")
         assert '"controlPlaneVersion":"1.31.2"' in observed
@@ -104,11 +104,12 @@ async def test_a_failure_halts_the_run_and_a_restart_goes_on():
 
 async def test_stop_start_and_skip():
     async with upgrading() as world:
-        await annotate(world, "t1", upgrade_duration="3s")
+        await annotate(world, "t1", simulate_upgrade="hang")
         await world.add(make_upgrade_run())
         await world.until(lambda: states(world).get("t1") == "Running")
         await world.change(UPGRADE_RUN, "r", state="Stop")
         await world.until(lambda: state(world) == "Stopping")
+        await annotate(world, "t1", simulate_upgrade="")
         await world.until(lambda: state(world) == "Stopped")
         assert states(world) == {"t1": "Completed", "u1": "NotStarted", "u2": "NotStarted", "v1": "NotStarted"}
         skipped = [{"type": "Member", "name": "u1"}, {"type": "Group", "name": "v"}]
@@ -279,7 +280,7 @@ async def test_two_runs_share_their_members_one_after_the_other():
         await world.add(
             make_upgrade_run(), make_upgrade_run("s", upgrade={"type": "Full", "kubernetesVersion": "1.31.3"})
         )
-        await world.until(lambda: {state(world), state(world, "s")} <= {"Completed", "Skipped"}, 40)
+        await world.until(lambda: {state(world), state(world, "s")} <= {"Completed", "Skipped"})
         spans = {}
         for name in ("r", "s"):
             for member, entry in entries(world, name).items():
@@ -305,7 +306,7 @@ async def test_a_run_that_looks_while_another_is_taking_a_member_waits_for_it():
         await world.add(make_upgrade_run())
         await on_its_way.wait()
         await world.add(make_upgrade_run("s", upgrade={"type": "Full", "kubernetesVersion": "1.31.3"}))
-        await world.until(lambda: state(world, "s") == "Completed", 60)
+        await world.until(lambda: state(world, "s") == "Completed")
         assert entries(world, "s")["t1"]["fromVersion"] == "1.31.2"
 
 

@@ -1,6 +1,14 @@
 """Overrides on a whole hub in memory: what reaches the members, and what happens when an override changes."""
 
-from scorer.api.kinds import BINDING, MEMBER_CLUSTER, NAMESPACED_OVERRIDE, OVERRIDE, OVERRIDE_SNAPSHOT, PLACEMENT
+from scorer.api.kinds import (
+    BINDING,
+    MEMBER_CLUSTER,
+    NAMESPACED_OVERRIDE,
+    NAMESPACED_OVERRIDE_SNAPSHOT,
+    OVERRIDE,
+    OVERRIDE_SNAPSHOT,
+    PLACEMENT,
+)
 from tests.builders.placement import make_placement
 from tests.webhook.controllers.override_rules import delete, make_override, rule
 from tests.webhook.controllers.world import CONFIG_MAP, World, make_config_map, make_member, running
@@ -83,6 +91,7 @@ async def test_what_cannot_be_applied_says_why_and_a_better_override_follows_at_
     async with running() as world:
         await add_members(world)
         await world.add(make_override("own", rule("${MEMBER-CLUSTER-LABEL-KEY-zone}", path="/data/zone")))
+        await world.until(lambda: bool(world.cache.list(NAMESPACED_OVERRIDE_SNAPSHOT)))
         await world.add(make_placement("p"))
         await world.until(lambda: world.condition("p", "Overridden").get("status") == "False")
         statuses = {

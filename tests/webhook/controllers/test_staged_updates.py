@@ -201,7 +201,7 @@ async def test_runs_of_equal_names_in_namespaces_are_runs_of_their_own():
             await world.add(make_config_map("fares", namespace, value="1"))
             await world.add(*in_namespace(namespace))
         await world.add(make_run("r"))
-        await world.until(lambda: all(has_come_to_approval(world, each) for each in ("", "dock", "quay")), 30)
+        await world.until(lambda: all(has_come_to_approval(world, each) for each in ("", "dock", "quay")))
         await approve(world, "r-after-test", namespace="quay")
         await world.until(lambda: said(world, "Succeeded", namespace="quay") == DONE)
         assert set(contents(world, "quay").values()) == {"0"}
