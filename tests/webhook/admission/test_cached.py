@@ -36,7 +36,7 @@ def store():
 @asynccontextmanager
 async def following(cache):
     task = asyncio.create_task(cache.run())
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(10):
         await cache.wait_synced()
     try:
         yield
@@ -136,7 +136,7 @@ async def test_custom_kinds_are_learned_when_they_come(store):
             "spec": spec,
         }
         await fill(store, definition)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(10):
             while context().kinds.find("toys.example.org", "Widget") is None:
                 await asyncio.sleep(0.001)
 
@@ -182,7 +182,7 @@ async def test_all_kinds_that_rules_and_checks_ask_for_are_watched(store):
         assert all(cache.shelf(kind).synced.is_set() for kind in ADMISSION_KINDS)
         assert context().existing(kinds.PLACEMENT) == []
         await fill(store, SHOP, make_placement())
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(10):
             while cache.get(kinds.PLACEMENT, "shop") is None:
                 await asyncio.sleep(0.001)
         assert len(context().existing(kinds.PLACEMENT)) == 1
@@ -227,7 +227,7 @@ async def test_a_role_that_does_not_know_upgrades_keeps_nothing_from_starting(st
     context = make_context(cache)
     task = asyncio.create_task(cache.run())
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(10):
             while not cache.synced:
                 await asyncio.sleep(0.001)
         assert judge("CREATE", FOLLOWER, None, context().asked_by(JANE)).warnings == ()

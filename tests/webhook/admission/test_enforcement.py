@@ -105,7 +105,7 @@ class Replica:
         return await self.judge(asked | {"name": name, "namespace": "default", "userInfo": {"username": user}})
 
     async def until(self, condition) -> None:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(10):
             while not condition():
                 await asyncio.sleep(0.002)
 

@@ -50,7 +50,7 @@ class Hub:
     async def seen(self, kind, name, namespace=""):
         """Wait until the cache has what the store has."""
         stored = {item["metadata"]["name"]: item for item in (await self.store.list(kind, namespace or None)).items}
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(10):
             while _metadata(self.cache.get(kind, name, namespace)) != _metadata(stored.get(name)):
                 await asyncio.sleep(0.001)
 
@@ -76,7 +76,7 @@ async def hub(**settings):
     found.extender = HubExtender(cache, ExtenderSettings(**settings), lambda: found.now)
     assert not found.extender.synced
     task = asyncio.create_task(cache.run())
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(10):
         await cache.wait_synced()
     assert found.extender.synced
     try:

@@ -137,7 +137,7 @@ async def test_who_comes_later_begins_with_what_is_recorded(world):
     history = RunHistory(cache, utc_now)
     watching = asyncio.create_task(cache.run())
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(10):
             await cache.wait_synced()
         runs = history.runs(PAYMENTS)
         assert [run["snapshot"] for run in runs] == ["payments-1", "payments-0"]

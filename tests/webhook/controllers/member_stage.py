@@ -78,7 +78,7 @@ class Stage:
             await self.known()
 
     async def known(self):
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(10):
             while not self.hub.idle or not await self.cache_is_fresh():
                 await asyncio.sleep(0.01)
 

@@ -393,7 +393,7 @@ class Process:
     async def catch_up(self) -> None:
         """Wait until the caches hold what the store does, and all statuses are stored."""
         site = self.controller._site
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(20):
             while not await self._is_known(self.cache, (NODE_POOL,)):
                 await asyncio.sleep(0.001)
             heard = [each for each in (*NEEDED, *HELPFUL) if each != self.mortal.deaf]

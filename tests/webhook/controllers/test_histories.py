@@ -27,6 +27,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from scorer.api.conditions import make_condition, merge_conditions
+from scorer.api.documents import with_spec
 from scorer.api.int_or_percent import scaled_up
 from scorer.api.kinds import (
     BINDING,
@@ -131,7 +132,7 @@ class History:
 
     async def change(self, **fields: Any) -> None:
         """Change fields of the placement's spec."""
-        await edit(self.store, PLACEMENT, Key("p"), lambda it: {**it, "spec": {**it["spec"], **fields}})
+        await edit(self.store, PLACEMENT, Key("p"), lambda it: with_spec(it, **fields))
 
     async def change_strategy(self, **fields: Any) -> None:
         strategy = (await self.placement())["spec"].get("strategy") or {}

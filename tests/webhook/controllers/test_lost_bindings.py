@@ -49,7 +49,7 @@ async def test_its_works_go_with_the_placement_also_when_their_controller_is_beh
     await world.until(lambda: is_available(world) and len(bindings(world)) == 3)
     async with held_up(world.loop.queues["work"]):
         await world.store.delete(PLACEMENT, Key("web"))
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(10):
             while world.cache.get(PLACEMENT, "web") is not None:
                 await asyncio.sleep(0.01)
     await world.until(lambda: not bindings(world) and not world.works())
@@ -133,7 +133,7 @@ async def delete_bindings_quickly(world):
     before = {item["metadata"]["uid"] for item in bindings(world)}
     for item in bindings(world):
         await world.store.delete(BINDING, Key(item["metadata"]["name"]))
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(10):
         while before & {item["metadata"]["uid"] for item in bindings(world)} or len(bindings(world)) < 3:
             await asyncio.sleep(0.01)
 
@@ -194,10 +194,10 @@ async def test_a_binding_that_waits_for_its_placement_goes_as_soon_as_that_says_
         await world.store.delete(PLACEMENT, Key("web"))
         for item in bindings(world):
             await world.store.delete(BINDING, Key(item["metadata"]["name"]))
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(10):
             while not (all(map(is_deleting, bindings(world))) and world.loop.queues["work"].idle):
                 await asyncio.sleep(0.01)
-    await world.until(lambda: not bindings(world) and not world.works())
+    await world.until(lambda: not bindings(world) and not world.works(), 10)
     assert await placed(world, *"abc") == dict.fromkeys("abc")
 
 

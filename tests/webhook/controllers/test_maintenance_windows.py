@@ -7,8 +7,8 @@ from functools import cache
 
 import pytest
 
-from scorer.api.documents import current_condition, uid_of
-from scorer.api.kinds import BINDING, MAINTENANCE_WINDOW, MEMBER_CLUSTER, PLACEMENT
+from scorer.api.documents import current_condition, uid_of, with_metadata
+from scorer.api.kinds import BINDING, EVICTION, MAINTENANCE_WINDOW, MEMBER_CLUSTER, PLACEMENT
 from scorer.api.meta import format_time
 from scorer.api.names import UPGRADE_WINDOWS
 from scorer.api.references import PlacementRef
@@ -24,6 +24,7 @@ from tests.webhook.controllers.world import (
     pick_n,
     running,
 )
+from tests.webhook.edits import edit
 from webhook.kube.ports import Key
 from webhook.settings.clock import utc_now
 
@@ -56,11 +57,8 @@ def make_window(name, opens, **spec):
 
 async def name_windows(world, member, names):
     """Have a member name these windows, and no others."""
-    stored = await world.store.get(MEMBER_CLUSTER, Key(member))
-    annotations = {**stored["metadata"].get("annotations", {}), UPGRADE_WINDOWS: names}
-    await world.store.replace(
-        MEMBER_CLUSTER, {**stored, "metadata": {**stored["metadata"], "annotations": annotations}}
-    )
+    named = {UPGRADE_WINDOWS: names}
+    await edit(world.store, MEMBER_CLUSTER, Key(member), lambda it: with_metadata(it, annotations=named))
 
 
 def move(world, **units):
@@ -154,7 +152,7 @@ async def test_what_is_under_way_when_the_window_closes_goes_on():
     async with placed(opens=-1, strategy=at_once) as (world, _):
         async with held_up(world.loop.queues["work"]):
             await world.add(make_config_map("extra", value="1"))
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(15):
                 while started(world, "b")[:2] != ("web-1-snapshot", "True"):
                     await asyncio.sleep(0.01)
             move(world, hours=5)
@@ -173,6 +171,8 @@ async def test_an_eviction_does_not_wait():
         }
         await world.add(eviction)
         await world.until(lambda: uid_of(binding) not in {uid_of(each) for each in world.cache.list(BINDING)})
+        await world.until(lambda: (current_condition(world.cache.get(EVICTION, "off"), "Executed") or {}).get("status"))
+        assert current_condition(world.cache.get(EVICTION, "off"), "Executed")["status"] == "True"
 
 
 async def test_edits_of_the_window_and_of_the_member_wake_the_rollout():

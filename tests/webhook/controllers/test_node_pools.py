@@ -87,7 +87,7 @@ class Harbour:
         await self.store.replace_status(kind, stored | {"status": status})
 
     async def _until(self, condition):
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(10):
             while not condition():
                 await asyncio.sleep(0.002)
 

@@ -1,5 +1,6 @@
 """Overrides on a whole hub in memory: what reaches the members, and what happens when an override changes."""
 
+from scorer.api.documents import with_metadata
 from scorer.api.kinds import (
     BINDING,
     MEMBER_CLUSTER,
@@ -12,6 +13,7 @@ from scorer.api.kinds import (
 from tests.builders.placement import make_placement
 from tests.webhook.controllers.override_rules import delete, make_override, rule
 from tests.webhook.controllers.world import CONFIG_MAP, World, make_config_map, make_member, running
+from tests.webhook.edits import edit
 from webhook.controllers.overrides import OverrideRef
 from webhook.kube.ports import Key
 
@@ -115,9 +117,7 @@ async def test_a_label_that_was_missing_is_taken_up_when_it_comes():
         await world.add(make_override("own", rule("${MEMBER-CLUSTER-LABEL-KEY-zone}", path="/data/zone")))
         await world.add(make_placement("p"))
         await world.until(lambda: world.condition("p", "Overridden").get("status") == "False")
-        member = await world.store.get(MEMBER_CLUSTER, Key("c"))
-        labels = {**(member["metadata"].get("labels") or {}), "zone": "north"}
-        await world.store.replace(MEMBER_CLUSTER, {**member, "metadata": {**member["metadata"], "labels": labels}})
+        await edit(world.store, MEMBER_CLUSTER, Key("c"), lambda it: with_metadata(it, labels={"zone": "north"}))
         await world.until(lambda: is_available(world))
         assert await placed(world, "c") == {"value": "1", "zone": "north"}
 

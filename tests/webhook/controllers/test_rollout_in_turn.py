@@ -86,7 +86,7 @@ async def test_a_member_that_is_rolled_out_to_is_refused_to_others():
         tool = Tool(world.store, utc_now)
         await world.add(make_config_map("extra", value="1"))
         refused = None
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(15):
             while refused is None:
                 if (await reserved(world.store))["a"]:
                     with pytest.raises(MemberHeldError) as found:

@@ -217,7 +217,7 @@ async def placed_machine():
 async def look_again(world, name="p"):
     """Have a placement select once more."""
     done = world.loop.queues["placement"].reconciled + 3
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(10):
         while world.loop.queues["placement"].reconciled < done:
             world.loop.queues["placement"].add(PlacementRef(PLACEMENT.kind, name))
             await asyncio.sleep(0.02)

@@ -2,12 +2,14 @@
 
 from dataclasses import replace
 
+from scorer.api.documents import with_metadata
 from scorer.api.kinds import KINDS, MEMBER_CLUSTER, PLACEMENT
 from scorer.api.references import PlacementRef
 from scorer.rollout.selectable_kinds import SelectionSettings
 from tests.builders.placement import make_placement
 from tests.webhook.controllers.by_hand import Served
 from tests.webhook.controllers.world import make_member, pick_n, running
+from tests.webhook.edits import edit
 from webhook.controllers.selectables import Selectables
 from webhook.kube.ports import Key
 
@@ -18,7 +20,7 @@ async def test_a_changed_wish_for_reports_reaches_the_works():
         await world.until(lambda: world.view("p")["state"] == "available")
         wish = {"type": "Mirror", "destination": "OriginalResource"}
         await world.change(PLACEMENT, "p", strategy={"type": "RollingUpdate", "reportBackStrategy": wish})
-        await world.until(lambda: [work["spec"].get("reportBackStrategy") for work in world.works()] == [wish])
+        await world.until(lambda: [work["spec"].get("reportBackStrategy") for work in world.works()] == [wish], 5)
 
 
 async def test_a_cluster_that_comes_while_the_placement_does_not_say_yet_that_it_misses_one(monkeypatch):
@@ -35,10 +37,8 @@ async def test_a_cluster_that_comes_while_the_placement_does_not_say_yet_that_it
         await world.store.delete(MEMBER_CLUSTER, Key("a"))
         await world.until(lambda: world.cache.get(MEMBER_CLUSTER, "a") is None and not world.bound("p"))
         assert world.condition("p", "Scheduled")["status"] == "True"
-        member = await world.store.get(MEMBER_CLUSTER, Key("b"))
-        metadata = {**member["metadata"], "labels": {**member["metadata"]["labels"], "zone": "x"}}
-        await world.store.replace(MEMBER_CLUSTER, {**member, "metadata": metadata})
-        await world.until(lambda: world.bound("p") == ["b"])
+        await edit(world.store, MEMBER_CLUSTER, Key("b"), lambda it: with_metadata(it, labels={"zone": "x"}))
+        await world.until(lambda: world.bound("p") == ["b"], 5)
 
 
 async def test_a_member_that_goes_while_it_cannot_be_read_is_missed():
@@ -50,7 +50,7 @@ async def test_a_member_that_goes_while_it_cannot_be_read_is_missed():
         await world.store.delete(MEMBER_CLUSTER, Key("b"))
         member = await world.store.get(MEMBER_CLUSTER, Key("b"))
         await world.store.replace(MEMBER_CLUSTER, {**member, "metadata": {**member["metadata"], "finalizers": []}})
-        await world.until(lambda: world.bound("p") == ["a"])
+        await world.until(lambda: world.bound("p") == ["a"], 5)
 
 
 async def test_a_term_for_another_version_than_the_preferred_one_is_watched(monkeypatch):

@@ -8,7 +8,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from scorer.api.documents import current_condition, is_deleting
+from scorer.api.documents import current_condition, is_deleting, with_spec
 from scorer.api.family import family_in
 from scorer.api.kinds import BINDING, KINDS, MEMBER_CLUSTER, PLACEMENT, WORK, Kind
 from scorer.api.meta import JsonObject
@@ -63,7 +63,7 @@ class World:
 
     async def change(self, kind: Kind, name: str, namespace: str = "", **spec: Any) -> None:
         """Replace fields of an object's spec."""
-        await edit(self.store, kind, Key(name, namespace), lambda it: {**it, "spec": {**it["spec"], **spec}})
+        await edit(self.store, kind, Key(name, namespace), lambda it: with_spec(it, **spec))
 
     async def until(self, test: Callable[[], bool], seconds: float = 120.0) -> None:
         """Wait until *test* holds and nothing moves any more."""

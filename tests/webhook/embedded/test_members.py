@@ -108,7 +108,7 @@ class Fleet:
     async def rest(self):
         """Wait until nothing more happens at this time."""
         quiet, version = 0, ""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(20):
             while quiet < 20:
                 await asyncio.sleep(0 if quiet else 0.001)
                 still = (

@@ -37,7 +37,7 @@ async def simulated(*before):
 
 
 async def shown(store, kind, name, status):
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(10):
         while (await store.get(kind, Key(name))).get("status") != status:
             await asyncio.sleep(0.005)
 

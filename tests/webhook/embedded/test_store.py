@@ -99,7 +99,7 @@ class TestWatch:
         count = LONGEST_BACKLOG * 3
         for turn in range(count):
             await write_over(store, make_placement("a", n=turn))
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(10):
             assert [(await anext(watch)).document["spec"]["n"] for _ in range(count)] == list(range(count))
 
     async def test_a_reader_that_is_far_too_slow_is_told(self, open_store):
@@ -164,7 +164,7 @@ class TestWatch:
 
     @staticmethod
     async def seen(watch) -> list[tuple[str, int | None]]:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(10):
             events = [await anext(watch) for _ in range(5)]
         return [
             (event.type.value, event.document["spec"]["n"] if position < 4 else None)

@@ -153,19 +153,19 @@ class Connection:
         return await self.answer(has_body=method != "HEAD")
 
     async def answer(self, *, has_body: bool = True) -> Answer:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(20):
             lines = (await self._reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
             members = dict(line.split(": ", 1) for line in lines[1:] if line)
             length = int(members.get("Content-Length", 0)) if has_body else 0
             return Answer(int(lines[0].split()[1]), members, await self._reader.readexactly(length))
 
     async def line(self) -> bytes:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(20):
             return await self._reader.readline()
 
     async def ended(self) -> bool:
         """Say whether the server has closed the connection."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(20):
             return await self._reader.read(1) == b""
 
     def close(self) -> None:
@@ -181,7 +181,7 @@ def head(method: str, path: str, headers: dict[str, str]) -> bytes:
 
 
 async def wait_until(condition) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(20):
         while not condition():
             await asyncio.sleep(0.005)
 

@@ -334,7 +334,7 @@ async def test_what_was_found_before_a_report_is_not_noted_over_it(world, port, 
     async def keep_late(notes, *found):
         if reports:
             assert (await report(port, operation, reports.pop())).status == 204
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(10):
                 while status_of(requests(world)[0])["phase"] != "Succeeded":
                     await asyncio.sleep(0.01)
         await keep(notes, *found)

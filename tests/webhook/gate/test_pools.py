@@ -69,7 +69,7 @@ class Hub:
         stored = {key_of(each): each for each in (await self.store.list(kind)).items}.get(key)
         if not self.cache.watches(kind):
             return
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(10):
             while _version(self.cache.get(kind, *key)) != _version(stored):
                 await asyncio.sleep(0.001)
 
@@ -98,7 +98,7 @@ async def hub(*documents, store=None, before=(), **options):
         await found._store(kinds.KINDS[kinds.group_kind(document)], document)
     assert not found.pools.synced
     task = asyncio.create_task(cache.run())
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(10):
         await cache.wait_synced((kinds.NODE_POOL, kinds.NODE_CLAIM, kinds.NODE))
     assert found.pools.synced
     try:
@@ -111,7 +111,7 @@ async def hub(*documents, store=None, before=(), **options):
 
 
 async def pods_listed(there):
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(10):
         await there.cache.wait_synced((kinds.POD, kinds.POD_DISRUPTION_BUDGET))
 
 
@@ -389,7 +389,7 @@ async def test_pods_that_may_not_be_read_hold_named_nodes_and_no_others(refused)
         kind = kinds.KINDS[kinds.group_kind(document)]
         await store.replace_status(kind, {**await store.create(kind, document), "status": document.get("status", {})})
     async with hub(store=Refusing(store, ForbiddenError("not for you"), {refused})) as there:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(10):
             await there.cache.wait_answered([kinds.POD, kinds.POD_DISRUPTION_BUDGET])
         view = there.pools.pool("general")
         (blocker,) = view.blockers_of("a", DisruptionClass.GRACEFUL, NOW)

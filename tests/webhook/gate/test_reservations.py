@@ -59,7 +59,7 @@ async def following(store, clock):
     """Yield reservations whose watch is running and has listed everything."""
     reservations = LeaseReservations(store, NAMESPACE_NAME, clock)
     running = asyncio.create_task(reservations.run())
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(10):
         while not reservations.synced:
             await asyncio.sleep(0.001)
     yield reservations

@@ -262,7 +262,7 @@ async def test_watches_leave_connections_for_everything_else():
         await done.wait()
         return response
 
-    async with answering(answer, connections=2) as server, asyncio.timeout(60):
+    async with answering(answer, connections=2) as server, asyncio.timeout(10):
         objects = HubStore(server)
         tasks = [asyncio.create_task(anext(objects.watch(BINDING, "1"))) for _ in range(4)]
         while len(watching) < len(tasks):

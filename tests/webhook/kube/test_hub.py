@@ -39,7 +39,7 @@ async def hub_of(store):
     cache = Cache(store)
     cache.require([BINDING, MEMBER_CLUSTER])
     task = asyncio.create_task(cache.run())
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(10):
         await cache.wait_synced()
     hub = Hub(store, cache)
     storing = asyncio.create_task(hub.run())
@@ -53,7 +53,7 @@ async def hub_of(store):
 
 async def stored(hub):
     """Wait until every reported status is stored."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(10):
         while not hub.idle:
             await asyncio.sleep(0.01)
 
@@ -63,7 +63,7 @@ async def echoed(hub):
     seen = asyncio.Event()
     hub.cache.subscribe(BINDING, lambda change: seen.set() if change.document["metadata"]["name"] == "marker" else None)
     await hub.store.create(BINDING, binding("marker"))
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(10):
         await seen.wait()
 
 
@@ -235,7 +235,7 @@ def answered_after_its_echo(hub, then):
 
     async def slow(kind, document):
         stored = await replace_status(kind, document)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(10):
             while hub.cache.get(kind, *key_of(stored))["metadata"] != stored["metadata"]:
                 await asyncio.sleep(0.001)
         if once:
@@ -313,7 +313,7 @@ async def test_a_server_that_does_not_know_the_kind_says_nothing_about_the_objec
             await hub.delete(BINDING, made)
         with patch.object(store, "replace_status", side_effect=away) as writing:
             hub.report(BINDING, made, {"conditions": [{"type": "X"}]})
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(10):
                 while not writing.called:
                     await asyncio.sleep(0.01)
         assert hub.cache.get(BINDING, "a")["metadata"] == made["metadata"]
@@ -334,7 +334,7 @@ async def test_a_status_that_cannot_be_sent_ends_nothing_else(store):
         with patch.object(store, "replace_status", broken):
             hub.report(BINDING, bad, {"conditions": [{"type": "X"}]})
             hub.report(BINDING, good, {"conditions": [{"type": "X"}]})
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(10):
                 while not (await store.get(BINDING, Key("b"))).get("status"):
                     await asyncio.sleep(0.01)
         await stored(hub)
@@ -345,7 +345,7 @@ async def test_what_is_not_stored_when_the_loop_ends_is_not_shown_any_more(store
     cache = Cache(store)
     cache.require([BINDING])
     following = asyncio.create_task(cache.run())
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(10):
         await cache.wait_synced()
     hub = Hub(store, cache)
     made = await hub.create(BINDING, binding("a"))

@@ -64,7 +64,7 @@ class World:
             await self.rest()
 
     async def rest(self):
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(10):
             for _ in range(3):
                 for _ in range(40):
                     await asyncio.sleep(0)

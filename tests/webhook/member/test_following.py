@@ -89,7 +89,7 @@ async def run(store, ear, until, **options):
         waits.append(seconds)
 
     task = asyncio.create_task(follow(store, CONFIG_MAP, ear, sleep=sleep, **options))
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(5):
         while not until():
             await asyncio.sleep(0)
     task.cancel()
@@ -164,7 +164,7 @@ async def test_a_list_is_not_kept_while_what_follows_is_watched():
 
     store = Listed()
     task = asyncio.create_task(follow(store, CONFIG_MAP, Deaf()))
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(5):
         await store.watching.wait()
     assert store.document() is None
     task.cancel()

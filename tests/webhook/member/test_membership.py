@@ -91,7 +91,7 @@ class World:
 
     async def rest(self):
         """Wait until the agent has nothing to do."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(5):
             while True:
                 self.rested.clear()
                 for _ in range(50):

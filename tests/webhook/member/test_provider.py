@@ -15,7 +15,7 @@ def python(code: str) -> tuple[str, ...]:
 
 async def ended(provider: ProviderCommand) -> None:
     """Wait until all that was killed has really ended."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(10):
         while provider._hanging:
             await asyncio.sleep(0.02)
 

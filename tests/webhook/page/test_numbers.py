@@ -193,7 +193,7 @@ class ShownPage:
 
     async def shows(self, document) -> None:
         """Wait until the page has been given *document*; a heartbeat may have come in between."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(20):
             while not self.given or self.given[-1]["items"] != document["items"]:
                 await asyncio.sleep(0.05)
         more = self.page.locator(".explanation .more")

@@ -38,7 +38,7 @@ async def up(tmp_path: Path) -> AsyncIterator[Up]:
             _kind("Namespace"), {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
         )
         await running.store.create(CONFIG_MAP, make_config_map("rates", value="1"))
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(20):
             while sum(bool(member.status.properties) for member in running.cache.fleet.members) < 5:
                 await asyncio.sleep(0.05)
         await running.store.create(PLACEMENT, make_placement("payments", pick_n(2)))

@@ -53,7 +53,7 @@ async def test_nodes_of_a_cluster_that_is_not_that_of_our_member_are_left_alone(
 
     options = NodeDisruptionOptions(NodeDisruptionMode.ACT, gate=NodeGateSettings(namespace="agents"))
     running = asyncio.create_task(MemberNodes(server, home, options, UNOBSERVED_NODES, utc_now, is_ours).run())
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(20):
         while not any(path.startswith(LEASES) for _, path in server.asked):
             await asyncio.sleep(0.001)
     running.cancel()

@@ -168,7 +168,7 @@ async def running_until(certificates, condition):
     """Let certificates renew themselves until something has come of it."""
     running = asyncio.create_task(certificates.run())
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(10):
             while not condition():
                 await asyncio.sleep(0.001)
     finally:
