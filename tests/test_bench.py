@@ -1,9 +1,11 @@
 """Which benchmarks ``make bench`` runs, and what it says of their figures."""
 
+import itertools
 import json
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -146,3 +148,41 @@ def test_a_part_that_fails_ends_the_whole(tmp_path):
     (folder / "engine.py").write_text("print('done')\n", encoding="utf-8")
     with pytest.raises(SystemExit, match=r"the part engine of .* tells no figures"):
         list(measured("engine", tmp_path, short=True))
+
+
+@pytest.mark.parametrize(
+    ("looks", "needed"),
+    [
+        ([(900, 0)], 5),
+        ([(900, 0), (901, 0), (901, 0), (902, 0)], 5),
+        ([(900, 3), (950, 0), (1000, 0), (1050, 1), (1051, 0)], 8),
+    ],
+    ids=["nothing is done", "some is looked at again", "all is done first"],
+)
+async def test_the_hub_is_at_rest_though_the_loop_looks_at_all_again(looks, needed, monkeypatch):
+    from tests.bench import hub  # with what it needs, it takes a second
+
+    seen: list[tuple[int, int]] = []
+
+    def told(port: int, *names: str) -> tuple[int, int]:
+        seen.append(looks[min(len(seen), len(looks) - 1)])
+        return seen[-1]
+
+    monkeypatch.setattr(hub, "metrics", told)
+    monkeypatch.setattr(hub.Bed, "count", AsyncMock(return_value=100))
+    monkeypatch.setattr(hub, "LOOK_SECONDS", 1 / 256)
+    monkeypatch.setattr(hub, "QUIET_SECONDS", 4 / 256)
+    await hub.Bed(None, None, None, None, 0).at_rest()
+    assert len(seen) == needed
+
+
+async def test_a_hub_that_never_comes_to_rest_ends_the_measurement(monkeypatch):
+    from tests.bench import hub
+
+    monkeypatch.setattr(hub, "metrics", lambda port, *names: (next(done), 0))
+    done = itertools.count(0, 50)
+    monkeypatch.setattr(hub, "PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(hub, "LOOK_SECONDS", 0.001)
+    monkeypatch.setattr(hub.Bed, "count", AsyncMock(return_value=100))
+    with pytest.raises(TimeoutError):
+        await hub.Bed(None, None, None, None, 0).at_rest()

@@ -35,6 +35,7 @@ from tests.bench.exposed import metrics
 from tests.bench.figures import PER_SECOND, Figure, Part
 from tests.bench.processes import processor_seconds, resident_megabytes
 from tests.bench.real_hub import real_hub
+from webhook.controllers.loop import RESYNC
 from webhook.kube.client import ApiServer
 from webhook.kube.paths import path_of
 from webhook.kube.ports import EventType, Key, NotFoundError, key_of
@@ -44,6 +45,9 @@ CONFIG_MAP = KINDS["", "ConfigMap"]
 MADE = (CLUSTER.policy_snapshot, CLUSTER.resource_snapshot, CLUSTER.binding, WORK)
 PART = Part("hub")
 CONNECTIONS, RAW_CREATES, PATIENCE_SECONDS = 32, 2_000, 900
+LOOK_SECONDS, QUIET_SECONDS = 0.5, 2.0
+BY_PLACEMENT = 5
+"""How many controllers look again at a placement, whether it has changed or not; one does at each of its Works."""
 TARGETS = {50: 4.0, 200: 11.0}
 """Placements of a row, and in how many seconds all their Works are to exist."""
 FULL = os.environ.get("FULL") == "1"
@@ -91,13 +95,17 @@ class Bed:
                 await asyncio.sleep(pause)
 
     async def at_rest(self) -> None:
-        """Wait until no queue has anything to do, for two seconds together."""
+        """Wait until no queue has anything to do, for two seconds together, but what it looks at again anyway."""
         names = ("harbormaster_reconcile_total", "harbormaster_workqueue_depth")
-        quiet, seen = 0.0, -1.0
-        while quiet < 2:
-            await asyncio.sleep(0.5)
-            done, line = await asyncio.to_thread(metrics, self.http_port, *names)
-            quiet, seen = (quiet + 0.5 if done == seen and not line else 0.0), done
+        kinds = (WORK, MEMBER_CLUSTER, *[PLACEMENT] * BY_PLACEMENT)
+        keys = sum([await self.count(kind) for kind in kinds])
+        again = 1 + keys * LOOK_SECONDS / RESYNC.total_seconds()
+        quiet, seen = 0.0, -again - 1
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while quiet < QUIET_SECONDS:
+                await asyncio.sleep(LOOK_SECONDS)
+                done, line = await asyncio.to_thread(metrics, self.http_port, *names)
+                quiet, seen = (quiet + LOOK_SECONDS if done - seen <= again and not line else 0.0), done
 
     async def count(self, kind: Kind) -> int:
         """How many objects of *kind* there are."""
@@ -300,7 +308,7 @@ async def restart(bed: Bed) -> tuple[float, int]:
     start = time.perf_counter()
     await bed.start()
     await bed.at_rest()
-    return time.perf_counter() - start - 2, (bed.writes() - before).total()
+    return time.perf_counter() - start - QUIET_SECONDS, (bed.writes() - before).total()
 
 
 async def measure(cluster: Cluster) -> None:
