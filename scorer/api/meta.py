@@ -8,7 +8,7 @@ back through a model, which would drop the fields that the model does not know.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, Self, cast
+from typing import Annotated, Any, Self, cast
 
 import orjson
 from pydantic import (
@@ -67,32 +67,6 @@ class ApiModel(BaseModel):
         if b":null" in text:
             text = dump_json(without_nulls(document))
         return cls.model_validate_json(text, by_alias=True, by_name=False)
-
-    def compact(self) -> Self:
-        """Return the model itself, with less in memory: where many are kept, a third of them are sets of field names.
-
-        Models that were given the same fields, and all models within them, have one such set. Nothing changes it:
-        models are frozen, and a copy of a model makes its own.
-        """
-        given = self.__pydantic_fields_set__
-        object.__setattr__(self, "__pydantic_fields_set__", _GIVEN.setdefault(frozenset(given), given))
-        for value in self.__dict__.values():
-            if type(value) in _PLAIN:
-                continue
-            if isinstance(value, ApiModel):
-                value.compact()
-            elif isinstance(value, tuple | dict):
-                for part in value.values() if isinstance(value, dict) else value:
-                    if type(part) not in _PLAIN and isinstance(part, ApiModel):
-                        part.compact()
-        return self
-
-
-_GIVEN: Final[dict[frozenset[str], set[str]]] = {}
-"""Sets of field names; bounded, as only names of fields are in them, and models have few."""
-
-_PLAIN: Final = frozenset({str, int, float, bool, type(None), datetime})
-"""Types of most values, which hold no models."""
 
 
 def first_mistake(error: ValidationError) -> str:

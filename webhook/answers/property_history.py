@@ -58,8 +58,12 @@ class PropertyHistory:
             return
         if change.old is not None and change.old.get("status") == change.new.get("status"):
             return
+        known = self._members.get(name)
+        if known is None:
+            if self._count >= MOST_SERIES:
+                return
+            known = self._members[name] = {}
         step = _step(self._now())
-        known = self._members.setdefault(name, {})
         for key, value, observed in _reported(change.new):
             if key not in known:
                 if self._count >= MOST_SERIES:

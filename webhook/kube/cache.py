@@ -40,8 +40,11 @@ from webhook.kube.untracked import untracked
 _RETRY_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 _PASSING_REFUSALS: Final = 4
 """How often in a row the store may refuse a kind that was listed before: an API server that starts does for a while."""
-_FOLD_SECONDS: Final = 0.1
-"""How long reports of members are collected before they go into the fleet together; a reader of the fleet ends that."""
+_FOLD_SECONDS: Final = 0.02
+"""How long reports of members are collected before they go into the fleet together; a reader of the fleet ends that.
+
+Short, as answers wait meanwhile, for so many members to be read into columns; not shorter, as the columns are copied.
+"""
 _TURN_SECONDS: Final = 0.002
 """How long changes are taken in, when many have arrived, until other tasks have their turn."""
 
@@ -87,6 +90,8 @@ class Cache:
         self._fleet = Fleet([], limits=self.limits)
         self._changed_members: dict[str, MemberCluster | None] = {}
         self._folding: asyncio.TimerHandle | None = None
+        self._fold_took = 0.0
+        """Seconds, the last time. Long where members come or go, as all columns are made anew; then no more often."""
         self._was_synced = False
         self._revision = Revision()
 
@@ -309,11 +314,14 @@ class Cache:
         elif (member := read_member(change.new)) is not None:
             self._changed_members[member.metadata.name] = member
         if self._folding is None:
-            self._folding = asyncio.get_running_loop().call_later(_FOLD_SECONDS, self._fold)
+            pause = max(_FOLD_SECONDS, self._fold_took)
+            self._folding = asyncio.get_running_loop().call_later(pause, self._fold)
 
     def _fold(self) -> None:
         self._folding = None
+        begun = time.monotonic()
         _ = self.fleet
+        self._fold_took = time.monotonic() - begun
 
     async def _follow(self, kind: Kind, shelf: Shelf) -> None:
         failures = refusals = 0
@@ -405,7 +413,7 @@ class Cache:
 def read_member(document: JsonObject) -> MemberCluster | None:
     """Read a member cluster; None when it cannot be read, so that its last good state stays in the fleet."""
     try:
-        return untracked(MemberCluster.read(document).compact())
+        return untracked(MemberCluster.read(document))
     except ValidationError as error:
         log.warning("cannot read", extra={"member": document["metadata"]["name"], "error": str(error)[:1000]})
         return None

@@ -126,7 +126,7 @@ class Shelf:
         if _uid(document) in self.gone or not (even_if_older or _version(document) > _version(old)):
             return
         if not is_reduced:
-            document = self.reduced(document)
+            document = self.reduced(document, old)
         self._unindex(key, old)
         self._keep(key, document)
         self._tell(old, document)
@@ -149,11 +149,16 @@ class Shelf:
         same = known is not None and _version(known) == _version(document) and _uid(known) == _uid(document)
         return known if same else None
 
-    def reduced(self, document: JsonObject) -> JsonObject:
-        """Return what is kept of an object, with parts that other objects share."""
+    def reduced(self, document: JsonObject, before: JsonObject | None = None) -> JsonObject:
+        """Return what is kept of an object, with parts that other objects share.
+
+        Args:
+            document: The object.
+            before: What is kept of an earlier state of it.
+        """
         if self.trim is not None:
             document = self.trim(document)
-        self._sharing.share(document)
+        self._sharing.share(document, before)
         return untracked(document)
 
     def trim_by(self, trim: Trim) -> None:

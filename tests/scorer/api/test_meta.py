@@ -10,10 +10,8 @@ from hypothesis import strategies as st
 from pydantic import Field, ValidationError
 
 from scorer.api.crd import MODELS
-from scorer.api.member_cluster import MemberCluster
 from scorer.api.meta import ApiModel, Int32, Int64, ObjectMeta, dump_json, format_time, parse_time, without_nulls
 from scorer.api.placement import ClusterResourcePlacement, PlacementPolicy, PlacementType, PreferredClusterSelector
-from tests.scorer.builders import cluster_document
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -182,22 +180,6 @@ def test_a_time_needs_an_offset():
 def test_a_time_lies_in_the_years_that_there_are(text):
     with pytest.raises(ValueError, match=r"lies outside of the years 1 to 9999"):
         parse_time(text)
-
-
-def test_a_compact_model_is_the_same_model():
-    """Sets of given fields are shared, and a copy of a model does not change the set of another."""
-    documents = [cluster_document(f"m{number}", taints=[("a", "")]) for number in range(2)]
-    plain, compact = (
-        [MemberCluster.read(document) for document in documents],
-        [MemberCluster.read(document).compact() for document in documents],
-    )
-    assert compact == plain
-    for one, other in zip(plain, compact, strict=True):
-        assert other.model_dump(exclude_unset=True) == one.model_dump(exclude_unset=True)
-    first, second = (each.spec for each in compact)
-    assert first.model_fields_set is second.model_fields_set
-    assert "delete_options" in first.model_copy(update={"delete_options": None}).model_fields_set
-    assert "delete_options" not in second.model_fields_set
 
 
 def test_instants_in_utc_share_one_time_zone_and_others_keep_theirs():

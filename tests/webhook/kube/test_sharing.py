@@ -3,13 +3,16 @@
 import copy
 from unittest.mock import patch
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scorer.api.meta import dump_json
 from webhook.kube.sharing import MOST_PARTS, Sharing
 
-SCALARS = st.none() | st.booleans() | st.integers(-2, 2) | st.floats(-2, 2) | st.text("ab", max_size=2)
+NUMBERS = st.integers(-2, 2) | st.floats(-2, 2).map(lambda number: number + 0.0)
+"""Without -0.0, which is the same number as 0.0 in JSON, too."""
+SCALARS = st.none() | st.booleans() | NUMBERS | st.text("ab", max_size=2)
 DOCUMENTS = st.recursive(
     SCALARS,
     lambda parts: st.lists(parts, max_size=4) | st.dictionaries(st.text("ab", max_size=2), parts, max_size=4),
@@ -23,6 +26,63 @@ def test_documents_stay_what_they_are(documents):
     for document in documents:
         sharing.share(document)
     assert [dump_json(document) for document in documents] == [dump_json(document) for document in before]
+
+
+@given(states=st.lists(st.dictionaries(st.sampled_from(["metadata", "spec", "a"]), DOCUMENTS), max_size=6))
+def test_an_object_stays_what_it_is_whatever_it_was_before(states):
+    sharing, wanted, before = Sharing(), copy.deepcopy(states), None
+    for state in states:
+        sharing.share(state, before)
+        before = state
+    assert [dump_json(state) for state in states] == [dump_json(state) for state in wanted]
+
+
+def test_what_has_not_changed_is_taken_from_the_state_before():
+    """Also what the table has forgotten, and what stands in a list or beside something that has changed."""
+
+    def state(number):
+        usage = {"capacity": {"cpu": "4"}, "available": {"cpu": f"{number}m"}}
+        agents = [{"conditions": [{"type": "Joined"}], "heartbeat": f"{number}"}]
+        return {
+            "metadata": {"uid": "u", "labels": {"a": "b"}, "resourceVersion": f"{number}"},
+            "spec": {"taints": [{"key": "gpu"}]},
+            "status": {"usage": usage, "agents": agents},
+        }
+
+    first, second = state(1), state(2)
+    Sharing().share(first)
+    Sharing().share(second, first)
+    assert second == state(2)
+    assert second["spec"] is first["spec"]
+    assert second["metadata"]["labels"] is first["metadata"]["labels"]
+    assert second["status"]["usage"]["capacity"] is first["status"]["usage"]["capacity"]
+    assert second["status"]["agents"][0]["conditions"] is first["status"]["agents"][0]["conditions"]
+
+
+def test_equal_numbers_of_another_type_have_changed():
+    sharing, before = Sharing(), None
+    for value in (1, 1.0, True, 0, 0.0, False):
+        document = {"spec": {"nested": [{"x": value}], "y": value}}
+        sharing.share(document, before)
+        before = document
+        found = [document["spec"]["y"], document["spec"]["nested"][0]["x"]]
+        assert [*map(repr, found)] == [repr(value)] * 2
+
+
+@pytest.mark.parametrize("value", [2**70, [[]]], ids=["an integer of 71 bits", "nested 300 levels deep"])
+def test_what_cannot_be_written_as_json_is_shared_as_ever(value):
+    def document():
+        part = copy.deepcopy(value)
+        for _ in range(300):
+            part = [part]
+        return {"spec": {"part": part, "other": {"a": 1}}}
+
+    before, after = document(), document()
+    sharing = Sharing()
+    sharing.share(before)
+    sharing.share(after, before)
+    assert after == before
+    assert after["spec"]["other"] is before["spec"]["other"]
 
 
 def test_equal_parts_are_one():

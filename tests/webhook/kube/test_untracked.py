@@ -69,6 +69,19 @@ def test_no_part_of_a_member_is_walked():
     assert not any(map(gc.is_tracked, parts(member)))
 
 
+def test_models_with_the_same_fields_have_one_set_of_their_names_and_stay_the_same():
+    """A copy of a model does not change the set of another."""
+    documents = [document(f"m{number}") for number in range(2)]
+    plain, lean = ([read(each) for each in documents] for read in (MemberCluster.read, read_member))
+    assert lean == plain
+    for one, other in zip(plain, lean, strict=True):
+        assert other.model_dump(exclude_unset=True) == one.model_dump(exclude_unset=True)
+    first, second = (each.spec for each in lean)
+    assert first.model_fields_set is second.model_fields_set
+    assert "delete_options" in first.model_copy(update={"delete_options": None}).model_fields_set
+    assert "delete_options" not in second.model_fields_set
+
+
 @pytest.mark.usefixtures("by_count_alone")
 def test_what_is_left_out_is_freed_with_the_last_reference():
     watched = Watched()
