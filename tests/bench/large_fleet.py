@@ -90,10 +90,14 @@ async def measure() -> None:
         async with listening(floor_of(len(answer))) as (port, authority):
             trust = ssl.create_default_context(cadata=authority)
             floor = await ask_at_once(port, trust, question(), SECONDS / 4)
+            paced = await ask_steadily(port, trust, question(), QUESTIONS_PER_SECOND, SECONDS / 2)
         alone = await ask_at_once(found.port, found.trust, question(), SECONDS / 2)
         tell(PART, "one after the other, no heartbeats", alone, floor, TARGET_MILLISECONDS)
-        await _asked(found, hub, floor, 1)
-        await _asked(found, hub, floor, STORM)
+        # A processor that rests between two questions answers later, with nothing else to do.
+        rested = await ask_steadily(found.port, found.trust, question(), QUESTIONS_PER_SECOND, SECONDS)
+        tell(PART, f"{QUESTIONS_PER_SECOND}/s, no heartbeats", rested, paced, None)
+        await _asked(found, hub, paced, 1)
+        await _asked(found, hub, paced, STORM)
 
     with tempfile.TemporaryDirectory() as folder:
         await with_replica(MEMBERS, 0, Path(folder), work)
