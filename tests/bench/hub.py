@@ -99,13 +99,15 @@ class Bed:
         names = ("harbormaster_reconcile_total", "harbormaster_workqueue_depth")
         kinds = (WORK, MEMBER_CLUSTER, *[PLACEMENT] * BY_PLACEMENT)
         keys = sum([await self.count(kind) for kind in kinds])
-        again = 1 + keys * LOOK_SECONDS / RESYNC.total_seconds()
-        quiet, seen = 0.0, -again - 1
+        quiet, seen, looked = 0.0, float("-inf"), 0.0
         async with asyncio.timeout(PATIENCE_SECONDS):
             while quiet < QUIET_SECONDS:
                 await asyncio.sleep(LOOK_SECONDS)
                 done, line = await asyncio.to_thread(metrics, self.http_port, *names)
-                quiet, seen = (quiet + LOOK_SECONDS if done - seen <= again and not line else 0.0), done
+                now = time.perf_counter()
+                again = 1 + keys * (now - looked) / RESYNC.total_seconds()
+                quiet = quiet + LOOK_SECONDS if done - seen <= again and not line else 0.0
+                seen, looked = done, now
 
     async def count(self, kind: Kind) -> int:
         """How many objects of *kind* there are."""

@@ -45,6 +45,8 @@ _FOLD_SECONDS: Final = 0.02
 
 Short, as answers wait meanwhile, for so many members to be read into columns; not shorter, as the columns are copied.
 """
+_FOLDING: Final = 0.2
+"""Which part of the time goes into that at most: where members come or go, all columns are made anew."""
 _TURN_SECONDS: Final = 0.002
 """How long changes are taken in, when many have arrived, until other tasks have their turn."""
 
@@ -91,7 +93,7 @@ class Cache:
         self._changed_members: dict[str, MemberCluster | None] = {}
         self._folding: asyncio.TimerHandle | None = None
         self._fold_took = 0.0
-        """Seconds, the last time. Long where members come or go, as all columns are made anew; then no more often."""
+        """Seconds, the last time."""
         self._was_synced = False
         self._revision = Revision()
 
@@ -314,7 +316,7 @@ class Cache:
         elif (member := read_member(change.new)) is not None:
             self._changed_members[member.metadata.name] = member
         if self._folding is None:
-            pause = max(_FOLD_SECONDS, self._fold_took)
+            pause = max(_FOLD_SECONDS, self._fold_took * (1 / _FOLDING - 1))
             self._folding = asyncio.get_running_loop().call_later(pause, self._fold)
 
     def _fold(self) -> None:

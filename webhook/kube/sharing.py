@@ -22,6 +22,11 @@ MOST_PARTS: Final = 20_000
 """How many parts come before those are forgotten that have not come again; what is shared stays shared."""
 _OF_MANY: Final = frozenset({"namespace", "creationTimestamp"})
 """Members of metadata that many objects have in common."""
+_LOOKED_FOR: Final = 17
+"""One in so many states of objects is looked for in the table although the state before is known: what many have in
+common stays in the table, and what has come to be there twice becomes one again."""
+_LEVELS: Final = 4
+"""So deep a part is compared with the state before: each level is compared with all that is in it."""
 
 
 class Sharing:
@@ -33,6 +38,7 @@ class Sharing:
         JSON. What is nested is in there by its id: it is held by the part, and equal ones are one already."""
         self._earlier: dict[tuple[object, ...], Any] = {}
         """Those of the time before, but for the ones that have come again."""
+        self._states = 0
 
     def share(self, document: JsonObject, before: JsonObject | None = None) -> None:
         """Replace the parts of a document, in place, by equal ones that are known; no two have the same metadata.
@@ -42,7 +48,8 @@ class Sharing:
             before: The same object as it was, which has been shared. What has not changed since is taken from it, which
                 costs a small part of looking for it.
         """
-        earlier = before or {}
+        self._states += 1
+        earlier = before or {} if self._states % _LOOKED_FOR else {}
         for name, value in document.items():
             if name == "metadata" and type(value) is dict:
                 self._share_members(value, dict_at(earlier, name))
@@ -58,7 +65,7 @@ class Sharing:
             elif type(value) is str and name in _OF_MANY:
                 metadata[name] = intern(value)
 
-    def _shared(self, part: Any, before: Any = None) -> Any:
+    def _shared(self, part: Any, before: Any = None, levels: int = _LEVELS) -> Any:
         """Return what is known that equals *part*, or *part* itself, with parts that are known.
 
         A part of which any part is new is new itself: it is not looked for, nor remembered. So what is large and unlike
@@ -67,9 +74,10 @@ class Sharing:
         Args:
             part: A map or a list.
             before: What stood in its place.
+            levels: How deep *before* is looked at.
         """
         earlier: Any = {}
-        if type(before) is type(part):
+        if levels and type(before) is type(part):
             if _is_same(part, before):
                 return before
             earlier = before if type(before) is dict else dict(enumerate(before))
@@ -81,7 +89,7 @@ class Sharing:
         is_new, identities = False, []
         for name, value in [*part.items()] if is_map else enumerate(part):
             if type(value) is dict or type(value) is list:
-                shared = part[name] = self._shared(value, earlier.get(name))
+                shared = part[name] = self._shared(value, earlier.get(name), levels - 1)
                 is_new = is_new or shared is value
                 identities.append(id(shared))
             else:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scorer.api.meta import dump_json
-from webhook.kube.sharing import MOST_PARTS, Sharing
+from webhook.kube.sharing import MOST_PARTS, Sharing, _is_same
 
 NUMBERS = st.integers(-2, 2) | st.floats(-2, 2).map(lambda number: number + 0.0)
 """Without -0.0, which is the same number as 0.0 in JSON, too."""
@@ -57,6 +57,44 @@ def test_what_has_not_changed_is_taken_from_the_state_before():
     assert second["metadata"]["labels"] is first["metadata"]["labels"]
     assert second["status"]["usage"]["capacity"] is first["status"]["usage"]["capacity"]
     assert second["status"]["agents"][0]["conditions"] is first["status"]["agents"][0]["conditions"]
+
+
+def test_what_members_come_to_have_in_common_is_one_though_each_reports_for_long():
+    """Each comes to a new state at another time, and what it says in each report is forgotten meanwhile."""
+    with patch("webhook.kube.sharing.MOST_PARTS", 200):
+        sharing, known = Sharing(), {}
+
+        def report(name, number, version):
+            conditions = [{"type": "Ready", "reason": f"at {version}"}]
+            document = {"metadata": {"name": name}, "status": {"conditions": conditions, "usage": {"cpu": number}}}
+            sharing.share(document, known.get(name))
+            known[name] = document
+
+        numbers = iter(range(100_000))
+        for upgraded in range(60):
+            for _ in range(4):
+                for name in range(60):
+                    report(name, next(numbers), "2" if name <= upgraded else "1")
+        assert len({id(each["status"]["conditions"][0]) for each in known.values()}) <= 4
+        for _ in range(60):
+            for name in range(60):
+                report(name, next(numbers), "2")
+        assert len({id(each["status"]["conditions"][0]) for each in known.values()}) == 1
+
+
+def test_a_deep_part_is_not_compared_at_each_level():
+    def document(leaf):
+        part = {"leaf": leaf, "text": "x" * 10}
+        for _ in range(100):
+            part = {"part": part}
+        return {"spec": part}
+
+    sharing, before, after = Sharing(), document(1), document(1.0)
+    sharing.share(before)
+    with patch("webhook.kube.sharing._is_same", wraps=_is_same) as compared:
+        sharing.share(after, before)
+    assert compared.call_count <= 4
+    assert dump_json(after) == dump_json(document(1.0))
 
 
 def test_equal_numbers_of_another_type_have_changed():
