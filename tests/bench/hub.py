@@ -97,8 +97,8 @@ class Bed:
     async def at_rest(self) -> None:
         """Wait until no queue has anything to do, for two seconds together, but what it looks at again anyway."""
         names = ("harbormaster_reconcile_total", "harbormaster_workqueue_depth")
-        kinds = (WORK, MEMBER_CLUSTER, *[PLACEMENT] * BY_PLACEMENT)
-        keys = sum([await self.count(kind) for kind in kinds])
+        works, members, placements = [await self.count(kind) for kind in (WORK, MEMBER_CLUSTER, PLACEMENT)]
+        keys = works + members + placements * BY_PLACEMENT
         quiet, seen, looked = 0.0, float("-inf"), 0.0
         async with asyncio.timeout(PATIENCE_SECONDS):
             while quiet < QUIET_SECONDS:

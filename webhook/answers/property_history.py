@@ -58,12 +58,10 @@ class PropertyHistory:
             return
         if change.old is not None and change.old.get("status") == change.new.get("status"):
             return
-        known = self._members.get(name)
-        if known is None:
-            if self._count >= MOST_SERIES:
-                return
-            known = self._members[name] = {}
+        if name not in self._members and self._count >= MOST_SERIES:
+            return
         step = _step(self._now())
+        known = self._members.setdefault(name, {})
         for key, value, observed in _reported(change.new):
             if key not in known:
                 if self._count >= MOST_SERIES:

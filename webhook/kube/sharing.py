@@ -111,7 +111,10 @@ class Sharing:
 
 
 def _is_same(part: Any, other: Any) -> bool:
-    """Say whether two parts are the same JSON; what cannot be written is never."""
+    """Say whether two parts are the same JSON, written in the same order: what is kept stays as it came.
+
+    What cannot be written is never the same.
+    """
     try:
         return bool(part == other) and orjson.dumps(part) == orjson.dumps(other)
     except orjson.JSONEncodeError:  # nested too deeply, or an integer of more than 64 bits
