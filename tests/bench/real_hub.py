@@ -5,14 +5,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from e2e.conftest import install_definitions
-from e2e.controlplane.build import build
+from e2e.controlplane.build import Programs
 from e2e.controlplane.cluster import Cluster, Etcd
 
 
 @contextlib.contextmanager
 def real_hub(folder: Path) -> Iterator[Cluster]:
     """Run a hub with our definitions, whose files are in *folder*."""
-    programs = build()
+    programs = Programs()
     etcd = Etcd(programs, folder)
     hub = Cluster(programs, folder / "hub", etcd, "hub")
     try:

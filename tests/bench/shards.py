@@ -21,7 +21,7 @@ from pathlib import Path
 import uvloop
 
 from e2e.conftest import install_definitions
-from e2e.controlplane.build import build
+from e2e.controlplane.build import Programs
 from e2e.controlplane.cluster import LOOPBACK, Cluster, Etcd
 from e2e.controlplane.process import Program, free_port
 from e2e.controlplane.service import HARBORMASTER
@@ -230,7 +230,7 @@ def _answers(port: int) -> bool:
 @contextmanager
 def real_hub(folder: Path, etcd: Etcd) -> Iterator[Path]:
     """Run an API server with our definitions; yield its kubeconfig."""
-    cluster = Cluster(build(), folder, etcd, folder.name)
+    cluster = Cluster(Programs(), folder, etcd, folder.name)
     try:
         cluster.start()
         install_definitions(cluster)
@@ -282,7 +282,7 @@ def main() -> None:
         rows(f"answers take {ANSWER_SECONDS * 1000:.0f} ms", slow, LEAST)
         if SHORT:
             return
-        etcd = Etcd(build(), Path(folder))
+        etcd = Etcd(Programs(), Path(folder))
         try:
             etcd.start()
 
