@@ -11,7 +11,7 @@ import json
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from aiohttp import web
 from scorer.api.node_pool import Budget
 from scorer.node_budgets.budgets import NodeCounts
 from scorer.node_budgets.documents import BudgetedPool, CalendarMaker, overview
+from tests.webhook.page.fixture_clock import HTTP_DATE, NOW
 from tests.webhook.page.fixture_runs import rolling, sample_runs
 from webhook.answers.update_runs import run_detail, run_view
 from webhook.endpoints.answers import tagged
@@ -38,8 +39,8 @@ Json = dict[str, Any]
 
 
 def ago(seconds: float) -> str:
-    """Return the RFC 3339 time some seconds ago."""
-    return (datetime.now(UTC) - timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    """Return the RFC 3339 time some seconds before `NOW`."""
+    return (NOW - timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def make_cluster(
@@ -609,6 +610,7 @@ class FixtureHub:
     def make_app(self) -> web.Application:
         """Return the application: files, API and events."""
         app = web.Application(middlewares=[self._headers])
+        app.on_response_prepare.append(self._date)
         app.router.add_get("/", self._file)
         app.router.add_get("/ui/{name}", self._file)
         app.router.add_get("/v1/clusters", self._clusters)
@@ -624,6 +626,10 @@ class FixtureHub:
         app.router.add_get("/v1/budgets", self._budgets)
         app.router.add_get("/v1/budgets/calendar", self._calendar)
         return app
+
+    @staticmethod
+    async def _date(_: web.Request, response: web.StreamResponse) -> None:
+        response.headers["Date"] = HTTP_DATE
 
     @web.middleware
     async def _headers(self, request: web.Request, handler: Any) -> web.StreamResponse:
@@ -692,21 +698,24 @@ class FixtureHub:
         return web.json_response(item | self.in_full)
 
     async def _runs(self, _: web.Request) -> web.Response:
-        return web.json_response({"items": [run_view(run, datetime.now(UTC)) for run in self.runs]})
+        return web.json_response({"items": [run_view(run, NOW) for run in self.runs]})
 
     async def _run(self, request: web.Request) -> web.Response:
-        found = [run for run in self.runs if run_view(run, datetime.now(UTC))["ref"] == request.match_info["ref"]]
+        found = [run for run in self.runs if run_view(run, NOW)["ref"] == request.match_info["ref"]]
         if not found:
             return web.json_response({"title": "Not found", "status": 404, "detail": "no such run"}, status=404)
-        return web.json_response(run_detail(found[0], datetime.now(UTC)))
+        return web.json_response(run_detail(found[0], NOW))
 
     async def _explain(self, request: web.Request) -> web.Response:
         ref = (await request.json())["placement"]["ref"]
         scope = "crp" if ref["kind"] == "ClusterResourcePlacement" else f"rp/{ref['namespace']}"
-        return web.json_response(self.explanation(f"{scope}/{ref['name']}"))
+        named = f"{scope}/{ref['name']}"
+        if named not in {p["ref"] for p in self.placements}:
+            return web.json_response({"title": "Not found", "status": 404, "detail": "no such placement"}, status=404)
+        return web.json_response(self.explanation(named))
 
     async def _budgets(self, _: web.Request) -> web.Response:
-        return web.json_response(overview(self.pools, datetime.now(UTC)))
+        return web.json_response(overview(self.pools, NOW))
 
     async def _calendar(self, request: web.Request) -> web.Response:
         wanted = request.query.getall("pool")
@@ -763,7 +772,7 @@ def many(hub: FixtureHub) -> None:
 
 
 ENTRY = {
-    "time": "2026-11-24T10:00:00Z",
+    "time": "2026-11-23T10:00:00Z",
     "type": "Refusal",
     "object": {"kind": "ClusterResourcePlacement", "name": "web"},
     "reason": "P-25",

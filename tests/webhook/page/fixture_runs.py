@@ -1,15 +1,16 @@
 """Staged update runs for the fixture hub: records as the loop writes them, at the moments of one worked timeline."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 from scorer.api.meta import JsonObject
 from scorer.rollout.bands import Band, Bar, BarState, Timeline
 from tests.builders.update_run import STRATEGY, Moments
+from tests.webhook.page.fixture_clock import NOW
 
 
 def since(minutes: int, seconds: int = 0) -> Moments:
-    """Return the timeline that began so long ago."""
-    return Moments(datetime.now(UTC).replace(microsecond=0) - timedelta(minutes=minutes, seconds=seconds))
+    """Return the timeline that started so long before `NOW`."""
+    return Moments(NOW - timedelta(minutes=minutes, seconds=seconds))
 
 
 def sample_runs() -> list[JsonObject]:
@@ -64,10 +65,9 @@ def many_stages(stages: int, name: str = "stages") -> JsonObject:
 
 def rolling(clusters: list[JsonObject]) -> JsonObject:
     """Return the timeline of a rolling update that is so far on the clusters of a placement."""
-    now = datetime.now(UTC)
     bars = []
     for place, entry in enumerate(clusters):
-        begun = now - timedelta(seconds=80 - 20 * min(place, 3))
+        begun = NOW - timedelta(seconds=80 - 20 * min(place, 3))
         match entry["state"]:
             case "available":
                 bars.append(Bar(entry["cluster"], BarState.UPDATED, begun, begun + timedelta(seconds=18)))
@@ -76,6 +76,6 @@ def rolling(clusters: list[JsonObject]) -> JsonObject:
             case state:
                 kind = BarState.FAILED if state == "failed" else BarState.UPDATING
                 bars.append(Bar(entry["cluster"], kind, begun, detail=entry["detail"]))
-    band = Band("rolling update", "updating", tuple(bars), started=now - timedelta(seconds=80))
+    band = Band("rolling update", "updating", tuple(bars), started=NOW - timedelta(seconds=80))
     over = all(bar.state is BarState.UPDATED for bar in bars)
-    return Timeline((band,), band.started, now if over else None).document()
+    return Timeline((band,), band.started, NOW if over else None).document()

@@ -10,7 +10,9 @@ from typing import Final
 
 from playwright.async_api import async_playwright
 
-from tests.webhook.page.conftest import ARGUMENTS, SETTLED, chromium_path
+from tests.machine import chromium_path
+from tests.webhook.page.conftest import ARGUMENTS, SETTLED
+from tests.webhook.page.fixture_clock import NOW
 from tests.webhook.page.fixture_hub import ENTRY, FixtureHub, many, sample_pools, serving
 from tests.webhook.page.fixture_runs import sample_runs
 
@@ -45,6 +47,7 @@ async def main(folder: Path) -> None:
                         context = await browser.new_context(
                             viewport={"width": width, "height": 900}, color_scheme=scheme, reduced_motion="reduce"
                         )
+                        await context.clock.set_fixed_time(NOW)
                         page = await context.new_page()
                         for view in VIEWS:
                             await page.goto(f"{address}/#{view.format(cluster=hub.clusters[0]['name'])}")

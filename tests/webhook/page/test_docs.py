@@ -4,14 +4,20 @@ import asyncio
 import json
 import os
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Page, Route, expect
+from playwright.async_api import ConsoleMessage, Error, Page, Request, Route, expect
 
-from tests.webhook.description.example_hub import Caller, serving
-from tests.webhook.page.conftest import PATIENCE, REMEMBER_VIOLATIONS, VIEWS
+from tests.waiting import until
+from tests.webhook.description.example_hub import QUICK, Caller, calling
+from tests.webhook.page.conftest import PATIENCE, VIEWS, show
+from tests.webhook.page.fixture_clock import HubClock
+from webhook.processes.up import Up
+from webhook.settings.programs import UpSettings
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -23,7 +29,8 @@ OPERATIONS = [operation for methods in DOCUMENT["paths"].values() for operation 
 @pytest_asyncio.fixture(loop_scope="session", scope="module")
 async def caller(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Caller]:
     """The owner of an empty hub."""
-    async with serving(tmp_path_factory.mktemp("hub")) as owner:
+    async with Up(UpSettings(**QUICK), tmp_path_factory.mktemp("hub"), now=HubClock()) as up, calling(up) as owner:
+        await until(lambda: up.cache.synced)
         yield owner
 
 
@@ -34,9 +41,25 @@ class Reader:
         self.page = page
         self.complaints: list[str] = []
         self.asked: list[str] = []
-        page.on("request", lambda request: self.asked.append(request.url))
-        page.on("console", lambda m: self.complaints.append(m.text) if m.type in ("error", "warning") else None)
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("request", self._note_request)
+        page.on("console", self._note_message)
+        page.on("pageerror", self._note_error)
+
+    def _note_request(self, request: Request) -> None:
+        self.asked.append(request.url)
+
+    def _note_message(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self.complaints.append(message.text)
+
+    def _note_error(self, error: Error) -> None:
+        self.complaints.append(str(error))
+
+    def release(self) -> None:
+        """Stop listening to the browser."""
+        self.page.remove_listener("request", self._note_request)
+        self.page.remove_listener("console", self._note_message)
+        self.page.remove_listener("pageerror", self._note_error)
 
     async def unfold(self, name: str, depth: int) -> None:
         """Open an operation and what is inside, so many levels deep."""
@@ -53,24 +76,19 @@ class Reader:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def read(browser, caller):
+async def read(tabs, caller):
     """Return a function that opens the page: ``await read("#score", width=390)``."""
-    contexts = []
+    async with AsyncExitStack() as stack:
 
-    async def opener(place: str = "", *, width: int = 1280, plain: bool = True) -> Reader:
-        context = await browser.new_context(viewport={"width": width, "height": 844}, ignore_https_errors=True)
-        contexts.append(context)
-        await context.add_init_script(REMEMBER_VIOLATIONS)
-        page = await context.new_page()
-        page.set_default_timeout(PATIENCE)
-        reader = Reader(page)
-        await page.goto(f"{caller.up.http_url if plain else caller.url}/docs{place}")
-        await page.wait_for_selector(".operation")
-        return reader
+        async def opener(place: str = "", *, plain: bool = True, **options: Any) -> Reader:
+            page = await stack.enter_async_context(tabs.open(**options))
+            reader = Reader(page)
+            stack.callback(reader.release)
+            await page.goto(f"{caller.up.http_url if plain else caller.url}/docs{place}")
+            await page.wait_for_selector(".operation")
+            return reader
 
-    yield opener
-    for context in contexts:
-        await context.close()
+        yield opener
 
 
 async def test_every_operation_is_shown_with_all_there_is_to_say(read):
@@ -108,8 +126,7 @@ async def test_nothing_overlaps_and_everything_can_be_read(read):
     for name, depth in (("score", 4), ("explain", 1), ("validate", 2), ("followEvents", 1), ("extenderPreempt", 2)):
         await reader.unfold(name, depth)
     for width, scheme in VIEWS:
-        await reader.page.set_viewport_size({"width": width, "height": 844})
-        await reader.page.emulate_media(color_scheme=scheme)
+        await show(reader.page, width, scheme)
         measured = await reader.page.evaluate(MEASURE)
         seen = {key: measured[key] for key in ("overflow", "overlaps", "outside", "faint", "cut")}
         assert seen == {"overflow": 0, "overlaps": [], "outside": [], "faint": [], "cut": []}, f"{width} {scheme}"
@@ -212,23 +229,37 @@ async def test_it_can_be_used_without_a_mouse(read):
     assert all(names)
 
 
-@pytest.mark.parametrize("name", ["score", "filter", "explain", "plan", "validate", "default", "listClusters"])
-async def test_the_line_to_copy_is_understood_by_a_shell_and_by_the_server(read, caller, name):
-    """What it sends is the question of the example: the answer is 200, or 404 where the hub has no such thing."""
-    reader = await read(f"#{name}")
+EXAMPLES = {
+    "score": 200,
+    "filter": 404,
+    "explain": 404,
+    "plan": 422,
+    "validate": 200,
+    "default": 200,
+    "listClusters": 200,
+}
+"""Operations, and the status that their example gets from an empty hub."""
+
+
+async def test_the_line_to_copy_is_understood_by_a_shell_and_by_the_server(read, caller):
+    """The line sends the question of the example: the answer is 200, or an error where the hub has no such thing."""
+    reader = await read(paused=True)  # a button says for two seconds that the line is copied
     await reader.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    await reader.page.locator(f"details#{name} button.copy").click()
-    await expect(reader.page.locator(f"details#{name} button.copy")).to_have_text("copied")
-    line = await reader.page.evaluate("navigator.clipboard.readText()")
-    words = await _words(line)
-    options = dict(zip(words[:-1:2], words[1:-1:2], strict=True))
-    assert options["--cacert"] == "THE-CA"
-    assert words[words.index("-H") + 1] == "Authorization: Bearer THE-TOKEN"
-    address = words[-1]
-    assert address.startswith("https://the-server/v1/")
-    body = json.loads(options["-d"]) if "-d" in options else None
-    answer = await caller.ask("GET" if body is None else "POST", address.removeprefix("https://the-server"), body)
-    assert answer.status == (404 if name in ("filter", "explain") else 422 if name == "plan" else 200), answer.body
+    for name, status in EXAMPLES.items():
+        await reader.unfold(name, 0)
+        button = reader.page.locator(f"details#{name} button.copy")
+        await button.click()
+        await expect(button).to_have_text("copied")
+        line = await reader.page.evaluate("navigator.clipboard.readText()")
+        words = await _words(line)
+        options = dict(zip(words[:-1:2], words[1:-1:2], strict=True))
+        assert options["--cacert"] == "THE-CA"
+        assert words[words.index("-H") + 1] == "Authorization: Bearer THE-TOKEN"
+        address = words[-1]
+        assert address.startswith("https://the-server/v1/")
+        body = json.loads(options["-d"]) if "-d" in options else None
+        answer = await caller.ask("GET" if body is None else "POST", address.removeprefix("https://the-server"), body)
+        assert answer.status == status, (name, answer.body)
 
 
 async def _words(line: str) -> list[str]:
@@ -238,7 +269,7 @@ async def _words(line: str) -> list[str]:
     process = await asyncio.create_subprocess_exec(
         "/bin/sh", "-c", script, stdout=asyncio.subprocess.PIPE, env=environment
     )
-    output, _ = await asyncio.wait_for(process.communicate(), 20)
+    output, _ = await asyncio.wait_for(process.communicate(), PATIENCE / 1000)
     assert process.returncode == 0
     return output.decode().split("\0")[:-1]
 
@@ -253,14 +284,11 @@ async def test_members_of_members_can_be_opened_without_end(read):
     await expect(card.get_by_text("topologySpreadConstraints")).to_be_visible()
 
 
-async def test_a_description_that_cannot_be_read_is_told(browser, caller):
-    context = await browser.new_context()
-    page = await context.new_page()
-
+async def test_a_description_that_cannot_be_read_is_told(tabs, caller):
     async def refuse(route: Route) -> None:
         await route.fulfill(status=503, body="{}")
 
-    await page.route("**/v1/openapi.json", refuse)
-    await page.goto(f"{caller.up.http_url}/docs")
-    await expect(page.get_by_role("alert")).to_contain_text("/v1/openapi.json cannot be read: 503")
-    await context.close()
+    async with tabs.open() as page:
+        await page.route("**/v1/openapi.json", refuse)
+        await page.goto(f"{caller.up.http_url}/docs")
+        await expect(page.get_by_role("alert")).to_contain_text("/v1/openapi.json cannot be read: 503")

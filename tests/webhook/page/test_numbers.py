@@ -8,7 +8,6 @@ import asyncio
 import json
 import re
 from collections import Counter
-from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,8 @@ from playwright.async_api import expect
 
 from scorer.api.kinds import MEMBER_CLUSTER
 from tests.thoroughness import SOAK
-from tests.webhook.page.conftest import REMEMBER_VIOLATIONS
+from tests.webhook.page.conftest import PATIENCE
+from tests.webhook.page.fixture_clock import HubClock
 from webhook.cli.applying import apply_all
 from webhook.cli.client import Client
 from webhook.cli.documents import load
@@ -27,7 +27,6 @@ from webhook.cli.hub_options import HubOptions
 from webhook.cli.root import root
 from webhook.kube.ports import Key
 from webhook.processes.up import Up
-from webhook.settings.clock import utc_now
 from webhook.settings.programs import UpSettings
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -37,16 +36,6 @@ NUMBER = re.compile(r"(?<![\w.])[-+\N{MINUS SIGN}]?[0-9][0-9,]*(?:\.[0-9]+)?")
 POINTS = re.compile(r"^ {4}( *[-+]?[0-9]+)  .*", re.MULTILINE)
 TERMS = re.compile(r"^ {14}term .*", re.MULTILINE)
 SCORE = "scores.harbormaster.dev/latency"
-
-
-class StoppableClock:
-    """The wall clock until it is stopped."""
-
-    def __init__(self) -> None:
-        self.stopped: datetime | None = None
-
-    def __call__(self) -> datetime:
-        return self.stopped or utc_now()
 
 
 class Rested:
@@ -74,21 +63,21 @@ class Rested:
 @pytest_asyncio.fixture(loop_scope="session", scope="module")
 async def rested(tmp_path_factory):
     """The example fleet, everything placed; one member has a score that counts, one has a score that no longer does."""
-    clock = StoppableClock()
+    clock = HubClock()
     settings = UpSettings(https_port=0, http_port=0, drain_seconds=0, drain_limit_seconds=0, shutdown_seconds=1)
     async with Up(settings, tmp_path_factory.mktemp("hub") / "data", now=clock) as up:
         async with Client(HubOptions(data=up.data).find({})) as client:
             outcomes = [outcome async for outcome in apply_all(client, load(Files((str(EXAMPLES),))))]
         assert [outcome for outcome in outcomes if outcome.refusal] == []
-        assert await up.settled(60)
+        assert await up.settled(PATIENCE / 1000)
         for name, until in (("bravelion", "2199-01-01T00:00:00Z"), ("busybee", "2020-01-01T00:00:00Z")):
             stored = await up.store.get(MEMBER_CLUSTER, Key(name))
             annotations = {**stored["metadata"]["annotations"], SCORE: json.dumps({"value": "42", "validUntil": until})}
             await up.store.replace(
                 MEMBER_CLUSTER, {**stored, "metadata": {**stored["metadata"], "annotations": annotations}}
             )
-        assert await up.settled(60)
-        clock.stopped = utc_now()
+        assert await up.settled(PATIENCE / 1000)
+        clock.stop()
         yield Rested(up)
 
 
@@ -184,6 +173,10 @@ class ShownPage:
         self.given: list[dict] = []
         page.on("response", self._note)
 
+    def release(self) -> None:
+        """Stop listening to the browser."""
+        self.page.remove_listener("response", self._note)
+
     def _note(self, response) -> None:
         if response.url.endswith("/v1/explain"):
             self.reading = asyncio.ensure_future(self._read(response))
@@ -191,11 +184,11 @@ class ShownPage:
     async def _read(self, response) -> None:
         self.given.append(await response.json())
 
-    async def shows(self, document) -> None:
-        """Wait until the page has been given *document*; a heartbeat may have come in between."""
-        async with asyncio.timeout(20):
-            while not self.given or self.given[-1]["items"] != document["items"]:
-                await asyncio.sleep(0.05)
+    async def shows(self, document) -> bool:
+        """Return whether *document* is what the page shows, with everything unfolded."""
+        if not self.is_given(document):
+            return False
+        await self.page.evaluate("fetch('/ui/icon.svg').then((answer) => answer.text())")  # comes after the explanation
         more = self.page.locator(".explanation .more")
         if await more.is_visible() and await more.get_attribute("aria-expanded") == "false":
             await more.click()
@@ -203,6 +196,11 @@ class ShownPage:
         await expect(rows).to_have_count(len(document["items"]))
         await self.page.evaluate("document.querySelectorAll('.explanation details').forEach((e) => { e.open = true; })")
         await expect(self.page.locator(".explanation .trace:empty")).to_have_count(0)
+        return True
+
+    def is_given(self, document) -> bool:
+        """Return whether *document* is the last explanation that the page was given."""
+        return bool(self.given) and self.given[-1]["items"] == document["items"]
 
     async def rows(self) -> dict[str, dict]:
         """Return by cluster what its row says."""
@@ -234,24 +232,29 @@ REFS = [
 ]
 
 
+async def agreement(rested, shown, ref):
+    """Return the explanation of a placement, and what the page and the program show of that.
+
+    A member may report between two of the readings; its age is another one then.
+    """
+    async with asyncio.timeout(PATIENCE / 1000):
+        while True:
+            document = await rested.explain(ref)
+            if await shown.shows(document):
+                rows = await shown.rows()
+                details = await rested.program("explain", ref, *[item["cluster"] for item in document["items"]])
+                if await rested.explain(ref) == document and shown.is_given(document):
+                    return document, rows, details
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("ref", REFS if SOAK else REFS[::3])
-async def test_the_page_and_the_program_show_the_numbers_of_the_api(rested, browser, ref):
+async def test_the_page_and_the_program_show_the_numbers_of_the_api(rested, tabs, ref):
     """Every number of the explanation, in all three of them, cluster by cluster, and none besides."""
-    context = await browser.new_context(viewport={"width": 1280, "height": 844}, reduced_motion="reduce")
-    await context.add_init_script(REMEMBER_VIOLATIONS)
-    try:
-        shown = ShownPage(await context.new_page())
-        await shown.page.goto(f"{rested.up.http_url}/#{ref}")
-        for _ in range(5):  # a member may report between two of the looks; its age is another one then
-            document = await rested.explain(ref)
-            await shown.shows(document)
-            rows = await shown.rows()
-            details = await rested.program("explain", ref, *[item["cluster"] for item in document["items"]])
-            if await rested.explain(ref) == document and shown.given[-1]["items"] == document["items"]:
-                break
-        else:
-            pytest.fail("the hub does not come to rest")
+    async with tabs.open(motion="reduce") as page:
+        shown = ShownPage(page)
+        await page.goto(f"{rested.up.http_url}/#{ref}")
+        document, rows, details = await agreement(rested, shown, ref)
         assert list(rows) == [item["cluster"] for item in document["items"]]
         head, *blocks = details.split("\n\n")
         blocks = {block.partition(":")[0].strip(): block for block in blocks}
@@ -278,8 +281,7 @@ async def test_the_page_and_the_program_show_the_numbers_of_the_api(rested, brow
         assert set(amounts(whole)) <= numbers(head)
         assert numbers(head) <= set(amounts(document))
         assert await shown.page.evaluate("window.violations") == []
-    finally:
-        await context.close()
+        shown.release()
 
 
 HEAD = ("wanted", "found", "fleetSize", "batches", "counts", "evaluatedAt", "snapshot", "trigger")

@@ -1,13 +1,14 @@
 """Staged update runs in a real browser: what each waits for, and its course as a timeline anyone can read."""
 
-import re
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from playwright.async_api import expect
 
 from tests.builders.update_run import FIVE, Moments
-from tests.webhook.page.conftest import VIEWS
+from tests.webhook.page.conftest import VIEWS, expect_address, show, texts
+from tests.webhook.page.fixture_clock import NOW
 from tests.webhook.page.fixture_hub import FixtureHub
 from tests.webhook.page.fixture_runs import many_stages, sample_runs, since, wide_run
 
@@ -38,23 +39,23 @@ def long_names(hub: FixtureHub) -> None:
 
 
 SCENARIOS = {
-    "updating": lambda hub: show(hub, since(12, 27).at_twelve()),
-    "wait-and-approval": lambda hub: show(hub, since(4).at_four()),
-    "approval": lambda hub: show(hub, since(11, 30).at_eleven()),
-    "stuck": lambda hub: show(hub, since(17, 40).stuck()),
-    "stopped": lambda hub: show(hub, since(30).stopped()),
-    "aborted": lambda hub: show(hub, since(300).aborted()),
-    "succeeded": lambda hub: show(hub, since(3000).succeeded()),
-    "unstarted": lambda hub: show(hub, since(2).unstarted()),
+    "updating": lambda hub: give(hub, since(12, 27).at_twelve()),
+    "wait-and-approval": lambda hub: give(hub, since(4).at_four()),
+    "approval": lambda hub: give(hub, since(11, 30).at_eleven()),
+    "stuck": lambda hub: give(hub, since(17, 40).stuck()),
+    "stopped": lambda hub: give(hub, since(30).stopped()),
+    "aborted": lambda hub: give(hub, since(300).aborted()),
+    "succeeded": lambda hub: give(hub, since(3000).succeeded()),
+    "unstarted": lambda hub: give(hub, since(2).unstarted()),
     "all-of-them": lambda hub: setattr(hub, "runs", sample_runs()),
     "long-names": long_names,
-    "hundred-clusters": lambda hub: show(hub, wide_run(100)),
-    "thousand-clusters": lambda hub: show(hub, wide_run(1000)),
-    "many-stages": lambda hub: show(hub, many_stages(31)),
+    "hundred-clusters": lambda hub: give(hub, wide_run(100)),
+    "thousand-clusters": lambda hub: give(hub, wide_run(1000)),
+    "many-stages": lambda hub: give(hub, many_stages(31)),
 }
 
 
-def show(hub: FixtureHub, run) -> None:
+def give(hub: FixtureHub, run) -> None:
     hub.runs = [run]
 
 
@@ -67,17 +68,12 @@ async def opened_on(open_page, hub, **options):
     return opened
 
 
-async def lines(locator) -> list[str]:
-    return [re.sub(r"\s+", " ", text).strip() for text in await locator.all_inner_texts()]
-
-
 @pytest.mark.parametrize("scenario", SCENARIOS)
 async def test_nothing_overlaps_and_nothing_has_to_be_scrolled_sideways(hub, open_page, scenario):
     SCENARIOS[scenario](hub)
     opened = await opened_on(open_page, hub)
     for width, scheme in (*VIEWS, (PHONE, "light")):
-        await opened.page.set_viewport_size({"width": width, "height": 844})
-        await opened.page.emulate_media(color_scheme=scheme)
+        await show(opened.page, width, scheme)
         measured = await opened.page.evaluate(MEASURE)
         seen = {key: measured[key] for key in ("overflow", "overlaps", "outside", "faint")}
         assert seen == {"overflow": 0, "overlaps": [], "outside": [], "faint": []}, f"{width} px, {scheme}"
@@ -87,7 +83,7 @@ async def test_nothing_overlaps_and_nothing_has_to_be_scrolled_sideways(hub, ope
 
 async def test_the_check_finds_a_bar_that_covers_a_name(hub, open_page):
     """The geometric check is no good if it cannot fail."""
-    show(hub, since(12, 27).at_twelve())
+    give(hub, since(12, 27).at_twelve())
     opened = await opened_on(open_page, hub)
     await opened.page.evaluate(
         """() => {
@@ -100,7 +96,7 @@ async def test_the_check_finds_a_bar_that_covers_a_name(hub, open_page):
 
 
 async def test_bars_stand_where_their_times_are(hub, open_page):
-    show(hub, since(13, 55).succeeded())
+    give(hub, since(13, 55).succeeded())
     opened = await opened_on(open_page, hub)
     places = await opened.page.evaluate(PLACES)
     assert list(places) == ["a", "b", "timed wait", "approval after", "approval before", *FIVE, "z"]
@@ -118,7 +114,7 @@ async def test_bars_stand_where_their_times_are(hub, open_page):
 
 async def test_a_stretch_in_which_nothing_is_touched_is_drawn_short(hub, open_page):
     """The wait of ten minutes takes less of the width than the two minutes and a half of work."""
-    show(hub, since(13, 55).succeeded())
+    give(hub, since(13, 55).succeeded())
     opened = await opened_on(open_page, hub)
     places = await opened.page.evaluate(PLACES)
     assert places["c1"][0] - places["b"][1] < places["b"][1] - places["a"][0]
@@ -138,7 +134,7 @@ async def test_a_run_says_what_it_waits_for_and_the_command_that_answers_it(hub,
 async def test_the_cards_count_the_runs_that_wait_for_somebody(hub, open_page):
     hub.runs = sample_runs()
     opened = await open_page()
-    assert (await lines(opened.page.locator(".card")))[3] == "Waiting for you 3 approval: cart-1, stage all"
+    assert (await texts(opened.page.locator(".card")))[3] == "Waiting for you 3 approval: cart-1, stage all"
     hub.runs = [since(12, 27).at_twelve()]
     hub.publish("crp/web")
     await expect(opened.page.locator(".card").nth(3)).to_contain_text("Bindings")
@@ -146,34 +142,34 @@ async def test_the_cards_count_the_runs_that_wait_for_somebody(hub, open_page):
 
 async def test_a_command_breaks_between_its_words_only(hub, open_page):
     """Whoever copies it from a phone gets the words that stand there."""
-    show(hub, since(11, 30).at_eleven())
+    give(hub, since(11, 30).at_eleven())
     opened = await opened_on(open_page, hub, width=320)
     words = opened.page.locator("#run .command span")
-    assert await words.all_inner_texts() == ["harbormaster", "approve", "r", "--stage", "all"]
+    assert await texts(words) == ["harbormaster", "approve", "r", "--stage", "all"]
     assert await words.evaluate_all("(all) => all.map((one) => one.getClientRects().length)") == [1] * 5
 
 
 async def test_each_row_says_in_words_how_far_the_cluster_is(hub, open_page):
-    show(hub, since(17, 40).stuck())
+    give(hub, since(17, 40).stuck())
     opened = await opened_on(open_page, hub)
-    rows = await lines(opened.page.locator("#run .tl-band").nth(1).locator(".tl-who, .tl-words:not(:empty)"))
+    rows = await texts(opened.page.locator("#run .tl-band").nth(1).locator(".tl-who, .tl-words:not(:empty)"))
     assert rows[:5] == ["all", "approval before", "c1", "c2", "Deployment shop/web: 0 of 3 replicas available"]
     assert rows[-2:] == ["c5", "its maintenance window opens at Mon 23 Nov 13:00"]
     await expect(opened.page.locator("#run .tl-head .pill")).to_have_text(["done", "updating", "not reached"])
 
 
 async def test_times_are_those_of_the_readers_zone(hub, open_page):
-    show(hub, Moments().succeeded())
+    give(hub, Moments().succeeded())
     opened = await opened_on(open_page, hub, zone="Asia/Kolkata")
     await expect(opened.page.locator("#run .tl-axis li").first).to_have_text("13:30:00")
 
 
 async def test_many_finished_clusters_are_folded_into_one_row(hub, open_page):
-    show(hub, wide_run(1000))
+    give(hub, wide_run(1000))
     opened = await opened_on(open_page, hub)
     band = opened.page.locator("#run .tl-band").nth(1)
     await expect(band.locator(".tl-item")).to_have_count(12)  # an approval, ten clusters, the others
-    names = await lines(band.locator(".tl-item .tl-who"))
+    names = await texts(band.locator(".tl-item .tl-who"))
     assert names[1] == "member-0500", "what has failed is shown before all others"
     assert names[-1] == "and 990 more"
     await expect(band.locator(".tl-item").last).to_contain_text("958 updated")
@@ -185,7 +181,7 @@ async def test_many_finished_clusters_are_folded_into_one_row(hub, open_page):
 
 
 async def test_a_stage_at_rest_among_many_is_one_line_until_it_is_unfolded(hub, open_page):
-    show(hub, many_stages(31))
+    give(hub, many_stages(31))
     opened = await opened_on(open_page, hub)
     ring = opened.page.locator("#run .tl-band").nth(2)
     await expect(ring.locator(".tl-item")).to_have_count(1)
@@ -199,7 +195,7 @@ async def test_a_stage_at_rest_among_many_is_one_line_until_it_is_unfolded(hub, 
 
 
 async def test_the_arrow_keys_walk_the_rows_and_each_says_when_it_was(hub, open_page):
-    show(hub, Moments().succeeded())
+    give(hub, Moments().succeeded())
     opened = await opened_on(open_page, hub)
     rows = opened.page.locator("#run .tl-item")
     await rows.first.focus()
@@ -212,7 +208,7 @@ async def test_the_arrow_keys_walk_the_rows_and_each_says_when_it_was(hub, open_
 
 
 async def test_a_screen_reader_hears_each_row_once_and_in_words(hub, open_page):
-    show(hub, Moments().succeeded())
+    give(hub, Moments().succeeded())
     opened = await opened_on(open_page, hub)
     heard = await opened.page.locator("#run .tl-rows").first.aria_snapshot()
     assert heard.splitlines()[0] == "- list:"
@@ -221,10 +217,10 @@ async def test_a_screen_reader_hears_each_row_once_and_in_words(hub, open_page):
 
 async def test_a_change_on_the_hub_shows_by_itself_and_keeps_the_focus(hub, open_page):
     moments = since(12, 27)
-    show(hub, moments.at_eleven())
+    give(hub, moments.at_eleven())
     opened = await opened_on(open_page, hub)
     await opened.page.locator("#run .tl-item").first.focus()
-    show(hub, moments.at_twelve())
+    give(hub, moments.at_twelve())
     hub.publish("crp/web")
     await expect(opened.page.locator("#run .tl-band").nth(1).locator(".tl-bar")).to_have_count(2)
     await expect(opened.page.locator("#run .waits")).to_be_hidden()
@@ -233,13 +229,16 @@ async def test_a_change_on_the_hub_shows_by_itself_and_keeps_the_focus(hub, open
 
 async def test_a_bar_that_is_not_over_grows_with_time(hub, open_page):
     """The present time moves on, also while no answer comes, which would have the server's time."""
-    show(hub, since(12, 27).at_twelve())
-    opened = await opened_on(open_page, hub, clock=True)
+    give(hub, since(12, 27).at_twelve())
+    opened = await opened_on(open_page, hub, disposable=True)
     bar = opened.page.locator("#run .tl-bar.busy").first
+    age = opened.page.locator("#run .tl-item", has_text="c1").locator("time")
+    await expect(age).to_have_text("17 s")
     before = await bar.evaluate("(one) => parseFloat(one.style.width)")
     await opened.page.context.set_offline(offline=True)
-    await opened.page.clock.fast_forward("02:00")
-    await expect(opened.page.locator("#run .tl-item", has_text="c1").locator("time")).to_contain_text("2 m")
+    await opened.page.clock.set_fixed_time(NOW + timedelta(minutes=2))
+    await opened.page.clock.fast_forward(5000)  # the timeline advances every five seconds
+    await expect(age).to_have_text("2 m")
     assert await bar.evaluate("(one) => parseFloat(one.style.width)") > before
 
 
@@ -254,7 +253,7 @@ async def test_a_placement_links_to_its_runs_and_a_run_to_its_placement(hub, ope
     await expect(opened.page.locator("#run-title")).to_have_text("payments-9")
     await opened.page.locator("#run-sub a").click()
     await expect(opened.page.locator("#placement-title")).to_have_text("payments")
-    assert opened.page.url.endswith("#placement/crp/payments")
+    await expect_address(opened.page, "#placement/crp/payments")
 
 
 async def test_a_placement_says_which_staged_update_changes_it(hub, open_page):
@@ -284,7 +283,7 @@ async def test_a_rolling_update_is_drawn_in_the_same_way(open_page):
     opened = await open_page("crp/edge-cache")
     course = opened.page.locator("#placement .course")
     await expect(course.locator(".tl-head .pill")).to_have_text("updating")
-    names = await lines(course.locator(".tl-item .tl-who"))
+    names = await texts(course.locator(".tl-item .tl-who"))
     assert names == ["calmheron", "bravelion", "tallcrane", "jumpingcat"]
     await expect(course.locator(".tl-item").last).to_contain_text("waits for tallcrane (maxUnavailable 1)")
 

@@ -1,8 +1,7 @@
 """axe-core, which finds what keeps people with assistive technology from using the page.
 
 The npm package is fetched once, by ``npm ci`` with the lock file beside this module, into the user's cache, in a folder
-that is named after the lock file: another version has another folder. ``python -m tests.webhook.page.axe`` does that
-ahead.
+that is named after the lock file: another version has another folder.
 """
 
 import hashlib
@@ -21,12 +20,15 @@ class NotInstalledError(Exception):
     """It is not there and cannot be fetched; the message says why."""
 
 
-FINDINGS = """async () => {
-  const { violations } = await axe.run(document, { resultTypes: ["violations"] });
+FINDINGS = """async (rules) => {
+  const only = rules ? { runOnly: { type: "rule", values: rules } } : {};
+  const { violations } = await axe.run(document, { resultTypes: ["violations"], ...only });
   return violations.flatMap(({ id, nodes }) => nodes.map(({ target, failureSummary }) =>
     `${id} ${target}: ${failureSummary}`));
 }"""
-"""What axe finds, as one line per rule and element; only what is sure, not what somebody should look at."""
+"""What axe finds, as one line per rule and element; only what is sure. Its argument: rule IDs; null: every rule."""
+COLOURS: Final = ["color-contrast", "link-in-text-block"]
+"""The rules whose outcome depends on the colour scheme."""
 
 
 def script() -> Path:
