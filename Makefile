@@ -9,6 +9,7 @@ SOAK := e2e/soak e2e/test_agent.py e2e/test_bad_input.py e2e/test_certificates.p
 	e2e/test_reservations.py e2e/test_shards.py tests
 ARGS ?=
 WORKERS ?= 4
+SEED := $(or $(SEED),$(shell date +%s))
 ONCE ?=
 ENGINE ?= docker
 TAG ?= harbormaster:$(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
@@ -20,10 +21,10 @@ BASES = $(if $(and $(BUILD),$(BASE)),,$(error BUILD and BASE: name both images, 
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check soak audit bench lint fmt openapi docs site charts clean controlplane programs lock image sbom
+.PHONY: help setup run check test e2e soak audit bench lint fmt openapi docs site charts clean controlplane programs lock image sbom
 
 help:  ## Show this help
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
+	@grep -E '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
 setup: $(VENV)/.development  ## Make .venv with everything for development
 	@echo "ready: $(BIN)/harbormaster --help"
@@ -49,18 +50,23 @@ $(VENV)/.development: $(VENV)/.runtime requirements-dev.txt
 run: $(VENV)/.runtime  ## Run everything on the embedded store with the example fleet (ONCE=1: exit when it has settled)
 	@$(BIN)/harbormaster up -f examples/fleet $(if $(ONCE),--once) $(ARGS)
 
-# Where ARGS choose tests, those that need a control plane build it themselves.
-test: lint $(if $(ARGS),,programs controlplane)  ## Lint, then run every test, also against a real API server (ARGS: for pytest)
-	@echo "==> tests, $(WORKERS) files at a time"  # much of it waits, so more than there are cores
-	@$(PYTEST) --numprocesses $(WORKERS) --dist loadfile $(ARGS)
+RUN = $(PYTEST) --numprocesses $(WORKERS) --dist loadfile
 
 check: lint  ## Lint, then run the tests that need neither a browser nor a control plane (ARGS: for pytest)
 	@echo "==> tests without a browser or a control plane, $(WORKERS) files at a time"
-	@$(PYTEST) --numprocesses $(WORKERS) --dist loadfile tests --ignore tests/webhook/page $(ARGS)
+	@$(RUN) --ignore tests/webhook/page --ignore e2e $(ARGS)
 
-soak: programs controlplane $(VENV)/.docs  ## What takes hours: every fault in full counts, all random examples (ARGS: for pytest)
-	@echo "==> soak"
-	@HARBORMASTER_SOAK=1 $(PYTEST) -m "soak or hypothesis" $(SOAK) $(ARGS)
+test: lint programs  ## Lint, all tests of tests/, and the core of e2e on a real kube-apiserver (ARGS: for pytest)
+	@echo "==> tests, the page in a browser, the core of e2e, $(WORKERS) groups at a time"
+	@$(RUN) -m "not e2e" $(ARGS)
+
+e2e: programs  ## All other end-to-end tests: helm, kwok, dex, Karpenter, Cluster API, Pods (ARGS: for pytest)
+	@echo "==> end-to-end tests beyond the core, $(WORKERS) groups at a time"
+	@$(RUN) -m e2e --ignore tests $(ARGS)
+
+soak: programs controlplane $(VENV)/.docs  ## What takes hours: full fault counts, all examples, random order and delays (ARGS; SEED)
+	@echo "==> soak, HARBORMASTER_SEED=$(SEED)"
+	@HARBORMASTER_SOAK=1 HARBORMASTER_SEED=$(SEED) $(PYTEST) -m "soak or hypothesis" $(SOAK) $(ARGS)
 
 # pip-audit has an environment of its own: what it needs is not what harbormaster needs.
 $(VENV)/.audit: $(BIN)/uv requirements-audit.txt
@@ -71,12 +77,11 @@ $(VENV)/.audit: $(BIN)/uv requirements-audit.txt
 audit: $(VENV)/.development $(VENV)/.audit  ## Compare the locked dependencies with published advisories; needs the network
 	@$(BIN)/python -m tests.advisories $(VENV)/audit/bin/pip-audit
 
-controlplane: $(VENV)/.development  ## Build the Kubernetes control plane for the tests, where it is missing
+controlplane: $(VENV)/.development  ## Build the programs of all end-to-end tests ahead; otherwise the tests build them
 	@$(BIN)/python -m e2e.controlplane.build
 
-programs: $(VENV)/.development
+programs:
 	@tests/install-programs
-	@$(BIN)/python -m tests.webhook.page.axe
 
 bench: $(VENV)/.development  ## Measure: ours, the floor, the reference; BASE=REV compares with a revision
 	@$(BIN)/python -m tests.bench $(if $(BASE),--base $(BASE)) $(ARGS)

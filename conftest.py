@@ -1,7 +1,12 @@
-"""How the tests are spread over processes: group by group, long ones first."""
+"""How the tests are marked, ordered, and spread over processes.
+
+A test of ``e2e/`` is marked ``core`` where it stands, otherwise it is marked ``e2e`` here. ``make e2e`` runs what is
+marked ``e2e``, ``make test`` everything else.
+"""
 
 import gc
 import logging
+import random
 import signal
 from collections.abc import Iterator
 
@@ -9,13 +14,15 @@ import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
-from tests.thoroughness import load_profile
+from tests.machine import missing_parts
+from tests.thoroughness import SEED, load_profile
 from tests.turns import STANDS_ON, group_of, turn_of
 
+MISSING = "this machine lacks something: "
+
 load_profile()
-if (
-    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-):  # what is started with `&` in a script inherits this, and hands it on
+# A program started with `&` in a script ignores SIGINT, and so would every program that the tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -27,8 +34,8 @@ class ByGroup(LoadFileScheduling):
 
 
 @pytest.fixture(autouse=True)
-def log_as_it_was() -> Iterator[None]:
-    """Undo what a program does to the log of its process when a test runs it within its own."""
+def restored_log() -> Iterator[None]:
+    """Restore the root logger: a program under test that runs in this process configures it."""
     root = logging.getLogger()
     level, handlers = root.level, root.handlers[:]
     yield
@@ -38,16 +45,16 @@ def log_as_it_was() -> Iterator[None]:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByGroup | None:
-    """Take the place of ``--dist loadfile``, and of no other."""
+    """Replace ``--dist loadfile``, and no other."""
     if config.getvalue("dist") != "loadfile":
         return None
-    config.option.loadscopereorder = False  # else the groups with the most tests come first
+    config.option.loadscopereorder = False  # otherwise the groups with the most tests come first
     return ByGroup(config, log)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """Look for no garbage among what is collected: fifteen thousand tests that stay, in each process."""
+    """Collect no garbage during the collection of tests: twenty thousand items that all remain, in each process."""
     gc.disable()
     try:
         return (yield)
@@ -56,23 +63,69 @@ def pytest_collection() -> Iterator[None]:
         gc.enable()
 
 
+def pytest_report_header() -> list[str]:
+    """List what cannot run on this machine, before anything runs."""
+    return [f"cannot run: {part.name}: {remedy}" for part, remedy in missing_parts().items()]
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m selects by the markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Have the groups in their order.
+    """Mark the tests, and put the groups into their order.
 
     Raises:
-        pytest.UsageError: A test stands on what another group shares.
+        pytest.UsageError: A test needs a cluster that another group shares.
     """
+    missing = missing_parts()
     for item in items:
-        if item.nodeid.startswith("e2e/test_"):
+        if item.nodeid.startswith("e2e/"):
             check_group(item)
+            if item.get_closest_marker("core") is None:
+                item.add_marker(pytest.mark.e2e)
+        for part, remedy in missing.items():
+            if item.nodeid.startswith(part.tests):
+                item.add_marker(pytest.mark.skip(reason=f"{MISSING}{remedy}"))
+    if SEED is not None:
+        shuffle(items, SEED)
     items.sort(key=lambda item: turn_of(item.nodeid))
 
 
+def shuffle(items: list[pytest.Item], seed: int) -> None:
+    """Put the files, and the tests of each file, into a random order."""
+    dice = random.Random(seed)  # noqa: S311 # orders tests
+    places: dict[str, float] = {}
+    dice.shuffle(items)
+    items.sort(key=lambda item: places.setdefault(item.nodeid.partition("::")[0], dice.random()))
+
+
 def check_group(item: pytest.Item) -> None:
-    """Raise `pytest.UsageError` when a test would start once more what another process has started."""
+    """Raise `pytest.UsageError` when a test would start a second time what another process has started."""
     group = group_of(item.nodeid)
     for fixture in getattr(item, "fixturenames", ()):
         if STANDS_ON.get(fixture, group) != group:
             raise pytest.UsageError(
                 f"{item.nodeid} needs {fixture}: put it into {STANDS_ON[fixture]} in tests/turns.py"
             )
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail the run when a test was skipped because of the machine."""
+    if session.exitstatus == pytest.ExitCode.OK and skipped_parts(session.config):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """List at the end which parts were skipped because of the machine."""
+    for remedy, count in skipped_parts(config).items():
+        terminalreporter.write_line(f"NOT RUN: {count} tests: {remedy}", red=True)
+
+
+def skipped_parts(config: pytest.Config) -> dict[str, int]:
+    """Return how many tests were skipped because of the machine, by remedy; empty in a worker."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    counts: dict[str, int] = {}
+    for report in reporter.stats.get("skipped", ()) if reporter else ():
+        _, found, remedy = str(report.longrepr[2]).partition(MISSING)
+        if found:
+            counts[remedy] = counts.get(remedy, 0) + 1
+    return counts

@@ -14,7 +14,8 @@ from e2e.controlplane.cluster import LOOPBACK, Cluster, JsonObject
 from e2e.controlplane.process import free_port, kill
 from e2e.controlplane.provider import PASSWORD, SignInProvider
 from e2e.controlplane.service import Service
-from tests.webhook.page.conftest import ARGUMENTS, PATIENCE, chromium_path
+from tests.machine import chromium_path
+from tests.webhook.page.conftest import ARGUMENTS, PATIENCE
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 VIEWERS = "oidc:viewers"

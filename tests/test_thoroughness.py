@@ -2,12 +2,13 @@
 
 import re
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.internal.conjecture import engine
 
 from tests.docs.pages import ROOT
-from tests.thoroughness import DEFAULT_EXAMPLES, SHRINKING_SECONDS, SOAK, examples
+from tests.thoroughness import DEFAULT_EXAMPLES, SHRINKING_SECONDS, SOAK, examples, seed_of
 
 
 def test_a_third_of_the_examples_are_tried_but_in_a_soak():
@@ -38,3 +39,14 @@ def test_what_goes_on_for_longer_in_a_soak_is_run_by_it():
     modules = {f"e2e/{path.name}": path.read_text(encoding="utf-8") for path in (ROOT / "e2e").glob("test_*.py")}
     assert {name for name, text in modules.items() if "mark.soak" in text} == run
     assert {name for name, text in modules.items() if re.search(r"\bif SOAK\b", text)} <= run
+
+
+@pytest.mark.parametrize(("text", "seed"), [("", None), ("0", 0), ("28", 28)])
+def test_a_seed_is_a_number_or_unset(text, seed):
+    assert seed_of(text) == seed
+
+
+@pytest.mark.parametrize("text", ["x", "-1", "1.5", " 1"])
+def test_another_seed_is_refused_by_name_and_value(text):
+    with pytest.raises(ValueError, match=re.escape(f"HARBORMASTER_SEED must be a decimal number, not {text!r}")):
+        seed_of(text)

@@ -19,8 +19,9 @@ from scorer.api.kinds import MEMBER_CLUSTER, NAMESPACE, PLACEMENT
 from tests.bench.figures import Figure, Part
 from tests.bench.fleets import member
 from tests.builders.placement import make_placement
+from tests.machine import chromium_path
 from tests.webhook.page.axe import NotInstalledError, script
-from tests.webhook.page.conftest import ARGUMENTS, chromium_path
+from tests.webhook.page.conftest import ARGUMENTS
 from webhook.embedded.simulation import keep_status
 from webhook.processes.up import Up
 from webhook.settings.programs import UpSettings

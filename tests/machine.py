@@ -1,0 +1,95 @@
+"""Parts of the suite that need something of the machine, and how to get it where it is missing.
+
+A run lists the parts that cannot run before its first test, runs everything else, and fails with the same list: a skip
+is not a pass.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from e2e.controlplane.build import OF_CORE, BuildError, built, toolchain
+
+BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Tests that need the same thing of the machine.
+
+    Args:
+        name: For the list.
+        tests: Beginnings of their node ids.
+        remedy: Returns how to get what is missing, an empty text when nothing is.
+    """
+
+    name: str
+    tests: tuple[str, ...]
+    remedy: Callable[[], str]
+
+
+def chromium_path() -> str | None:
+    """Return the browser that ``CHROMIUM`` names, else the first one on the path; None: unavailable."""
+    names = (os.environ.get("CHROMIUM") or "", *BROWSERS)
+    return next((path for name in names if name and (path := shutil.which(name))), None)
+
+
+def _browser() -> str:
+    if chromium_path() is None:
+        return "no Chromium on the path: apt-get install chromium, or name a browser in CHROMIUM"
+    return "" if shutil.which("npm") else "no npm on the path, which fetches axe-core: apt-get install npm"
+
+
+def _openssl() -> str:
+    return "" if shutil.which("openssl") else "no openssl on the path: apt-get install openssl"
+
+
+def _control_plane() -> str:
+    if not all(map(built, OF_CORE)):
+        try:
+            toolchain()
+        except BuildError as error:
+            return f"no toolchain to build kube-apiserver with: install Go from https://go.dev/dl ({error})"
+    return ""
+
+
+def _pods() -> str:
+    if sys.platform != "linux":
+        return f"Pods run in namespaces of Linux, this is {sys.platform}: run the tests in a Linux virtual machine"
+    if os.geteuid() != 0:
+        return "Pods need the rights of root: sudo make e2e"
+    lacking = [name for name in ("unshare", "nsenter", "setpriv", "ip") if shutil.which(name) is None]
+    if lacking:
+        return f"no {', '.join(lacking)} on the path: apt-get install util-linux iproute2"
+    if subprocess.run(["unshare", "--net", "--mount", "true"], capture_output=True, check=False).returncode:
+        return "the kernel refuses namespaces: run in a machine or a container with CAP_SYS_ADMIN"
+    return ""
+
+
+PARTS: Final = (
+    Part("the page in a browser", ("tests/webhook/page/", "e2e/test_sign_in.py"), _browser),
+    Part(
+        "certificates verified by openssl",
+        (
+            "tests/certs/test_authority.py::test_the_chain_verifies_with_openssl",
+            "tests/certs/test_lineage.py",
+            "tests/webhook/server/test_certificates.py::test_openssl_verifies_the_running_server",
+        ),
+        _openssl,
+    ),
+    Part("a real kube-apiserver", ("e2e/",), _control_plane),
+    Part(
+        "Pods and images",
+        ("e2e/test_image.py", "e2e/test_installation.py", "e2e/test_kubelet.py"),
+        _pods,
+    ),
+)
+
+
+def missing_parts() -> dict[Part, str]:
+    """Return the parts that cannot run on this machine, with their remedies."""
+    return {part: remedy for part in PARTS if (remedy := part.remedy())}
