@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.capture import CaptureManager
 
-from e2e.controlplane.build import build
+from e2e.controlplane.build import Programs, built
 from e2e.controlplane.cluster import ApiError, Cluster, Etcd, User
 from e2e.controlplane.printed import printed
 from e2e.controlplane.process import PATIENCE, kill
@@ -48,17 +49,30 @@ collect_ignore = ["soak"]
 """Takes hours: only where it is asked for by its path, as ``make soak`` does."""
 
 StartService = Callable[..., Service]
+WEBHOOK_CLIENT = "hub-webhooks"
+"""Common name of the client certificate that `twin` shows to webhooks."""
 SHARED = pytest.StashKey[list[Shared[Any]]]()
 NUMBERS = itertools.count()
 """Of the replicas, for the names of their folders."""
 
 
+class ShownPrograms(Programs):
+    """Programs whose builds print their progress to the terminal, past the capture of pytest."""
+
+    def __init__(self, capture: CaptureManager) -> None:
+        self._capture = capture
+
+    def __getitem__(self, name: str) -> Path:
+        if built(name):
+            return super().__getitem__(name)
+        with self._capture.global_and_fixture_disabled(), contextlib.redirect_stdout(sys.stderr):
+            return super().__getitem__(name)
+
+
 @pytest.fixture(scope="session")
 def programs(pytestconfig: pytest.Config) -> Mapping[str, Path]:
-    """The control plane's programs, built when they are not there yet; how far that is goes to the terminal."""
-    capturing = pytestconfig.pluginmanager.getplugin("capturemanager")
-    with capturing.global_and_fixture_disabled(), contextlib.redirect_stdout(sys.stderr):
-        return build()
+    """The control plane's programs; each is built when the first test needs it."""
+    return ShownPrograms(pytestconfig.pluginmanager.getplugin("capturemanager"))
 
 
 @pytest.fixture(scope="package")
@@ -110,7 +124,9 @@ def shared_twin(
     programs: Mapping[str, Path], folder: Path, etcd: Etcd, request: pytest.FixtureRequest
 ) -> Iterator[Shared[Cluster]]:
     """`twin`, for all modules of its group."""
-    yield from share(request, lambda number: running_hub(programs, folder, etcd, f"twin-{number}"))
+    yield from share(
+        request, lambda number: running_hub(programs, folder, etcd, f"twin-{number}", webhook_client=WEBHOOK_CLIENT)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -146,7 +162,7 @@ def shared_own_hub(
     programs: Mapping[str, Path], folder: Path, etcd: Etcd, request: pytest.FixtureRequest
 ) -> Iterator[Shared[Cluster]]:
     """`own_hub`, for all modules of its group, one after the other."""
-    audited = ("keeper", "loop-a", "loop-b", "loop-c")
+    audited = ("keeper", "loop-a", "loop-b", "loop-c", "node-loop", "node-agent")
     users = [User(name, ("system:masters",) if name.startswith("loop-") else ()) for name in (*audited, "lion", "bob")]
 
     @contextlib.contextmanager
@@ -162,8 +178,9 @@ def shared_own_hub(
 def own_hub(shared_own_hub: Shared[Cluster]) -> Iterator[Cluster]:
     """A hub that a module has to itself while it runs, so that it may stop and kill it: what it leaves is removed.
 
-    Dependents are collected and namespaces end there. Users: ``keeper``, ``lion`` and ``bob`` have no rights,
-    ``loop-a``, ``loop-b`` and ``loop-c`` all; the writes of all but ``lion`` and ``bob`` are audited.
+    Dependents are collected and namespaces end there. Users: ``loop-a``, ``loop-b`` and ``loop-c`` have all
+    rights, ``keeper``, ``node-loop``, ``node-agent``, ``lion`` and ``bob`` none; the writes of all but the last two are
+    audited.
     """
     found = shared_own_hub.running()
     yield found

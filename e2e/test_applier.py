@@ -9,16 +9,16 @@ import contextlib
 import itertools
 import json
 import signal
-from collections.abc import AsyncIterator, Iterator, Mapping
+import time
+from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from e2e.conftest import running_hub
-from e2e.controlplane.cluster import ApiError, Cluster, Etcd, User
-from e2e.controlplane.process import PATIENCE, Program
+from e2e.controlplane.cluster import ApiError, Cluster
+from e2e.controlplane.process import PATIENCE, Program, kill
+from e2e.fleet.bed import COLLECTORS
 from scorer.api.documents import with_metadata
 from scorer.api.kinds import APPLIED_WORK, KINDS, NAMESPACE, WORK
 from scorer.api.names import ABANDON, LAST_APPLIED, WORK_CLEANUP, WORK_OBJECTS
@@ -35,7 +35,11 @@ from webhook.member.ports import MANAGER
 from webhook.member.remote import RemoteMember
 
 SPACE = "fleet-member-bravelion"
-AGENT, LIMITED = "agent", "limited"
+AGENT, LIMITED = "loop-a", "bob"
+"""Users of `own_hub`: with all rights and audited writes, and without rights."""
+RBAC = "rbac.authorization.k8s.io/v1"
+WIDGETS, LIMITED_ROLE = "widgets.t", "limited-t"
+"""What the names begin with that tests give to definitions and to roles."""
 CLIENT, SERVER, REPORT = ({"type": name} for name in ("ClientSideApply", "ServerSideApply", "ReportDiff"))
 FULL, IF_NOT_DRIFTED = {"comparisonOption": "FullComparison"}, {"whenToApply": "IfNotDrifted"}
 
@@ -46,16 +50,26 @@ NUMBERS = itertools.count(1)
 
 
 @pytest.fixture(scope="module")
-def cluster(programs: Mapping[str, Path], folder: Path, etcd: Etcd) -> Iterator[Cluster]:
-    """A member with our definitions and a controller manager."""
-    users = (User(AGENT, ("system:masters",)), User(LIMITED))
-    with running_hub(programs, folder, etcd, "applier", users=users, audited=(AGENT,)) as found:
-        yield found
+def cluster(own_hub: Cluster) -> Iterator[Cluster]:
+    """A member with our definitions, whose garbage is collected."""
+    yield own_hub
+    for path in (
+        "apiextensions.k8s.io/v1/customresourcedefinitions",
+        f"{RBAC}/clusterroles",
+        f"{RBAC}/clusterrolebindings",
+    ):
+        for item in own_hub.request("GET", f"/apis/{path}")[0]["items"]:
+            name = item["metadata"]["name"]
+            if name.startswith((WIDGETS, LIMITED_ROLE)):
+                own_hub.request("DELETE", f"/apis/{path}/{name}")
 
 
 @pytest.fixture(scope="module")
-def controller_manager(cluster: Cluster) -> Program:
-    return cluster.start_controller_manager()
+def controller_manager(cluster: Cluster) -> Iterator[Program]:
+    """All controllers but those that run already."""
+    found = cluster.start_controller_manager(("*", *(f"-{name}" for name in COLLECTORS)))
+    yield found
+    kill(found)
 
 
 async def order_and_delete(hub: Store, key: Key, **annotations: str) -> None:
@@ -118,6 +132,14 @@ class Bed:
             while not await self.reconcile(work):  # noqa: ASYNC110 - nothing tells
                 await asyncio.sleep(0.3)
 
+    async def until_reasons(self, wanted: list[str], seconds: float = PATIENCE) -> None:
+        """Make passes until the conditions of the Work have these reasons."""
+        end = time.monotonic() + seconds
+        while (reasons := await self.reasons()) != wanted:
+            assert time.monotonic() < end, reasons
+            await asyncio.sleep(0.3)
+            await self.reconcile()
+
     def writes(self, since: int) -> list[tuple[str, str]]:
         """What the agent wrote since a mark of the audit log, dry runs left out."""
         return [
@@ -135,7 +157,7 @@ class Bed:
 
     async def until_settled(self, name: str = "shop") -> None:
         """Wait until the controllers of the member have done with a Deployment."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             while True:
                 before = self.live("apps/v1/deployments", name)
                 await asyncio.sleep(1)
@@ -313,7 +335,7 @@ async def test_a_second_pass_writes_nothing_to_a_real_hub_either(bed, cluster, s
         details = {"driftDetails", "diffDetails"} & {name for entry in status["manifestConditions"] for name in entry}
         assert details == ({"diffDetails"} if strategy is REPORT else {"driftDetails"})
         await order_and_delete(hub, key)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while not (await reconcile_work(key, hub, bed.member, bed.time)).gone:  # noqa: ASYNC110 - nothing tells
                 await asyncio.sleep(0.3)
         with pytest.raises(NotFoundError):
@@ -378,10 +400,7 @@ async def test_a_definition_travels_with_its_objects(bed, strategy):
     await bed.reconcile()
     if "DecodingErred" in await bed.reasons():
         pytest.fail(await bed.message(0))
-    if await bed.reasons() != ["Applied"] * 3:  # discovery comes before the API server answers for it
-        await asyncio.sleep(1)
-        await bed.reconcile()
-    assert await bed.reasons() == ["Applied"] * 3
+    await bed.until_reasons(["Applied"] * 3)  # discovery precedes the endpoints of the new kind
     assert bed.live(f"{group}/v1/widgets", "older")["spec"] == {"size": 1}
     await bed.reconcile()
     await bed.assert_quiet()
@@ -549,7 +568,7 @@ async def test_reporting_takes_over_unless_told_not_to(bed):
 
 async def test_what_the_agent_may_not_do_is_said_of_the_manifest(bed, cluster):
     """Everything but Secrets can be read, ConfigMaps can be made and not patched."""
-    rbac = "/apis/rbac.authorization.k8s.io/v1"
+    rbac = f"/apis/{RBAC}"
     rules = [
         {"apiGroups": ["placement.kubernetes-fleet.io"], "resources": ["*"], "verbs": ["*"]},
         {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "create"]},
@@ -638,9 +657,7 @@ async def test_what_cannot_be_compared_is_applied_all_the_same(bed):
     widget = {"apiVersion": f"{group}/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": bed.space}}
     await bed.place(definition(group, "v1"), {**widget, "spec": {"size": 1}}, applyStrategy={**SERVER, **FULL})
     await bed.reconcile()
-    if await bed.reasons() != ["Applied", "Applied"]:  # discovery comes before the API server answers for it
-        await asyncio.sleep(1)
-        await bed.reconcile()
+    await bed.until_reasons(["Applied", "Applied"])  # discovery precedes the endpoints of the new kind
     deep: JsonObject = {}
     for _ in range(400):
         deep = {"d": deep}
@@ -799,14 +816,15 @@ async def test_an_abandoned_work_leaves_its_objects(bed):
     assert bed.live("apps/v1/deployments", "shop")["metadata"]["uid"] == uid
 
 
-async def test_what_holds_an_applied_work_for_too_long_is_told_not_to(bed, controller_manager):
+async def test_what_holds_an_applied_work_for_too_long_is_told_not_to(bed, cluster):
+    collector = cluster.companions[0]
     stranger = bed.create(bed.config_map("stranger"))
     await bed.place(bed.config_map("own"), bed.config_map("shared"))
     await bed.reconcile()
     ours = bed.live("configmaps", "shared")["metadata"]["ownerReferences"]
     other = {"apiVersion": "v1", "kind": "ConfigMap", "name": "stranger", "uid": stranger["metadata"]["uid"]}
     bed.patch("configmaps", "shared", metadata={"ownerReferences": [*ours, other]})
-    controller_manager.send(signal.SIGSTOP)
+    collector.send(signal.SIGSTOP)
     try:
         await bed.delete()
         assert not await bed.reconcile()
@@ -818,7 +836,7 @@ async def test_what_holds_an_applied_work_for_too_long_is_told_not_to(bed, contr
         assert bed.live("configmaps", "own")["metadata"]["ownerReferences"][0]["blockOwnerDeletion"] is True
         await bed.assert_quiet()
     finally:
-        controller_manager.send(signal.SIGCONT)
+        collector.send(signal.SIGCONT)
     await bed.until_gone()
 
 
@@ -832,6 +850,15 @@ async def test_the_status_of_objects_comes_back(bed, controller_manager):
     assert entry["backReportedStatus"]["observedStatus"] == bed.live("apps/v1/deployments", "shop")["status"]
     bed.time += timedelta(minutes=1)
     await bed.assert_quiet()
+
+
+def is_refused(bed: Bed, document: JsonObject) -> bool:
+    """Return whether the API server refuses to create an object."""
+    try:
+        bed.cluster.request("POST", f"{bed.path('secrets', '')[:-1]}?dryRun=All", document)
+    except ApiError:
+        return True
+    return False
 
 
 async def test_a_failing_webhook_concerns_only_what_it_is_asked_about(bed, cluster):
@@ -857,7 +884,7 @@ async def test_a_failing_webhook_concerns_only_what_it_is_asked_about(bed, clust
     cluster.request("POST", path, hook)
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": bed.space}}
     try:
-        await asyncio.sleep(1)
+        await until(lambda: is_refused(bed, secret), PATIENCE)  # the API server reads the configuration with a delay
         await bed.place(secret, bed.config_map())
         await bed.reconcile()
         assert await bed.reasons() == ["ManifestApplyFailed", "Applied"]

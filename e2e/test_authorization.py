@@ -55,6 +55,7 @@ WEBHOOK = {
 }
 
 
+@pytest.mark.core
 def test_by_default_missing_rights_are_named_in_a_warning(hub, bob):
     assert '"bob" may not get secrets in namespace "shop"' in ask(hub, bob)
     assert not [warning for warning in ask(hub, bob, NAMESPACE_ALONE, ROLE) if "may not" in warning]

@@ -19,6 +19,7 @@ import aiohttp
 import pytest
 
 from e2e.controlplane.cluster import LOOPBACK, JsonObject
+from e2e.controlplane.process import PATIENCE
 from e2e.controlplane.service import Service
 from scorer.api.crd import structural_schema
 from scorer.api.kinds import OUR_KINDS, Kind
@@ -438,7 +439,7 @@ class Caller:
     def __init__(self, service: Service) -> None:
         trust = ssl.create_default_context(cafile=str(service.ca_file))
         self._path = service.hook
-        self._connection = http.client.HTTPSConnection(LOOPBACK, service.port, timeout=30, context=trust)
+        self._connection = http.client.HTTPSConnection(LOOPBACK, service.port, timeout=PATIENCE, context=trust)
 
     def ask(self, hook: str, body: bytes) -> tuple[int, bytes]:
         """Return the status and the body of an answer."""

@@ -14,6 +14,7 @@ from e2e.charts.changes import AGENT_VALUES
 from e2e.charts.golden import cases
 from e2e.charts.rendering import NAMESPACE, Helm, read_case
 from e2e.controlplane.cluster import LOOPBACK, ApiError
+from e2e.controlplane.process import PATIENCE
 from e2e.controlplane.service import HARBORMASTER
 from e2e.fleet.objects import APPLY, MERGE, Objects
 from e2e.fleet.waiting import wait_until
@@ -220,7 +221,7 @@ def test_an_uninstall_that_may_not_remove_them_fails(quay, unregistering):
 def flow_of(cluster, token, path):
     """The uid of the FlowSchema that the API server has put a request to, whatever it answers."""
     context = ssl.create_default_context(cafile=str(cluster.ca_file))
-    connection = http.client.HTTPSConnection(LOOPBACK, cluster.port, timeout=60, context=context)
+    connection = http.client.HTTPSConnection(LOOPBACK, cluster.port, timeout=PATIENCE, context=context)
     with contextlib.closing(connection):
         connection.request("GET", path, headers={"Authorization": f"Bearer {token}"})
         answer = connection.getresponse()

@@ -23,20 +23,23 @@ JSON_PATCH = "application/json-patch+json"
 
 
 @pytest.fixture(autouse=True)
-def _clean(hub: Cluster, twin: Cluster) -> Iterator[None]:
+def _clean(hub: Cluster) -> Iterator[None]:
     yield
-    for cluster in (hub, twin):
-        for item in cluster.request("GET", PLACEMENTS)[0]["items"]:
-            if item["metadata"].get("finalizers"):
-                path = f"{PLACEMENTS}/{item['metadata']['name']}"
-                cluster.request("PATCH", path, {"metadata": {"finalizers": None}}, content_type=MERGE)
-        cluster.request("DELETE", PLACEMENTS)
+    delete_placements(hub)
+
+
+def delete_placements(cluster: Cluster) -> None:
+    """Delete all placements, also those that finalizers hold."""
+    for item in cluster.request("GET", PLACEMENTS)[0]["items"]:
+        if item["metadata"].get("finalizers"):
+            path = f"{PLACEMENTS}/{item['metadata']['name']}"
+            cluster.request("PATCH", path, {"metadata": {"finalizers": None}}, content_type=MERGE)
+    cluster.request("DELETE", PLACEMENTS)
 
 
 @pytest.fixture
-def alike(hub: Cluster, twin: Cluster) -> Callable[..., CompletedProcess[str]]:
-    """Runs kubectl against the hub and against one that asks nobody; but for warnings, the user must not see a
-    difference."""
+def alike(hub: Cluster, twin: Cluster) -> Iterator[Callable[..., CompletedProcess[str]]]:
+    """Run kubectl on a hub with our webhooks and on one without; but for warnings, users must not see a difference."""
 
     def run(*words: str, given: object = None, editor: str = "") -> CompletedProcess[str]:
         ours, theirs = (
@@ -49,7 +52,8 @@ def alike(hub: Cluster, twin: Cluster) -> Callable[..., CompletedProcess[str]]:
         )
         return ours
 
-    return run
+    yield run
+    delete_placements(twin)
 
 
 def read(hub: Cluster, name: str, version: str = "v1") -> JsonObject:
@@ -71,7 +75,9 @@ def plugin(cluster: Cluster, data: Path, *words: str, given: object = None, user
     }
     command = [str(cluster.kubectl_program), "harbormaster", *words]
     text = None if given is None else json.dumps(given)
-    done = subprocess.run(command, input=text, capture_output=True, text=True, env=environment, check=False, timeout=90)
+    done = subprocess.run(
+        command, input=text, capture_output=True, text=True, env=environment, check=False, timeout=PATIENCE
+    )
     said = done.stdout + done.stderr
     return json.loads(done.stdout) if "json" in words and done.stdout.startswith("{") else said
 
@@ -99,6 +105,7 @@ def test_the_kubectl_plugin_works_on_the_hub_of_the_kubeconfig_and_no_other(hub,
         read(hub, "web")
 
 
+@pytest.mark.core
 def test_kubectl_apply_tells_every_mistake_at_once(hub):
     wrong = placement(
         "web",
@@ -133,6 +140,7 @@ def test_client_side_apply_twice_changes_nothing_and_an_edit_is_judged(hub, alik
     assert read(hub, "web")["spec"]["policy"]["numberOfClusters"] == 3
 
 
+@pytest.mark.core
 def test_what_the_hook_fills_in_is_stored_once(hub):
     hub.request("POST", PLACEMENTS, placement("web"))
     stored = read(hub, "web")
@@ -169,6 +177,7 @@ def test_server_side_apply_keeps_what_two_managers_own_apart(hub):
     assert error.value.code == 422
 
 
+@pytest.mark.core
 def test_patches_of_every_kind_are_judged_by_their_result(hub):
     hub.request("POST", PLACEMENTS, placement("web"))
     hub.request("PATCH", f"{PLACEMENTS}/web", {"spec": {"policy": {"numberOfClusters": 4}}}, content_type=MERGE)

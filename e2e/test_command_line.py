@@ -21,6 +21,7 @@ import yaml
 from click.testing import CliRunner
 
 from e2e.controlplane.cluster import Cluster
+from e2e.controlplane.process import PATIENCE
 from e2e.controlplane.service import HARBORMASTER
 from e2e.fleet.objects import Objects
 from tests.webhook.cli.fleets import member, placement
@@ -194,7 +195,7 @@ def test_a_dry_run_stores_nothing_and_the_server_one_is_judged_there(ours: Run) 
 
 def test_the_installed_program_asks_the_hub_of_a_kubeconfig(twin: Cluster, objects: None) -> None:
     command = [HARBORMASTER, "get", "crp", "web-9", "-o", "name", "--kubeconfig", str(twin.kubeconfig)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=ENVIRONMENT)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False, env=ENVIRONMENT)
     shown = "clusterresourceplacement.placement.kubernetes-fleet.io/web-9\n"
     assert (done.returncode, done.stdout, done.stderr) == (0, shown, "")
 
@@ -244,7 +245,7 @@ def fetch(address: str, opener: urllib.request.OpenerDirector | None = None, **h
     """Status and body; without *opener* as a stranger who keeps no cookies."""
     request = urllib.request.Request(address, headers=headers)
     try:
-        with (opener or urllib.request.build_opener()).open(request, timeout=30) as answer:
+        with (opener or urllib.request.build_opener()).open(request, timeout=PATIENCE) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
@@ -267,5 +268,5 @@ def test_the_dashboard_is_for_its_owner_alone_and_leaves_nothing(ours: Run, twin
         busy = ours("dashboard", "--port", page.rstrip("/").rpartition(":")[2])
         assert (busy.returncode, busy.stderr.count("\n")) == (1, 1)
         child.send_signal(signal.SIGINT)
-        _, errors = child.communicate(timeout=30)
+        _, errors = child.communicate(timeout=PATIENCE)
     assert (child.returncode, errors) == (0, "")

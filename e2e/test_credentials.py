@@ -169,6 +169,7 @@ def encoded(content: bytes) -> bytes:
     return base64.urlsafe_b64encode(content).rstrip(b"=")
 
 
+@pytest.mark.core
 def test_the_right_token_and_role_get_answers(cluster, replica):
     answer = score(replica, fresh(cluster))
     assert answer.status == 200, answer.body
@@ -176,16 +177,20 @@ def test_the_right_token_and_role_get_answers(cluster, replica):
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
 
 
-@pytest.mark.parametrize("audience", [None, "harbormaster.elsewhere.svc", AUDIENCE.upper()])
+@pytest.mark.parametrize(
+    "audience", [pytest.param(None, marks=pytest.mark.core), "harbormaster.elsewhere.svc", AUDIENCE.upper()]
+)
 def test_a_token_for_another_audience_does_not(cluster, replica, audience):
     assert_unauthenticated(score(replica, fresh(cluster, audience=audience)))
 
 
+@pytest.mark.core
 def test_nobody_does_not(replica):
     assert_unauthenticated(score(replica))
     assert_unauthenticated(score(replica, "garbage"))
 
 
+@pytest.mark.core
 def test_without_the_role_the_refusal_says_who_may_not_do_what(cluster, replica):
     detail = assert_problem(score(replica, fresh(cluster, "stranger")), 403, "forbidden")
     assert detail == f'"system:serviceaccount:{NAMESPACE}:stranger" may not post /v1/score'
@@ -230,6 +235,7 @@ def test_a_placement_that_one_may_not_get_is_not_there(cluster, replica, kind, n
     assert replica.ask("GET", "/v1/placements", token=token).document["items"] == []
 
 
+@pytest.mark.core
 def test_one_that_one_may_get_is_there(cluster, replica):
     token = fresh(cluster)
     assert replica.ask("GET", "/v1/placements/crp/open", token=token).document["name"] == "open"
@@ -257,6 +263,7 @@ def test_one_that_one_may_get_is_there(cluster, replica):
     assert replica.ask("GET", "/v1/placements/crp/open", token=token).status == 404
 
 
+@pytest.mark.core
 def test_a_client_certificate_of_the_hub_names_user_and_groups(cluster, replica, tmp_path):
     wait_until(
         lambda: replica.metric('harbormaster_certificate_renewals_total{result="success",role="client_ca"}') >= 1,
@@ -367,7 +374,7 @@ def test_the_command_line_says_what_is_wrong_with_a_token(cluster, replica, tmp_
         file.write_text(token, encoding="ascii")
         command = [HARBORMASTER, "explain", "crp/open", f"--server={replica.url}"]
         command += [f"--token-file={file}", f"--ca-file={replica.ca_file}"]
-        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
 
     done = explain(fresh(cluster))
     assert done.returncode == 0, done.stderr

@@ -44,6 +44,7 @@ def refusal(hub: Cluster, path: str) -> str:
     return ""
 
 
+@pytest.mark.core
 def test_what_holds_the_content_of_members_is_not_deleted_by_mistake(hub, member):
     """Not even by an administrator, one by one or all at once; whoever means it can."""
     instead = f"kubectl delete membercluster {member}"
@@ -63,6 +64,7 @@ def test_what_holds_the_content_of_members_is_not_deleted_by_mistake(hub, member
     assert refusal(hub, space) == ""
 
 
+@pytest.mark.core
 def test_works_are_written_by_the_machinery_alone(hub, member):
     """A forged Work would be code on a member: RBAC alone does not let a user write one."""
     works = f"/apis/placement.kubernetes-fleet.io/v1/namespaces/{space_of(member)}/works"

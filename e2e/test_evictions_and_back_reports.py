@@ -104,6 +104,7 @@ async def add_binding(hub, cluster):
     )
 
 
+@pytest.mark.core
 async def test_evictions_at_once_stay_within_the_budget_and_are_answered_once(hub):
     await add_placement(hub, 4)
     for cluster in "abcd":
@@ -132,6 +133,7 @@ async def test_evictions_at_once_stay_within_the_budget_and_are_answered_once(hu
     assert (hub.writes, hub.idle) == (before, True)
 
 
+@pytest.mark.core
 async def test_the_status_of_the_member_reaches_the_original_once(hub, server):
     strategy = {"reportBackStrategy": {"type": "Mirror", "destination": "OriginalResource"}}
     await add_placement(hub, 1, strategy=strategy)

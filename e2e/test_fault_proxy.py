@@ -15,6 +15,7 @@ import pytest
 
 from e2e.controlplane.cluster import LOOPBACK, Cluster, JsonObject
 from e2e.controlplane.fault_proxy import EVERYTHING, NO_FAULTS, FaultProxy, Faults
+from e2e.controlplane.process import PATIENCE
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -43,7 +44,7 @@ def config_map(name: str) -> JsonObject:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
 
 
-def connect(proxy: FaultProxy, seconds: float = 30) -> tuple[http.client.HTTPSConnection, dict[str, str]]:
+def connect(proxy: FaultProxy, seconds: float = PATIENCE) -> tuple[http.client.HTTPSConnection, dict[str, str]]:
     """Connect as the kubeconfig of the proxy says."""
     config = json.loads(proxy.kubeconfig("tester", proxy.cluster.users["admin"].token).read_text(encoding="utf-8"))
     cluster = config["clusters"][0]["cluster"]
@@ -54,7 +55,9 @@ def connect(proxy: FaultProxy, seconds: float = 30) -> tuple[http.client.HTTPSCo
     return http.client.HTTPSConnection(LOOPBACK, proxy.port, timeout=seconds, context=trust), headers
 
 
-def ask(proxy: FaultProxy, method: str, path: str, body: object = None, seconds: float = 30) -> tuple[int, JsonObject]:
+def ask(
+    proxy: FaultProxy, method: str, path: str, body: object = None, seconds: float = PATIENCE
+) -> tuple[int, JsonObject]:
     connection, headers = connect(proxy, seconds)
     try:
         connection.request(method, path, None if body is None else json.dumps(body), headers)
@@ -151,7 +154,7 @@ class Watching(threading.Thread):
         self.events: list[JsonObject] = []
         self.ended = threading.Event()
         version = proxy.cluster.request("GET", CONFIG_MAPS)[0]["metadata"]["resourceVersion"]
-        self._connection, headers = connect(proxy, 60)
+        self._connection, headers = connect(proxy)
         path = f"{CONFIG_MAPS}?watch=true&labelSelector=of%3Dproxy&resourceVersion={version}"
         self._connection.request("GET", path, None, headers)
 
@@ -165,7 +168,7 @@ class Watching(threading.Thread):
         finally:
             self.ended.set()
 
-    def wait_events(self, number: int, seconds: float = 30) -> None:
+    def wait_events(self, number: int, seconds: float = PATIENCE) -> None:
         end = time.monotonic() + seconds
         while len(self.events) < number:
             assert time.monotonic() < end, f"{len(self.events)} of {number} events"
@@ -179,18 +182,18 @@ def test_watches_pass_as_they_come_and_end_early_when_told(proxy):
     watching.wait_events(1)
     assert watching.events[0]["object"]["metadata"]["name"] == "seen"
     proxy.set(Faults(cut="refuse"))
-    assert watching.ended.wait(30), "the cut leaves the watch open"
+    assert watching.ended.wait(PATIENCE), "the cut leaves the watch open"
     proxy.set(Faults(watch_seconds=0.5))
     short = Watching(proxy)
     short.start()
-    assert short.ended.wait(30)
+    assert short.ended.wait(PATIENCE)
 
 
 def test_a_watch_is_told_that_its_version_is_too_old(proxy):
     proxy.set(Faults(watch_gone=1.0))
     watching = Watching(proxy)
     watching.start()
-    assert watching.ended.wait(30)
+    assert watching.ended.wait(PATIENCE)
     assert [(event["type"], event["object"]["code"]) for event in watching.events] == [("ERROR", 410)]
 
 

@@ -105,6 +105,7 @@ def assert_nothing_written(fleet: Fleet, writes: Writes, *but: str) -> None:
     assert not writes.on_members()
 
 
+@pytest.mark.core
 def test_changed_content_is_a_new_snapshot_and_an_update_everywhere_it_is(fleet, scene):
     put(fleet, scene, "e2e-content", ALL)
     before, writes = live_bindings(fleet, "e2e-content"), Writes(fleet)
@@ -192,6 +193,7 @@ def test_a_status_is_no_content(fleet, scene):
     assert_nothing_written(fleet, writes)
 
 
+@pytest.mark.core
 def test_more_and_fewer_clusters_move_only_the_difference(fleet, scene):
     put(fleet, scene, "e2e-scaled", ("bravelion",), policy=pick_n(1, affinity=BY_NODES))
     first = live_bindings(fleet, "e2e-scaled")

@@ -78,6 +78,7 @@ def verdict(fleet: Fleet, name: str) -> tuple[str, str]:
     return words()
 
 
+@pytest.mark.core
 def test_evictions_keep_to_the_budget(fleet, scene):
     """Blocked while nothing may be missing, carried out when one may; a verdict is final (rollout.md 19)."""
     name = "e2e-evicted"
@@ -144,6 +145,7 @@ def test_evictions_that_cannot_be(fleet, scene, name, placement, cluster):
     assert verdict(fleet, name) == ("Invalid", "")
 
 
+@pytest.mark.core
 def test_a_deleted_placement_takes_everything_with_it(fleet, scene):
     name = "e2e-deleted"
     scene.home(name, colour="blue")
@@ -216,10 +218,13 @@ def test_the_definition_of_works_takes_nothing_along_when_it_goes_and_nothing_mo
     fleet.install()
     wait_complete(fleet, Complete(name, ALL))
     assert on_the_members(fleet, name) == before
-    events = [
-        item for item in fleet.members["smartfish"].objects.all(EVENT) if item["regarding"]["name"] == f"{name}-work"
-    ]
-    assert {item["reason"] for item in events} == {"KeptWithoutOrder"}
+
+    def reasons() -> set[str]:
+        events = fleet.members["smartfish"].objects.all(EVENT)
+        return {item["reason"] for item in events if item["regarding"]["name"] == f"{name}-work"}
+
+    wait_until("an Event reports it", lambda: "" if reasons() else "there is none")
+    assert reasons() == {"KeptWithoutOrder"}
 
 
 def on_the_members(fleet: Fleet, name: str) -> dict[str, list[tuple[str, str]]]:
@@ -280,7 +285,7 @@ def test_a_member_leaves_and_comes_back(fleet, scene):
     assert not is_deleting(stayed)
     member = {key: value for key, value in leaving.document.items() if key != "status"}
     fleet.on_hub.create(member)
-    fleet.wait_joined(90)
+    fleet.wait_joined()
     wait_complete(fleet, Complete("e2e-everywhere", ("jumpingcat", "bravelion", "smartfish")))
     taken = leaving.objects.get(CONFIG_MAP, "settings", "e2e-everywhere")
     assert taken["metadata"]["uid"] == uid
@@ -304,6 +309,7 @@ def uid_of(document: JsonObject) -> str:
     return str(document["metadata"]["uid"])
 
 
+@pytest.mark.core
 def test_an_agent_may_do_its_own_work_and_nothing_else(fleet):
     """On the hub, with the rights that the loop gave to its identity, and to no other (least privilege)."""
     secret = KINDS["", "Secret"]

@@ -161,9 +161,13 @@ def everything(fleet: Fleet) -> Iterator[Scene]:
 
 
 EXPECTED = [
-    pytest.param(Complete("e2e-all", ALL, of("ConfigMap", "e2e-all")), id="PickAll"),
-    pytest.param(Complete("e2e-two", ("bravelion", "smartfish"), of("ConfigMap", "e2e-two")), id="PickN"),
-    pytest.param(Complete("e2e-fixed", ("smartfish",), of("ConfigMap", "e2e-fixed")), id="PickFixed"),
+    pytest.param(Complete("e2e-all", ALL, of("ConfigMap", "e2e-all")), id="PickAll", marks=pytest.mark.core),
+    pytest.param(
+        Complete("e2e-two", ("bravelion", "smartfish"), of("ConfigMap", "e2e-two")), id="PickN", marks=pytest.mark.core
+    ),
+    pytest.param(
+        Complete("e2e-fixed", ("smartfish",), of("ConfigMap", "e2e-fixed")), id="PickFixed", marks=pytest.mark.core
+    ),
     pytest.param(
         Complete(
             "e2e-short",
@@ -186,6 +190,7 @@ EXPECTED = [
     pytest.param(
         Complete("e2e-wrapped", ALL, of("ConfigMap", "e2e-wrapped", ("ResourceEnvelope", "limits")), works=2),
         id="envelope",
+        marks=pytest.mark.core,
     ),
     pytest.param(
         Complete(
@@ -199,6 +204,7 @@ EXPECTED = [
             },
         ),
         id="overrides",
+        marks=pytest.mark.core,
     ),
     pytest.param(
         Complete(
@@ -209,6 +215,7 @@ EXPECTED = [
             lists={"jumpingcat": ["diffedPlacements"], "smartfish": ["diffedPlacements"]},
         ),
         id="ReportDiff",
+        marks=pytest.mark.core,
     ),
     pytest.param(
         Complete(
@@ -223,10 +230,15 @@ EXPECTED = [
         Complete("e2e-jobs", ALL, [("Namespace", "e2e-jobs"), ("CronJob", "monthly")], trackable=False),
         id="untrackable",
     ),
-    pytest.param(Complete("e2e-web", ALL, [("Namespace", "e2e-web"), ("Deployment", "web")]), id="Deployment"),
+    pytest.param(
+        Complete("e2e-web", ALL, [("Namespace", "e2e-web"), ("Deployment", "web")]),
+        id="Deployment",
+        marks=pytest.mark.core,
+    ),
     pytest.param(
         Complete("rates", ("bravelion", "smartfish"), [("ConfigMap", "rates")], "e2e-rated"),
         id="ResourcePlacement",
+        marks=pytest.mark.core,
     ),
 ]
 
@@ -271,6 +283,7 @@ def test_external_stays_scheduled_until_a_run_comes(fleet):
         assert objects.find(NAMESPACE, "e2e-external") is None, name
 
 
+@pytest.mark.core
 def test_overrides_are_seen_on_the_members(fleet):
     wait_complete(fleet, next(row.values[0] for row in EXPECTED if row.id == "overrides"))
     found = {name: placed(fleet, name, "e2e-overridden") for name in ALL}
@@ -319,6 +332,7 @@ def test_differences_are_told_in_full_and_nothing_is_touched(fleet):
     assert "ownerReferences" not in live["metadata"]
 
 
+@pytest.mark.core
 def test_what_is_applied_says_how(fleet):
     """Client-side: the manifest in an annotation; server-side: the fields of our manager (rollout.md 11.6)."""
     wait_complete(fleet, next(row.values[0] for row in EXPECTED if row.id == "PickAll"))

@@ -74,6 +74,7 @@ def approval_patch(generation: int = 1) -> str:
     return json.dumps({"status": {"conditions": [made]}})
 
 
+@pytest.mark.core
 def test_the_published_strategy_from_creation_to_success(fleet, updates):
     """Staging, a wait, canary, somebody's approval, production: the wait is of two seconds instead of an hour."""
     stages = (
@@ -108,6 +109,7 @@ def unfinished(fleet: Fleet, placement: str) -> str:
     return ", ".join(f"{each['type']}: {each}" for each in found["status"]["conditions"] if each["status"] != "True")
 
 
+@pytest.mark.core
 def test_an_older_index_takes_a_release_back(updates):
     updates.place("e2e-back", *AT_ONCE)
     updates.start("e2e-back-1", "e2e-back")

@@ -60,6 +60,7 @@ def left(fleet: Fleet) -> list[JsonObject]:
     return fleet.on_hub.all(UPGRADE_REQUEST)
 
 
+@pytest.mark.core
 def test_two_stages_of_two_groups_of_two_members(fleet, upgrades):
     upgrades.start("e2e-order", *STAGES)
     upgrades.wait("e2e-order", "Completed")
@@ -78,6 +79,7 @@ def test_two_stages_of_two_groups_of_two_members(fleet, upgrades):
     assert not names(written, "clusterupgraderequests"), written
 
 
+@pytest.mark.core
 def test_a_failure_halts_the_run_and_a_restart_goes_on(fleet, upgrades):
     upgrades.annotate("b1-ship", simulate_upgrade="fail")
     upgrades.start("e2e-fails", *STAGES)
@@ -98,7 +100,7 @@ def test_a_failure_halts_the_run_and_a_restart_goes_on(fleet, upgrades):
 
 
 def test_stop_start_and_skip_at_each_level(upgrades):
-    upgrades.annotate("a1-ship", upgrade_duration="4s")
+    upgrades.annotate("a1-ship", upgrade_duration="10s")
     long_wait = ({**STAGES[0], "afterStageWaitSeconds": 3600, "afterGates": [APPROVAL]}, STAGES[1])
     upgrades.start("e2e-skips", *long_wait, {"name": "third", "memberSelector": {"matchLabels": {"none": "such"}}})
     upgrades.wait_member("e2e-skips", "a1-ship", "Running")

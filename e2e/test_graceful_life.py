@@ -29,8 +29,8 @@ PAUSE_SECONDS = 0.02 if SOAK else 0.2
 """Of each of the writers: by the shorter one, they take all of the processor that the replicas leave."""
 MANY = (120, 240, 480)
 """Objects of one Work: so many that an agent is stopped between two of them; more, where it was too fast for that."""
-WHOLE_DRAIN = {"drain_seconds": 2, "drain_limit_seconds": 100}
-"""As in an installation, but that it is known sooner who is not ready: the door asks three times a second."""
+WHOLE_DRAIN = {"drain_seconds": 5, "drain_limit_seconds": 100}
+"""As in an installation, with a shorter first phase: the door polls readiness three times a second."""
 
 
 @pytest.fixture(scope="module")

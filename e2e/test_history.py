@@ -7,7 +7,7 @@ import pytest
 
 from e2e.conftest import StartService
 from e2e.controlplane.cluster import ApiError, Cluster, JsonObject
-from e2e.controlplane.process import kill
+from e2e.controlplane.process import PATIENCE, kill
 from e2e.controlplane.service import HARBORMASTER, Service
 from e2e.fleet.waiting import wait_until
 
@@ -29,7 +29,7 @@ def history(hub: Cluster, *words: str) -> list[JsonObject]:
     """Return what is on record, the latest first."""
     command = [HARBORMASTER, "history", *words, "--installed-in", NAMESPACE, "-o", "json"]
     found = subprocess.run(
-        [*command, "--kubeconfig", str(hub.kubeconfig)], capture_output=True, text=True, check=False, timeout=60
+        [*command, "--kubeconfig", str(hub.kubeconfig)], capture_output=True, text=True, check=False, timeout=PATIENCE
     )
     assert found.returncode == 0, found.stderr
     items: list[JsonObject] = json.loads(found.stdout)["items"]

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from e2e.controlplane.cluster import Cluster
+from e2e.controlplane.process import PATIENCE
 from scorer.api.kinds import BINDING, KINDS, MEMBER_CLUSTER, PLACEMENT, WORK, Kind
 from tests.contracts import store_contract as contract
 from tests.contracts.store_contract import *  # noqa: F403 - every class of the contract, also the next one
@@ -134,7 +135,7 @@ class TestServersOwnWays:
     @staticmethod
     async def begins_with(store: HubStore, since: str, name: str) -> bool:
         """A watch from ``0`` begins with what the server's cache holds, which may be a little behind."""
-        async with asyncio.timeout(10), contract.watching(store, PLACEMENT, since) as watch:
+        async with asyncio.timeout(PATIENCE), contract.watching(store, PLACEMENT, since) as watch:
             return await watch.seen(1) == [("ADDED", name)]
 
     @pytest.mark.parametrize("since", ["abc", "-1", "9" * 30])

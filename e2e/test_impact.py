@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from e2e.controlplane.cluster import ApiError, Cluster
+from e2e.controlplane.process import PATIENCE
 from e2e.controlplane.stored import storage_key, with_server_fields
 from e2e.fleet.objects import MERGE
 from e2e.placements import PLACEMENTS
@@ -17,7 +18,6 @@ from tests.builders.placement import make_placement
 from tests.webhook.validation.live_objects import make_member, make_policy_snapshot, pick_n
 
 NAMES = ("bravelion", "dozyowl", "jumpingcat")
-SECONDS_TO_KNOW = 60
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def placed(hub: Cluster) -> Iterator[str]:
 
 def warnings_of(hub: Cluster, path: str, wanted: int) -> list[str]:
     """Ask for so many clusters, until the replica has seen the objects of the test."""
-    end = time.monotonic() + SECONDS_TO_KNOW
+    end = time.monotonic() + PATIENCE
     while True:
         try:
             _, warnings = hub.request(

@@ -382,7 +382,7 @@ def test_a_member_joins_gets_what_is_placed_and_leaves_with_it(pair_with_loop: P
     assert f"--set cluster={MEMBER}" in done
 
     pair.start_agent()
-    assert pair.run("join", "-l", "region=eu", "--timeout=60").stdout.endswith(f"{MEMBER} is Joined and Healthy\n")
+    assert pair.run("join", "-l", "region=eu", "--timeout=120").stdout.endswith(f"{MEMBER} is Joined and Healthy\n")
     member = pair.on_hub.get(MEMBER_CLUSTER, MEMBER)
     assert member["metadata"]["labels"]["region"] == "eu"
     assert condition_of(member, "Joined")["status"] == "True"
@@ -395,7 +395,7 @@ def test_a_member_joins_gets_what_is_placed_and_leaves_with_it(pair_with_loop: P
     uid, token = placed()["metadata"]["uid"], pair.token()
     assert pair.user_of(token) == f"system:serviceaccount:{SYSTEM}:{ACCOUNT_ON_HUB}"
 
-    assert pair.leave("--timeout=60", in_process=False).endswith(f"{MEMBER} has left\n")
+    assert pair.leave("--timeout=120", in_process=False).endswith(f"{MEMBER} has left\n")
     assert placed()["metadata"]["uid"] == uid
     assert pair.in_member.all(APPLIED_WORK)
     assert not pair.on_hub.find(NAMESPACE, SPACE)
@@ -444,7 +444,7 @@ def test_a_cluster_of_a_hub_that_is_lost_can_be_taken_over(pair_with_loop: Pair)
     words = pair.in_member.get(DEPLOYMENT, AGENT, SYSTEM)["spec"]["template"]["spec"]["containers"][0]["args"]
     assert "--take-over" in words
     pair.start_agent(words=("--take-over",))
-    assert pair.run("join", "--timeout=60", "--deploy=example.com/harbormaster:1").returncode == 0
+    assert pair.run("join", "--timeout=120", "--deploy=example.com/harbormaster:1").returncode == 0
     assert pair.in_member.get(CONFIG_MAP, "harbormaster-member", SYSTEM)["data"]["member"] == MEMBER
     words = pair.in_member.get(DEPLOYMENT, AGENT, SYSTEM)["spec"]["template"]["spec"]["containers"][0]["args"]
     assert "--take-over" not in words
@@ -454,7 +454,7 @@ def test_a_name_that_another_cluster_has_is_refused(pair_with_loop: Pair) -> Non
     pair = pair_with_loop
     pair.join()
     pair.start_agent()
-    pair.run("join", "--timeout=60")
+    pair.run("join", "--timeout=120")
     before = pair.everything()
     # The hub itself knows nothing of being this member; it has been one some time ago.
     pair.on_hub.create(make_config_map("harbormaster-member", SYSTEM))
@@ -476,10 +476,10 @@ def test_leaving_keeps_the_definition_and_what_was_there_before_join(pair_with_l
     pair.join()
     assert pair.in_member.get(ACCOUNTS, AGENT, SYSTEM)["metadata"]["resourceVersion"] == there
     pair.start_agent()
-    pair.run("join", "--timeout=60")
+    pair.run("join", "--timeout=120")
     shown = pair.leave("--dry-run")
     assert pair.on_hub.find(MEMBER_CLUSTER, MEMBER)
-    done = pair.leave("--timeout=60")
+    done = pair.leave("--timeout=120")
     assert [line.replace("would be ", "") for line in shown.splitlines()] == done.splitlines()[:-1]
     assert pair.in_member.find(ACCOUNTS, AGENT, SYSTEM)
     assert not pair.in_member.find(CLUSTER_ROLE, AGENT)

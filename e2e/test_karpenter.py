@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from e2e.conftest import StartService, running_hub, wait_served
+from e2e.conftest import StartService
 from e2e.controlplane.client_certificate import ClientCertificate
-from e2e.controlplane.cluster import ApiError, Cluster, Etcd, JsonObject
-from e2e.controlplane.process import Program, kill
+from e2e.controlplane.cluster import ApiError, Cluster, JsonObject
+from e2e.controlplane.process import PATIENCE, Program
 from e2e.controlplane.service import Service
 from e2e.fleet.waiting import wait_until
-from e2e.karpenter.definitions import definitions, stages
 from e2e.karpenter.scene import INITIALIZED, NOT_READY, Pools
-from scorer.api.kinds import NODE, NODE_CLAIM, NODE_POOL
+from e2e.karpenter_hub import karpenter_definitions, running_kwok
+from scorer.api.kinds import NODE, NODE_POOL
 from scorer.api.meta import format_time
 from webhook.kube.paths import path_of
 
@@ -31,29 +31,17 @@ NUMBERS = itertools.count(1)
 
 
 @pytest.fixture(scope="module")
-def cluster(programs: Mapping[str, Path], folder: Path, etcd: Etcd) -> Iterator[Cluster]:
+def cluster(own_hub: Cluster) -> Iterator[Cluster]:
     """A hub with Karpenter's definitions of its kinds, and ours of all others."""
-    with running_hub(programs, folder, etcd, "karpenter") as found:
-        found.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", given=definitions())
-        for kind in (NODE_POOL, NODE_CLAIM):
-            wait_served(found, kind)
-        found.kubectl("create", "namespace", SYSTEM)
-        found.kubectl("create", "serviceaccount", "default")
-        yield found
+    with karpenter_definitions(own_hub):
+        yield own_hub
 
 
 @pytest.fixture(scope="module")
 def kwok(cluster: Cluster, programs: Mapping[str, Path]) -> Iterator[Program]:
     """Plays all nodes and their pods."""
-    configuration = cluster.folder / "stages.yaml"
-    configuration.write_text(stages(), encoding="utf-8")
-    flags = [f"--kubeconfig={cluster.kubeconfig}", f"--config={configuration}", "--manage-all-nodes"]
-    found = Program([programs["kwok"], *flags], cluster.folder / "kwok.log")
-    try:
-        found.start()
+    with running_kwok(cluster, programs["kwok"]) as found:
         yield found
-    finally:
-        kill(found)
 
 
 @pytest.fixture(scope="module")
@@ -227,18 +215,18 @@ def test_a_drain_beyond_the_budget_is_refused(pools: Pools, name: str, settle: C
         pools.add_pod(f"{name}-{number}-a", node)
         pools.add_pod(f"{name}-{number}-b", node)
     settle(name, total=2)
-    refused = _drain(pools, names[0], "--timeout=8s")
+    refused = _drain(pools, names[0], "--timeout=15s")
     assert refused.returncode == 1
     assert f'evicting Pod "default/{name}-0-a", which drains node "{names[0]}"' in refused.stderr
     assert "will retry after" in refused.stderr
     assert pools.has_pod(f"{name}-0-a")
     pools.objects.cluster.request("POST", *_eviction(f"{name}-1-a"))  # its node is not drained
     pools.set_budgets(name, {"nodes": "1"})
-    drained = _drain(pools, names[0], "--timeout=60s")
+    drained = _drain(pools, names[0], f"--timeout={PATIENCE:g}s")
     assert drained.returncode == 0, drained.stderr
     assert not pools.has_pod(f"{name}-0-a")
     assert not pools.has_pod(f"{name}-0-b")
-    assert _drain(pools, names[1], "--timeout=8s").returncode == 1
+    assert _drain(pools, names[1], "--timeout=15s").returncode == 1
     assert pools.has_pod(f"{name}-1-b")
 
 

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from e2e.controlplane.build import KUBERNETES
+from e2e.controlplane.process import PATIENCE
 from e2e.controlplane.service import HARBORMASTER
 from scorer.api.kinds import KINDS
 from tests.webhook.cli.fleets import member, placement
@@ -73,7 +74,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         assert f"or:    kubectl --kubeconfig {folder / 'data' / 'kubeconfig'} get crp\n" in said
         yield folder / "data"
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=30)
+        process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
     assert not (folder / "data" / "kubeconfig").exists()
 
@@ -90,7 +91,7 @@ def kubectl(programs: Mapping[str, Path], data: Path) -> Callable[..., Completed
             input=None if given is None else json.dumps(given),
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE,
             check=False,
             env=ENVIRONMENT,
         )
@@ -288,12 +289,12 @@ def test_kubectl_takes_over_on_the_server_what_it_has_applied_itself(kubectl):
 def test_kubectl_sees_a_change_when_it_comes(kubectl):
     done(kubectl("annotate", "crp/web", "note=seen"))
     ready = "--for=jsonpath={.metadata.annotations.note}=seen"
-    assert done(kubectl("wait", "crp/web", ready, "--timeout=20s")) == f"{CRP}/web condition met\n"
+    assert done(kubectl("wait", "crp/web", ready, f"--timeout={PATIENCE:g}s")) == f"{CRP}/web condition met\n"
 
 
 def test_our_commands_ask_the_same_hub_by_the_kubeconfig(data):
     """Also questions, which an API server would not know."""
     command = [HARBORMASTER, "explain", "crp/web", "--kubeconfig", str(data / "kubeconfig"), "-o", "json"]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=ENVIRONMENT)
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False, env=ENVIRONMENT)
     assert [item["cluster"] for item in json.loads(done(ran))["items"]] == ["dover"]
     assert ran.stderr == ""

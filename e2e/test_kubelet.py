@@ -14,7 +14,9 @@ from e2e.fleet.waiting import wait_until
 from e2e.kubelet.bed import Bed
 from e2e.kubelet.network import GATEWAY
 from e2e.kubelet.scene import (
+    GRACE,
     OWN,
+    PROBE_TIMEOUT,
     Home,
     ask,
     ask_pod,
@@ -85,7 +87,7 @@ def test_a_pod_that_ends_answers_while_its_hook_runs(home):
     until_told = ["sh", "-c", "until [ -e /scratch/go ]; do sleep 0.1; done"]
     hook = {"preStop": {"exec": {"command": until_told}}}
     web = make_container(lifecycle=hook, volumeMounts=scratch)
-    home.run("web", web, volumes=WRITABLE, terminationGracePeriodSeconds=300)
+    home.run("web", web, volumes=WRITABLE, terminationGracePeriodSeconds=3 * GRACE)
     pod = home.wait_ready("web")
     home.put("services", "web", spec={"selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": "http"}]})
     behind(home, "web", {"web"})
@@ -99,6 +101,7 @@ def test_a_pod_that_ends_answers_while_its_hook_runs(home):
 
 def test_a_failing_liveness_probe_restarts_the_container(bed, home):
     alive = {"httpGet": {"path": "/alive", "port": 8080}, "periodSeconds": 1, "failureThreshold": 2}
+    alive["timeoutSeconds"] = PROBE_TIMEOUT
     home.run("web", make_container(livenessProbe=alive))
     pod = home.wait_ready("web")
     ask_pod(pod, "/break?/alive")
@@ -106,7 +109,12 @@ def test_a_failing_liveness_probe_restarts_the_container(bed, home):
     assert status["lastState"]["terminated"]["exitCode"] == 0
     assert home.wait_ready("web")["metadata"]["uid"] == pod["metadata"]["uid"]
     assert "SIGTERM" in bed.log(pod, "web", run=0)
-    assert any("Container web failed livenessProbe, will be restarted" in event for event in home.events("web"))
+
+    def unreported() -> str:
+        events, words = home.events("web"), "Container web failed livenessProbe, will be restarted"
+        return "" if any(words in event for event in events) else str(events)
+
+    wait_until("an Event reports the failure", unreported)  # the kubelet writes Events in the background
 
 
 def test_a_failing_readiness_probe_removes_the_endpoint_until_it_succeeds(bed, home):
@@ -121,7 +129,8 @@ def test_a_failing_readiness_probe_removes_the_endpoint_until_it_succeeds(bed, h
 
 
 def test_a_startup_probe_holds_back_the_others(home):
-    started = {"exec": {"command": ["test", "-e", "/scratch/started"]}, "periodSeconds": 1, "failureThreshold": 60}
+    started = {"exec": {"command": ["test", "-e", "/scratch/started"]}, "periodSeconds": 1, "failureThreshold": 600}
+    started["timeoutSeconds"] = PROBE_TIMEOUT
     alive = {"httpGet": {"path": "/", "port": 1}, "periodSeconds": 1, "failureThreshold": 1}
     web = make_container(
         startupProbe=started, livenessProbe=alive, volumeMounts=[{"name": "scratch", "mountPath": "/scratch"}]
@@ -136,15 +145,15 @@ def test_a_startup_probe_holds_back_the_others(home):
 
 
 @pytest.mark.parametrize(
-    ("variables", "code"),
+    ("variables", "grace", "code"),
     [
-        pytest.param({}, 0, id="asked-and-ended"),
-        pytest.param({"DEAF": "1"}, 137, id="killed-when-the-grace-is-over"),
+        pytest.param({}, GRACE, 0, id="asked-and-ended"),
+        pytest.param({"DEAF": "1"}, 10, 137, id="killed-when-the-grace-is-over"),
     ],
 )
-def test_a_deleted_pod_gets_sigterm_and_its_grace(bed, home, variables, code):
+def test_a_deleted_pod_gets_sigterm_and_its_grace(bed, home, variables, grace, code):
     held = {"finalizers": ["tests.example.com/keep"]}
-    home.run("web", make_container(env=make_variables(**variables)), metadata=held, terminationGracePeriodSeconds=2)
+    home.run("web", make_container(env=make_variables(**variables)), metadata=held, terminationGracePeriodSeconds=grace)
     pod = home.wait_ready("web")
     home.delete("web")
     home.wait_status("web", "containerStatuses", 0, "state", "terminated", "exitCode", value=code)

@@ -122,6 +122,7 @@ def test_one_leads_and_the_other_is_ready_and_writes_nothing(hub, start_loop):
     assert spec["acquireTime"] <= spec["renewTime"]
 
 
+@pytest.mark.core
 def test_a_killed_leader_is_followed_by_the_other(hub, start_loop):
     a = start_loop("loop-a")
     wait_leader(hub, a)
@@ -161,11 +162,12 @@ def test_a_leader_that_stood_still_past_its_lease_writes_nothing_when_it_goes_on
     wait_leader(hub, a)
 
 
+@pytest.mark.core
 def test_a_leader_that_is_asked_to_end_frees_the_lease(hub, start_loop):
     a = start_loop("loop-a")
     wait_leader(hub, a)
     before = lease(hub)
-    assert a.program.stop(seconds=30) == 0
+    assert a.program.stop(seconds=PATIENCE) == 0
     after = lease(hub)
     assert (after["holderIdentity"], after["leaseDurationSeconds"]) == ("", 1)
     assert after["acquireTime"] == before["acquireTime"]
@@ -201,5 +203,5 @@ def test_a_server_that_reconciles_as_well_answers_whether_it_leads_or_not(hub, f
         assert service.ask("GET", "/v1/openapi.json").status == 200
         assert service.ready()
     finally:
-        service.program.stop()
+        service.program.stop(seconds=PATIENCE)
     assert lease(hub)["holderIdentity"] == ""

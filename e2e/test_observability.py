@@ -16,7 +16,7 @@ from e2e.conftest import StartService
 from e2e.controlplane.cluster import LOOPBACK, ApiError, Cluster
 from e2e.controlplane.collector import Collector, attributes_of
 from e2e.controlplane.printed import printed_with
-from e2e.controlplane.process import Program, free_port, kill
+from e2e.controlplane.process import PATIENCE, Program, free_port, kill
 from e2e.controlplane.service import HARBORMASTER, REGISTRATIONS, Service
 from e2e.fleet.waiting import wait_until
 from e2e.placements import PLACEMENTS, placement
@@ -45,7 +45,7 @@ def documented() -> dict[str, dict[str, tuple[str, frozenset[str]]]]:
 
 def exposed(http_port: int) -> dict[str, Metric]:
     """What a process shows under our name."""
-    with urllib.request.urlopen(f"http://{LOOPBACK}:{http_port}/metrics", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://{LOOPBACK}:{http_port}/metrics", timeout=PATIENCE) as answer:
         families = list(text_string_to_metric_families(answer.read().decode()))
     return {family.name: family for family in families if family.name.startswith("harbormaster_")}
 

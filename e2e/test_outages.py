@@ -15,6 +15,7 @@ from e2e.controlplane.cluster import ApiError, Cluster, JsonObject
 from e2e.controlplane.process import PATIENCE, kill
 from e2e.controlplane.service import REGISTRATIONS, Service
 from e2e.fleet.objects import MERGE
+from e2e.fleet.waiting import wait_until
 from e2e.placements import PLACEMENTS, placement
 from tests.thoroughness import SOAK
 
@@ -107,11 +108,11 @@ def test_a_restart_while_many_write_lets_nothing_wrong_in(replica):
     """Drained and started again on the same port: a write is admitted, refused or fails, never waved through."""
     with many_writers(replica.cluster) as (results, written):
         for _ in range(2):
-            time.sleep(1)
-            replica.program.stop(seconds=30)
+            wait_for_verdicts(results)
+            replica.program.stop(seconds=PATIENCE)
             time.sleep(0.5)
             replica.start()
-        time.sleep(1)
+        wait_for_verdicts(results)
     assert results["refused"] > 0
     assert results["admitted"] > 0
     assert results["let in"] == 0
@@ -139,7 +140,7 @@ def test_a_new_authority_is_taken_over_without_letting_anything_in(replica):
         replica.replace_certificate()
         wait_for_renewal(replica, before)
         replica.register()
-        time.sleep(2)
+        wait_for_verdicts(results)
     assert results["let in"] == 0
     assert min(results["refused"], results["admitted"]) > 0
     assert written == names(hub)
@@ -202,6 +203,17 @@ def wait_until_admitted(hub: Cluster, name: str, seconds: float = PATIENCE) -> N
     end = time.monotonic() + seconds
     while outcome(hub, placement(name)) != "admitted":
         assert time.monotonic() < end
+
+
+def wait_for_verdicts(results: Counter[str]) -> None:
+    """Wait until more writes were admitted, and more were refused."""
+    before = dict(results)
+
+    def problem() -> str:
+        behind = [name for name in ("admitted", "refused") if results[name] < before.get(name, 0) + WRITERS]
+        return f"too few writes were {', '.join(behind)}: {dict(results)}" if behind else ""
+
+    wait_until("writes get their verdicts", problem)
 
 
 def renewals(replica: Service) -> float:

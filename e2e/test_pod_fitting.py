@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from e2e.controlplane.cluster import ApiError, Cluster, Etcd, JsonObject
-from e2e.controlplane.process import PATIENCE
+from e2e.controlplane.cluster import ApiError, Cluster, JsonObject
+from e2e.controlplane.process import PATIENCE, kill
 from e2e.fleet.objects import MERGE
 from scorer.node_disruption.cluster_reading import read_cluster
 from scorer.node_disruption.fitting import Fitting
@@ -29,6 +29,7 @@ CLUSTERS = 200 if SOAK else 20
 NODES = 20
 PODS = 40
 NODE_PATH = "/api/v1/nodes"
+RUNTIME_CLASSES = "/apis/node.k8s.io/v1/runtimeclasses"
 NOW = datetime(2026, 7, 1, tzinfo=UTC)
 MESSAGE = re.compile(r"0/[0-9]+ nodes are available: (.*?)\.?", re.DOTALL)
 REASON = re.compile(r"([0-9]+) (.+)")
@@ -37,26 +38,26 @@ PREFILTER = ("didn't satisfy plugin(s)", "pod affinity terms conflict")
 
 
 @pytest.fixture(scope="module")
-def scheduled(programs: Mapping[str, Path], folder: Path, etcd: Etcd) -> Iterator[Cluster]:
-    """An API server and a scheduler that has nobody make room for others."""
-    found = Cluster(programs, folder / "fitting", etcd, "fitting")
-    try:
-        found.start()
-        for name, labels in NAMESPACES.items():
-            found.request("POST", "/api/v1/namespaces", {"metadata": {"name": name, "labels": dict(labels)}})
-            found.request("POST", f"/api/v1/namespaces/{name}/serviceaccounts", {"metadata": {"name": "default"}})
-        heavy = {"metadata": {"name": OVERHEAD_CLASS}, "handler": "heavy", "overhead": {"podFixed": OVERHEAD}}
-        found.request("POST", "/apis/node.k8s.io/v1/runtimeclasses", heavy)
-        for each in make_volumes():
-            namespace = each["metadata"].get("namespace")
-            place = f"namespaces/{namespace}/persistentvolumeclaims" if namespace else "persistentvolumes"
-            found.request("POST", f"/api/v1/{place}", each)
-        path = folder / "fitting.json"
-        path.write_text(json.dumps(configuration(found)))
-        found.start_scheduler(path)
-        yield found
-    finally:
-        found.stop()
+def scheduled(own_hub: Cluster, folder: Path) -> Iterator[Cluster]:
+    """A hub with a scheduler that preempts nothing."""
+    for name, labels in NAMESPACES.items():
+        own_hub.request("POST", "/api/v1/namespaces", {"metadata": {"name": name, "labels": dict(labels)}})
+        own_hub.request("POST", f"/api/v1/namespaces/{name}/serviceaccounts", {"metadata": {"name": "default"}})
+    heavy = {"metadata": {"name": OVERHEAD_CLASS}, "handler": "heavy", "overhead": {"podFixed": OVERHEAD}}
+    own_hub.request("POST", RUNTIME_CLASSES, heavy)
+    for each in make_volumes():
+        namespace = each["metadata"].get("namespace")
+        place = f"namespaces/{namespace}/persistentvolumeclaims" if namespace else "persistentvolumes"
+        own_hub.request("POST", f"/api/v1/{place}", each)
+    path = folder / "fitting.json"
+    path.write_text(json.dumps(configuration(own_hub)))
+    scheduler = own_hub.start_scheduler(path)
+    yield own_hub
+    kill(scheduler)
+    for place in (RUNTIME_CLASSES, "/api/v1/persistentvolumes"):
+        own_hub.request("DELETE", place)
+    for name in NAMESPACES:
+        own_hub.request("DELETE", f"/api/v1/namespaces/{name}")
 
 
 def configuration(cluster: Cluster) -> JsonObject:

@@ -8,6 +8,7 @@ import pytest
 
 from e2e.controlplane.cluster import ApiError, Cluster, JsonObject
 from e2e.controlplane.printed import printed_with
+from e2e.controlplane.process import PATIENCE
 from e2e.fleet.waiting import wait_until
 from scorer.membership.access import agent_rules
 
@@ -203,7 +204,7 @@ def namespace(name: str) -> JsonObject:
 
 def refuses(hub: Cluster, user: str, method: str, path: str, body: JsonObject | None = None) -> str:
     """What the API server says when it refuses a write; a policy that was just made is waited for, by dry runs."""
-    end = time.monotonic() + 20
+    end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         try:
             hub.request(method, f"{path}?dryRun=All", body, acting_as={"username": user})

@@ -17,6 +17,7 @@ import pytest
 from e2e.conftest import StartService
 from e2e.controlplane.client_certificate import ClientCertificate
 from e2e.controlplane.cluster import Cluster, JsonObject
+from e2e.controlplane.process import PATIENCE
 from e2e.controlplane.service import Service
 from e2e.node_pool import ignoring, pool_of_nodes
 from tests.thoroughness import SOAK
@@ -88,7 +89,7 @@ class Replica:
 async def client_of(service: Service, certificate: ClientCertificate) -> AsyncIterator[Replica]:
     trust = ssl.create_default_context(cafile=str(service.ca_file))
     certificate.show(trust)
-    timeout = aiohttp.ClientTimeout(total=30)
+    timeout = aiohttp.ClientTimeout(total=PATIENCE)
     connector = aiohttp.TCPConnector(ssl=trust)
     async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
         yield Replica(service, session)
@@ -188,7 +189,7 @@ async def give_back(replica: Replica, identifier: str) -> None:
 async def seen_all_nodes(replica: Replica) -> None:
     """Wait until a replica knows all nodes of the pool."""
     question = {"pool": POOL, "reason": "Drifted", "count": 0}
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(PATIENCE):
         while True:
             status, told = await replica.ask("POST", "/v1/gate/disruption", question)
             if status == 200 and told["total"] == NODES:

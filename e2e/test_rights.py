@@ -12,6 +12,7 @@ from e2e.conftest import StartService
 from e2e.controlplane.client_certificate import ClientCertificate
 from e2e.controlplane.cluster import ApiError, Cluster, JsonObject
 from e2e.controlplane.printed import printed_with
+from e2e.controlplane.process import PATIENCE
 from e2e.controlplane.service import Service
 from e2e.fleet.objects import make_namespace, make_placement
 from e2e.fleet.waiting import wait_until
@@ -157,7 +158,7 @@ def test_who_may_do_what(world: World, row: Row) -> None:
 
 def last_refusal(world: World, who: str, request: Request) -> str:
     """What the API server says; a policy that was just made is waited for."""
-    end = time.monotonic() + 20
+    end = time.monotonic() + PATIENCE
     while not (said := world.refusal(who, request)) and time.monotonic() < end:
         time.sleep(0.1)
     return said

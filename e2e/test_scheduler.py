@@ -18,21 +18,22 @@ from typing import Any
 
 import pytest
 
-from e2e.conftest import StartService, running_hub
+from e2e.conftest import StartService
 from e2e.controlplane.client_certificate import ClientCertificate, issue_client_certificate
-from e2e.controlplane.cluster import LOOPBACK, Cluster, Etcd, JsonObject
-from e2e.controlplane.process import PATIENCE
+from e2e.controlplane.cluster import LOOPBACK, Cluster, JsonObject
+from e2e.controlplane.process import PATIENCE, kill
 from e2e.controlplane.service import Service
-from e2e.fleet.objects import MERGE
+from e2e.fleet.objects import MERGE, Objects, kind_of, make_namespace
 from scorer.api.meta import format_time
 
 MEMBERS = "/apis/cluster.kubernetes-fleet.io/v1/memberclusters"
 PLACEMENTS = "/apis/placement.kubernetes-fleet.io/v1/clusterresourceplacements"
 BINDINGS = "/apis/placement.kubernetes-fleet.io/v1/clusterresourcebindings"
 RUNS = "/apis/upgrade.harbormaster.dev/v1alpha1/clusterupgraderuns"
-RBAC = "/apis/rbac.authorization.k8s.io/v1"
-PODS = "/api/v1/namespaces/shop/pods"
-EVENTS = "/api/v1/namespaces/shop/events"
+RBAC_GROUP = "rbac.authorization.k8s.io"
+HOME = "scheduled"
+PODS = f"/api/v1/namespaces/{HOME}/pods"
+EVENTS = f"/api/v1/namespaces/{HOME}/events"
 COST = "kubernetes.azure.com/per-cpu-core-cost"
 PODS_PER_NODE = 20
 PRODUCTION = ("m0", "m1", "m2", "m3", "m4", "m5")
@@ -43,25 +44,30 @@ MODES = ("by-name", "by-object")
 
 
 @pytest.fixture(scope="module")
-def fleet(programs: Mapping[str, Path], folder: Path, etcd: Etcd) -> Iterator[Cluster]:
-    """A hub with ten members, a virtual node for each, and somebody who may ask the extender."""
-    with running_hub(programs, folder, etcd, "scheduler") as found:
-        found.request("POST", "/api/v1/namespaces", {"metadata": {"name": "shop"}})
-        found.request("POST", "/api/v1/namespaces/shop/serviceaccounts", {"metadata": {"name": "default"}})
-        rules = [{"nonResourceURLs": ["/extender/v1/*"], "verbs": ["post"]}]
-        found.request("POST", f"{RBAC}/clusterroles", {"metadata": {"name": "extender"}, "rules": rules})
-        binding = {
-            "metadata": {"name": "extender"},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "extender"},
-            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": USER}],
-        }
-        found.request("POST", f"{RBAC}/clusterrolebindings", binding)
-        urgent = {"metadata": {"name": "urgent"}, "value": 1000}
-        found.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", urgent)
-        for number, name in enumerate((*PRODUCTION, *STAGING)):
-            add_member(found, name, number)
-            add_node(found, f"virtual-{name}", **{"harbormaster.dev/member-cluster": name})
-        yield found
+def fleet(own_hub: Cluster) -> Iterator[Cluster]:
+    """A hub with ten members, a virtual node for each, and a user who may ask the extender."""
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": HOME}}
+    about = {"apiVersion": f"{RBAC_GROUP}/v1", "metadata": {"name": "extender"}}
+    rules = [{"nonResourceURLs": ["/extender/v1/*"], "verbs": ["post"]}]
+    reference = {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": "extender"}
+    subject = {"apiGroup": RBAC_GROUP, "kind": "User", "name": USER}
+    objects = Objects(own_hub)
+    made = [
+        make_namespace(HOME),
+        account,
+        {**about, "kind": "ClusterRole", "rules": rules},
+        {**about, "kind": "ClusterRoleBinding", "roleRef": reference, "subjects": [subject]},
+        {**head("scheduling.k8s.io/v1", "PriorityClass"), "metadata": {"name": "urgent"}, "value": 1000},
+    ]
+    objects.apply(made)
+    for number, name in enumerate((*PRODUCTION, *STAGING)):
+        add_member(own_hub, name, number)
+        add_node(own_hub, f"virtual-{name}", **{"harbormaster.dev/member-cluster": name})
+    yield own_hub
+    own_hub.request("DELETE", "/api/v1/nodes")
+    for document in made:
+        metadata = document["metadata"]
+        objects.delete(kind_of(document), metadata["name"], metadata.get("namespace", ""))
 
 
 def add_member(hub: Cluster, name: str, cost: int) -> None:
@@ -121,12 +127,15 @@ def certificate(fleet: Cluster, folder: Path) -> ClientCertificate:
 
 
 @pytest.fixture(scope="module")
-def schedulers(fleet: Cluster, extender: Service, certificate: ClientCertificate, folder: Path) -> None:
-    """All three; they end with the hub."""
+def schedulers(fleet: Cluster, extender: Service, certificate: ClientCertificate, folder: Path) -> Iterator[None]:
+    """All three, for all tests of the module."""
+    running = []
     for name, by_name, ignorable in (("by-name", True, True), ("by-object", False, True), ("strict", True, False)):
         path = folder / f"{name}.json"
         path.write_text(json.dumps(configuration(fleet, extender, certificate, name, by_name, ignorable)))
-        fleet.start_scheduler(path)
+        running.append(fleet.start_scheduler(path))
+    yield
+    kill(*running)
 
 
 def configuration(
@@ -145,7 +154,7 @@ def configuration(
             "certFile": str(certificate.certificate),
             "keyFile": str(certificate.key),
         },
-        "httpTimeout": "30s",  # past it, an ignorable extender is done without
+        "httpTimeout": "120s",  # past it, an ignorable extender is done without
         "nodeCacheCapable": by_name,
         "ignorable": ignorable,
     }
@@ -167,7 +176,7 @@ class Fleet:
         self._trust = certificate.show(ssl.create_default_context(cafile=service.ca_file))
 
     def place(self, name: str, **policy: object) -> None:
-        selector = {"group": "", "version": "v1", "kind": "Namespace", "name": "shop"}
+        selector = {"group": "", "version": "v1", "kind": "Namespace", "name": HOME}
         document = head("placement.kubernetes-fleet.io/v1", "ClusterResourcePlacement") | {
             "metadata": {"name": name},
             "spec": {"resourceSelectors": [selector], "policy": policy},
@@ -177,9 +186,7 @@ class Fleet:
 
     def ask(self, verb: str, placement: str, **annotations: str) -> Any:
         """Ask the extender directly, as the scheduler does."""
-        pod = {
-            "metadata": {"namespace": "shop", "annotations": {"harbormaster.dev/placement": placement} | annotations}
-        }
+        pod = {"metadata": {"namespace": HOME, "annotations": {"harbormaster.dev/placement": placement} | annotations}}
         names = [f"virtual-{name}" for name in (*PRODUCTION, *STAGING)]
         status, answer = post(self.service, self._trust, verb, {"Pod": pod, "NodeNames": names})
         assert status == 200, answer
@@ -257,7 +264,7 @@ class Fleet:
 
 
 def post(service: Service, trust: ssl.SSLContext, verb: str, body: JsonObject) -> tuple[int, Any]:
-    connection = http.client.HTTPSConnection(LOOPBACK, service.port, timeout=10, context=trust)
+    connection = http.client.HTTPSConnection(LOOPBACK, service.port, timeout=PATIENCE, context=trust)
     with closing(connection):
         headers = {"Content-Type": "application/json"}
         connection.request("POST", f"/extender/v1/{verb}", json.dumps(body), headers)
@@ -304,7 +311,7 @@ def test_fifty_pods_fill_the_clusters_in_the_order_that_the_placement_prefers(wo
     assert world.settled(pods) == {"m0": PODS_PER_NODE, "m1": PODS_PER_NODE, "m2": 10}
 
 
-@pytest.mark.parametrize("scheduler", MODES)
+@pytest.mark.parametrize("scheduler", [pytest.param("by-name", marks=pytest.mark.core), "by-object"])
 def test_new_pods_follow_a_change_of_properties_and_old_ones_stay(world: Fleet, scheduler: str) -> None:
     production(world)
     first = world.run(scheduler, 5, "payments")
@@ -316,7 +323,7 @@ def test_new_pods_follow_a_change_of_properties_and_old_ones_stay(world: Fleet, 
     assert world.members_of(first) == {"m0": 5}
 
 
-@pytest.mark.parametrize("scheduler", MODES)
+@pytest.mark.parametrize("scheduler", ["by-name", pytest.param("by-object", marks=pytest.mark.core)])
 def test_pods_respect_taints_and_upgrades(world: Fleet, scheduler: str) -> None:
     """The cheapest cluster is tainted, the second is being upgraded: the third it is, until the upgrade is over."""
     production(world)
@@ -414,6 +421,7 @@ def test_without_an_extender_the_ignorable_go_on_and_the_others_wait(world: Flee
     assert world.settled(waiting) == {"m0": 2}
 
 
+@pytest.mark.core
 def test_nobody_else_gets_answers(world: Fleet, folder: Path) -> None:
     """Without a certificate 401; with one of a user who has no role for it 403."""
     body = {"Pod": {}, "NodeNames": []}

@@ -3,7 +3,6 @@
 import json
 import random
 import ssl
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -14,6 +13,8 @@ import pytest
 
 from e2e.conftest import DEFINITIONS
 from e2e.controlplane.cluster import ApiError, Cluster, JsonObject
+from e2e.controlplane.process import PATIENCE
+from e2e.fleet.waiting import wait_until
 from scorer.api.kinds import PLACEMENT
 from tests.webhook.cli.conftest import TOKEN, running_hub
 
@@ -79,7 +80,7 @@ def sides(twin: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[t
             content = None if body is None else json.dumps(body).encode()
             request = urllib.request.Request(hub.url + path, content, headers, method=method)
             try:
-                with urllib.request.urlopen(request, context=trust, timeout=30) as answer:
+                with urllib.request.urlopen(request, context=trust, timeout=PATIENCE) as answer:
                     return answer.status, json.load(answer)
             except urllib.error.HTTPError as error:
                 return error.code, json.load(error)
@@ -92,8 +93,7 @@ def sides(twin: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[t
 
         for ask in (ours, theirs):
             assert ask("POST", DEFINITIONS, BOATS)[0] < 300
-            while ask("GET", PATH)[0] != 200:  # it is served soon after it is defined
-                time.sleep(0.1)
+            wait_until("boats are served", lambda ask=ask: "" if ask("GET", PATH)[0] == 200 else "not yet")
         yield ours, theirs
         theirs("DELETE", f"{DEFINITIONS}/boats.harbour.example.com")
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from e2e.controlplane.cluster import ApiError, Cluster, JsonObject
-from e2e.controlplane.process import kill
+from e2e.controlplane.process import PATIENCE, kill
 from e2e.fleet.objects import Objects, make_namespace
 from e2e.fleet.processes import LEASE, SYSTEM, Reconciler
 from e2e.fleet.waiting import wait_until
@@ -230,10 +230,10 @@ def test_a_replica_that_is_asked_to_end_gives_its_share_away_at_once_and_the_las
     a, b = start_loop("loop-a", 2), start_loop("loop-b", 2)
     wait_until("both have a share", lambda: shared(a, b, count=2))
     c = start_loop("loop-c", 3)
-    assert a.program.stop(seconds=30) == 0
+    assert a.program.stop(seconds=PATIENCE) == 0
     wait_until("the other has all", lambda: shared(b, count=2))
     wait_until("a replica of another number is ready, and waits", lambda: "" if c.ready() else "it is not")
     assert held(c) == set()
-    assert b.program.stop(seconds=30) == 0
+    assert b.program.stop(seconds=PATIENCE) == 0
     wait_until("the last of the others has freed the Lease", lambda: shared(c))
     assert hub.request("GET", LEASES)[0]["spec"]["holderIdentity"] == "3 shards"

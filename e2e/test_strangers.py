@@ -1,17 +1,11 @@
 """Who may call the hooks of a replica: the real API server, by certificate or by the secret path, and nobody else."""
 
-from collections.abc import Iterator, Mapping
-from pathlib import Path
-
-import pytest
-
-from e2e.conftest import StartService, running_hub
-from e2e.controlplane.cluster import Cluster, Etcd, JsonObject
+from e2e.conftest import WEBHOOK_CLIENT, StartService
+from e2e.controlplane.cluster import Cluster, JsonObject
 from e2e.controlplane.service import Service
 from e2e.placements import PLACEMENTS, placement
 
 HOOK = "/validate/placement.kubernetes-fleet.io/clusterresourceplacements"
-SHOWN = "hub-webhooks"
 
 
 def review(document: JsonObject) -> JsonObject:
@@ -27,13 +21,6 @@ def review(document: JsonObject) -> JsonObject:
         "object": document,
     }
     return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
-
-
-@pytest.fixture(scope="module")
-def showing_hub(programs: Mapping[str, Path], folder: Path, etcd: Etcd) -> Iterator[Cluster]:
-    """A hub that shows webhooks a client certificate."""
-    with running_hub(programs, folder, etcd, "showing", webhook_client=SHOWN) as found:
-        yield found
 
 
 def test_a_forged_review_asks_nobody_and_learns_nothing(hub: Cluster, service: Service) -> None:
@@ -53,14 +40,14 @@ def test_a_forged_review_asks_nobody_and_learns_nothing(hub: Cluster, service: S
 
 
 def test_where_a_certificate_is_required_the_api_server_gets_in_and_nobody_else(
-    showing_hub: Cluster, start_service: StartService
+    twin: Cluster, start_service: StartService
 ) -> None:
-    settings = {"require_client_certificate": "true", "admission_client_names": SHOWN}
-    guarded = start_service(showing_hub, **settings)
+    settings = {"require_client_certificate": "true", "admission_client_names": WEBHOOK_CLIENT}
+    guarded = start_service(twin, **settings)
     guarded.register()  # and the API server is answered
     assert guarded.metric("harbormaster_http_rejected_total") == 0
-    kubelet = showing_hub.issue_client_certificate("system:node:a", ["system:nodes"])
-    ours = showing_hub.issue_client_certificate(SHOWN)
+    kubelet = twin.issue_client_certificate("system:node:a", ["system:nodes"])
+    ours = twin.issue_client_certificate(WEBHOOK_CLIENT)
     for client, status in ((None, 403), (kubelet, 403), (ours, 200)):
         for path in (HOOK, guarded.hook(HOOK)):
             assert guarded.ask("POST", path, review(placement("forged")), client=client).status == status

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from e2e.controlplane.cluster import ApiError, Cluster, JsonObject
+from e2e.controlplane.process import PATIENCE
 from e2e.controlplane.service import HARBORMASTER
 from tests.webhook.placed import condition, entry, make_binding, make_placement, make_snapshot, make_work
 
@@ -57,7 +58,7 @@ def placed(twin: Cluster) -> Iterator[Cluster]:
 
 def tree(hub: Cluster, *words: str) -> subprocess.CompletedProcess[str]:
     command = [HARBORMASTER, "tree", *words, "--kubeconfig", str(hub.kubeconfig)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
 
 
 def test_everything_is_found_by_its_labels(placed):
@@ -99,7 +100,7 @@ def test_it_follows_until_the_placement_is_gone(placed):
                 if line.endswith("  dover  failed: no such path\n"):
                     break
             placed.request("DELETE", f"{GROUP}/clusterresourceplacements/web")
-            _, complaint = process.communicate(timeout=30)
+            _, complaint = process.communicate(timeout=PATIENCE)
         finally:
             process.kill()
     assert (process.returncode, complaint) == (0, "crp/web is gone\n")

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from e2e.controlplane.cluster import Cluster, JsonObject
+from e2e.controlplane.process import PATIENCE
 from e2e.controlplane.service import HARBORMASTER
 from e2e.fleet.waiting import wait_until
 
@@ -82,7 +83,7 @@ def asking(own_hub: Cluster) -> Iterator[Cluster]:
 
 def run(hub: Cluster, user: str, *words: str) -> subprocess.CompletedProcess[str]:
     command = [HARBORMASTER, *words, "--kubeconfig", str(hub.kubeconfigs[user])]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
 
 
 def test_an_approver_may_approve_and_nothing_else(asking: Cluster) -> None:

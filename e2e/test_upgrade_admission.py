@@ -124,6 +124,7 @@ def refused(hub: Cluster, document: JsonObject, subresource: str = "", **changes
     return {field for field, _ in causes_of(error.value)}
 
 
+@pytest.mark.core
 def test_a_run_is_stored_with_its_defaults(hub):
     run = make_run(upgrade={**FULL, "kubernetesVersion": "v1.31.2"})
     found, _ = hub.request("POST", f"{path_of(UPGRADE_RUN)}?dryRun=All", run)
@@ -138,6 +139,7 @@ def test_a_window_with_a_rhythm_is_stored_with_its_first_day(hub):
     assert len(found["spec"]["startDate"]) == len("2025-01-06")
 
 
+@pytest.mark.core
 def test_what_the_state_of_a_run_forbids(hub, stored):
     run = stored(make_run("Running", state="Run", skipTargets=[{"type": "Member", "name": "a"}]))
     assert refused(hub, run, upgrade={**FULL, "kubernetesVersion": "1.31.3"}) == {"spec.upgrade"}
@@ -170,6 +172,7 @@ def approved(status: str) -> list[JsonObject]:
     return [{"type": "Approved", "status": status, "reason": "Said", "message": "", "lastTransitionTime": when}]
 
 
+@pytest.mark.core
 def test_gates_are_made_by_harbormaster_answered_by_people_and_deleted_with_their_run(hub, stored):
     with pytest.raises(ApiError, match="only harbormaster creates gates"):
         hub.request("POST", f"{path_of(UPGRADE_GATE)}?dryRun=All", make_gate(), user="alice")
@@ -207,6 +210,7 @@ def bob(bare_hub: Cluster) -> Iterator[str]:
     bare_hub.request("DELETE", f"{RBAC}/clusterroles/upgrader")
 
 
+@pytest.mark.core
 def test_whoever_ignores_maintenance_windows_needs_the_right(hub, bob):
     run, ignoring = make_run(), make_run(windowPolicy={"mode": "Ignore"})
     path = f"{path_of(UPGRADE_RUN)}?dryRun=All"

@@ -83,6 +83,7 @@ def order(server: Service, hub: Cluster, path: str, body: Any = None, *, who: st
     return server.ask("POST", f"/v1/upgrade/{path}", body, token=hub.token_of(SYSTEM, who, AUDIENCE))
 
 
+@pytest.mark.core
 def test_a_run_is_started_and_skipped_through(server, bare_hub):
     assert order(server, bare_hub, "runs/ordered:start", who="onlooker").status == 404
     started = order(server, bare_hub, "runs/ordered:start")
@@ -95,6 +96,7 @@ def test_a_run_is_started_and_skipped_through(server, bare_hub):
     assert order(server, bare_hub, "runs/ordered:stop").status == 409, "it has not begun"
 
 
+@pytest.mark.core
 def test_a_gate_is_approved(server, bare_hub):
     approved = order(server, bare_hub, "gates/ordered-gate:approve", {"message": "fine"})
     assert (approved.status, approved.document["changed"]) == (200, True), approved.body

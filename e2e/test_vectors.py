@@ -40,16 +40,23 @@ OURSELVES = {
 REFUSALS = {400, 403, 409, 422}
 
 
-def lines(name: str) -> Iterator[Any]:
-    for text in (VECTORS / f"{name}.jsonl").read_text(encoding="utf-8").splitlines():
-        line = json.loads(text)
-        yield pytest.param(line, id=line["id"])
+def read_lines() -> list[JsonObject]:
+    """Return all lines, those with the same switches together."""
+    texts = [text for name in FILES for text in (VECTORS / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()]
+    return sorted(map(json.loads, texts), key=lambda line: json.dumps(line.get("config") or {}, sort_keys=True))
 
 
 def all_lines() -> list[Any]:
-    """All lines, those with the same switches together."""
-    found = [param for name in FILES for param in lines(name)]
-    return sorted(found, key=lambda param: json.dumps(param.values[0].get("config") or {}, sort_keys=True))
+    """Return all lines as parameters; the core has one line per kind and verdict, among those without switches."""
+    lines = read_lines()
+    core: dict[tuple[str, str], str] = {}
+    for line in lines:
+        if not line.get("config"):
+            core.setdefault(((line["object"] or line["old"])["kind"], line["want"]), line["id"])
+    core_ids = set(core.values())
+    return [
+        pytest.param(line, id=line["id"], marks=pytest.mark.core if line["id"] in core_ids else ()) for line in lines
+    ]
 
 
 class Asked:

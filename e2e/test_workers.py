@@ -36,7 +36,7 @@ def shared_ports(bare_hub: Cluster, start_service: StartService) -> Service:
     """A server of two workers, which leads the loop as well."""
     bare_hub.request("POST", "/api/v1/namespaces", {"metadata": {"name": "workers"}})
     words = (f"--workers={len(WORKERS)}", "--reconcile", "--namespace=workers")
-    return start_service(bare_hub, words=words, history_seconds=1)
+    return start_service(bare_hub, words=words, history_seconds=1, drain_seconds=5)
 
 
 def workers_of(program: Program) -> list[int]:
@@ -49,7 +49,7 @@ def workers_of(program: Program) -> list[int]:
 
 def samples(service: Service, name: str) -> list[Sample]:
     """All samples of a metric, by one scrape."""
-    with urlopen(f"http://{LOOPBACK}:{service.http_port}/metrics", timeout=10) as answer:
+    with urlopen(f"http://{LOOPBACK}:{service.http_port}/metrics", timeout=PATIENCE) as answer:
         families = text_string_to_metric_families(answer.read().decode())
         return [each for family in families for each in family.samples if each.name == name]
 
@@ -220,7 +220,9 @@ def test_no_worker_outlives_a_server_that_is_killed(shared_ports):
 
 def test_what_no_worker_can_start_with_is_said_once(bare_hub, tmp_path):
     words = [f"--kubeconfig={bare_hub.kubeconfig}", f"--https-port={free_port()}", "--http-port=0", "--workers=2"]
-    done = subprocess.run([HARBORMASTER, "serve", *words], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [HARBORMASTER, "serve", *words], capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
     assert done.returncode == 1
     lines = [line for line in done.stderr.splitlines() if line.startswith("error:")]
     assert len(lines) == 1

@@ -1,7 +1,7 @@
 """Which tests run together in one process, and in which order.
 
-Tests that stand on the same clusters are one group: two processes would start those twice. All others go file by file.
-What takes long begins first, so that all processes end together.
+Tests on the same clusters are one group, a lane: in two processes they would start the clusters twice. All others are
+distributed file by file. Groups that take long start first, so that all processes end together.
 """
 
 from collections.abc import Mapping
@@ -46,15 +46,20 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
         "e2e/test_workers.py",
     ),
     OWN_HUB: (
+        "e2e/test_applier.py",
         "e2e/test_cache.py",
         "e2e/test_credentials.py",
         "e2e/test_doctor.py",
         "e2e/test_from_kubefleet.py",
         "e2e/test_history.py",
         "e2e/test_hub_store.py",
+        "e2e/test_karpenter.py",
         "e2e/test_leader.py",
         "e2e/test_membership.py",
+        "e2e/test_node_disruption.py",
         "e2e/test_observability.py",
+        "e2e/test_pod_fitting.py",
+        "e2e/test_scheduler.py",
         "e2e/test_shards.py",
         "e2e/test_update_run_commands.py",
     ),
@@ -78,23 +83,18 @@ LONGEST_FIRST: Final = (
     BED,
     "e2e/test_join.py",
     "e2e/test_agent.py",
-    "e2e/test_node_disruption.py",
-    "e2e/test_karpenter.py",
-    "e2e/test_scheduler.py",
-    "e2e/test_applier.py",
     "tests/webhook/page/test_page.py",
-    "tests/scorer/upgrade/test_every_order.py",
     "tests/webhook/page/test_runs.py",
-    "tests/webhook/page/test_docs.py",
     "tests/webhook/page/test_numbers.py",
-    "tests/webhook/page/test_sign_in.py",
+    "tests/webhook/page/test_views.py",
     "tests/webhook/page/test_budgets.py",
-    "tests/webhook/cli/test_up_command.py",
-    "tests/webhook/processes/test_up.py",
-    "tests/webhook/admission/test_admission_properties.py",
-    "tests/webhook/controllers/test_histories.py",
+    "tests/webhook/page/test_access.py",
+    "tests/webhook/page/test_sign_in.py",
+    "tests/docs/test_typed.py",
+    "tests/scorer/upgrade/test_every_order.py",
+    "tests/webhook/cli/test_program.py",
 )
-"""What takes half a minute or more."""
+"""What takes ten seconds of CPU or more."""
 
 
 def group_of(nodeid: str) -> str:

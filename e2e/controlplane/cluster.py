@@ -30,7 +30,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from certs.authority import Authority
 from e2e.controlplane.client_certificate import ClientCertificate, issue_client_certificate
-from e2e.controlplane.process import Program, free_port, kill
+from e2e.controlplane.process import PATIENCE, Program, free_port, kill
 
 JsonObject = dict[str, Any]
 
@@ -134,7 +134,7 @@ class Etcd:
 
     def _call(self, word: str, body: JsonObject) -> JsonObject:
         request = urllib.request.Request(f"{self.url}/v3/kv/{word}", json.dumps(body).encode())
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
             return dict(json.loads(answer.read()))
 
 
@@ -197,6 +197,11 @@ class Cluster:
             self._idle.pop().close()
         kill(*self._companions, self.apiserver)
 
+    @property
+    def companions(self) -> Sequence[Program]:
+        """The programs that run beside the API server, the oldest first."""
+        return self._companions
+
     def backup(self) -> dict[str, str]:
         """All that it keeps, for `restore`."""
         return self.etcd.read(f"/{self.name}/")
@@ -249,7 +254,7 @@ class Cluster:
         user: str = ADMIN,
         check: bool = True,
         environment: Mapping[str, str] | None = None,
-        seconds: float = 120,
+        seconds: float = PATIENCE,
     ) -> subprocess.CompletedProcess[str]:
         """Run kubectl as *user*; *given* goes to its standard input, as JSON unless it is text.
 
@@ -279,7 +284,7 @@ class Cluster:
         user: str = ADMIN,
         acting_as: JsonObject | None = None,
         content_type: str = "application/json",
-        seconds: float = 40,
+        seconds: float = PATIENCE,
     ) -> tuple[JsonObject, list[str]]:
         """Ask the API server; returns its answer and the warnings that came with it.
 

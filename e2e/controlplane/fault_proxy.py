@@ -30,7 +30,7 @@ from yarl import URL
 
 from certs.authority import Authority
 from e2e.controlplane.cluster import LOOPBACK, Cluster
-from e2e.controlplane.process import Program, free_port, kill
+from e2e.controlplane.process import PATIENCE, Program, free_port, kill
 
 ANSWERS = {
     "409": "Conflict",
@@ -153,7 +153,7 @@ class FaultProxy:
             {"Content-Type": "application/json"},
             method=method,
         )
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
             return json.loads(answer.read())
 
 

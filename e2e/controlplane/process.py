@@ -85,7 +85,7 @@ class Program:
         assert self._process is not None
         self._process.send_signal(number)
 
-    def stop(self, seconds: float = 10, number: signal.Signals = signal.SIGTERM) -> int | None:
+    def stop(self, seconds: float = PATIENCE, number: signal.Signals = signal.SIGTERM) -> int | None:
         """End it and wait; after *seconds* it is killed. Returns its exit code, None when it never ran."""
         if self._process is None:
             return None

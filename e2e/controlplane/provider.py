@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from e2e.controlplane.cluster import LOOPBACK
-from e2e.controlplane.process import Program, free_port
+from e2e.controlplane.process import PATIENCE, Program, free_port
 
 CLIENT = "harbormaster"
 PASSWORD = "all people have this one"
@@ -75,5 +75,5 @@ class SignInProvider:
         self.program.wait_ready(self._ready)
 
     def _ready(self) -> bool:
-        with urllib.request.urlopen(f"{self.issuer}/.well-known/openid-configuration", timeout=5) as answer:
+        with urllib.request.urlopen(f"{self.issuer}/.well-known/openid-configuration", timeout=PATIENCE) as answer:
             return bool(answer.status == 200)

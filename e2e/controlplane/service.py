@@ -26,7 +26,7 @@ HARBORMASTER = Path(sys.executable).with_name("harbormaster")
 QUICK = {
     "HARBORMASTER_CERTIFICATE_CHECK_SECONDS": "1",
     "HARBORMASTER_DRAIN_SECONDS": "1",
-    "HARBORMASTER_DRAIN_LIMIT_SECONDS": "5",
+    "HARBORMASTER_DRAIN_LIMIT_SECONDS": "100",
 }
 REGISTRATIONS = "/apis/admissionregistration.k8s.io/v1"
 
@@ -135,7 +135,9 @@ class Service:
     def checks(self) -> str:
         """What its readiness probe says of everything, ready or not; empty while nobody answers."""
         try:
-            with urllib.request.urlopen(f"http://{LOOPBACK}:{self.http_port}/readyz?verbose", timeout=5) as answer:
+            with urllib.request.urlopen(
+                f"http://{LOOPBACK}:{self.http_port}/readyz?verbose", timeout=PATIENCE
+            ) as answer:
                 return str(answer.read().decode())
         except urllib.error.HTTPError as error:
             return error.read().decode()
@@ -232,6 +234,6 @@ class Service:
 
     def metric(self, name: str) -> float:
         """The sum of all samples whose name and labels begin with *name*."""
-        with urllib.request.urlopen(f"http://{LOOPBACK}:{self.http_port}/metrics", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://{LOOPBACK}:{self.http_port}/metrics", timeout=PATIENCE) as answer:
             lines = answer.read().decode().splitlines()
         return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(name))

@@ -4,6 +4,8 @@ import threading
 from abc import ABC, abstractmethod
 from typing import Self
 
+from e2e.controlplane.process import PATIENCE
+
 
 class SideBySide(ABC):
     """Does something in several threads until the block ends.
@@ -24,7 +26,7 @@ class SideBySide(ABC):
     def __exit__(self, *_: object) -> None:
         self._stop.set()
         for thread in self._threads:
-            thread.join(60)
+            thread.join(PATIENCE)
 
     @abstractmethod
     def _run(self) -> None:

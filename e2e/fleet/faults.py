@@ -186,7 +186,7 @@ def kept_running(fleet: Fleet, identity: str) -> Iterator[None]:
         yield
     finally:
         ended.set()
-        keeper.join(10)
+        keeper.join(PATIENCE)
 
 
 def cut_a_member_off(fleet: Fleet, scene: Scene, *, seconds: float, placements: int = 4) -> None:

@@ -257,7 +257,7 @@ def run_here(*words: str | Path) -> subprocess.CompletedProcess[str]:
 def leave_without_the_member(pair: Pair) -> None:
     """Have the member leave while only the hub is named, and see that nothing of the member itself is touched."""
     before = {name: version for name, version in pair.everything().items() if name.startswith("member ")}
-    done = pair.run("leave", "--timeout=60", reached=False)
+    done = pair.run("leave", "--timeout=120", reached=False)
     assert done.returncode == 0, done.stderr
     assert "nothing was removed from the member itself; to do that, add --member-context" in done.stderr
     assert not pair.on_hub.find(ACCOUNTS, ACCOUNT_ON_HUB, SYSTEM)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from e2e.controlplane.cluster import LOOPBACK
-from e2e.controlplane.process import Program, free_port
+from e2e.controlplane.process import PATIENCE, Program, free_port
 from e2e.controlplane.service import HARBORMASTER
 from e2e.fleet.shifted_clock import program_with_clock
 
@@ -37,19 +37,19 @@ class Role:
         command = [*program, *words, f"--http-host={LOOPBACK}", f"--http-port={self.http_port}"]
         self.program = Program(command, log, environment)
 
-    def start(self, *, wait: bool = True, seconds: float = 180) -> None:
+    def start(self, *, wait: bool = True, seconds: float = PATIENCE) -> None:
         """Start it, and wait until it is ready."""
         self.program.start()
         if wait:
             self.wait_ready(seconds)
 
-    def wait_ready(self, seconds: float = 180) -> None:
+    def wait_ready(self, seconds: float = PATIENCE) -> None:
         """Wait until its readiness probe says yes."""
         self.program.wait_ready(self.ready, seconds)
 
     def stop(self) -> None:
         """Ask it to end, and wait."""
-        self.program.stop()
+        self.program.stop(PATIENCE)
 
     def ready(self) -> bool:
         """Ask its readiness probe."""
@@ -61,12 +61,12 @@ class Role:
 
     def metrics(self) -> str:
         """All its metrics as text."""
-        with urllib.request.urlopen(f"http://{LOOPBACK}:{self.http_port}/metrics", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://{LOOPBACK}:{self.http_port}/metrics", timeout=PATIENCE) as answer:
             return str(answer.read().decode())
 
     def _answers(self, path: str) -> bool:
         try:
-            with urllib.request.urlopen(f"http://{LOOPBACK}:{self.http_port}/{path}", timeout=5) as answer:
+            with urllib.request.urlopen(f"http://{LOOPBACK}:{self.http_port}/{path}", timeout=PATIENCE) as answer:
                 return bool(answer.status == 200)
         except OSError:
             return False

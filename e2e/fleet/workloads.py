@@ -8,6 +8,7 @@ import contextlib
 import threading
 
 from e2e.controlplane.cluster import ApiError, JsonObject
+from e2e.controlplane.process import PATIENCE
 from e2e.fleet.objects import Objects, annotations_of, name_of
 from scorer.api.kinds import KINDS, Kind
 
@@ -34,7 +35,7 @@ class Workloads(threading.Thread):
     def end(self) -> None:
         """Stop looking."""
         self._ended.set()
-        self.join(30)
+        self.join(PATIENCE)
 
     def _look(self, objects: Objects, kind: Kind) -> None:
         for document in objects.all(kind):

@@ -108,7 +108,7 @@ class Release:
 
     def test(self) -> subprocess.CompletedProcess[str]:
         """Run ``helm test``, whether it passes or not."""
-        return self.helm("test", self.name, "--timeout=2m", check=False)
+        return self.helm("test", self.name, "--timeout=5m", check=False)
 
     def pods(self, component: str) -> list[JsonObject]:
         """The Pods of a component that are ready and not about to end."""

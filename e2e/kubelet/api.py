@@ -17,6 +17,7 @@ from e2e.controlplane.cluster import ApiError, JsonObject
 STRATEGIC = "application/strategic-merge-patch+json"
 MERGE = "application/merge-patch+json"
 RETRY_SECONDS = 0.5
+REQUEST_SECONDS = 120
 WATCH_SECONDS = 300
 Key = tuple[str, str]
 """Namespace and name."""
@@ -55,11 +56,11 @@ class Api:
 
         Raises:
             ApiError: The API server refused.
-            OSError: It could not be reached, or took more than 30 s.
+            OSError: It could not be reached, or timed out.
         """
         content = None if body is None else json.dumps(body)
         headers = {"Content-Type": content_type}
-        timeout = aiohttp.ClientTimeout(total=30)
+        timeout = aiohttp.ClientTimeout(total=REQUEST_SECONDS)
         try:
             async with self._session.request(method, path, data=content, headers=headers, timeout=timeout) as answer:
                 text = await answer.text()
@@ -72,7 +73,7 @@ class Api:
 
     async def lines(self, path: str, query: Mapping[str, str]) -> Any:
         """Yield the lines of an answer that goes on, as documents."""
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=WATCH_SECONDS + 30)
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=REQUEST_SECONDS, sock_read=WATCH_SECONDS + 30)
         async with self._session.get(path, params=query, timeout=timeout) as answer:
             if answer.status != 200:
                 raise ApiError(answer.status, {"message": await answer.text()})

@@ -23,7 +23,6 @@ USUAL_CAPABILITIES: Final = (
 """What container runtimes leave to root."""
 FIRST: Final = 'setpriv --pdeathsig KILL sh "$0" "$@"; exit $?'
 """The first child of a shell with a new process namespace is the first process there; what ends it is told."""
-START_SECONDS: Final = 30.0
 CANNOT_START: Final = 128
 
 
@@ -139,17 +138,15 @@ class Process:
         self._pid = await self._announced(reading)
 
     async def _announced(self, reading: int) -> int:
-        """The process id that the script says; 0 when it has ended before."""
+        """Return the process id that the script reports; 0 when it ended without one."""
         reader = asyncio.StreamReader()
         pipe = os.fdopen(reading, "rb")
         transport, _ = await asyncio.get_running_loop().connect_read_pipe(
             lambda: asyncio.StreamReaderProtocol(reader), pipe
         )
         try:
-            async with asyncio.timeout(START_SECONDS):
-                return int(await reader.readline() or 0)
-        except TimeoutError:
-            return 0
+            # Without a time limit: the script dies of SIGPIPE when it reports its process id after the pipe was closed.
+            return int(await reader.readline() or 0)
         finally:
             transport.close()
 

@@ -16,7 +16,16 @@ from e2e.kubelet.images import PROJECT, Image, own_image
 
 WEB = "example.com/web:1"
 OWN = "example.com/harbormaster:1"
-READY = {"httpGet": {"path": "/ready", "port": "http"}, "periodSeconds": 1, "failureThreshold": 1}
+PROBE_TIMEOUT = 30
+"""Seconds that a healthy server may take to answer a probe; the default of one second fails on a slow machine."""
+GRACE = int(PATIENCE)
+"""Seconds that a container has for an orderly end; only a test of SIGKILL sets a shorter grace period."""
+READY = {
+    "httpGet": {"path": "/ready", "port": "http"},
+    "periodSeconds": 1,
+    "failureThreshold": 1,
+    "timeoutSeconds": PROBE_TIMEOUT,
+}
 
 
 def web_image() -> Image:
@@ -65,13 +74,14 @@ class Home:
     def run(self, name: str, *containers: JsonObject, metadata: Mapping[str, Any] | None = None, **spec: Any) -> None:
         """Create a Pod with the label ``app`` of its own name; no containers: the server."""
         head = {"name": name, "labels": {"app": name}, **(metadata or {})}
-        found = {"containers": list(containers or [make_container()]), "terminationGracePeriodSeconds": 5, **spec}
+        found = {"containers": list(containers or [make_container()]), "terminationGracePeriodSeconds": GRACE, **spec}
         self._request("POST", self.core("pods"), {"metadata": head, "spec": found})
 
     def deploy(self, name: str, container: JsonObject, *, replicas: int = 2, **spec: Any) -> None:
         """Create a Deployment and a Service of that name, and wait until it is rolled out."""
         labels = {"app": name}
-        template = {"metadata": {"labels": labels}, "spec": {"containers": [container], **spec}}
+        pod = {"containers": [container], "terminationGracePeriodSeconds": GRACE, **spec}
+        template = {"metadata": {"labels": labels}, "spec": pod}
         deployment = {
             "metadata": {"name": name},
             "spec": {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template},

@@ -19,7 +19,7 @@ from e2e.kubelet.sandbox import SandboxError, run
 
 DOMAIN = "cluster.local"
 CHUNK = 65536
-CONNECT_SECONDS = 5.0
+CONNECT_SECONDS = 120.0
 Endpoint = tuple[str, int]
 """Address and port."""
 _RESET = struct.pack("ii", 1, 0)

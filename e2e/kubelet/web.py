@@ -20,6 +20,7 @@ from urllib.parse import unquote
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 REVIEW = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+REQUEST_SECONDS = 120
 BROKEN: set[str] = set()
 
 
@@ -60,7 +61,7 @@ def write(path: str) -> object:
 
 def fetch(url: str) -> object:
     """What another server answers."""
-    with urllib.request.urlopen(url, timeout=5) as answer:
+    with urllib.request.urlopen(url, timeout=REQUEST_SECONDS) as answer:
         return json.loads(answer.read())
 
 
@@ -71,7 +72,7 @@ def whoami() -> object:
     url = f"https://kubernetes.default.svc:{os.environ['KUBERNETES_SERVICE_PORT']}{REVIEW}"
     trust = ssl.create_default_context(cafile=str(ACCOUNT / "ca.crt"))
     request = urllib.request.Request(url, json.dumps(kind).encode(), headers)
-    with urllib.request.urlopen(request, timeout=5, context=trust) as answer:
+    with urllib.request.urlopen(request, timeout=REQUEST_SECONDS, context=trust) as answer:
         return json.loads(answer.read())["status"]["userInfo"]
 
 
