@@ -54,7 +54,7 @@ RUN = $(PYTEST) --numprocesses $(WORKERS) --dist loadfile
 
 check: lint  ## Lint, then run the tests that need neither a browser nor a control plane (ARGS: for pytest)
 	@echo "==> tests without a browser or a control plane, $(WORKERS) files at a time"
-	@$(RUN) --ignore tests/webhook/page --ignore e2e $(ARGS)
+	@$(RUN) -m "not page and not core and not e2e" $(or $(ARGS),tests)
 
 test: lint programs  ## Lint, all tests of tests/, and the core of e2e on a real kube-apiserver (ARGS: for pytest)
 	@echo "==> tests, the page in a browser, the core of e2e, $(WORKERS) groups at a time"
@@ -62,7 +62,7 @@ test: lint programs  ## Lint, all tests of tests/, and the core of e2e on a real
 
 e2e: programs  ## All other end-to-end tests: helm, kwok, dex, Karpenter, Cluster API, Pods (ARGS: for pytest)
 	@echo "==> end-to-end tests beyond the core, $(WORKERS) groups at a time"
-	@$(RUN) -m e2e --ignore tests $(ARGS)
+	@$(RUN) -m e2e $(or $(ARGS),e2e)
 
 soak: programs controlplane $(VENV)/.docs  ## What takes hours: full fault counts, all examples, random order and delays (ARGS; SEED)
 	@echo "==> soak, HARBORMASTER_SEED=$(SEED)"

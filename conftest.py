@@ -1,7 +1,7 @@
 """How the tests are marked, ordered, and spread over processes.
 
-A test of ``e2e/`` is marked ``core`` where it stands, otherwise it is marked ``e2e`` here. ``make e2e`` runs what is
-marked ``e2e``, ``make test`` everything else.
+A test of ``e2e/`` is marked ``core`` where it stands, otherwise it is marked ``e2e`` here, and a test of the page is
+marked ``page``. ``make e2e`` runs what is marked ``e2e``, ``make test`` everything else.
 """
 
 import gc
@@ -81,6 +81,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             check_group(item)
             if item.get_closest_marker("core") is None:
                 item.add_marker(pytest.mark.e2e)
+        elif item.nodeid.startswith("tests/webhook/page/"):
+            item.add_marker(pytest.mark.page)
         for part, remedy in missing.items():
             if item.nodeid.startswith(part.tests):
                 item.add_marker(pytest.mark.skip(reason=f"{MISSING}{remedy}"))
