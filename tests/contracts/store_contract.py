@@ -48,7 +48,7 @@ __all__ = (
 )
 
 CONFIG_MAP = KINDS["", "ConfigMap"]
-PATIENCE_SECONDS = 40
+PATIENCE_SECONDS = 120
 """An API server's namespaces take their time: five seconds until somebody looks, more when content is held."""
 
 Document = dict[str, Any]

@@ -1,6 +1,7 @@
 """Test modules are for pytest alone: what several of them need stands in a module beside them, named after it."""
 
 import ast
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -8,6 +9,8 @@ import pytest
 from tests.contracts.sources import sources, statements
 
 ROOMS = ("tests", "e2e")
+IMPORTED = re.compile(r"^ *(?:from|import) (?:.*\btest_|.*\($(?:[^)]*)\btest_)", re.MULTILINE)
+"""An import in which something is called as test modules are; only where there is one, a module is parsed."""
 
 
 def imported(text: str) -> Iterator[str]:
@@ -24,6 +27,8 @@ def imported(text: str) -> Iterator[str]:
 
 def borrowed(text: str) -> list[str]:
     """Return what a module imports from test modules."""
+    if not IMPORTED.search(text):
+        return []
     parts = {name: name.split(".") for name in imported(text)}
     return [name for name, (room, *rest) in parts.items() if room in ROOMS and any(map(is_test, rest))]
 

@@ -142,5 +142,7 @@ def _options(command: click.Command) -> frozenset[str]:
 def make_targets_in(path: Path) -> set[str]:
     """Return the targets of make that the document at *path* names."""
     page = read_page(path)
-    found = (re.match(r"\s*make ([a-z]+)", line) for text in (*page.blocks, *page.spans) for line in text.splitlines())
+    found = (
+        re.match(r"\s*make ([a-z0-9]+)", line) for text in (*page.blocks, *page.spans) for line in text.splitlines()
+    )
     return {match[1] for match in found if match}

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Final
 
-from tests.docs.speaking import speaking_modules
+from tests.docs.speaking import CONSTANTS, calling, modules_with
 
 SPEAKERS: Final = frozenset(
     {"make_condition", "Event", "MemberEvent", "Statement", "CollectionError", "Repair", "Cost", "report_refusal"}
@@ -27,6 +27,7 @@ BESIDES: Final = frozenset(
 """Words in those modules that are neither: statuses, types of events, kinds, and a cause that is never said."""
 
 _WORD: Final = re.compile(r"[A-Z][a-z]+(?:[A-Z][a-z]*)*|[A-Z]{2,}[a-z]+(?:[A-Z][a-z]+)*")
+_ENUMS: Final = re.compile(r"^ *class \w+(?:Reason|Cause)\b", re.MULTILINE)
 _REASONS: Final = re.compile(r"\w+(?:Reason|Cause)")
 _BUDGETS: Final = "DisruptionReason"
 """For which budgets are asked, not of anything that is said."""
@@ -35,22 +36,21 @@ _BUDGETS: Final = "DisruptionReason"
 @cache
 def words_said() -> frozenset[str]:
     """Return every type and reason of a condition and every reason of an event that the code can produce."""
-    trees = speaking_modules()
     speaking: list[ast.AST] = []
-    classes: list[ast.ClassDef] = []
     known: set[str] = set()
-    for tree in trees:
+    for tree in modules_with(calling(SPEAKERS | SPEAKING_METHODS)):
         nodes = list(ast.walk(tree))
         names = _known_names(nodes)
-        classes += (node for node in nodes if isinstance(node, ast.ClassDef))
         if names & _called_names(nodes) & SPEAKERS or _called_methods(nodes) & SPEAKING_METHODS:
             speaking.append(tree)
             known |= names
     enums = {name for name in known if _REASONS.fullmatch(name)} - {_BUDGETS}
+    classes = (node for tree in modules_with(_ENUMS) for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
     found = [*speaking, *(node for node in classes if node.name in enums)]
     words = {word for tree in found for word in _words(tree)}
     constants = {name for name in known if name.isupper()}
-    return frozenset(words | {word for tree in trees for word in _constants(tree, constants)}) - BESIDES
+    named = {word for tree in modules_with(CONSTANTS) for word in _constants(tree, constants)}
+    return frozenset(words | named) - BESIDES
 
 
 def _known_names(nodes: Sequence[ast.AST]) -> set[str]:

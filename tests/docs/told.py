@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Final
 
-from tests.docs.speaking import speaking_modules
+from tests.docs.speaking import CONSTANTS, calling, modules_with
 
 TELLERS: Final = {"Event": 0, "MemberEvent": 0, "announce": 0, "Note": 2, "Repair": 3}
 """What makes an Event, and which of its arguments is the reason."""
@@ -16,10 +16,9 @@ REMARKS: Final = "remark_of"
 @cache
 def events_told() -> Mapping[str, set[str]]:
     """Return the types that every reason is told with; empty: the type is found out when it is told."""
-    trees = speaking_modules()
-    values = {name: word for tree in trees for name, word in _constants(tree)}
+    values = {name: word for tree in modules_with(CONSTANTS) for name, word in _constants(tree)}
     told: dict[str, set[str]] = {}
-    for tree in trees:
+    for tree in modules_with(calling({*TELLERS, REMARKS})):
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and (reason := _reason(node, values)):
                 told.setdefault(reason, set()).update(_types(node))

@@ -13,10 +13,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tests.docs.pages import ROOT
+from tests.waiting import PATIENCE_SECONDS
 from webhook.cli.root import root
 
-DEADLINE_SECONDS = 120
 VARIABLE = re.compile(r"[A-Z_]+=")
 
 
@@ -27,7 +26,6 @@ def at_home(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv(name)
     for name in ("XDG_STATE_HOME", "HOME"):
         monkeypatch.setenv(name, str(folder))
-    monkeypatch.chdir(ROOT)
 
 
 @contextmanager
@@ -45,7 +43,7 @@ def started(words: Sequence[str]) -> Iterator[str]:
             yield "".join(lines)
         finally:
             process.send_signal(signal.SIGINT)
-            process.communicate(timeout=DEADLINE_SECONDS)
+            process.communicate(timeout=PATIENCE_SECONDS)
 
 
 def type_in(words: Sequence[str]) -> tuple[str, int]:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from scorer.api.crd import MODELS
 from scorer.api.kinds import api_version
-from tests.thoroughness import examples
+from tests.thoroughness import SOAK, examples
 from webhook.access.user import UserInfo
 from webhook.admission.judge import judge, mutate
 from webhook.admission.patch import apply_patch
@@ -171,7 +171,7 @@ def is_fit_for_an_answer(judgement):
 
 
 @pytest.mark.parametrize("entry", RULED, ids=lambda entry: entry.kind.kind)
-@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60 if SOAK else 8, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_no_object_makes_the_rules_fail(entry, data):
     new = document_of(entry, data.draw(VALUES), data.draw(st.none() | VALUES))

@@ -10,6 +10,7 @@ from scorer.api import kinds
 from scorer.api.kinds import KINDS
 from tests.builders.binding import make_binding
 from tests.builders.placement import fixed, make_placement
+from tests.waiting import PATIENCE_SECONDS, until
 from tests.webhook.validation.live_objects import JANE, NOW, SHOP, make_eviction, make_member
 from tests.webhook.validation.upgrade_objects import make_run, make_stage, make_strategy
 from webhook.admission.cached import ADMISSION_KINDS, CachedContext
@@ -36,7 +37,7 @@ def store():
 @asynccontextmanager
 async def following(cache):
     task = asyncio.create_task(cache.run())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         await cache.wait_synced()
     try:
         yield
@@ -136,9 +137,7 @@ async def test_custom_kinds_are_learned_when_they_come(store):
             "spec": spec,
         }
         await fill(store, definition)
-        async with asyncio.timeout(10):
-            while context().kinds.find("toys.example.org", "Widget") is None:
-                await asyncio.sleep(0.001)
+        await until(lambda: context().kinds.find("toys.example.org", "Widget") is not None)
 
 
 async def test_a_stale_cache_warns_and_never_refuses(store):
@@ -182,9 +181,7 @@ async def test_all_kinds_that_rules_and_checks_ask_for_are_watched(store):
         assert all(cache.shelf(kind).synced.is_set() for kind in ADMISSION_KINDS)
         assert context().existing(kinds.PLACEMENT) == []
         await fill(store, SHOP, make_placement())
-        async with asyncio.timeout(10):
-            while cache.get(kinds.PLACEMENT, "shop") is None:
-                await asyncio.sleep(0.001)
+        await until(lambda: cache.get(kinds.PLACEMENT, "shop") is not None)
         assert len(context().existing(kinds.PLACEMENT)) == 1
         assert (await store.get(kinds.PLACEMENT, Key("shop")))["metadata"]["name"] == "shop"
 
@@ -227,9 +224,7 @@ async def test_a_role_that_does_not_know_upgrades_keeps_nothing_from_starting(st
     context = make_context(cache)
     task = asyncio.create_task(cache.run())
     try:
-        async with asyncio.timeout(10):
-            while not cache.synced:
-                await asyncio.sleep(0.001)
+        await until(lambda: cache.synced)
         assert judge("CREATE", FOLLOWER, None, context().asked_by(JANE)).warnings == ()
     finally:
         task.cancel()

@@ -9,6 +9,7 @@ import pytest
 
 from scorer.api import kinds
 from scorer.reservations import DISRUPTION, Reservation, lease_name, reservation_id
+from tests.waiting import until
 from webhook.admission.enforcement import DELETION_HELD, RULE, Enforcement
 from webhook.admission.judge import Judgement
 from webhook.embedded.store import EmbeddedStore
@@ -105,9 +106,7 @@ class Replica:
         return await self.judge(asked | {"name": name, "namespace": "default", "userInfo": {"username": user}})
 
     async def until(self, condition) -> None:
-        async with asyncio.timeout(10):
-            while not condition():
-                await asyncio.sleep(0.002)
+        await until(condition)
 
 
 class Denied:

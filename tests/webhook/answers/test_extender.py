@@ -13,6 +13,7 @@ from scorer.member_gate.holds import upgrade_holds
 from tests.scorer.builders import COST, NOW, cluster_document, pick_n, policy, prefer, term
 from tests.scorer.extender_builders import node, placement, pod
 from tests.vector_families.extender import write
+from tests.waiting import PATIENCE_SECONDS, until
 from webhook.answers.extender import HubExtender
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube.cache import Cache
@@ -50,9 +51,7 @@ class Hub:
     async def seen(self, kind, name, namespace=""):
         """Wait until the cache has what the store has."""
         stored = {item["metadata"]["name"]: item for item in (await self.store.list(kind, namespace or None)).items}
-        async with asyncio.timeout(10):
-            while _metadata(self.cache.get(kind, name, namespace)) != _metadata(stored.get(name)):
-                await asyncio.sleep(0.001)
+        await until(lambda: _metadata(self.cache.get(kind, name, namespace)) == _metadata(stored.get(name)))
 
     def filter(self, asked, *names):
         answer = self.extender.filter(self.extender.read_args({"Pod": asked, "NodeNames": list(names)}))
@@ -76,7 +75,7 @@ async def hub(**settings):
     found.extender = HubExtender(cache, ExtenderSettings(**settings), lambda: found.now)
     assert not found.extender.synced
     task = asyncio.create_task(cache.run())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         await cache.wait_synced()
     assert found.extender.synced
     try:

@@ -9,7 +9,7 @@ from scorer.api.documents import label
 from scorer.api.kinds import BINDING, MEMBER_CLUSTER, PLACEMENT, POLICY_SNAPSHOT
 from scorer.api.references import PlacementRef
 from tests.builders.placement import make_placement
-from tests.waiting import until
+from tests.waiting import PATIENCE_SECONDS, until
 from tests.webhook.controllers.world import held_up, make_member, pick_n, running
 from webhook.answers.advisor import HubAdvisor
 from webhook.answers.history import LONGEST, MOST_DECISIONS, MOST_MEMBERS, MOST_RUNS, RunHistory
@@ -137,7 +137,7 @@ async def test_who_comes_later_begins_with_what_is_recorded(world):
     history = RunHistory(cache, utc_now)
     watching = asyncio.create_task(cache.run())
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             await cache.wait_synced()
         runs = history.runs(PAYMENTS)
         assert [run["snapshot"] for run in runs] == ["payments-1", "payments-0"]

@@ -60,6 +60,7 @@ async def filled(world, names=NAMES):
     """Put members and a placement of every policy on the hub, and wait until they have settled."""
     for at, name in enumerate(names):
         await world.add(make_member(name, nodes=at + 1, region=("south", "north")[at % 2]))
+    await world.until(lambda: all(map(world.has_joined, names)))  # else the first to join is picked
     for name, policy in POLICIES.items():
         await world.add({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": f"home-{name}"}})
         await world.add(placement(name, policy))

@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from certs.authority import Authority
 from certs.context import ServerContext
 from scorer.api.kinds import NAMESPACE
+from tests.waiting import PATIENCE_SECONDS
 from webhook.access.user import UserInfo
 from webhook.cli.root import root
 from webhook.embedded.api import add_routes
@@ -57,7 +58,7 @@ class RunningHub:
 
     def run(self, work):
         """Run a coroutine on the hub's loop."""
-        return asyncio.run_coroutine_threadsafe(work, self.loop).result(10)
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(PATIENCE_SECONDS)
 
 
 @pytest.fixture
@@ -95,7 +96,7 @@ def running_hub(data, opened=bare_store):
 
     def there(work):
         """Run *work* where the hub runs: a database belongs to the thread that opened it."""
-        return asyncio.run_coroutine_threadsafe(work, loop).result(30)
+        return asyncio.run_coroutine_threadsafe(work, loop).result(PATIENCE_SECONDS)
 
     async def start():
         store = await opening.__aenter__()
@@ -119,7 +120,7 @@ def running_hub(data, opened=bare_store):
             there(stop(runner))
     finally:
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(10)
+        thread.join(PATIENCE_SECONDS)
         loop.close()
 
 

@@ -6,7 +6,20 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.waiting import PATIENCE_SECONDS
+
 SCRIPTS = Path(sys.executable).parent
+
+
+def run(*command, **options):
+    """Run a program to its end; return its exit code and its output as text."""
+    options = {"capture_output": True, "text": True, "check": False, "timeout": PATIENCE_SECONDS, **options}
+    return subprocess.run([*map(str, command)], **options)
+
+
+def program(*arguments, name="harbormaster", **options):
+    """Run the installed program to its end."""
+    return run(SCRIPTS / name, *arguments, **options)
 
 
 def on_a_terminal(*arguments, **environment):
@@ -26,5 +39,5 @@ def on_a_terminal(*arguments, **environment):
             break
         written += piece
     os.close(ours)
-    child.wait(60)
+    child.wait(PATIENCE_SECONDS)
     return written.decode()

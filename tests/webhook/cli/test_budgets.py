@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 import pytest
 import yaml
 
-from tests.waiting import until
+from tests.waiting import PATIENCE_SECONDS, until
 from tests.webhook.cli.terminal import on_a_terminal
 from tests.webhook.description.example_hub import serving
 from tests.webhook.gate.gates import claim, node, node_pool, put_pool
@@ -279,10 +279,10 @@ def hub(tmp_path):
 
     thread = threading.Thread(target=work)
     thread.start()
-    assert ready.wait(60)
+    assert ready.wait(PATIENCE_SECONDS)
     yield folder
     loop.call_soon_threadsafe(stop.set)
-    thread.join(60)
+    thread.join(PATIENCE_SECONDS)
     loop.close()
 
 

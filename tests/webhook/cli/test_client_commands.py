@@ -1,14 +1,13 @@
 """``apply``, ``get``, ``edit`` and ``delete`` against a real hub over TLS."""
 
-import asyncio
 import json
 import threading
-import time
 
 import pytest
 import yaml
 
 from scorer.api.kinds import KINDS, MEMBER_CLUSTER, NAMESPACE, PLACEMENT
+from tests.waiting import block_until, until
 from tests.webhook.cli.conftest import TOKEN
 from tests.webhook.cli.fleets import by_nodes, member, placement, write
 from webhook.cli.applying import LAST_APPLIED
@@ -259,14 +258,14 @@ def test_watch_shows_every_change_until_the_hub_goes(cli, hub, tmp_path):
         labelled = {**document, "metadata": {**document["metadata"], "labels": {"seen": "yes"}}}
         await hub.store.replace(PLACEMENT, labelled)
         await hub.store.delete(PLACEMENT, Key("web"))
-        await asyncio.sleep(0.3)  # the last change is on its way
+        await until(lambda: not any(watcher._backlog for watcher in watchers()))  # the last change is on its way
         hub.store.close()
 
+    def watchers():
+        return [watcher for each in hub.store._watchers.values() for watcher in each]
+
     def when_watched():
-        for _ in range(500):
-            if any(hub.store._watchers.values()):
-                break
-            time.sleep(0.02)
+        block_until(watchers)
         hub.run(meddle())
 
     thread = threading.Thread(target=when_watched)

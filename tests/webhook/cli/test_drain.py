@@ -84,7 +84,7 @@ def test_a_member_is_emptied(cli, opened):
     place(opened)
     assert ok(cli("drain", "a", "--dry-run")) == "web: would go\n"
     assert opened.taints() == [OTHER]
-    out = ok(cli("drain", "a", "--timeout", "20s"))
+    out = ok(cli("drain", "a", "--timeout", "2m"))
     assert out.splitlines()[0] == "a gets no new placements"
     assert out.splitlines()[-1] == "a is empty"
     assert "web: gone" in out
@@ -113,7 +113,7 @@ def test_what_would_come_back_stays_and_what_is_not_there_keeps_nobody_waiting(c
     place(opened, "stubborn", policy={"placementType": "PickAll", "tolerations": [{"operator": "Exists"}]})
     opened.add(make_placement("waits", {**PICK_ALL}, strategy={"type": "External"}))
     opened.until(lambda: "a" in opened.world.bound("waits"))
-    result = cli("drain", "a", "--timeout", "20s")
+    result = cli("drain", "a", "--timeout", "2m")
     assert result.exit_code == 2
     assert result.stderr == "stubborn stays: it tolerates the taint cordon-key, so it would come back\n"
     assert not list(opened.world.store.objects(EVICTION))
@@ -128,13 +128,13 @@ def test_what_a_budget_holds_is_said_and_asked_for_again(cli, opened):
     assert "minAvailable 3" in result.stderr
     assert len(list(opened.world.store.objects(EVICTION))) <= 1, "those that were refused are removed"
     opened.hub.run(opened.world.change(DISRUPTION_BUDGET, "web", minAvailable=2))
-    assert ok(cli("drain", "a", "--timeout", "20s")).splitlines()[-1] == "a is empty"
+    assert ok(cli("drain", "a", "--timeout", "2m")).splitlines()[-1] == "a is empty"
 
 
 def test_what_cannot_be_evicted_needs_a_person(cli, opened):
     place(opened, policy={"placementType": "PickFixed", "clusterNames": ["a"]})
     place(opened, "other")
-    result = cli("drain", "a", "--timeout", "20s")
+    result = cli("drain", "a", "--timeout", "2m")
     assert result.exit_code == 2
     assert "web stays: " in result.stderr
     assert "PickFixed" in result.stderr

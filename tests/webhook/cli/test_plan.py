@@ -25,6 +25,7 @@ from scorer.api.kinds import (
 from scorer.api.names import IS_LATEST_SNAPSHOT, PARENT_PLACEMENT
 from tests.builders.placement import make_placement
 from tests.docs.pages import ROOT
+from tests.waiting import PATIENCE_SECONDS
 from tests.webhook.cli.fleets import binding, by_nodes, member, placement, write
 from tests.webhook.controllers.upgrade_world import make_upgrade_run
 from tests.webhook.controllers.world import make_config_map, make_member, pick_n
@@ -361,7 +362,7 @@ def hub(tmp_path_factory):
         for document in documents:
             kind = next(kind for kind in KINDS.values() if kind.kind == document["kind"])
             await up.store.create(kind, keep_status(document))
-        assert await up.settled(40)
+        assert await up.settled(PATIENCE_SECONDS)
 
     try:
         there(up.__aenter__())
@@ -372,7 +373,7 @@ def hub(tmp_path_factory):
             there(up.__aexit__(None, None, None))
     finally:
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(20)
+        thread.join(PATIENCE_SECONDS)
         loop.close()
 
 

@@ -86,8 +86,10 @@ def first_line_of_the_log(*command):
                 running.send_signal(signal.SIGKILL)
 
 
-@pytest.mark.parametrize("command", ["reconcile", "agent"])
-@pytest.mark.parametrize("words", [(), ("--log-format", "text")], ids=["json", "text"])
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [pytest.param("reconcile", (), id="json"), pytest.param("agent", ("--log-format", "text"), id="text")],
+)
 def test_the_log_is_for_machines_or_for_people(kubeconfig, command, words):
     """Their hub does not answer, which is what the log says."""
     agent = ("--cluster", "berlin", "--hub-kubeconfig", str(kubeconfig)) if command == "agent" else ()

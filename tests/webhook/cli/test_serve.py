@@ -2,14 +2,13 @@
 
 import json
 import socket
-import subprocess
-import sys
 from datetime import UTC, datetime
 
 import pytest
 import yaml
 
 from certs.authority import Authority
+from tests.webhook.cli.terminal import program
 from webhook.processes.workers import processors
 
 
@@ -158,10 +157,9 @@ def test_more_workers_than_anybody_has_processors_for_are_refused(cli):
 
 
 def test_more_workers_than_processors_are_said_and_their_mistake_is_said_once(files):
-    """All of them make the same one."""
+    """All of them make the same one. A process: it forks."""
     many = processors() + 1
-    command = [sys.executable, "-m", "webhook.cli", "serve", "--workers", str(many), "--https-port=0", "--http-port=0"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=files)
+    done = program("serve", "--workers", many, "--https-port=0", "--http-port=0", cwd=files)
     assert done.returncode == 1
     warning, error = done.stderr.splitlines()
     about = json.loads(warning)
@@ -169,11 +167,11 @@ def test_more_workers_than_processors_are_said_and_their_mistake_is_said_once(fi
     assert error.startswith("error: serve needs a certificate")
 
 
-def test_a_port_in_use_is_named_before_there_are_workers(files):
+def test_a_port_in_use_is_named_before_there_are_workers(cli, files, monkeypatch):
+    monkeypatch.chdir(files)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        command = [sys.executable, "-m", "webhook.cli", "serve", "--workers=2", f"--https-port={port}"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=files)
-    assert done.returncode == 1
+        done = cli("serve", "--workers=2", f"--https-port={port}")
+    assert done.exit_code == 1
     assert f"error: cannot listen on 127.0.0.1:{port}: the port is in use" in done.stderr
     assert "HARBORMASTER_HTTPS_PORT" in done.stderr

@@ -1,64 +1,70 @@
 """What the commands that are typed most load: neither models nor servers, which take longer than the commands."""
 
+import json
 import os
-import subprocess
 import sys
 
 import pytest
 
-from tests.webhook.cli.conftest import kubeconfig
+from tests.webhook.cli.conftest import kubeconfig, running_hub
+from tests.webhook.cli.terminal import run
 
 SLOW = {"numpy", "pydantic", "aiohttp", "rich", "kubernetes_asyncio", "cryptography", "prometheus_client"}
-CODE = "import sys, atexit; from webhook.cli import main; atexit.register(lambda: print(*sys.modules)); main({!r})"
+SLOW |= {"scorer.api.crd"}
+CODE = """
+import io, json, os, sys
+from contextlib import redirect_stdout
+from webhook.cli import main
+for name, (command, environment) in json.loads(sys.argv[1]).items():
+    before, printed, code = set(sys.modules), io.TextIOWrapper(io.BytesIO()), 0
+    os.environ |= environment
+    try:
+        with redirect_stdout(printed):
+            main(command)
+    except SystemExit as end:
+        code = end.code
+    printed.flush()
+    text = printed.buffer.getvalue().decode()
+    print(json.dumps([name, code, text, sorted(set(sys.modules) - before)]))
+    for name in environment:
+        del os.environ[name]
+"""
 
 
-def loaded(*arguments, **environment):
-    """Return the exit code of a command, what it printed, and the modules that were there at its end."""
-    done = subprocess.run(
-        [sys.executable, "-c", CODE.format(arguments)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        env={**os.environ, **environment},
-    )
-    *printed, modules = done.stdout.splitlines()
-    return done.returncode, printed, set(modules.split())
+def tab(words):
+    """Return a call by which bash asks what can follow *words*."""
+    count = str(len(words.split(" ")) - 1)
+    return [], {"_HARBORMASTER_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": count}
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        pytest.param(["version", "--client"], id="version"),
-        pytest.param(["get", "--help"], id="help-of-a-command"),
-        pytest.param(["completion", "bash"], id="completion-script"),
-        pytest.param(["get", "crp"], id="get-of-the-hub-of-up"),
-        pytest.param(["get", "crp", "-o", "yaml"], id="get-as-yaml"),
-        pytest.param(["delete", "crp", "none", "--ignore-not-found"], id="delete"),
-    ],
-)
-def test_no_slow_library_is_loaded(hub, command):
-    code, printed, modules = loaded(*command)
-    assert (code, bool(printed) or command[:2] != ["get", "--help"]) == (0, True)
-    assert not modules & SLOW
-    assert "scorer.api.crd" not in modules
+CALLS = {
+    "version": (["version", "--client"], {}),
+    "help-of-a-command": (["get", "--help"], {}),
+    "completion-script": (["completion", "bash"], {}),
+    "get-of-the-hub-of-up": (["get", "ns"], {}),
+    "get-as-yaml": (["get", "ns", "-o", "yaml"], {}),
+    "get-by-a-kubeconfig": (["get", "ns", "--kubeconfig", "config"], {}),
+    "delete": (["delete", "crp", "none", "--ignore-not-found"], {}),
+    "tab-kinds": tab("harbormaster get "),
+    "tab-names": tab("harbormaster get ns "),
+    "tab-commands": tab("harbormaster "),
+}
 
 
-@pytest.mark.parametrize(
-    "complete", [pytest.param("get ", id="kinds"), pytest.param("get ns ", id="names"), pytest.param("", id="commands")]
-)
-def test_a_tab_loads_none_either(hub, complete):
-    words = f"harbormaster {complete}"
-    code, printed, modules = loaded(
-        _HARBORMASTER_COMPLETE="bash_complete", COMP_WORDS=words, COMP_CWORD=str(len(words.split(" ")) - 1)
-    )
-    assert code == 0
-    assert printed
-    assert not modules & SLOW
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory):
+    """Make all calls in one process; return the code of each, what it printed, and the modules that it has loaded."""
+    folder = tmp_path_factory.mktemp("startup")
+    with running_hub(folder / "hub") as hub:
+        kubeconfig(hub, folder / "config")
+        environment = {**os.environ, "HARBORMASTER_DATA": str(hub.data)}
+        done = run(sys.executable, "-c", CODE, json.dumps(CALLS), env=environment, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return {name: rest for name, *rest in map(json.loads, done.stdout.splitlines())}
 
 
-def test_a_kubeconfig_with_a_token_needs_no_library_to_be_read(hub, tmp_path):
-    file = kubeconfig(hub, tmp_path / "config")
-    code, printed, modules = loaded("get", "ns", "--kubeconfig", str(file))
-    assert (code, printed[0].split()[0]) == (0, "NAME")
-    assert not modules & SLOW
+@pytest.mark.parametrize("name", CALLS)
+def test_no_slow_library_is_loaded(ended, name):
+    code, printed, modules = ended[name]
+    assert (code, bool(printed)) == (0, name != "delete")
+    assert not SLOW & set(modules)

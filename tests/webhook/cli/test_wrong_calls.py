@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import PATIENCE_SECONDS
 from tests.webhook.cli.conftest import running_hub
 from tests.webhook.cli.fleets import member, placement, write
-from tests.webhook.cli.terminal import SCRIPTS, on_a_terminal
+from tests.webhook.cli.terminal import SCRIPTS, on_a_terminal, program, run
 
 HUGE = "x" * 5000
 
@@ -195,6 +196,7 @@ def there(tmp_path, monkeypatch):
         ("explain web", "'web' names no placement: expected crp/NAME or rp/NAMESPACE/NAME"),
         ("explain crp/none -f good.yaml", "there is no ClusterResourcePlacement 'none' in the files"),
         ("completion tcsh", "Invalid value for 'SHELL'"),
+        ("completion", "Missing argument 'SHELL'. Choose from: bash, zsh, fish (see: "),
         ("version --clint", "No such option '--clint'. (Did you mean one of: '--client', '--context'?)"),
         # runs, members and upgrades
         ("run nginx --image=nginx", "No such command 'nginx'."),
@@ -264,21 +266,17 @@ def test_one_line_says_what_is_wrong(cli, hub, monkeypatch, line, said):
     assert done.stdout == ""
 
 
-def program(*arguments, **options):
-    return subprocess.run([str(SCRIPTS / "harbormaster"), *arguments], timeout=60, check=False, **options)
-
-
-@pytest.mark.parametrize("line", [["get", "ns"], ["version", "--client"], ["api-resources"], ["describe", "ns"]])
+@pytest.mark.parametrize("line", [["get", "ns"], ["version", "--client"]])
 def test_a_full_disk_is_an_error(hub, line):
     with Path("/dev/full").open("w") as full:
-        done = program(*line, stdout=full, stderr=subprocess.PIPE, text=True)
+        done = program(*line, capture_output=False, stdout=full, stderr=subprocess.PIPE)
     assert (done.returncode, done.stderr.splitlines()[-1]) == (1, "error: No space left on device")
 
 
-@pytest.mark.parametrize("line", ["get ns", "get ns -o yaml", "api-resources", "describe ns"])
+@pytest.mark.parametrize("line", ["get ns", "api-resources"])
 def test_a_reader_that_goes_away_is_none(hub, line):
     command = f"{SCRIPTS / 'harbormaster'} {line} | true; echo ${{PIPESTATUS[0]}}"
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    done = run("bash", "-c", command)
     assert (done.stdout.strip() in ("0", "141"), done.stderr) == (True, "")
 
 
@@ -295,7 +293,7 @@ def test_ctrl_c_ends_a_watch_at_once(hub):
         assert child.stdout.readline().startswith("NAME")
         assert child.stdout.readline()
         child.send_signal(signal.SIGINT)
-        _, errors = child.communicate(timeout=30)
+        _, errors = child.communicate(timeout=PATIENCE_SECONDS)
     assert (child.returncode, errors) == (130, "\n")
 
 
@@ -307,6 +305,6 @@ def test_ctrl_c_ends_a_wait_at_once(hub):
         while len(list(Path(f"/proc/{child.pid}/task").iterdir())) < 2:  # until it waits for an answer
             assert child.poll() is None
         child.send_signal(signal.SIGINT)
-        _, errors = child.communicate(timeout=30)
+        _, errors = child.communicate(timeout=PATIENCE_SECONDS)
     os.close(ours)
     assert (child.returncode, errors) == (130, "\n")

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, KINDS, MEMBER_CLUSTER, NAMESPACE, WORK
 from scorer.api.names import WORK_CLEANUP
 from scorer.membership.access import ROLE, ROLE_BINDING
+from tests.waiting import PATIENCE_SECONDS
 from webhook.controllers.members import WATCHES, MemberController
 from webhook.controllers.work_generator import without_manifests
 from webhook.embedded.store import EmbeddedStore
@@ -78,7 +79,7 @@ class Stage:
             await self.known()
 
     async def known(self):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while not self.hub.idle or not await self.cache_is_fresh():
                 await asyncio.sleep(0.01)
 

@@ -19,6 +19,7 @@ from scorer.api.label_selector import LabelSelector
 from scorer.api.meta import JsonObject, format_time
 from scorer.node_disruption.order import COMMAND, is_tainted
 from tests.builders.worker import NOW
+from tests.waiting import PATIENCE_SECONDS
 from webhook.controllers.node_disruption import KEY, NodeDisruptionController, NodePlace
 from webhook.controllers.node_world import HELPFUL, NEEDED
 from webhook.embedded.store import EmbeddedStore
@@ -393,7 +394,7 @@ class Process:
     async def catch_up(self) -> None:
         """Wait until the caches hold what the store does, and all statuses are stored."""
         site = self.controller._site
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while not await self._is_known(self.cache, (NODE_POOL,)):
                 await asyncio.sleep(0.001)
             heard = [each for each in (*NEEDED, *HELPFUL) if each != self.mortal.deaf]

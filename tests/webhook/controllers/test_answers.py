@@ -101,7 +101,8 @@ async def test_while_an_edit_is_judged_the_last_known_is_shown():
         await world.until(lambda: world.view("p")["available"] == 3 and world.view("p")["state"] == "available")
         stop()
     judged = [view for view in seen if view["judgedAgain"]]
-    assert judged
-    assert {(view["state"], view["why"], view["wanted"]) for view in judged} == {("available", "being judged again", 3)}
+    first = judged[0]
+    assert (first["state"], first["why"], first["wanted"]) == ("available", "being judged again", 3)
+    assert all(view["why"].startswith("being judged again") and view["wanted"] == 3 for view in judged)
     assert [view for view in seen if view["picked"] < 2 or view["state"] == "pending"] == []
     assert not seen[-1]["judgedAgain"]

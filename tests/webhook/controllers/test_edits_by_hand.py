@@ -24,7 +24,7 @@ async def test_an_edit_is_seen_of_a_work_that_the_last_snapshot_did_not_change()
         assert work["metadata"]["generation"] == 1
         spec = {**work["spec"], "workload": {"manifests": work["spec"]["workload"]["manifests"][:1]}}
         await world.store.replace(WORK, {**work, "spec": spec})
-        await world.until(lambda: world.view("p")["state"] == "available", 5)
+        await world.until(lambda: world.view("p")["state"] == "available")
         assert (await world.store.get(WORK, key))["spec"] == work["spec"]
 
 
@@ -50,7 +50,7 @@ async def test_a_policy_snapshot_is_put_right(labels, annotations):
             found = world.cache.get(POLICY_SNAPSHOT, "p-0")["metadata"]
             return all(found[part] == metadata[part] for part in ("labels", "annotations"))
 
-        await world.until(is_right, 5)
+        await world.until(is_right)
         assert world.view("p")["state"] == "available"
         assert not any(queue.failed for queue in world.loop.queues.values())
 
@@ -65,7 +65,7 @@ async def test_a_binding_gets_its_label_back(labels, works):
         (stored,) = await bindings(world)
         metadata = {key: each for key, each in stored["metadata"].items() if key != "labels"}
         await world.store.replace(BINDING, {**stored, "metadata": metadata | ({"labels": labels} if labels else {})})
-        await world.until(lambda: world.bound("p") == ["a"], 5)
+        await world.until(lambda: world.bound("p") == ["a"])
         (found,) = await bindings(world)
         assert found["metadata"]["uid"] == metadata["uid"]
         assert len(world.works()) == works

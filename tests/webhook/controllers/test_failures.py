@@ -9,6 +9,7 @@ from scorer.api.references import PlacementRef
 from scorer.rollout.failing import failing_status
 from scorer.rollout.tree import Sources, placement_tree
 from tests.builders.placement import make_placement
+from tests.waiting import PATIENCE_SECONDS
 from tests.webhook.controllers.world import World, held_up, make_member, pick_n, running
 from webhook.controllers import loop
 from webhook.kube.ports import Key
@@ -125,7 +126,7 @@ async def test_everything_that_can_fail_is_looked_at_again_after_a_while(monkeyp
         before, written = [queue.reconciled for queue in queues], world.hub.writes
         monkeypatch.setattr(loop, "RESYNC", timedelta())
         resync = asyncio.create_task(world.loop._resync())
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while any(queue.reconciled == times for queue, times in zip(queues, before, strict=True)):
                 await asyncio.sleep(0)
         resync.cancel()

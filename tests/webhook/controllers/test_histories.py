@@ -16,7 +16,6 @@ What is checked after every reconcile is stated on what the controller could kno
 """
 
 import asyncio
-import os
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
@@ -47,6 +46,7 @@ from scorer.placement.policy_hash import policy_hash
 from scorer.rollout.apply_strategy import effective_apply_strategy
 from scorer.rollout.policy_snapshots import plan_policy_snapshots
 from scorer.rollout.resource_snapshots import UNTHROTTLED, latest_group, plan_resource_snapshots, snapshot_groups
+from tests.thoroughness import SOAK
 from tests.webhook.controllers.by_hand import Life, Served
 from tests.webhook.edits import edit
 from webhook.controllers.evictions import EvictionController
@@ -62,8 +62,7 @@ from webhook.kube.ports import Key, NotFoundError, StoreError
 from webhook.kube.retry import RetryError
 from webhook.settings.loop import LoopSettings
 
-SOAK = os.environ.get("HARBORMASTER_SOAK") == "1"
-EXAMPLES, LENGTH = (4000, 120) if SOAK else (45, 60)
+EXAMPLES, LENGTH = (4000, 120) if SOAK else (25, 60)
 
 CLUSTERS = tuple("abcdef")
 REF = PlacementRef(PLACEMENT.kind, "p")

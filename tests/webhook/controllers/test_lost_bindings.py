@@ -3,8 +3,6 @@
 The whole world runs. A controller that is slow, as with much to do, is held up until it is let go on.
 """
 
-import asyncio
-
 import pytest
 
 from scorer.api.documents import current_condition, is_deleting
@@ -18,6 +16,7 @@ from scorer.api.kinds import (
     RESOURCE_PLACEMENT,
 )
 from tests.builders.placement import make_placement
+from tests.waiting import until
 from tests.webhook.controllers.deleted_bindings import bindings, delete_bindings, placed
 from tests.webhook.controllers.override_rules import delete, make_override, rule
 from tests.webhook.controllers.world import CONFIG_MAP, held_up, make_member, pick_n, running
@@ -49,9 +48,7 @@ async def test_its_works_go_with_the_placement_also_when_their_controller_is_beh
     await world.until(lambda: is_available(world) and len(bindings(world)) == 3)
     async with held_up(world.loop.queues["work"]):
         await world.store.delete(PLACEMENT, Key("web"))
-        async with asyncio.timeout(10):
-            while world.cache.get(PLACEMENT, "web") is not None:
-                await asyncio.sleep(0.01)
+        await until(lambda: world.cache.get(PLACEMENT, "web") is None)
     await world.until(lambda: not bindings(world) and not world.works())
     assert await placed(world, *"abc") == dict.fromkeys("abc")
 
@@ -130,12 +127,14 @@ def says_available(binding):
 
 async def delete_bindings_quickly(world):
     """Delete all bindings, and wait only until each has been made anew."""
-    before = {item["metadata"]["uid"] for item in bindings(world)}
+    before = uids(world)
     for item in bindings(world):
         await world.store.delete(BINDING, Key(item["metadata"]["name"]))
-    async with asyncio.timeout(10):
-        while before & {item["metadata"]["uid"] for item in bindings(world)} or len(bindings(world)) < 3:
-            await asyncio.sleep(0.01)
+    await until(lambda: len(uids(world)) == 3 and not uids(world) & before)
+
+
+def uids(world):
+    return {item["metadata"]["uid"] for item in bindings(world)}
 
 
 NAMESPACE_ONLY = {"group": "", "version": "v1", "kind": "Namespace", "name": "shop", "selectionScope": "NamespaceOnly"}
@@ -194,10 +193,8 @@ async def test_a_binding_that_waits_for_its_placement_goes_as_soon_as_that_says_
         await world.store.delete(PLACEMENT, Key("web"))
         for item in bindings(world):
             await world.store.delete(BINDING, Key(item["metadata"]["name"]))
-        async with asyncio.timeout(10):
-            while not (all(map(is_deleting, bindings(world))) and world.loop.queues["work"].idle):
-                await asyncio.sleep(0.01)
-    await world.until(lambda: not bindings(world) and not world.works(), 10)
+        await until(lambda: all(map(is_deleting, bindings(world))) and world.loop.queues["work"].idle)
+    await world.until(lambda: not bindings(world) and not world.works())
     assert await placed(world, *"abc") == dict.fromkeys("abc")
 
 

@@ -1,6 +1,5 @@
 """Members with maintenance windows: rollouts and staged updates wait until one opens."""
 
-import asyncio
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import cache
@@ -14,6 +13,7 @@ from scorer.api.names import UPGRADE_WINDOWS
 from scorer.api.references import PlacementRef
 from scorer.staged_update.record import condition
 from tests.builders.placement import make_placement
+from tests.waiting import until
 from tests.webhook.controllers.staged_world import contents, make_run, make_stage, run_of, said, staged
 from tests.webhook.controllers.world import (
     CONFIG_MAP,
@@ -152,9 +152,7 @@ async def test_what_is_under_way_when_the_window_closes_goes_on():
     async with placed(opens=-1, strategy=at_once) as (world, _):
         async with held_up(world.loop.queues["work"]):
             await world.add(make_config_map("extra", value="1"))
-            async with asyncio.timeout(15):
-                while started(world, "b")[:2] != ("web-1-snapshot", "True"):
-                    await asyncio.sleep(0.01)
+            await until(lambda: started(world, "b")[:2] == ("web-1-snapshot", "True"))
             move(world, hours=5)
         await world.until(lambda: world.view("web")["state"] == "available")
         assert await has_extra(world, "b")

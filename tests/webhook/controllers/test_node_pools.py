@@ -8,6 +8,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from scorer.api.kinds import NODE, NODE_CLAIM, NODE_POOL, POD
+from tests.waiting import until
 from tests.webhook.controllers.world import AT_ONCE, running
 from tests.webhook.gate.gates import put_pool
 from webhook.controllers.assembly import make_loop, required
@@ -87,9 +88,7 @@ class Harbour:
         await self.store.replace_status(kind, stored | {"status": status})
 
     async def _until(self, condition):
-        async with asyncio.timeout(10):
-            while not condition():
-                await asyncio.sleep(0.002)
+        await until(condition)
 
     @property
     def shut(self):

@@ -1,6 +1,5 @@
 """What the loop writes for a placement, from its creation until all of its Works exist: each object once."""
 
-import asyncio
 from collections import Counter
 from datetime import timedelta
 
@@ -11,6 +10,7 @@ from scorer.api.kinds import BINDING, PLACEMENT, WORK
 from scorer.api.references import PlacementRef
 from scorer.member_gate.holds import MemberDisruption
 from tests.builders.placement import make_placement
+from tests.waiting import until
 from tests.webhook.controllers.upgrade_world import annotate, make_window
 from tests.webhook.controllers.world import controller, held_up, make_config_map, make_member, pick_n, running
 from webhook.embedded.simulation import SIMULATE_APPLY
@@ -64,9 +64,7 @@ async def counting(world, *members):
 
 async def soon(test):
     """Wait until *test* holds, while queues are held up."""
-    async with asyncio.timeout(30):
-        while not test():
-            await asyncio.sleep(0.01)
+    await until(test)
 
 
 def started(world, name):

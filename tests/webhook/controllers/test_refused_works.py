@@ -40,8 +40,8 @@ async def test_a_work_that_is_refused_is_told_and_tried_again(refused):
         end = refused(world, InvalidObjectError("Work p-work is too large"))
         await world.add(make_placement("p"))
         told = [("False", "SyncWorkFailed", "Work p-work is too large")]
-        await world.until(lambda: synchronized(world) == told, 5)
-        await world.until(lambda: world.condition("p", "WorkSynchronized").get("status") == "False", 5)
+        await world.until(lambda: synchronized(world) == told)
+        await world.until(lambda: world.condition("p", "WorkSynchronized").get("status") == "False")
         end()
         await world.until(lambda: world.view("p")["state"] == "available")
 

@@ -9,6 +9,7 @@ from scorer.api.documents import current_condition
 from scorer.api.kinds import BINDING, LEASE, PLACEMENT, UPGRADE_RUN
 from scorer.member_gate.holds import MemberDisruption
 from tests.builders.placement import make_placement
+from tests.waiting import PATIENCE_SECONDS
 from tests.webhook.controllers.reserved_members import add_namespace, reserved, set_upgrade
 from tests.webhook.controllers.world import controller, make_config_map, make_member, pick_n, running
 from tests.webhook.gate.gates import Tool
@@ -86,7 +87,7 @@ async def test_a_member_that_is_rolled_out_to_is_refused_to_others():
         tool = Tool(world.store, utc_now)
         await world.add(make_config_map("extra", value="1"))
         refused = None
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while refused is None:
                 if (await reserved(world.store))["a"]:
                     with pytest.raises(MemberHeldError) as found:

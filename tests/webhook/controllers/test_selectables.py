@@ -9,6 +9,7 @@ import pytest
 from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, KINDS, PLACEMENT, RESOURCE_SNAPSHOT
 from scorer.api.references import PlacementRef
 from tests.builders.placement import make_placement
+from tests.waiting import PATIENCE_SECONDS
 from tests.webhook.controllers.world import CONFIG_MAP, make_member, running
 from webhook.controllers import selectables
 from webhook.kube.ports import ForbiddenError, Key, UnavailableError
@@ -217,7 +218,7 @@ async def placed_machine():
 async def look_again(world, name="p"):
     """Have a placement select once more."""
     done = world.loop.queues["placement"].reconciled + 3
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while world.loop.queues["placement"].reconciled < done:
             world.loop.queues["placement"].add(PlacementRef(PLACEMENT.kind, name))
             await asyncio.sleep(0.02)
@@ -339,16 +340,18 @@ async def test_a_replica_that_leads_again_soon_lists_nothing_anew():
         assert world.cache.shelf(STORAGE_CLASS) is shelf
 
 
-async def test_a_term_in_which_nothing_was_selected_leaves_no_end_behind(monkeypatch):
-    monkeypatch.setattr(selectables, "KEPT_SECONDS", 0.1)
+async def test_a_term_in_which_nothing_was_selected_leaves_no_end_behind():
     async with running() as world:
         await world.add(make_member("a"), selecting("one", STORAGE_CLASS))
         await world.until(lambda: scheduled(world, "one").get("status") == "True")
         shelf = world.cache.shelf(STORAGE_CLASS)
-        world.selectables.pause()
-        world.selectables.pause()
+        ends = []
+        for _ in range(2):
+            world.selectables.pause()
+            ends.append(world.selectables._ending)
         await look_again(world, "one")
-        await asyncio.sleep(0.3)
+        assert all(end.cancelled() for end in ends)
+        assert world.selectables._ending is None
         assert world.cache.watches(STORAGE_CLASS)
         assert world.cache.shelf(STORAGE_CLASS) is shelf
 

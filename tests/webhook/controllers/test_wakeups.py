@@ -20,7 +20,7 @@ async def test_a_changed_wish_for_reports_reaches_the_works():
         await world.until(lambda: world.view("p")["state"] == "available")
         wish = {"type": "Mirror", "destination": "OriginalResource"}
         await world.change(PLACEMENT, "p", strategy={"type": "RollingUpdate", "reportBackStrategy": wish})
-        await world.until(lambda: [work["spec"].get("reportBackStrategy") for work in world.works()] == [wish], 5)
+        await world.until(lambda: [work["spec"].get("reportBackStrategy") for work in world.works()] == [wish])
 
 
 async def test_a_cluster_that_comes_while_the_placement_does_not_say_yet_that_it_misses_one(monkeypatch):
@@ -38,7 +38,7 @@ async def test_a_cluster_that_comes_while_the_placement_does_not_say_yet_that_it
         await world.until(lambda: world.cache.get(MEMBER_CLUSTER, "a") is None and not world.bound("p"))
         assert world.condition("p", "Scheduled")["status"] == "True"
         await edit(world.store, MEMBER_CLUSTER, Key("b"), lambda it: with_metadata(it, labels={"zone": "x"}))
-        await world.until(lambda: world.bound("p") == ["b"], 5)
+        await world.until(lambda: world.bound("p") == ["b"])
 
 
 async def test_a_member_that_goes_while_it_cannot_be_read_is_missed():
@@ -50,7 +50,7 @@ async def test_a_member_that_goes_while_it_cannot_be_read_is_missed():
         await world.store.delete(MEMBER_CLUSTER, Key("b"))
         member = await world.store.get(MEMBER_CLUSTER, Key("b"))
         await world.store.replace(MEMBER_CLUSTER, {**member, "metadata": {**member["metadata"], "finalizers": []}})
-        await world.until(lambda: world.bound("p") == ["a"], 5)
+        await world.until(lambda: world.bound("p") == ["a"])
 
 
 async def test_a_term_for_another_version_than_the_preferred_one_is_watched(monkeypatch):

@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from scorer.api.kinds import BINDING, NAMESPACE
+from tests.waiting import PATIENCE_SECONDS, until
 from tests.webhook.controllers.waking import changed, make
 from webhook.controllers import loop as loop_module
 from webhook.controllers.failures import concerned_of
@@ -100,7 +101,7 @@ async def test_a_poll_asks_on_when_the_hub_does_not_say(line):
         return answer
 
     polling = asyncio.create_task(Poll(timedelta(), ask).run(line))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while "b" not in line.keys:
             await asyncio.sleep(0)
     polling.cancel()
@@ -122,9 +123,7 @@ class Diary:
         return Wiring(name=name, reconcile=reconcile, concerned=concerned, **{"owner": str, "watches": (), **more})
 
     async def until(self, note):
-        async with asyncio.timeout(5):
-            while note not in self.notes:
-                await asyncio.sleep(0.001)
+        await until(lambda: note in self.notes)
 
 
 @asynccontextmanager
@@ -243,9 +242,7 @@ async def test_a_controller_says_how_many_workers_it_has(store, monkeypatch):
 
     await store.create(NAMESPACE, make(NAMESPACE, "web"))
     async with looping(store, wiring("one", workers=1), wiring("many"), workers=3):
-        async with asyncio.timeout(5):
-            while busy != {"one": 1, "many": 3}:
-                await asyncio.sleep(0.001)
+        await until(lambda: busy == {"one": 1, "many": 3})
         await asyncio.sleep(0.01)
     assert busy == {"one": 1, "many": 3}
 

@@ -14,6 +14,7 @@ import webhook.controllers.work_generator as under_test
 from scorer.api.documents import with_metadata, with_spec
 from scorer.api.kinds import BINDING, KINDS, MEMBER_CLUSTER, PLACEMENT, RESOURCE_SNAPSHOT, WORK
 from tests.builders.placement import make_placement
+from tests.thoroughness import SOAK
 from tests.webhook.controllers.by_hand import Served, life
 from tests.webhook.controllers.world import World, make_config_map, make_member
 from webhook.controllers.work_generator import BindingRef, WorkGenerator
@@ -161,7 +162,7 @@ CHANGES = (
 )
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(6 if SOAK else 2))
 async def test_whatever_has_changed_nothing_is_left_undone(seed, plans):
     dice = random.Random(seed)
     async with placed() as store, life(store, *READ) as process:

@@ -82,13 +82,8 @@ async def upgrading(*stages: JsonObject, members: dict[str, str] = MEMBERS, **se
         for name, group in members.items():
             await world.add(make_upgraded(name, group))
         await world.add(make_upgrade_strategy(*stages))
-        await world.until(lambda: all(_joined(world, name) for name in members))
+        await world.until(lambda: all(map(world.has_joined, members)))
         yield world
-
-
-def _joined(world: World, name: str) -> bool:
-    conditions = conditions_of(world.cache.get(MEMBER_CLUSTER, name) or {})
-    return any(each["type"] == "Joined" and each["status"] == "True" for each in conditions)
 
 
 def run_of(world: World, name: str = "r") -> JsonObject:

@@ -14,6 +14,7 @@ from scorer.api.kinds import BINDING, KINDS, MEMBER_CLUSTER, PLACEMENT, WORK, Ki
 from scorer.api.meta import JsonObject
 from scorer.membership.silence import LIMIT, REPORTING
 from scorer.rollout.resource_snapshots import SnapshotSettings
+from tests.waiting import PATIENCE_SECONDS
 from tests.webhook.edits import edit
 from webhook.answers.views import placement_view
 from webhook.controllers.assembly import make_loop
@@ -65,14 +66,25 @@ class World:
         """Replace fields of an object's spec."""
         await edit(self.store, kind, Key(name, namespace), lambda it: with_spec(it, **spec))
 
-    async def until(self, test: Callable[[], bool], seconds: float = 120.0) -> None:
+    async def until(self, test: Callable[[], object], seconds: float = PATIENCE_SECONDS) -> None:
         """Wait until *test* holds and nothing moves any more."""
         revision, quiet = -1, 0
         async with asyncio.timeout(seconds):
             while quiet < 8 or not test():
-                still = self.loop.idle and not self.members.busy and self.cache.revision == revision
+                still = await self._comes_to_rest() and self.cache.revision == revision
                 revision, quiet = self.cache.revision, quiet + 1 if still and test() else 0
                 await asyncio.sleep(0.02)
+
+    async def _comes_to_rest(self) -> bool:
+        """Return whether the loop and the members are idle as soon as what is due now is done.
+
+        A back end is polled every 50 ms. On a slow machine each sample meets such a poll, and none would find idleness.
+        """
+        for _ in range(100):
+            if self.loop.idle and not self.members.busy:
+                return True
+            await asyncio.sleep(0)
+        return False
 
     async def until_silent(self) -> None:
         """Move the clock until all members are called silent: a later count of writes has none that tell of it."""
@@ -100,6 +112,11 @@ class World:
         document = self.cache.get(PLACEMENT, name) or {}
         conditions = (document.get("status") or {}).get("conditions") or ()
         return next((entry for entry in conditions if entry["type"] == f"ClusterResourcePlacement{word}"), {})
+
+    def has_joined(self, member: str) -> bool:
+        """Return whether the agent of a member has joined it."""
+        document = self.cache.get(MEMBER_CLUSTER, member) or {}
+        return (current_condition(document, "Joined") or {}).get("status") == "True"
 
     def bound(self, name: str) -> list[str]:
         """Return the clusters that hold a live binding of a placement."""

@@ -12,6 +12,7 @@ from typing import Any
 import aiohttp
 from multidict import CIMultiDictProxy
 
+from tests.waiting import PATIENCE_SECONDS
 from tests.webhook.services import make_server
 from webhook.access.ports import Authenticator, Authorizer
 from webhook.cli.applying import apply_all
@@ -32,7 +33,6 @@ QUICK: dict[str, Any] = {
     "drain_limit_seconds": 0,
     "shutdown_seconds": 1,
 }
-SETTLE_SECONDS = 90
 
 
 @dataclass(frozen=True)
@@ -72,14 +72,15 @@ class Caller:
         if data is not None:
             sent.setdefault("Content-Type", "application/json")
         async with (
-            asyncio.timeout(30),
+            asyncio.timeout(PATIENCE_SECONDS),
             self._session.request(method, self.url + path, data=data, headers=sent) as got,
         ):
             return Answer(got.status, got.headers, await got.read())
 
     async def first_event(self) -> tuple[Answer, bytes]:
         """Return the head of the stream of events, and its first event."""
-        async with asyncio.timeout(30), self._session.get(self.url + "/v1/events", headers=self._headers) as got:
+        stream = self._session.get(self.url + "/v1/events", headers=self._headers)
+        async with asyncio.timeout(PATIENCE_SECONDS), stream as got:
             text = await got.content.readuntil(b"\n\n")
             return Answer(got.status, got.headers, b""), text
 
@@ -115,7 +116,7 @@ async def changed(
 async def serving(folder: Path, **settings: Any) -> AsyncIterator[Caller]:
     """Run a server on an empty hub."""
     async with Up(UpSettings(**(QUICK | settings)), folder) as up, calling(up) as caller:
-        async with asyncio.timeout(SETTLE_SECONDS):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while not up.cache.synced:
                 await asyncio.sleep(0.02)
         yield caller
@@ -128,5 +129,5 @@ async def serving_example_fleet(folder: Path, **settings: Any) -> AsyncIterator[
         async with Client(HubOptions(data=folder).find({})) as client:
             outcomes = [outcome async for outcome in apply_all(client, load(Files((str(FLEET),))), keep_edits=True)]
         assert [str(outcome.refusal) for outcome in outcomes if outcome.refusal] == []
-        assert await caller.up.settled(SETTLE_SECONDS)
+        assert await caller.up.settled(PATIENCE_SECONDS)
         yield caller

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.waiting import until
+from tests.waiting import PATIENCE_SECONDS, until
 from tests.webhook.description.conftest import COMMITTED
 from tests.webhook.description.contract import Contract
 from tests.webhook.description.example_hub import Caller, changed, serving
@@ -88,7 +88,7 @@ async def test_answers_are_as_described_and_what_is_described_is_answered(caller
         Content_Type="application/merge-patch+json",
     )
     assert tainted.status == 200, tainted.body
-    assert await caller.up.settled(30)
+    assert await caller.up.settled(PATIENCE_SECONDS)
     await ask_everything(caller, contract)
     unseen = contract.described(*ANSWERS) - contract.seen
     assert not (unseen - UNSEEN), ", ".join(f"{name}.{member}" for name, member in sorted(unseen - UNSEEN))

@@ -12,6 +12,7 @@ from kubernetes_asyncio.client import ApiClient, ApiException, Configuration, Co
 from yarl import URL
 
 from tests.builders.placement import make_placement
+from tests.waiting import PATIENCE_SECONDS
 from webhook.access.user import UserInfo
 from webhook.embedded.api import add_routes
 from webhook.embedded.merge_patch import merge_patch
@@ -475,7 +476,7 @@ class TestOpenApi:
 class TestWatch:
     async def lines(self, answer, count: int) -> list[dict[str, Any]]:
         assert answer.status == 200
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             return [json.loads(await answer.content.readline()) for _ in range(count)]
 
     async def test_from_a_list_on(self, api, shop):
@@ -529,7 +530,7 @@ class TestWatch:
 
     async def test_it_ends_when_its_time_is_over(self, api):
         answer = await api.get(PLACEMENTS, params={"watch": "1", "timeoutSeconds": "1"})
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             assert await answer.read() == b""
 
     async def test_it_ends_with_an_error_when_the_store_closes(self, api, store):
@@ -541,7 +542,7 @@ class TestWatch:
 
     async def test_it_does_not_keep_the_server_from_stopping(self, api):
         answer = await api.get(PLACEMENTS, params={"watch": "1"})
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             await api.server.close()
         answer.close()
 

@@ -12,6 +12,7 @@ from scorer.api.member_cluster import MemberCluster
 from scorer.api.names import MEMBER_CLUSTER_FINALIZER, MEMBER_NAME, WORK_CLEANUP
 from scorer.rollout.intent import meant
 from tests.sleeping_clock import SleepingClock
+from tests.waiting import PATIENCE_SECONDS
 from webhook.controllers.members import WATCHES, MemberController
 from webhook.controllers.queue import WorkQueue
 from webhook.embedded.kubelet import SIMULATE
@@ -108,7 +109,7 @@ class Fleet:
     async def rest(self):
         """Wait until nothing more happens at this time."""
         quiet, version = 0, ""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while quiet < 20:
                 await asyncio.sleep(0 if quiet else 0.001)
                 still = (

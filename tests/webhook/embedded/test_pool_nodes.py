@@ -8,6 +8,7 @@ import pytest
 from scorer.api.kinds import NODE, NODE_CLAIM
 from scorer.api.meta import dump_json
 from tests.scorer.node_pool_builders import claim, node
+from tests.waiting import PATIENCE_SECONDS
 from webhook.embedded.pool_nodes import SimulatedNodes, wanted_status
 from webhook.embedded.simulation import SIMULATE_STATUS
 from webhook.embedded.store import EmbeddedStore
@@ -37,7 +38,7 @@ async def simulated(*before):
 
 
 async def shown(store, kind, name, status):
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while (await store.get(kind, Key(name))).get("status") != status:
             await asyncio.sleep(0.005)
 

@@ -17,6 +17,7 @@ from scorer.api.kinds import (
     Kind,
 )
 from scorer.api.meta import JsonObject
+from tests.waiting import PATIENCE_SECONDS
 from webhook.embedded.store import EmbeddedStore
 from webhook.embedded.stored_kinds import kind_of_definition
 from webhook.embedded.watcher import LONGEST_BACKLOG
@@ -99,7 +100,7 @@ class TestWatch:
         count = LONGEST_BACKLOG * 3
         for turn in range(count):
             await write_over(store, make_placement("a", n=turn))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             assert [(await anext(watch)).document["spec"]["n"] for _ in range(count)] == list(range(count))
 
     async def test_a_reader_that_is_far_too_slow_is_told(self, open_store):
@@ -164,7 +165,7 @@ class TestWatch:
 
     @staticmethod
     async def seen(watch) -> list[tuple[str, int | None]]:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             events = [await anext(watch) for _ in range(5)]
         return [
             (event.type.value, event.document["spec"]["n"] if position < 4 else None)

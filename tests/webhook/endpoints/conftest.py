@@ -10,8 +10,10 @@ from functools import partial
 
 import aiohttp
 import pytest
+import pytest_asyncio
 
 from scorer.api.references import PlacementRef, UnknownObjectError
+from tests.waiting import PATIENCE_SECONDS, until
 from tests.webhook.services import OWNER, TOKEN, admit, make_server, make_services
 from webhook.answers.questions import Eligible, InvalidQuestionError, Rejected, Verdict, ViewChange
 from webhook.server.server import Server
@@ -153,19 +155,19 @@ class Connection:
         return await self.answer(has_body=method != "HEAD")
 
     async def answer(self, *, has_body: bool = True) -> Answer:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             lines = (await self._reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
             members = dict(line.split(": ", 1) for line in lines[1:] if line)
             length = int(members.get("Content-Length", 0)) if has_body else 0
             return Answer(int(lines[0].split()[1]), members, await self._reader.readexactly(length))
 
     async def line(self) -> bytes:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             return await self._reader.readline()
 
     async def ended(self) -> bool:
         """Say whether the server has closed the connection."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             return await self._reader.read(1) == b""
 
     def close(self) -> None:
@@ -181,9 +183,7 @@ def head(method: str, path: str, headers: dict[str, str]) -> bytes:
 
 
 async def wait_until(condition) -> None:
-    async with asyncio.timeout(20):
-        while not condition():
-            await asyncio.sleep(0.005)
+    await until(condition)
 
 
 class Port:
@@ -193,6 +193,11 @@ class Port:
         self.server, self.harbour, self.clock = server, harbour, clock
         self.trust = ssl.create_default_context(cadata=server.certificates.trust_pem.decode())
         self.trust.verify_flags |= ssl.VERIFY_X509_STRICT
+
+    def renew(self) -> None:
+        """Make the harbour what it was at first, and let enough time pass that no caller has asked too much."""
+        vars(self.harbour).update(vars(Harbour()) | {"handlers": self.harbour.handlers})
+        self.clock.advance(minutes=1)
 
     @property
     def url(self) -> str:
@@ -253,52 +258,60 @@ class Clock:
 QUICK = {"https_port": 0, "http_port": 0, "drain_seconds": 0, "drain_limit_seconds": 0, "shutdown_seconds": 5}
 
 
+@asynccontextmanager
+async def launched(
+    *,
+    context=Context,
+    synced=lambda: True,
+    extend=None,
+    behind=timedelta(),
+    authenticator=OWNER,
+    authorizer=OWNER,
+    access=None,
+    client_authorities=None,
+    leaves=None,
+    tracing=None,
+    sign_in=None,
+    **settings,
+):
+    """Run a server with the settings given."""
+    harbour, clock = Harbour(), Clock(behind)
+    services = make_services(
+        advisor=harbour,
+        changes=harbour,
+        admission=context,
+        synced=synced,
+        now=clock,
+        admittance=admit(authenticator, authorizer, access, sign_in),
+    )
+    chosen = ServerSettings(**(QUICK | settings))
+    server = make_server(
+        services, chosen, leaves=leaves, client_authorities=client_authorities, extend=extend, tracing=tracing
+    )
+    await server.start()
+    try:
+        yield Port(server, harbour, clock)
+    finally:
+        await server.stop()
+
+
 @pytest.fixture
 def launch():
-    """Start servers with the settings given; all are stopped in the end."""
-
-    @asynccontextmanager
-    async def start(
-        *,
-        context=Context,
-        synced=lambda: True,
-        extend=None,
-        behind=timedelta(),
-        authenticator=OWNER,
-        authorizer=OWNER,
-        access=None,
-        client_authorities=None,
-        leaves=None,
-        tracing=None,
-        sign_in=None,
-        **settings,
-    ):
-        harbour, clock = Harbour(), Clock(behind)
-        services = make_services(
-            advisor=harbour,
-            changes=harbour,
-            admission=context,
-            synced=synced,
-            now=clock,
-            admittance=admit(authenticator, authorizer, access, sign_in),
-        )
-        chosen = ServerSettings(**(QUICK | settings))
-        server = make_server(
-            services, chosen, leaves=leaves, client_authorities=client_authorities, extend=extend, tracing=tracing
-        )
-        await server.start()
-        try:
-            yield Port(server, harbour, clock)
-        finally:
-            await server.stop()
-
-    return start
+    """`launched`, for the tests."""
+    return launched
 
 
 @pytest.fixture
-async def port(launch):
+async def port():
     """A server with default limits."""
-    async with launch() as running:
+    async with launched() as running:
+        yield running
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_port():
+    """A server with default limits for a whole module, whose tests run on the module's event loop."""
+    async with launched() as running:
         yield running
 
 

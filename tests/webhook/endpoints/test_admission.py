@@ -9,6 +9,16 @@ import pytest
 from tests.webhook.endpoints.asking import assert_status
 from webhook.access.rights import Reviewed
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest.fixture
+def port(shared_port):
+    """The server of all tests here but those that count, or need other settings."""
+    shared_port.renew()
+    return shared_port
+
+
 VALIDATE = "/validate"
 MEBIBYTE = 1024 * 1024
 
@@ -389,15 +399,16 @@ async def test_an_unreadable_timeout_is_as_good_as_none(port, review_bytes, quer
         assert (await connection.post(VALIDATE + query, review_bytes())).status == 200
 
 
-async def test_reviews_are_counted(port, review_bytes):
-    async with port.dial() as connection:
-        await connection.post(VALIDATE, review_bytes())
-        await connection.post(VALIDATE, b"null")
-    labels = {"hook": "validate", "resource": "clusterresourceplacements"}
-    outcome = {"operation": "CREATE", "result": "allowed", "code": "200"}
-    assert port.sample("harbormaster_admission_requests_total", **labels, **outcome) == 1
-    assert port.sample("harbormaster_admission_duration_seconds_count", **labels) == 1
-    assert port.sample("harbormaster_http_rejected_total", surface="admission", reason="malformed") == 1
+async def test_reviews_are_counted(launch, review_bytes):
+    async with launch() as port:
+        async with port.dial() as connection:
+            await connection.post(VALIDATE, review_bytes())
+            await connection.post(VALIDATE, b"null")
+        labels = {"hook": "validate", "resource": "clusterresourceplacements"}
+        outcome = {"operation": "CREATE", "result": "allowed", "code": "200"}
+        assert port.sample("harbormaster_admission_requests_total", **labels, **outcome) == 1
+        assert port.sample("harbormaster_admission_duration_seconds_count", **labels) == 1
+        assert port.sample("harbormaster_http_rejected_total", surface="admission", reason="malformed") == 1
 
 
 async def test_a_callers_words_never_become_labels(port, review_bytes):

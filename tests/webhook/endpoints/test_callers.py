@@ -16,6 +16,7 @@ from certs.authority import Authority
 from certs.client_authorities import AuthorityFile
 from certs.context import CertificateError
 from scorer.api.kinds import PLACEMENT
+from tests.waiting import PATIENCE_SECONDS
 from tests.webhook.endpoints.asking import assert_problem, routes
 from tests.webhook.endpoints.callers_known import EVERYBODY, Certificates, Roster, roster
 from tests.webhook.endpoints.conftest import TOKEN, wait_until
@@ -546,7 +547,7 @@ async def test_a_resumed_session_does_not_carry_a_certificate_over(secured, cert
     host, number = secured.server.addresses.https
 
     def call(session):
-        plain = socket.create_connection((host, number), timeout=20)
+        plain = socket.create_connection((host, number), timeout=PATIENCE_SECONDS)
         with plain, trust.wrap_socket(plain, server_hostname="localhost", session=session) as connection:
             connection.sendall(b"GET /whoami HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
             answer = b""

@@ -6,15 +6,18 @@ import threading
 from io import BytesIO
 
 import pytest
+import pytest_asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.scorer.builders import NOW, cluster_document, modest
 from tests.scorer.extender_builders import node, placement, pod
 from tests.vector_families.extender import running
+from tests.waiting import PATIENCE_SECONDS
 from webhook.endpoints import bodies, extender
 from webhook.endpoints.extender import VERBS
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 CLUSTER = cluster_document("oslo")
 PLACEMENT = {"apiVersion": "placement.kubernetes-fleet.io/v1", "kind": "ClusterResourcePlacement", **placement("p")}
 FLEET = {
@@ -50,8 +53,9 @@ def _patient(monkeypatch):
     monkeypatch.setattr(extender, "BUDGET_SECONDS", 60)
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def port():
+    """One server for all tests: no question changes anything."""
     async with running(FLEET) as found:
         yield found
 
@@ -219,7 +223,7 @@ async def test_a_body_takes_its_memory_until_it_is_answered(monkeypatch):
     def parse_object(body):
         if not begun.is_set():
             begun.set()
-            go_on.wait(30)
+            go_on.wait(PATIENCE_SECONDS)
         return read(body)
 
     monkeypatch.setattr(extender, "parse_object", parse_object)
@@ -227,7 +231,7 @@ async def test_a_body_takes_its_memory_until_it_is_answered(monkeypatch):
     async with running(FLEET, bodies_bytes=1_000_000) as port, asyncio.TaskGroup() as tasks:
         first = tasks.create_task(post(port, "filter", body))
         try:
-            await asyncio.to_thread(begun.wait, 30)
+            await asyncio.to_thread(begun.wait, PATIENCE_SECONDS)
             is_problem(await post(port, "filter", body), 503, "not-ready")
         finally:
             go_on.set()
@@ -254,25 +258,28 @@ async def test_without_credentials_nobody_gets_an_answer():
             is_problem(await post(port, verb, SOUND[verb]), 401, "unauthenticated")
 
 
-async def test_calls_are_counted(port):
-    def sample(name, **labels):
-        return port.server.metrics.registry.get_sample_value(f"harbormaster_extender_{name}", labels)
+async def test_calls_are_counted():
+    async with running(FLEET) as port:
+        registry = port.server.metrics.registry
 
-    for verb in VERBS:
-        assert [sample("requests_total", verb=verb, result=word) for word in extender.RESULTS] == [0, 0, 0]
-        assert sample("duration_seconds_count", verb=verb) == sample("nodes_count", verb=verb) == 0
-    await post(port, "filter", {"Pod": pod(), "NodeNames": ["a", "b", "a"]})
-    await post(port, "filter", {})
-    await post(port, "filter", {"NodeNames": 5})
-    await post(port, "preempt", SOUND["preempt"])
-    await post(port, "bind", {})
-    assert [sample("requests_total", verb="filter", result=word) for word in extender.RESULTS] == [1, 1, 1]
-    assert sample("requests_total", verb="preempt", result="answered") == 1
-    assert sample("requests_total", verb="bind", result="error") == 1
-    assert (sample("nodes_count", verb="filter"), sample("nodes_sum", verb="filter")) == (2, 2)
-    assert sample("duration_seconds_count", verb="filter") == 3
-    malformed = {"surface": "extender", "reason": "malformed"}
-    assert port.server.metrics.registry.get_sample_value("harbormaster_http_rejected_total", malformed) == 1
+        def sample(name, **labels):
+            return registry.get_sample_value(f"harbormaster_extender_{name}", labels)
+
+        for verb in VERBS:
+            assert [sample("requests_total", verb=verb, result=word) for word in extender.RESULTS] == [0, 0, 0]
+            assert sample("duration_seconds_count", verb=verb) == sample("nodes_count", verb=verb) == 0
+        await post(port, "filter", {"Pod": pod(), "NodeNames": ["a", "b", "a"]})
+        await post(port, "filter", {})
+        await post(port, "filter", {"NodeNames": 5})
+        await post(port, "preempt", SOUND["preempt"])
+        await post(port, "bind", {})
+        assert [sample("requests_total", verb="filter", result=word) for word in extender.RESULTS] == [1, 1, 1]
+        assert sample("requests_total", verb="preempt", result="answered") == 1
+        assert sample("requests_total", verb="bind", result="error") == 1
+        assert (sample("nodes_count", verb="filter"), sample("nodes_sum", verb="filter")) == (2, 2)
+        assert sample("duration_seconds_count", verb="filter") == 3
+        malformed = {"surface": "extender", "reason": "malformed"}
+        assert registry.get_sample_value("harbormaster_http_rejected_total", malformed) == 1
 
 
 SCALARS = (
@@ -313,32 +320,22 @@ MEMBERS = {
 BODIES = JSON | st.fixed_dictionaries({}, optional=MEMBERS)
 
 
-def test_no_json_whatever_is_our_fault():
+@modest(250)
+@given(body=BODIES, verb=st.sampled_from(VERBS))
+async def test_no_json_whatever_is_our_fault(port, body, verb):
     """Any body gets an answer of the right shape, or is refused as malformed; never a 500."""
-    with asyncio.Runner() as runner:
-        context = running(FLEET)
-        port = runner.run(context.__aenter__())
-
-        @modest(250)
-        @given(body=BODIES, verb=st.sampled_from(VERBS))
-        def ask(body, verb):
-            status, _, document = runner.run(post(port, verb, body))
-            assert status in {200, 400}
-            if status == 400:
-                assert document["detail"]
-            elif verb == "filter":
-                assert (document["Nodes"] is None) != (document["NodeNames"] is None)
-                assert isinstance(document["FailedNodes"], dict)
-                assert isinstance(document["FailedAndUnresolvableNodes"], dict)
-                assert isinstance(document["Error"], str)
-            elif verb == "prioritize":
-                assert all(type(entry["Score"]) is int and 0 <= entry["Score"] <= 10 for entry in document)
-            elif verb == "preempt":
-                assert all(found["Pods"] for found in document["NodeNameToMetaVictims"].values())
-            else:
-                assert document == ANSWERS["bind"]
-
-        try:
-            ask()
-        finally:
-            runner.run(context.__aexit__(None, None, None))
+    status, _, document = await post(port, verb, body)
+    assert status in {200, 400}
+    if status == 400:
+        assert document["detail"]
+    elif verb == "filter":
+        assert (document["Nodes"] is None) != (document["NodeNames"] is None)
+        assert isinstance(document["FailedNodes"], dict)
+        assert isinstance(document["FailedAndUnresolvableNodes"], dict)
+        assert isinstance(document["Error"], str)
+    elif verb == "prioritize":
+        assert all(type(entry["Score"]) is int and 0 <= entry["Score"] <= 10 for entry in document)
+    elif verb == "preempt":
+        assert all(found["Pods"] for found in document["NodeNameToMetaVictims"].values())
+    else:
+        assert document == ANSWERS["bind"]

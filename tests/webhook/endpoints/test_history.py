@@ -5,7 +5,7 @@ import pytest_asyncio
 
 from scorer.api.kinds import MEMBER_CLUSTER, NODE_POOL, PLACEMENT
 from tests.builders.placement import make_placement
-from tests.waiting import until
+from tests.waiting import PATIENCE_SECONDS, until
 from tests.webhook.controllers.world import make_member, pick_n
 from tests.webhook.description.example_hub import changed, serving
 from tests.webhook.endpoints.conftest import make_review
@@ -39,7 +39,7 @@ async def caller(tmp_path_factory):
         await store.create(PLACEMENT, make_placement("web", pick_n(2)))
         pool = {"apiVersion": NODE_POOL.api_version, "kind": NODE_POOL.kind, "metadata": {"name": "general"}}
         await store.create(NODE_POOL, {**pool, "spec": SHUT})
-        assert await owner.up.settled(30)
+        assert await owner.up.settled(PATIENCE_SECONDS)
         for review in (asked("refused"), asked("rehearsed", dryRun=True), make_review()):
             assert (await owner.ask("POST", "/validate", review)).status == 200
         nodes = owner.up.services.disruption.nodes
@@ -76,7 +76,8 @@ async def found(caller, query=""):
     ],
 )  # fmt: skip
 async def test_what_has_happened_is_found(caller, query, entries):
-    assert await found(caller, query) == entries
+    by_others = {"o"}  # what another test here has had refused
+    assert [entry for entry in await found(caller, query) if entry[1] not in by_others] == entries
 
 
 @pytest.mark.parametrize(("name", "times"), [("general", 2), ("a", 1), ("b", 1)])

@@ -6,7 +6,7 @@ import pytest_asyncio
 from scorer.api.kinds import MEMBER_CLUSTER, PLACEMENT, STAGED_RUN, UPGRADE_RUN
 from scorer.api.references import PlacementRef
 from tests.builders.placement import make_placement
-from tests.waiting import until
+from tests.waiting import PATIENCE_SECONDS, until
 from tests.webhook.controllers.world import held_up, make_member, pick_n
 from tests.webhook.description.example_hub import changed, serving
 from webhook.access.rights import Access
@@ -40,7 +40,7 @@ async def caller(tmp_path_factory):
         await store.replace_status(UPGRADE_RUN, {**run, "status": {"state": "Running", "stages": stages}})
         gates = owner.up.services.disruption.members
         await until(lambda: gates.synced and bool(gates.holds.of("b")))
-        assert await owner.up.settled(30)
+        assert await owner.up.settled(PATIENCE_SECONDS)
         yield owner
 
 

@@ -7,6 +7,16 @@ import pytest
 
 from webhook.endpoints.answers import SMALLEST
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest.fixture
+def port(shared_port):
+    """The server of all tests here but those that need other settings."""
+    shared_port.renew()
+    return shared_port
+
+
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"

@@ -11,6 +11,16 @@ from webhook.admission.patch import apply_patch
 from webhook.settings.admission import AdmissionSettings, PlacementAuthorization
 from webhook.validation.context import Context
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest.fixture
+def port(shared_port):
+    """The server of all tests here but those that need other settings."""
+    shared_port.renew()
+    return shared_port
+
+
 PLACEMENT = {
     "apiVersion": "placement.kubernetes-fleet.io/v1",
     "kind": "ClusterResourcePlacement",

@@ -14,6 +14,7 @@ from scorer.api.kinds import MEMBER_CLUSTER, UPGRADE_REQUEST
 from scorer.api.meta import parse_time
 from scorer.upgrade.inventories import OBSERVED
 from tests.loopback import on_loopback
+from tests.waiting import PATIENCE_SECONDS, until
 from tests.webhook.controllers.upgrade_world import (
     entries,
     make_upgrade_run,
@@ -106,7 +107,7 @@ async def port(world, secret_file):
 
 async def running(world):
     await world.add(make_upgrade_run())
-    await world.until(lambda: requests(world) and status_of(requests(world)[0]).get("phase"))
+    await until(lambda: requests(world) and status_of(requests(world)[0]).get("phase"))
     return requests(world)[0]["spec"]["operationID"]
 
 
@@ -187,7 +188,7 @@ async def test_without_a_secret_there_is_no_such_path(world):
 async def test_an_upgrader_that_does_not_answer_is_told_again(upgrader, secret_file, world):
     upgrader.answers = [(503, "busy"), (500, "")]
     await world.add(make_upgrade_run())
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while len(upgrader.told) < 3:
             world.ahead += FIVE_MINUTES
             await asyncio.sleep(0.1)
@@ -230,9 +231,7 @@ async def test_reports_that_come_together_are_both_taken(world, port, monkeypatc
 async def test_an_upgrader_is_told_when_an_operation_is_called_off(upgrader, world):
     await running(world)
     await world.store.delete(MEMBER_CLUSTER, Key("t1"))
-    async with asyncio.timeout(30):
-        while len(upgrader.told) < 2:
-            await asyncio.sleep(0.05)
+    await until(lambda: len(upgrader.told) >= 2)
     assert upgrader.told[-1]["spec"]["cancelRequested"] is True
 
 
@@ -334,9 +333,7 @@ async def test_what_was_found_before_a_report_is_not_noted_over_it(world, port, 
     async def keep_late(notes, *found):
         if reports:
             assert (await report(port, operation, reports.pop())).status == 204
-            async with asyncio.timeout(10):
-                while status_of(requests(world)[0])["phase"] != "Succeeded":
-                    await asyncio.sleep(0.01)
+            await until(lambda: status_of(requests(world)[0])["phase"] == "Succeeded")
         await keep(notes, *found)
 
     before = annotation(world.cache.get(MEMBER_CLUSTER, "t1"), OBSERVED)

@@ -5,6 +5,16 @@ import pytest
 from tests.webhook.endpoints.asking import PAYMENTS, ask, assert_problem, get
 from tests.webhook.endpoints.conftest import head
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest.fixture
+def port(shared_port):
+    """The server of all tests here but those that count, or need other settings."""
+    shared_port.renew()
+    return shared_port
+
+
 IDENTITY = {"identity": {"kind": "User", "name": "agent"}}
 
 
@@ -390,20 +400,24 @@ async def test_there_are_no_cross_origin_headers(port):
     assert not [name for name in answer.headers if name.lower().startswith("access-control")]
 
 
-async def test_requests_are_counted_by_template(port):
-    await get(port, "/v1/clusters/oslo")
-    await get(port, "/v1/clusters/atlantis")
-    counted = [
-        port.sample("harbormaster_api_requests_total", route="/v1/clusters/*", code=code) for code in ("200", "404")
-    ]
-    assert counted == [1, 1]
-    assert b"atlantis" not in port.server.metrics.exposition("")[0]
+async def test_requests_are_counted_by_template(launch):
+    async with launch() as port:
+        await get(port, "/v1/clusters/oslo")
+        await get(port, "/v1/clusters/atlantis")
+        counted = [
+            port.sample("harbormaster_api_requests_total", route="/v1/clusters/*", code=code) for code in ("200", "404")
+        ]
+        assert counted == [1, 1]
+        assert b"atlantis" not in port.server.metrics.exposition("")[0]
 
 
-async def test_questions_to_the_engine_are_counted_with_what_each_filter_turned_away(port):
-    before = port.sample("harbormaster_score_duration_seconds_count")
-    assert port.sample("harbormaster_filter_rejections_total", plugin="TaintToleration") == 0
-    await ask(port, "/v1/score", {"placement": PAYMENTS})
-    await ask(port, "/v1/filter", {"placement": PAYMENTS})
-    assert port.sample("harbormaster_score_duration_seconds_count") == before + 2
-    assert port.sample("harbormaster_filter_rejections_total", plugin="ClusterAffinity") == 2 * len(port.harbour.closed)
+async def test_questions_to_the_engine_are_counted_with_what_each_filter_turned_away(launch):
+    async with launch() as port:
+        before = port.sample("harbormaster_score_duration_seconds_count")
+        assert port.sample("harbormaster_filter_rejections_total", plugin="TaintToleration") == 0
+        await ask(port, "/v1/score", {"placement": PAYMENTS})
+        await ask(port, "/v1/filter", {"placement": PAYMENTS})
+        assert port.sample("harbormaster_score_duration_seconds_count") == before + 2
+        assert port.sample("harbormaster_filter_rejections_total", plugin="ClusterAffinity") == 2 * len(
+            port.harbour.closed
+        )

@@ -17,6 +17,7 @@ from scorer.node_budgets.budgets import NodeCounts
 from scorer.node_budgets.gate import answer
 from scorer.node_budgets.question import Question
 from tests.scorer.node_pool_builders import claim, guard, node, pod, pool
+from tests.waiting import PATIENCE_SECONDS, until
 from webhook.answers.extender import HubExtender
 from webhook.embedded.store import EmbeddedStore
 from webhook.gate.pools import HubNodePools, read_budgets
@@ -69,9 +70,7 @@ class Hub:
         stored = {key_of(each): each for each in (await self.store.list(kind)).items}.get(key)
         if not self.cache.watches(kind):
             return
-        async with asyncio.timeout(10):
-            while _version(self.cache.get(kind, *key)) != _version(stored):
-                await asyncio.sleep(0.001)
+        await until(lambda: _version(self.cache.get(kind, *key)) == _version(stored))
 
     def counts(self, name="general"):
         view = self.pools.pool(name)
@@ -98,7 +97,7 @@ async def hub(*documents, store=None, before=(), **options):
         await found._store(kinds.KINDS[kinds.group_kind(document)], document)
     assert not found.pools.synced
     task = asyncio.create_task(cache.run())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         await cache.wait_synced((kinds.NODE_POOL, kinds.NODE_CLAIM, kinds.NODE))
     assert found.pools.synced
     try:
@@ -111,7 +110,7 @@ async def hub(*documents, store=None, before=(), **options):
 
 
 async def pods_listed(there):
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         await there.cache.wait_synced((kinds.POD, kinds.POD_DISRUPTION_BUDGET))
 
 
@@ -389,7 +388,7 @@ async def test_pods_that_may_not_be_read_hold_named_nodes_and_no_others(refused)
         kind = kinds.KINDS[kinds.group_kind(document)]
         await store.replace_status(kind, {**await store.create(kind, document), "status": document.get("status", {})})
     async with hub(store=Refusing(store, ForbiddenError("not for you"), {refused})) as there:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             await there.cache.wait_answered([kinds.POD, kinds.POD_DISRUPTION_BUDGET])
         view = there.pools.pool("general")
         (blocker,) = view.blockers_of("a", DisruptionClass.GRACEFUL, NOW)

@@ -59,9 +59,7 @@ async def following(store, clock):
     """Yield reservations whose watch is running and has listed everything."""
     reservations = LeaseReservations(store, NAMESPACE_NAME, clock)
     running = asyncio.create_task(reservations.run())
-    async with asyncio.timeout(10):
-        while not reservations.synced:
-            await asyncio.sleep(0.001)
+    await until(lambda: reservations.synced)
     yield reservations
     running.cancel()
     await asyncio.wait([running])

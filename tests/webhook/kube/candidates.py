@@ -7,13 +7,17 @@ from datetime import UTC, datetime, timedelta
 from scorer.api.kinds import NAMESPACE
 from tests.webhook.kube.faulty_store import Fault, FaultyStore
 from webhook.embedded.store import EmbeddedStore
-from webhook.kube.leader import Leader, NotLeaderError, Surroundings
+from webhook.kube.leader import Leader, LeaseTimes, NotLeaderError, Surroundings
 from webhook.kube.ports import Key
 from webhook.kube.shards import Shards
 
 KEY = Key("harbormaster-reconcile", "harbormaster-system")
 START = datetime(2026, 3, 4, 5, 6, 7, 0, UTC)  # no microseconds: they are written all the same
-LONGEST_RETRY = 2.4
+TIMES = LeaseTimes()
+LONGEST_RETRY = TIMES.retry * 1.2
+"""Seconds; a pause differs from `LeaseTimes.retry` by a fifth at most."""
+STEP = 0.01
+"""Seconds between two looks at who may write."""
 
 
 class Process:

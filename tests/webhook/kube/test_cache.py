@@ -9,7 +9,7 @@ from scorer.api.kinds import BINDING, MEMBER_CLUSTER, NAMESPACE, NODE_CLAIM, PLA
 from scorer.api.names import PARENT_BINDING
 from scorer.eligibility import EligibilityLimits
 from tests.scorer.builders import MINUTE, cluster_document
-from tests.waiting import until
+from tests.waiting import PATIENCE_SECONDS, until
 from tests.webhook.kube.diary import Diary
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube.cache import Cache
@@ -33,7 +33,7 @@ def make(kind, name, namespace="", **metadata):
 async def running(cache, *kinds):
     cache.require(kinds)
     task = asyncio.create_task(cache.run())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         await cache.wait_synced()
     try:
         yield cache
@@ -87,7 +87,7 @@ async def test_a_kind_asked_for_later_is_watched_from_then_on(store):
     await store.create(PLACEMENT, make(PLACEMENT, "a"))
     async with running(Cache(store), BINDING) as cache:
         assert cache.get(PLACEMENT, "a") is None
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             await cache.wait_synced([PLACEMENT])
         assert cache.get(PLACEMENT, "a")
 
@@ -233,7 +233,7 @@ async def test_a_cache_that_lists_again_always_knows_the_whole_fleet(store):
     hub = Relisting(store)
     async with running(Cache(hub), MEMBER_CLUSTER) as cache:
         revision = cache.fleet.revision
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while hub.lists < 30:
                 assert len(cache.fleet) == 20
                 assert cache.synced
@@ -288,7 +288,7 @@ async def test_catching_up_beside_a_new_list_takes_nothing_away(store):
 
 async def test_catching_up_does_not_wait_for_a_kind_that_nobody_defined(store):
     async with running(Cache(Starting(store, defined=False)), MEMBER_CLUSTER) as cache:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             await cache.catch_up([MEMBER_CLUSTER])
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scorer.api.kinds import LEASE
 from scorer.api.meta import parse_time
 from tests.thoroughness import examples
-from tests.webhook.kube.candidates import KEY, LONGEST_RETRY, START, Alone, Replica, hub
+from tests.webhook.kube.candidates import KEY, LONGEST_RETRY, START, STEP, TIMES, Alone, Replica, hub
 from tests.webhook.kube.faulty_store import Fault
 from tests.webhook.kube.still_time import run_in_still_time
 from webhook.kube.ports import ForbiddenError, NotFoundError, NotServedError
@@ -21,11 +21,13 @@ alike = pytest.mark.parametrize("kind", [Alone, Replica], ids=["leader", "shards
 @alike
 @pytest.mark.parametrize("fault", [Fault.HANG, Fault.ERROR, Fault.UNANSWERED], ids=str)
 def test_who_cannot_renew_stops_before_another_may_begin(kind, fault):
-    """Ten seconds after the last renewal was sent; another waits fifteen from when it saw that renewal.
+    """`renew` after the last renewal was sent; another candidate waits `lease` from when it saw that renewal.
 
-    A renewal whose answer is lost is stored all the same: a pause after the fault begins, and seen a pause later.
+    The last renewal is stored at most a pause before the fault begins. One whose answer is lost is stored all the same,
+    at most a pause after it. The other candidate sees it, and that it has not changed for `lease`, a pause late each.
     """
-    latest = 15 + 3 * LONGEST_RETRY if fault is Fault.UNANSWERED else 20
+    before, after = (0, LONGEST_RETRY) if fault is Fault.UNANSWERED else (LONGEST_RETRY, 0)
+    earliest, latest = TIMES.lease - before, after + LONGEST_RETRY + TIMES.lease + LONGEST_RETRY + 2 * STEP
 
     async def scenario(loop):
         async with hub(loop, kind) as (store, process):
@@ -37,13 +39,13 @@ def test_who_cannot_renew_stops_before_another_may_begin(kind, fault):
             b = process("b").start()
             while a.may_write:
                 assert not b.may_write
-                await asyncio.sleep(0.01)
-            assert loop.time() - 1000 == pytest.approx(renewed.total_seconds() + 10, abs=0.02)
+                await asyncio.sleep(STEP)
+            assert loop.time() - 1000 == pytest.approx(renewed.total_seconds() + TIMES.renew, abs=2 * STEP)
             a.store.faults = [Fault.ERROR]
             while not b.may_write:
                 assert not a.may_write
-                await asyncio.sleep(0.01)
-            assert 12 <= loop.time() - lost <= latest
+                await asyncio.sleep(STEP)
+            assert earliest <= loop.time() - lost <= latest
 
     run_in_still_time(scenario)
 

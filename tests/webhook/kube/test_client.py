@@ -13,6 +13,7 @@ from aiohttp.abc import AbstractResolver
 
 from scorer.api.kinds import BINDING, POD, WORK
 from tests.loopback import on_loopback
+from tests.waiting import PATIENCE_SECONDS
 from webhook.kube import client, store
 from webhook.kube.client import ApiServer
 from webhook.kube.discovery import Discovery
@@ -262,7 +263,7 @@ async def test_watches_leave_connections_for_everything_else():
         await done.wait()
         return response
 
-    async with answering(answer, connections=2) as server, asyncio.timeout(10):
+    async with answering(answer, connections=2) as server, asyncio.timeout(PATIENCE_SECONDS):
         objects = HubStore(server)
         tasks = [asyncio.create_task(anext(objects.watch(BINDING, "1"))) for _ in range(4)]
         while len(watching) < len(tasks):

@@ -29,7 +29,7 @@ class Reporting:
     async def record(self, event=None, document=POOL):
         self.recorder.record(document, event or Event("DisruptionBlocked", "no node may go", "Warning"))
         self._recorded += 1
-        await until(lambda: self.counted() == self._recorded, seconds=5)
+        await until(lambda: self.counted() == self._recorded)
 
     def counted(self):
         return sum((each.get("series") or {"count": 1})["count"] for each in self.written())

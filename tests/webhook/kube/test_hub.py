@@ -10,9 +10,10 @@ from scorer.api.kinds import BINDING, MEMBER_CLUSTER, PLACEMENT
 from scorer.api.names import PARENT_PLACEMENT
 from scorer.rollout.writes import create, delete, replace
 from tests.scorer.builders import cluster_document
+from tests.waiting import PATIENCE_SECONDS, until
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube.cache import Cache
-from webhook.kube.hub import Hub
+from webhook.kube.hub import STATUS_DELAY_SECONDS, Hub
 from webhook.kube.ports import AlreadyExistsError, ConflictError, Key, NotFoundError, NotServedError, key_of
 
 FINALIZER = "kubernetes-fleet.io/scheduler-crb-cleanup"
@@ -39,7 +40,7 @@ async def hub_of(store):
     cache = Cache(store)
     cache.require([BINDING, MEMBER_CLUSTER])
     task = asyncio.create_task(cache.run())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         await cache.wait_synced()
     hub = Hub(store, cache)
     storing = asyncio.create_task(hub.run())
@@ -53,9 +54,7 @@ async def hub_of(store):
 
 async def stored(hub):
     """Wait until every reported status is stored."""
-    async with asyncio.timeout(10):
-        while not hub.idle:
-            await asyncio.sleep(0.01)
+    await until(lambda: hub.idle)
 
 
 async def echoed(hub):
@@ -63,7 +62,7 @@ async def echoed(hub):
     seen = asyncio.Event()
     hub.cache.subscribe(BINDING, lambda change: seen.set() if change.document["metadata"]["name"] == "marker" else None)
     await hub.store.create(BINDING, binding("marker"))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         await seen.wait()
 
 
@@ -143,7 +142,7 @@ async def test_statuses_of_placements_are_stored_before_all_others(store, monkey
 
 
 async def test_statuses_wait_while_many_writes_are_under_way_and_not_for_ever(store, monkeypatch):
-    monkeypatch.setattr("webhook.kube.hub.LONGEST_DELAY_SECONDS", 0.3)
+    monkeypatch.setattr("webhook.kube.hub.LONGEST_DELAY_SECONDS", 600.0)
     async with hub_of(store) as hub:
         made = await hub.create(BINDING, binding("a"))
         create, order, goes_on = store.create, [], asyncio.Event()
@@ -161,8 +160,10 @@ async def test_statuses_wait_while_many_writes_are_under_way_and_not_for_ever(st
         monkeypatch.setattr(store, "replace_status", noting)
         others = [asyncio.create_task(hub.create(BINDING, binding(f"other-{number}"))) for number in range(20)]
         hub.report(BINDING, made, {"conditions": [{"type": "X"}]})
-        await asyncio.sleep(0.2)
+        await asyncio.sleep(2 * STATUS_DELAY_SECONDS)  # it would be stored now
         assert order == []
+        monkeypatch.setattr("webhook.kube.hub.LONGEST_DELAY_SECONDS", 0.0)
+        hub._wake.set()
         await stored(hub)
         assert order == ["status"]
         hub.report(BINDING, hub.cache.get(BINDING, "a"), {"conditions": [{"type": "Y"}]})
@@ -235,9 +236,7 @@ def answered_after_its_echo(hub, then):
 
     async def slow(kind, document):
         stored = await replace_status(kind, document)
-        async with asyncio.timeout(10):
-            while hub.cache.get(kind, *key_of(stored))["metadata"] != stored["metadata"]:
-                await asyncio.sleep(0.001)
+        await until(lambda: hub.cache.get(kind, *key_of(stored))["metadata"] == stored["metadata"])
         if once:
             await once.pop()()
         return stored
@@ -313,9 +312,7 @@ async def test_a_server_that_does_not_know_the_kind_says_nothing_about_the_objec
             await hub.delete(BINDING, made)
         with patch.object(store, "replace_status", side_effect=away) as writing:
             hub.report(BINDING, made, {"conditions": [{"type": "X"}]})
-            async with asyncio.timeout(10):
-                while not writing.called:
-                    await asyncio.sleep(0.01)
+            await until(lambda: writing.called)
         assert hub.cache.get(BINDING, "a")["metadata"] == made["metadata"]
         await stored(hub)
         assert (await store.get(BINDING, Key("a")))["status"] == {"conditions": [{"type": "X"}]}
@@ -334,7 +331,7 @@ async def test_a_status_that_cannot_be_sent_ends_nothing_else(store):
         with patch.object(store, "replace_status", broken):
             hub.report(BINDING, bad, {"conditions": [{"type": "X"}]})
             hub.report(BINDING, good, {"conditions": [{"type": "X"}]})
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENCE_SECONDS):
                 while not (await store.get(BINDING, Key("b"))).get("status"):
                     await asyncio.sleep(0.01)
         await stored(hub)
@@ -345,7 +342,7 @@ async def test_what_is_not_stored_when_the_loop_ends_is_not_shown_any_more(store
     cache = Cache(store)
     cache.require([BINDING])
     following = asyncio.create_task(cache.run())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         await cache.wait_synced()
     hub = Hub(store, cache)
     made = await hub.create(BINDING, binding("a"))

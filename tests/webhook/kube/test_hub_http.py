@@ -13,6 +13,7 @@ from aiohttp import web
 
 from certs.authority import Authority
 from certs.context import ServerContext
+from tests.waiting import PATIENCE_SECONDS
 from webhook.kube.hub_http import AT_ONCE, HubHttp
 from webhook.kube.login import Login
 from webhook.kube.ports import UnavailableError
@@ -123,7 +124,7 @@ async def test_a_stream_comes_part_by_part_and_ends_with_its_reader():
                 async for part in answer.parts:
                     assert part.startswith(b"0\n")
                     break
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             await gone.wait()
     assert answer.status == 200
 

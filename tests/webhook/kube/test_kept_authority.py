@@ -330,9 +330,7 @@ async def test_a_short_life_is_looked_at_more_often_than_the_setting_says(hub):
     await kept.start()
     keeping = asyncio.create_task(kept.keep(lambda: None))
     try:
-        async with asyncio.timeout(10):
-            while stored(hub).generation == 1:
-                await asyncio.sleep(0.01)
+        await until(lambda: stored(hub).generation != 1)
     finally:
         keeping.cancel()
         await asyncio.wait([keeping])

@@ -7,6 +7,7 @@ import pytest
 
 from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, MAINTENANCE_WINDOW, MEMBER_CLUSTER
 from scorer.api.names import UPGRADE_WINDOWS
+from tests.waiting import PATIENCE_SECONDS
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube.cache import Cache
 from webhook.kube.maintenance import MaintenanceWindows
@@ -119,7 +120,7 @@ async def test_a_hub_that_does_not_know_the_kind_has_no_windows():
     cache = Cache(store)
     windows = MaintenanceWindows(cache)
     task = asyncio.create_task(cache.run())
-    await asyncio.wait_for(cache.wait_synced(), 10)
+    await asyncio.wait_for(cache.wait_synced(), PATIENCE_SECONDS)
     assert windows.closed("a", NOON) is None
     closed = windows.closed("b", NOON)
     assert closed is not None

@@ -12,6 +12,7 @@ from scorer.api.kinds import MEMBER_CLUSTER
 from scorer.api.meta import format_time
 from tests.loopback import on_loopback
 from tests.scorer.builders import NOW, cluster_document
+from tests.waiting import PATIENCE_SECONDS
 from webhook.kube import store as hub_store
 from webhook.kube.cache import Cache
 from webhook.kube.client import ApiServer
@@ -66,7 +67,7 @@ async def cached(hub):
         cache.require([MEMBER_CLUSTER])
         running = asyncio.create_task(cache.run())
         try:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE_SECONDS):
                 await cache.wait_synced()
                 yield cache
         finally:

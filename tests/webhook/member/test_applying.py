@@ -12,6 +12,7 @@ from scorer.api.names import ABANDON, REMOVE, WORK_CLEANUP, WORK_OBJECTS
 from scorer.rollout.intent import meant
 from scorer.rollout.never_placed import MemberLimits
 from scorer.rollout.removal import objects_digest
+from tests.waiting import PATIENCE_SECONDS
 from webhook.embedded.member_stores import ObservedStore
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube.event_documents import EVENT
@@ -64,7 +65,7 @@ class World:
             await self.rest()
 
     async def rest(self):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             for _ in range(3):
                 for _ in range(40):
                     await asyncio.sleep(0)

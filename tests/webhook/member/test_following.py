@@ -7,6 +7,7 @@ from contextlib import suppress
 import pytest
 
 from scorer.api.kinds import KINDS, NAMESPACE
+from tests.waiting import PATIENCE_SECONDS
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube.ports import ExpiredError, ForbiddenError, Listing, StoreError, UnavailableError
 from webhook.member.following import REFUSED_SECONDS, RETRY_SECONDS, follow
@@ -89,7 +90,7 @@ async def run(store, ear, until, **options):
         waits.append(seconds)
 
     task = asyncio.create_task(follow(store, CONFIG_MAP, ear, sleep=sleep, **options))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while not until():
             await asyncio.sleep(0)
     task.cancel()
@@ -164,7 +165,7 @@ async def test_a_list_is_not_kept_while_what_follows_is_watched():
 
     store = Listed()
     task = asyncio.create_task(follow(store, CONFIG_MAP, Deaf()))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         await store.watching.wait()
     assert store.document() is None
     task.cancel()

@@ -9,7 +9,8 @@ import pytest
 from scorer.api.documents import with_metadata
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, NAMESPACE, WORK
 from scorer.api.names import ACCEPT_OLDER_UNTIL, HUB_UID, WORK_CLEANUP
-from webhook.embedded.store import EmbeddedStore
+from tests.waiting import PATIENCE_SECONDS
+from tests.webhook.counted_store import CountedStore
 from webhook.kube.ports import Key, NotFoundError, UnavailableError
 from webhook.member.heartbeat import IDENTITY, Figures
 from webhook.member.membership import Membership, Rhythm, has_left
@@ -26,7 +27,7 @@ class World:
     """A hub, and an agent whose waits end only when the test says so."""
 
     def __init__(self):
-        self.hub = EmbeddedStore.open(None, now=lambda: NOW)
+        self.hub = CountedStore.open(None, now=lambda: NOW)
         self.clock = 0.0
         self.waits = []
         self.applying = 0
@@ -36,7 +37,7 @@ class World:
         self.applied_for = None
         self.rested = asyncio.Event()
         self.due = asyncio.Event()
-        self.cluster = EmbeddedStore.open(None, now=lambda: NOW)
+        self.cluster = CountedStore.open(None, now=lambda: NOW)
         self.cluster_down = False
         self.take_over = False
         self.membership = self.agent()
@@ -91,12 +92,12 @@ class World:
 
     async def rest(self):
         """Wait until the agent has nothing to do."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while True:
                 self.rested.clear()
                 for _ in range(50):
                     await asyncio.sleep(0)
-                if not self.rested.is_set():
+                if not (self.rested.is_set() or self.hub.writing or self.cluster.writing):
                     return
 
     async def pass_time(self, seconds):

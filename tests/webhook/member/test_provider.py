@@ -1,11 +1,11 @@
 """A property provider that is a command."""
 
-import asyncio
 import shlex
 import sys
 
 import pytest
 
+from tests.waiting import until
 from webhook.member.provider import LONGEST_ANSWER, MOST_HANGING, CollectionError, ProviderCommand, parse_answer
 
 
@@ -15,9 +15,7 @@ def python(code: str) -> tuple[str, ...]:
 
 async def ended(provider: ProviderCommand) -> None:
     """Wait until all that was killed has really ended."""
-    async with asyncio.timeout(10):
-        while provider._hanging:
-            await asyncio.sleep(0.02)
+    await until(lambda: not (provider._hanging))
 
 
 async def failure(provider: ProviderCommand) -> tuple[str, str]:

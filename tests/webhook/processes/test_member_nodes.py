@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from scorer.api.kinds import LEASE, NODE_POOL
+from tests.waiting import until
 from webhook.controllers.node_disruption_observer import UNOBSERVED_NODES
 from webhook.kube.paths import path_of
 from webhook.kube.ports import NotFoundError, UnavailableError
@@ -53,9 +54,7 @@ async def test_nodes_of_a_cluster_that_is_not_that_of_our_member_are_left_alone(
 
     options = NodeDisruptionOptions(NodeDisruptionMode.ACT, gate=NodeGateSettings(namespace="agents"))
     running = asyncio.create_task(MemberNodes(server, home, options, UNOBSERVED_NODES, utc_now, is_ours).run())
-    async with asyncio.timeout(20):
-        while not any(path.startswith(LEASES) for _, path in server.asked):
-            await asyncio.sleep(0.001)
+    await until(lambda: any(path.startswith(LEASES) for _, path in server.asked))
     running.cancel()
     await asyncio.wait([running])
     assert looks == []

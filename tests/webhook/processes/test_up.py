@@ -1,13 +1,13 @@
-"""``harbormaster up`` as a process: it settles, it survives SIGKILL, it serves what it says."""
+"""``harbormaster up``: it settles, it survives SIGKILL, and a second start continues where the first was."""
 
 import asyncio
 import json
+import logging
 import os
 import random
 import shutil
 import signal
 import ssl
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -18,15 +18,21 @@ from typing import Any
 import aiohttp
 import pytest
 import yaml
+from click.testing import CliRunner, Result
 
 from tests.builders.placement import make_placement
 from tests.thoroughness import SOAK
+from tests.waiting import PATIENCE_SECONDS, until
 from tests.webhook.controllers.world import make_config_map, make_member, pick_n
+from webhook.cli.root import root
+from webhook.kube.ports import StoreError
+from webhook.processes.up import Up
+from webhook.settings.programs import UpSettings
 
-UP = [sys.executable, "-m", "webhook.cli", "up", "--https-port", "0", "--http-port", "0", "--no-color"]
+UP = ["up", "--https-port", "0", "--http-port", "0", "--no-color"]
 GROUP = "/apis/placement.kubernetes-fleet.io/v1beta1"
+PORTS = {"https_port": 0, "http_port": 0}
 MEMBERS, HOMES = 8, 6
-DEADLINE_SECONDS = 300
 
 
 def write_fleet(path: Path, value: str) -> None:
@@ -59,15 +65,16 @@ def _deployment(home: str, value: str) -> dict[str, Any]:
     }
 
 
-def run_once(data: Path, files: Path) -> subprocess.CompletedProcess[str]:
-    """Run ``up --once`` to its end."""
-    return subprocess.run(
-        [*UP, "--data", str(data), "-f", str(files), "--once"],
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_SECONDS * 2,
-        check=False,
-    )
+def run_once(data: Path, *words: object) -> Result:
+    """Run ``up --once`` in this process; the log becomes what it was, also when a fixture of the module calls."""
+    log = logging.getLogger()
+    level, handlers = log.level, log.handlers[:]
+    command = [*UP, "--data", data, "--once", *words]
+    try:
+        return CliRunner().invoke(root, [*map(str, command)], prog_name="harbormaster")
+    finally:
+        log.setLevel(level)
+        log.handlers[:] = handlers
 
 
 @asynccontextmanager
@@ -76,12 +83,18 @@ async def started(data: Path, *files: Path) -> AsyncIterator[asyncio.subprocess.
     (data / "kubeconfig").unlink(missing_ok=True)
     words = [word for file in files for word in ("-f", str(file))]
     process = await asyncio.create_subprocess_exec(
-        *UP, "--data", str(data), *words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        sys.executable,
+        "-m",
+        "webhook.cli",
+        *UP,
+        "--data",
+        str(data),
+        *words,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
     )
     try:
-        async with asyncio.timeout(DEADLINE_SECONDS):
-            while not (data / "kubeconfig").exists():
-                await asyncio.sleep(0.05)
+        await until((data / "kubeconfig").exists)
         yield process
     finally:
         if process.returncode is None:
@@ -119,8 +132,8 @@ def rested(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the files of a fleet, and the data of an ``up`` that has settled with them and ended."""
     folder = tmp_path_factory.mktemp("rested")
     write_fleet(folder / "fleet.yaml", "0")
-    done = run_once(folder / "data", folder / "fleet.yaml")
-    assert done.returncode == 0, done.stderr
+    done = run_once(folder / "data", "-f", folder / "fleet.yaml")
+    assert done.exit_code == 0, done.stderr
     return folder
 
 
@@ -140,9 +153,8 @@ async def test_killed_during_a_rollout_it_goes_on_where_it_was(paths: tuple[Path
         async with started(data, files) as process:
             client = Client(data, session)
             before = await _uids(client)
-            async with asyncio.timeout(DEADLINE_SECONDS):
-                while not await _all_deployments(client, "web:1"):  # the file is read now, and never again below
-                    await asyncio.sleep(0.05)
+            # the file is read now, and never again below
+            await until(lambda: _all_deployments(client, "web:1"))
             await asyncio.sleep(dice.random())
             os.kill(process.pid, signal.SIGKILL)
         for _ in range(3 if SOAK else 0):  # and again before it is done
@@ -151,11 +163,12 @@ async def test_killed_during_a_rollout_it_goes_on_where_it_was(paths: tuple[Path
                 os.kill(process.pid, signal.SIGKILL)
         async with started(data):
             client = Client(data, session)
-            async with asyncio.timeout(DEADLINE_SECONDS):
-                while not await client.all_at_rest() or not await _all_on(client, "web:1"):
-                    await asyncio.sleep(0.1)
+            await until(lambda: _all_on(client, "web:1"))
+            await until(client.all_at_rest)
             await _assert_whole(client)
             assert await _uids(client) == before
+            with pytest.raises(StoreError, match=str(data)):  # two on one data folder
+                await Up(UpSettings(**PORTS), data).__aenter__()
 
 
 async def _uids(client: Client) -> dict[str, str]:
@@ -197,52 +210,28 @@ async def _assert_whole(client: Client) -> None:
 
 
 def test_the_second_start_applies_nothing_anew(paths: tuple[Path, Path]) -> None:
-    again = run_once(*paths)
-    assert again.returncode == 0, again.stderr
+    data, files = paths
+    again = run_once(data, "-f", files)
+    assert again.exit_code == 0, again.stderr
     objects = MEMBERS + HOMES * 4
     assert f"{objects} objects: {objects} unchanged" in again.stdout
 
 
-async def test_a_start_keeps_what_was_changed_on_the_hub(paths: tuple[Path, Path]) -> None:
+def test_a_start_keeps_what_was_changed_on_the_hub(paths: tuple[Path, Path]) -> None:
     data, files = paths
-    path = f"{GROUP}/clusterresourceplacements/p0"
-    async with aiohttp.ClientSession() as session, started(data):
-        client = Client(data, session)
-        headers = {"Authorization": f"Bearer {client.token}", "Content-Type": "application/merge-patch+json"}
-        patch = json.dumps({"spec": {"policy": {"numberOfClusters": 2}}})
-        async with session.patch(client.server + path, data=patch, headers=headers, ssl=client.tls) as answer:
-            assert answer.status == 200
-    again = await asyncio.to_thread(run_once, data, files)
+
+    async def change() -> None:
+        async with Up(UpSettings(**PORTS), data), aiohttp.ClientSession() as session:
+            client = Client(data, session)
+            headers = {"Authorization": f"Bearer {client.token}", "Content-Type": "application/merge-patch+json"}
+            path, patch = f"{GROUP}/clusterresourceplacements/p0", {"spec": {"policy": {"numberOfClusters": 2}}}
+            async with session.patch(client.server + path, json=patch, headers=headers, ssl=client.tls) as answer:
+                assert answer.status == 200
+
+    asyncio.run(change())
+    again = run_once(data, "-f", files)
     assert "1 kept as changed on the hub" in again.stdout
     assert [line.split()[2] for line in again.stdout.splitlines() if line.startswith("crp/p0 ")] == ["2"]
-
-
-@pytest.mark.parametrize("asks", [True, False], ids=["asks", "asks-nobody"])
-def test_who_may_look_is_said_and_can_be_changed(tmp_path: Path, asks: bool) -> None:
-    """Whoever has an account on this machine reaches the plain page."""
-    environment = {**os.environ} | ({"HARBORMASTER_PAGE_ON_HTTP": "false"} if asks else {})
-    done = subprocess.run(
-        [*UP, "--data", str(tmp_path / "data"), "--once"], capture_output=True, text=True, check=True, env=environment
-    )
-    page, look = done.stdout.splitlines()[:2]
-    assert page.split()[1].startswith("https:" if asks else "http:")
-    assert look.startswith("look:  who has the token" if asks else "look:  everybody on this machine")
-
-
-def test_two_on_one_data_folder(tmp_path: Path) -> None:
-    data, files = tmp_path / "data", tmp_path / "fleet.yaml"
-    write_fleet(files, "0")
-    with subprocess.Popen([*UP, "--data", str(data)], stdout=subprocess.PIPE, text=True) as first:
-        try:
-            assert first.stdout is not None
-            assert first.stdout.readline().startswith("page:")
-            second = run_once(data, files)
-            assert second.returncode == 1
-            assert len(second.stderr.strip().splitlines()) == 1
-            assert str(data) in second.stderr
-        finally:
-            first.terminate()
-    assert first.returncode == 0
 
 
 def test_a_fleet_in_which_some_member_always_reports_comes_to_rest(tmp_path):
@@ -252,7 +241,6 @@ def test_a_fleet_in_which_some_member_always_reports_comes_to_rest(tmp_path):
         member["spec"]["heartbeatPeriodSeconds"] = 1
     home = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
     (tmp_path / "fleet.yaml").write_text(yaml.safe_dump_all([*members, home, make_placement("web", pick_n(5))]))
-    words = ["--data", tmp_path / "data", "-f", tmp_path / "fleet.yaml", "--once", "--timeout", "20"]
-    done = subprocess.run([*UP, *words], capture_output=True, text=True, timeout=90, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
+    done = run_once(tmp_path / "data", "-f", tmp_path / "fleet.yaml", "--timeout", PATIENCE_SECONDS)
+    assert (done.exit_code, done.stderr) == (0, "")
     assert "available" in done.stdout

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from tests.waiting import PATIENCE_SECONDS
 from webhook.processes.up import Up
 from webhook.settings.programs import UpSettings
 
@@ -20,7 +21,7 @@ async def test_an_error_of_the_server_is_told(tmp_path, monkeypatch):
         await up.server.stop()
         await up.server.start()
         with pytest.raises(ExceptionGroup) as error:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE_SECONDS):
                 await up.wait()
         assert error.group_contains(RuntimeError, match="housekeeping failed")
 

@@ -6,6 +6,7 @@ import pytest
 
 from scorer.api.kinds import UPGRADE_RUN
 from scorer.upgrade.orders import OrderRefusedError
+from tests.waiting import PATIENCE_SECONDS
 from tests.webhook.controllers.upgrade_world import make_upgrade_run
 from webhook.embedded.owner import OWNER
 from webhook.kube.event_documents import EVENT
@@ -20,7 +21,7 @@ async def test_an_order_of_an_upgrade_run_that_is_refused_is_an_event_on_the_run
         run = await up.store.create(UPGRADE_RUN, make_upgrade_run("r", state="Initialize"))
         with pytest.raises(OrderRefusedError):
             await up.services.upgrades.orders.stop("r", OWNER)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while not (told := [each for each in await events(up) if each["reason"] == "CommandRefused"]):
                 await asyncio.sleep(0.01)
     ((regarding, note),) = ((each["regarding"], each["note"]) for each in told)

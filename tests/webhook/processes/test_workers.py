@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.waiting import until
+from tests.waiting import PATIENCE_SECONDS, until
 
 BEGIN = """
-import asyncio, os, signal, socket, sys, time
+import asyncio, mmap, os, signal, socket, sys, time
 from webhook.processes import workers
 from webhook.telemetry.logs import configure
 
@@ -33,8 +33,12 @@ def rest(errand):
     asyncio.run(until_asked())
     return 0
 
+all_serve = mmap.mmap(-1, 1)  # shared with the workers
+
 def run(work, count=2):
-    started = lambda: print("started", *(each.pid for each in found._crew), flush=True)
+    def started():
+        all_serve[0] = 1
+        print("started", *(each.pid for each in found._crew), flush=True)
     found = workers.Workers(count, listening(), listening(), work, started)
     found.run()
     print("all have ended", flush=True)
@@ -116,7 +120,8 @@ def work(errand):
     if errand.place.seat.number == 2 and errand.place.seat.restarts < 3:
         errand.serves()
         if errand.place.seat.restarts == 0:
-            time.sleep(0.5)  # until the other serves as well
+            while not all_serve[0]:
+                time.sleep(0.005)
             os.kill(os.getpid(), signal.SIGKILL)
         return 3
     return rest(errand)
@@ -137,10 +142,15 @@ run(work)
 
 def test_the_pause_is_bounded_and_begins_anew_after_a_good_life(first):
     code = """
-workers.LONGEST_PAUSE_SECONDS, workers.GOOD_SECONDS = 0.03, 0.5
+workers.LONGEST_PAUSE_SECONDS = 0.03
+mourn = workers.Workers._mourn
+def mourn_old(self, worker, end):
+    if worker.restarts == 3:
+        worker.began -= workers.GOOD_SECONDS
+    mourn(self, worker, end)
+workers.Workers._mourn = mourn_old
 def work(errand):
     errand.serves()
-    time.sleep(0.6 if errand.place.seat.restarts == 3 else 0.01)
     return 1
 run(work, 1)
 """
@@ -237,4 +247,4 @@ def start(self, worker):
 workers.Workers._start = start
 run(work, 1)
 """
-    assert "all have ended" in start(first, code).communicate(timeout=60)[0]
+    assert "all have ended" in start(first, code).communicate(timeout=PATIENCE_SECONDS)[0]

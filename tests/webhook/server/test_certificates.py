@@ -13,6 +13,7 @@ from cryptography import x509
 from certs.authority import Authority
 from certs.context import CertificateError
 from certs.source import OwnLeaves
+from tests.waiting import until
 from tests.webhook.endpoints.conftest import Clock
 from webhook.server.certificates import Certificates, own_leaves
 from webhook.settings.certificates import CertificateSettings
@@ -168,9 +169,7 @@ async def running_until(certificates, condition):
     """Let certificates renew themselves until something has come of it."""
     running = asyncio.create_task(certificates.run())
     try:
-        async with asyncio.timeout(10):
-            while not condition():
-                await asyncio.sleep(0.001)
+        await until(condition)
     finally:
         running.cancel()
         await asyncio.wait([running])

@@ -7,6 +7,7 @@ import socket
 
 import pytest
 
+from tests.waiting import PATIENCE_SECONDS
 from tests.webhook.services import make_server, make_services
 from webhook.server.listening import Addresses, ListenError, open_sockets, serve
 from webhook.server.place import Place
@@ -123,7 +124,7 @@ async def test_two_servers_answer_at_one_port_that_they_inherit(port):
             assert server.health.readiness()["listener"] == ""
         await first.stop()
         assert await second.check_listener()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             reader, writer = await asyncio.open_connection(*second.addresses.http)
             writer.write(b"GET /livez HTTP/1.0\r\n\r\n")
             assert b" 503 " in await reader.readline()  # the first has gone, as far as the second knows

@@ -8,7 +8,7 @@ import pytest
 from opentelemetry.trace import StatusCode
 from prometheus_client import CollectorRegistry
 
-from tests.waiting import until
+from tests.waiting import PATIENCE_SECONDS, until
 from tests.webhook.spans import Kept
 from webhook.controllers.queue import WorkQueue
 from webhook.controllers.result import DONE
@@ -73,13 +73,17 @@ def test_where_no_collector_is_named_the_library_is_not_even_imported():
         "from webhook.telemetry.tracing import tracing_of; assert tracing_of(ReconcileSettings(), 'x') is None; "
         "print(any(name.startswith('opentelemetry') for name in sys.modules))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
 
 
 def test_a_library_that_is_not_there_is_told_and_costs_only_the_traces():
     done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_THE_LIBRARY], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", WITHOUT_THE_LIBRARY],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=True,
     )
     assert done.stdout == "None\n"
     assert "no traces: install harbormaster[otel]" in done.stderr
@@ -89,7 +93,7 @@ async def test_a_collector_that_does_not_answer_holds_up_neither_work_nor_end():
     tracing = tracing_of(ReconcileSettings(tracing_endpoint="http://127.0.0.1:1/v1/traces"), "reconcile")
     with tracing.span("reconcile", controller="placement", key="a"):
         pass
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         await tracing.close()
 
 

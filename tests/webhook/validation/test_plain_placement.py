@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from scorer.api.kinds import PLACEMENT
 from tests.bench.admission import stored
-from tests.thoroughness import examples
+from tests.thoroughness import SOAK
 from webhook.access.user import UserInfo
 from webhook.admission.judge import judge, mutate
 from webhook.settings.admission import AdmissionSettings
@@ -208,7 +208,7 @@ def test_every_vector_gets_the_same_verdict(write, context):
     both_judge(operation, mutate(document, old, operation).document, old, context)
 
 
-@settings(max_examples=examples(3000), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=3000 if SOAK else 400, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(document=changed(), context=st.sampled_from(CONTEXTS))
 def test_creations_get_the_same_verdict(document, context):
     is_object = isinstance(document.get("metadata"), dict) and isinstance(document.get("spec"), dict)
@@ -220,7 +220,7 @@ def test_creations_get_the_same_verdict(document, context):
         )
 
 
-@settings(max_examples=examples(1500), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=1500 if SOAK else 250, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(
     document=changed(PLAIN), old=changed(PLAIN), same=st.booleans(), context=st.sampled_from(CONTEXTS), data=st.data()
 )
