@@ -8,7 +8,7 @@ Source: placement-api.md 2.8 and 6 (D1).
 
 import math
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -20,6 +20,7 @@ from scorer.api.staged_update import RunState
 
 _Parts: TypeAlias = tuple[str | int, ...]
 _GONE = object()
+_BELOW = ("items", "additionalProperties")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +38,16 @@ class _Defaults:
     Args:
         value: The default of an absent value, with its own defaults filled in; None when there is no default.
         properties: By member name; only members that have a default or lead to one.
-        elements: Those of every list item, or of every value of a map.
+        items: Those of every list item.
+        values: Those of every value of a map. Apart from *items*: a map in the place of a list is left unchanged, so
+            that admission reports it as it was sent.
         most: The largest number of items of a list.
     """
 
     value: Any
     properties: tuple[tuple[str, "_Defaults"], ...]
-    elements: "_Defaults | None"
+    items: "_Defaults | None"
+    values: "_Defaults | None"
     most: float
 
 
@@ -77,13 +81,12 @@ def _compiled(schema: JsonObject) -> _Defaults | None:
         for name, field in schema.get("properties", {}).items()
         if (defaults := _compiled(field)) is not None
     )
-    below = schema.get("items") or schema.get("additionalProperties")
-    elements = _compiled(below) if below else None
+    items, values = (_compiled(below) if (below := schema.get(name)) else None for name in _BELOW)
     value = schema.get("default")
-    if value is None and not properties and elements is None:
+    if value is None and not properties and items is values is None:
         return None
-    most = schema.get("maxItems", math.inf)
-    return _Defaults(_filled(value, _Defaults(None, properties, elements, most)), properties, elements, most)
+    own = _Defaults(None, properties, items, values, schema.get("maxItems", math.inf))
+    return replace(own, value=_filled(value, own))
 
 
 def _filled(value: Any, defaults: _Defaults) -> Any:
@@ -95,13 +98,13 @@ def _filled(value: Any, defaults: _Defaults) -> Any:
             new = _filled(old, field) if old is not None else deepcopy(field.value)
             if new is not old:
                 changes[name] = new
-        if defaults.elements is not None:
+        if defaults.values is not None:
             for name, old in value.items():
-                if (new := _filled(old, defaults.elements)) is not old:
+                if (new := _filled(old, defaults.values)) is not old:
                     changes[name] = new
         return {**value, **changes} if changes else value
-    if isinstance(value, list) and defaults.elements is not None and len(value) <= defaults.most:
-        items = [_filled(item, defaults.elements) for item in value]
+    if isinstance(value, list) and defaults.items is not None and len(value) <= defaults.most:
+        items = [_filled(item, defaults.items) for item in value]
         return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
     return value
 

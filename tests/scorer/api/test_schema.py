@@ -75,6 +75,11 @@ ALWAYS = {"revisionHistoryLimit": 10, "statusReportingScope": "ClusterScopeOnly"
             id="deep",
         ),
         pytest.param({"policy": "PickAll"}, {"policy": "PickAll", **ALWAYS}, id="wrong-type-is-left-alone"),
+        pytest.param(
+            {"resourceSelectors": {"a": {"kind": "A"}}},
+            {"resourceSelectors": {"a": {"kind": "A"}}, **ALWAYS},
+            id="map-in-the-place-of-a-list-is-left-alone",
+        ),
     ],
 )
 def test_defaults(spec, wanted):
