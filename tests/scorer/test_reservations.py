@@ -16,6 +16,7 @@ from scorer.reservations import (
     Thing,
     TooManyReservationsError,
     UnreadableReservationsError,
+    beside,
     held_nodes,
     in_force,
     lease_name,
@@ -25,6 +26,7 @@ from scorer.reservations import (
     reservation_id,
     thing_of,
     with_reservations,
+    without_halves,
 )
 
 NOW = datetime(2026, 6, 10, 4, 0, tzinfo=UTC)
@@ -78,6 +80,15 @@ def test_a_reservation_ends_at_the_instant_it_expires():
 def test_names_add_up_once_and_numbers_always():
     held = [reservation(("n1", "n2")), reservation(("n2", "n3")), reservation(2), reservation(3)]
     assert held_nodes(held) == (frozenset({"n1", "n2", "n3"}), 5)
+
+
+def test_a_pair_of_reservations_is_listed_once():
+    placement = reservation(("member-1",), id=reservation_id("rollout", "web", "secret"), gate="rollout")
+    other = reservation(3, id="c-d", gate="rollout")
+    member = beside(placement)
+    assert (member.gate, lease_of(member.id)) == ("member", lease_name("member", "member-1"))
+    assert without_halves(iter([member, placement, other])) == (placement, other)
+    assert without_halves([member]) == (member,)
 
 
 def test_an_id_leads_to_its_lease():

@@ -6,13 +6,13 @@ import pytest
 
 from scorer.api.json_patch import PatchError, apply_patch
 
-DOCUMENT = {"a": {"b": [1, {"c": 2}]}, "x/y": 1, "t~": 2, "": {"": 0}}
+DOCUMENT = {"a": {"b": [1, {"c": 2}, 3]}, "x/y": 1, "t~": 2, "": {"": 0}}
 
 
 @pytest.mark.parametrize(
     ("patch", "wanted"),
     [
-        pytest.param({"op": "add", "path": "/a/b/1/d", "value": 3}, {"a": {"b": [1, {"c": 2, "d": 3}]}}, id="deep"),
+        pytest.param({"op": "add", "path": "/a/b/1/d", "value": 3}, {"a": {"b": [1, {"c": 2, "d": 3}, 3]}}, id="deep"),
         pytest.param({"op": "replace", "path": "/x~1y", "value": 2}, {"x/y": 2}, id="slash"),
         pytest.param({"op": "replace", "path": "/t~0", "value": 3}, {"t~": 3}, id="tilde"),
         pytest.param({"op": "add", "path": "//", "value": 1}, {"": {"": 1}}, id="empty-names"),
@@ -40,7 +40,7 @@ def test_operations_see_what_the_ones_before_have_done():
     ("operation", "words"),
     [
         pytest.param({"op": "replace", "path": "/no", "value": 1}, "'/no' does not exist", id="replace-of-nothing"),
-        pytest.param({"op": "remove", "path": "/a/b/2"}, "'/a/b/2' does not exist", id="remove-past-the-end"),
+        pytest.param({"op": "remove", "path": "/a/b/3"}, "'/a/b/3' does not exist", id="remove-past-the-end"),
         pytest.param({"op": "add", "path": "/a/b/-1", "value": 1}, "'-1' is not a list position", id="negative"),
         pytest.param({"op": "remove", "path": "/a/b/-"}, "'-' is not a list position", id="remove-the-end"),
         pytest.param({"op": "add", "path": "/x~1y/z", "value": 1}, "does not exist", id="below-a-number"),

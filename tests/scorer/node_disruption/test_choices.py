@@ -17,7 +17,7 @@ from tests.builders.worker import NOW
 from tests.thoroughness import examples
 
 
-@settings(max_examples=examples(600))
+@settings(max_examples=examples(240))
 @given(seed=st.integers(0, 2**32), nodes=st.integers(1, 12), data=st.data())
 def test_a_settled_state_finds_the_same(seed, nodes, data):
     """Also when nodes go or close, pods come, and, what is seldom, pods go."""

@@ -18,7 +18,7 @@ CPU = {"": 1000, "m": 1}
 BYTES = {"": 1, "Mi": 2**20, "Gi": 2**30}
 
 
-@settings(max_examples=examples(400))
+@settings(max_examples=examples(200))
 @given(seed=st.integers(0, 2**32), nodes=st.integers(1, 12), gone=st.sets(st.integers(0, 11), max_size=3))
 def test_columns_agree_with_a_loop_over_the_nodes(seed, nodes, gone):
     """Also when pods have come and gone, nodes have gone, and pods end."""

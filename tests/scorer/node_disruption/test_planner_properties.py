@@ -18,12 +18,6 @@ SETTINGS = st.builds(Settings, spot_to_spot=st.booleans(), graceful_expiration=s
 CONSOLIDATIONS = (Method.MULTI_NODE, Method.SINGLE_NODE)
 
 
-@given(clusters(), CATALOGS, SETTINGS)
-def test_the_same_input_has_the_same_answer(documents, catalog, settings):
-    cluster = make_cluster(documents)
-    assert decide(cluster, catalog, NOW, settings) == decide(make_cluster(documents), catalog, NOW, settings)
-
-
 @given(clusters(), CATALOGS, st.data())
 def test_the_order_of_the_documents_does_not_matter(documents, catalog, data):
     shuffled = data.draw(st.permutations(documents))

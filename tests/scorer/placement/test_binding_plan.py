@@ -209,6 +209,13 @@ def test_reading(stored, expected):
     assert (read.state, read.current, read.deleting, read.topology, read.affinity) == expected
 
 
+def test_a_binding_has_its_snapshot_and_its_creation_time():
+    stored = document("a")
+    assert (read_binding(stored, LATEST).snapshot, read_binding(stored, LATEST).since) == (LATEST, "")
+    stored["metadata"]["creationTimestamp"] = "2026-06-10T04:00:00Z"
+    assert read_binding(stored, LATEST).since == "2026-06-10T04:00:00Z"
+
+
 NAME = st.from_regex(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?", fullmatch=True)
 
 

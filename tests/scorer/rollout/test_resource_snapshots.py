@@ -173,6 +173,30 @@ def test_a_change_waits_for_the_interval_and_the_collection(seen, due):
     assert (made.index, made.requeue_after) == (1, None)
 
 
+@pytest.mark.parametrize(
+    ("throttle", "due"),
+    [
+        pytest.param(SnapshotSettings(timedelta(), timedelta(seconds=15)), timedelta(seconds=20), id="collection"),
+        pytest.param(SnapshotSettings(timedelta(seconds=30), timedelta()), timedelta(seconds=30), id="interval"),
+    ],
+)
+def test_one_throttle_alone_holds_a_change(throttle, due):
+    hub, seen = Hub(), timedelta(seconds=5)
+    hub.run([make_object("a")], throttle=throttle)
+    assert hub.run([make_object("b")], NOW + seen, throttle).requeue_after == due - seen
+
+
+def test_the_labelled_group_is_the_latest_one_also_before_a_greater_index():
+    hub = Hub()
+    hub.run([make_object("a")])
+    hub.run([make_object("b")])
+    older, newer = (hub.stored[f"shop-{index}-snapshot"]["metadata"]["labels"] for index in (0, 1))
+    older[LATEST], newer[LATEST] = "true", "false"
+    assert latest_group(snapshot_groups(hub.stored.values())).index == 0
+    older[LATEST] = "false"
+    assert latest_group(snapshot_groups(hub.stored.values())).index == 1
+
+
 def test_a_change_that_is_undone_is_forgotten():
     hub, throttle = Hub(), SnapshotSettings()
     hub.run([make_object("a")], throttle=throttle)

@@ -70,6 +70,8 @@ def test_the_worked_timeline(hub):
     assert "r-before-all" not in hub.requests
     hub = at(hub, 11)
     assert hub.stage_said("try", "Succeeded") == "True StageUpdatingSucceeded"
+    waited = status_of(hub.run)["stagesStatus"][0]["afterStageTaskStatus"][0]["conditions"]
+    assert [(each["type"], each["reason"]) for each in waited] == [("WaitTimeElapsed", "AfterStageTaskWaitTimeElapsed")]
     assert hub.stage_said("all", "Progressing") == "False StageUpdatingWaiting"
     assert "r-before-all" in hub.requests
     hub = at(hub.approved("r-before-all"), 12, 10)

@@ -37,17 +37,19 @@ BEFORE = (make_stage("one"), make_stage("two", beforeStageTasks=APPROVAL))
 AFTER = (make_stage("one", afterStageTasks=APPROVAL), make_stage("two"))
 BOTH = (make_stage("one", afterStageTasks=[*APPROVAL, WAIT]), make_stage("two"))
 
+PAIR = hub_of(make_stage("one"), clusters={"a": "one", "b": "one"})
 SMALL = {
     "one-cluster": Shape(
         hub_of(make_stage("one"), clusters={"a": "one"}, state="Initialize"), edits=EDITS, others=False
     ),
-    "approval-before": Shape(hub_of(*BEFORE, clusters=TWO), others=False, failing=False),
-    "approval-and-wait-after": Shape(hub_of(*BOTH, clusters=TWO), others=False, failing=False),
+    "approval-before": Shape(hub_of(*BEFORE, clusters=TWO), others=False, failing=False, stops=False),
+    "approval-and-wait-after": Shape(hub_of(*BOTH, clusters=TWO), others=False, failing=False, crashes=False),
     "two-at-once": Shape(
         hub_of(make_stage("one", maxConcurrency=2), clusters={"a": "one", "b": "one"}), others=False, failing=False
     ),
-    "one-after-the-other": Shape(hub_of(make_stage("one"), clusters={"a": "one", "b": "one"}), failing=False),
-    "removal": Shape(hub_of(make_stage("one"), clusters={"a": "one"}, gone="z")),
+    "one-after-the-other": Shape(PAIR, others=False, failing=False),
+    "one-taken-over": Shape(PAIR, failing=False, crashes=False),
+    "removal": Shape(hub_of(make_stage("one"), clusters={"a": "one"}, gone="z"), stops=False),
     "some-may-fail": Shape(
         hub_of(make_stage("one"), clusters={"a": "one", "b": "one"}, cluster_deadline="60s", max_failures="1"),
         others=False,
@@ -55,6 +57,10 @@ SMALL = {
     ),
 }
 FULL = {
+    "approval-before-and-stopped": Shape(hub_of(*BEFORE, clusters=TWO), others=False, failing=False),
+    "approval-and-wait-after-and-crashing": Shape(hub_of(*BOTH, clusters=TWO), others=False, failing=False),
+    "one-taken-over-and-crashing": Shape(PAIR, failing=False),
+    "removal-and-stopped": Shape(hub_of(make_stage("one"), clusters={"a": "one"}, gone="z")),
     "deadline": Shape(
         hub_of(make_stage("one"), clusters={"a": "one", "b": "one"}, cluster_deadline="60s", on_failure="Rollback")
     ),

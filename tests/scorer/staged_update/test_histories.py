@@ -192,7 +192,7 @@ EVENTS: list[Event] = [
 
 
 @given(hubs(), st.lists(st.tuples(st.sampled_from(EVENTS), st.integers(0, 10_000)), min_size=10, max_size=100))
-@settings(max_examples=examples(600))
+@settings(max_examples=examples(270))
 def test_every_history_keeps_the_rules_and_ends_once_everybody_means_well(hub, history):
     first = hub
     for event, number in history:

@@ -45,6 +45,12 @@ def test_a_stage_is_one_word(condition, state):
     assert document_of(run_of(stage("try", conditions=conditions)))["stages"][0]["state"] == state
 
 
+def test_waits_are_listed():
+    (wait,) = document_of(run_of(stage("try", cluster("a", said("Started=False", "closed")))))["waits"]
+    assert (wait["kind"], wait["stage"], wait["cluster"]) == ("Held", "try", "a")
+    assert (wait["message"], wait["since"], wait["until"]) == ("cluster a: closed", "2026-03-01T11:00:00Z", None)
+
+
 def test_a_rejection_is_told_only_while_the_run_is_stopped():
     run = run_of(stage("try"))
     run["metadata"]["annotations"] = {"harbormaster.dev/rejected": "x: slow"}

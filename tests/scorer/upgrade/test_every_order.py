@@ -81,17 +81,22 @@ THREE_IN_A_GROUP = world(
         ),
     ),
 )
+SKIPS = skips(member="a", group="g", stage="one", wait="one")
 SMALL = {
-    "ordered": Shape(ALONE, skips=skips(member="a", group="g", stage="one", wait="one"), deletion=True),
+    "skipped": Shape(ALONE, failing=False, stops=False, crashes=False, skips=SKIPS, deletion=True),
+    "failing": Shape(ALONE, stops=False, crashes=False, skips=skips(member="a", wait="one"), deletion=True),
+    "stopped": Shape(ALONE, failing=False, crashes=False, skips=skips(member="a"), deletion=True),
+    "deleted": Shape(ALONE, stops=False, deletion=True),
     "accidents": Shape(ALONE, refusing=True, others=True, leaves=True, repairs=True, stops=False),
-    "at-night": Shape(AT_NIGHT, refusing=True, skips=skips(member="a")),
-    "silent": Shape(ALONE, others=True, silence=True),
-    "silent-and-tolerated": Shape(TOLERANT, silence=True),
-    "gated": Shape(GATED, failing=False, skips=skips(stage="one")),
-    "gated-group": Shape(GATED_GROUP, failing=False),
+    "at-night": Shape(AT_NIGHT, refusing=True, stops=False, skips=skips(member="a")),
+    "silent": Shape(ALONE, silence=True),
+    "silent-and-tolerated": Shape(TOLERANT, stops=False, silence=True),
+    "gated": Shape(GATED, failing=False, stops=False, crashes=False, skips=skips(stage="one")),
+    "gated-and-stopped": Shape(GATED, failing=False, crashes=False),
+    "gated-group": Shape(GATED_GROUP, failing=False, crashes=False),
     "pair": Shape(PAIR, failing=False),
-    "two-groups": Shape(TWO_GROUPS, failing=False),
-    "in-turn": Shape(IN_TURN, failing=False, stops=False, skips=skips(group="h"), leaves=True),
+    "two-groups": Shape(TWO_GROUPS, failing=False, stops=False),
+    "in-turn": Shape(IN_TURN, failing=False, stops=False, skips=skips(group="h")),
 }
 
 
@@ -110,6 +115,14 @@ def apart(name: str, first: World, **more) -> dict[str, Shape]:
 
 
 FULL = {
+    "ordered": Shape(ALONE, skips=SKIPS, deletion=True),
+    "at-night-and-stopped": Shape(AT_NIGHT, refusing=True, skips=skips(member="a")),
+    "silent-and-held": Shape(ALONE, others=True, silence=True),
+    "silent-tolerated-and-stopped": Shape(TOLERANT, silence=True),
+    "gated-and-crashing": Shape(GATED, failing=False, skips=skips(stage="one")),
+    "gated-group-and-crashing": Shape(GATED_GROUP, failing=False),
+    "two-groups-and-stopped": Shape(TWO_GROUPS, failing=False),
+    "in-turn-and-left": Shape(IN_TURN, failing=False, stops=False, skips=skips(group="h"), leaves=True),
     **apart("full-one-by-one", four(concurrency="1"), skips=skips(group="b", stage="two")),
     **apart("full-side-by-side", four(), skips=skips(group="b", stage="two")),
     **apart("full-tolerant", four(allowed="1"), skips=skips(member="a")),

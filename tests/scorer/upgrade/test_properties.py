@@ -30,70 +30,59 @@ def begun(moment):
     return [action.operation for action in moment.step.actions if isinstance(action, StartUpgrade)]
 
 
+def check_second_evaluation(scenario, moment):
+    again = advance(moment.run, scenario.hub.facts(moment.now))
+    assert not again.changed, "a second evaluation at the same instant writes"
+    assert not again.actions, "a second evaluation at the same instant acts"
+    assert not again.events, "a second evaluation at the same instant emits events"
+
+
+def check_limits(status):
+    for at in status.stages:
+        assert running(entry for group in at.groups for entry in group.members) <= at.max_concurrency
+        for group in at.groups:
+            assert running(group.members) <= group.max_concurrency
+
+
+def check_starts(scenario, moment, before):
+    """Upgrades start one after the other on a member, inside its windows, and after the stages in front."""
+    for operation in begun(moment):
+        assert before.get(operation.member) not in ("Running", "Completed", "Skipped")
+        names = scenario.hub.members[operation.member].windows.names
+        windows = [scenario.hub.windows[name].window for name in names]
+        assert not windows or standing(windows, moment.now).is_open
+    started, over = {operation.member for operation in begun(moment)}, True
+    for at in moment.run.status.stages:
+        here = {entry.name for group in at.groups for entry in group.members}
+        assert over or not started & here, "a member starts before an earlier stage is over"
+        over = over and at.state in OVER
+
+
+def check_versions(given, scenario, known):
+    """Versions never decrease, except where a member is edited by hand."""
+    for name, member in scenario.hub.members.items():
+        version = parse_version(member.inventory.version)
+        images = [image_order(pool.image) for pool in member.inventory.pools]
+        old_version, old_images = known.get(name, (version, images))
+        changed_by_hand = any(each.get("name") == name and each["do"] == "setMember" for each in given["events"])
+        assert changed_by_hand or version >= old_version
+        assert all(new >= old for new, old in zip(images, old_images, strict=True))
+        known[name] = version, images
+
+
 @settings(max_examples=examples(300))
 @given(scenarios())
-def test_a_second_evaluation_at_the_same_instant_changes_nothing(given):
-    scenario = made(given)
+def test_every_instant_of_a_run_keeps_the_rules(given):
+    scenario, before, known = made(given), {}, {}
     for moment in scenario.moments():
-        again = advance(moment.run, scenario.hub.facts(moment.now))
-        assert not again.changed
-        assert not again.actions
-        assert not again.events
-
-
-@settings(max_examples=examples(300))
-@given(scenarios())
-def test_limits_hold_at_every_instant(given):
-    for moment in made(given).moments():
-        for at in moment.run.status.stages:
-            assert running(entry for group in at.groups for entry in group.members) <= at.max_concurrency
-            for group in at.groups:
-                assert running(group.members) <= group.max_concurrency
-
-
-@settings(max_examples=examples(300))
-@given(scenarios())
-def test_upgrades_begin_one_after_the_other_on_a_member_and_inside_its_windows(given):
-    scenario = made(given)
-    before = {}
-    for moment in scenario.moments():
-        for operation in begun(moment):
-            assert before.get(operation.member) not in ("Running", "Completed", "Skipped")
-            names = scenario.hub.members[operation.member].windows.names
-            windows = [scenario.hub.windows[name].window for name in names]
-            assert not windows or standing(windows, moment.now).is_open
+        check_second_evaluation(scenario, moment)
+        check_limits(moment.run.status)
+        check_starts(scenario, moment, before)
+        check_versions(given, scenario, known)
         before = {entry.name: entry.state for entry in members_of(moment.run)}
 
 
-@settings(max_examples=examples(300))
-@given(scenarios())
-def test_nothing_begins_before_the_stages_in_front_are_over(given):
-    for moment in made(given).moments():
-        started = {operation.member for operation in begun(moment)}
-        over = True
-        for at in moment.run.status.stages:
-            here = {entry.name for group in at.groups for entry in group.members}
-            assert over or not started & here
-            over = over and at.state in OVER
-
-
-@settings(max_examples=examples(300))
-@given(scenarios())
-def test_versions_never_go_down(given):
-    scenario = made(given)
-    known = {}
-    for _ in scenario.moments():
-        for name, member in scenario.hub.members.items():
-            version = parse_version(member.inventory.version)
-            images = [image_order(pool.image) for pool in member.inventory.pools]
-            old_version, old_images = known.get(name, (version, images))
-            changed_by_hand = any(each.get("name") == name and each["do"] == "setMember" for each in given["events"])
-            assert changed_by_hand or version >= old_version
-            assert all(new >= old for new, old in zip(images, old_images, strict=True))
-            known[name] = version, images
-
-
-@settings(max_examples=examples(300))
+@settings(max_examples=examples(150))
 @given(scenarios())
 def test_a_refused_command_is_as_if_it_had_not_been_given(given):
     scenario = made(given)
@@ -114,7 +103,7 @@ def test_a_refused_command_is_as_if_it_had_not_been_given(given):
     }
 
 
-@settings(max_examples=examples(300))
+@settings(max_examples=examples(150))
 @given(scenarios(), st.sets(INSTANTS, min_size=1, max_size=4))
 def test_crashes_change_nothing(given, instants):
     calm, shaken = (
@@ -126,7 +115,7 @@ def test_crashes_change_nothing(given, instants):
     assert shaken.seen() == calm.seen()
 
 
-@settings(max_examples=examples(200))
+@settings(max_examples=examples(75))
 @given(scenarios(), scenarios())
 def test_a_member_is_in_upgrade_by_one_run_at_a_time(given, other):
     first, second = made(given), made({**other, "members": given["members"]})

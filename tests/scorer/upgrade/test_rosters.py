@@ -23,7 +23,7 @@ EDITS = st.builds(
 ORDERS = st.builds(event, INSTANTS, st.sampled_from(["stop", "start", "crash"]))
 
 
-@settings(max_examples=examples(300))
+@settings(max_examples=examples(120))
 @given(scenarios(), st.lists(EDITS, max_size=6), st.lists(ORDERS, max_size=4))
 def test_a_run_goes_as_if_everything_were_counted_anew_at_every_instant(given, edits, orders):
     given = {**given, "events": [*given["events"], *edits, *orders]}

@@ -131,13 +131,13 @@ def test_the_crd_alone_takes_more_than_the_parser(text):
 @given(st.text(alphabet="a \n\t\f\r\v@0", max_size=14) | st.sampled_from(["@dail", "@yearly", "@hourly1"]))
 @example("\n\n0\n0\n0\n0")
 @example("\n0\n0\n0\n0\n0")
-@settings(max_examples=examples(1000))
+@settings(max_examples=examples(400))
 def test_the_pattern_is_that_of_the_crd(text):
     assert matches_crd_pattern(text) is (CRD_PATTERN.search(text) is not None)
 
 
 @given(st.text(alphabet="0159*?/-+, \tmonjan@every1h.L#", max_size=40) | st.text(max_size=40))
-@settings(max_examples=examples(500))
+@settings(max_examples=examples(240))
 def test_the_parser_raises_nothing_but_value_error(text):
     try:
         schedule = parse_schedule(text)
@@ -197,7 +197,7 @@ def test_an_instant_without_time_zone_is_refused():
 
 
 @given(text=EXPRESSIONS, instant=INSTANTS, most=st.integers(0, 100_000))
-@settings(max_examples=examples(500))
+@settings(max_examples=examples(240))
 def test_the_latest_fire_is_as_long_ago_as_the_moment_says(text, instant, most):
     schedule, minute = parse_schedule(text), instant.replace(second=0, microsecond=0)
     since, fire = schedule.minutes_since_fire(Moment.of(instant), most), schedule.last_at(instant)

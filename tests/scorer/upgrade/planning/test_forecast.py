@@ -45,7 +45,7 @@ def outcome(run):
     ]
 
 
-@settings(max_examples=examples(200))
+@settings(max_examples=examples(100))
 @given(scenarios(), st.integers(0, 12), st.sampled_from([0, 0, 25, 90]))
 def test_a_run_without_failures_keeps_to_its_forecast(given, moments, minutes):
     """Forecast and outcome of 200 random runs are equal, from any moment of the run on.

@@ -1,0 +1,1 @@
+"""A random sample of mutants, and how many of them the unit tests detect: ``python -m tests.mutation``."""
