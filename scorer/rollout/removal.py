@@ -41,6 +41,7 @@ class Content:
         shared: It has other owners, too.
         marked: It is annotated to stay (`is_marked`).
         untouchable: The agent must not touch it (`scorer.rollout.never_placed`); an earlier agent has applied it.
+        compared: The Work only compares, and the object was never applied: an earlier agent took it over to compare it.
         listed: Its Work still holds it.
         signed: The Work holds exactly the objects that the hub has written into it.
         going: The Work is being deleted, or gone.
@@ -56,6 +57,7 @@ class Content:
     shared: bool = False
     marked: bool = False
     untouchable: bool = False
+    compared: bool = False
     listed: bool = False
     signed: bool = False
     going: bool = False
@@ -66,17 +68,22 @@ class Content:
     inherited: bool = False
     unsettled: bool = False
 
+    @property
+    def leaves_alone(self) -> bool:
+        """Whether the agent must neither write nor remove the object."""
+        return self.untouchable or self.compared
+
 
 def fate(content: Content) -> Fate:
     """Return what to do with an object; this is the only place that decides it.
 
-    An untouchable object stops being ours whether or not its removal was ordered: otherwise garbage collection would
-    delete it with its owner.
+    An object that the agent leaves alone is released whether or not its removal was ordered: otherwise garbage
+    collection would delete it with its owner.
     """
     asked = content.ordered if content.going else content.signed and not content.listed
     if not content.ours or content.leaving or content.older:
         return Fate.KEPT
-    if content.untouchable:
+    if content.leaves_alone:
         return Fate.RELEASED
     # Unsettled: the other Work may be about to take the object over. Deleted now, it would be recreated without what
     # only the member has of it; the agent decides again once that Work has been written.

@@ -27,6 +27,7 @@ from scorer.api.manifests import manifests_of
 from scorer.api.meta import JsonObject
 from scorer.api.names import ABANDON, REMOVE, WORK_CLEANUP, WORK_OBJECTS
 from scorer.membership.identity import HubMember, Standing, standing
+from scorer.rollout.apply_strategy import reports_diff
 from scorer.rollout.intent import is_meant
 from scorer.rollout.never_placed import MemberLimits
 from scorer.rollout.removal import Content
@@ -45,7 +46,7 @@ from webhook.member.manifests import DEFAULT_LIMITS, Identity, KnownKinds, Manif
 from webhook.member.owners import owner_reference
 from webhook.member.ownership import AnothersError, GoingError, applied_work, refused_status
 from webhook.member.ports import MemberStore
-from webhook.member.removal import remove_content, remove_left_overs
+from webhook.member.removal import release_compared, remove_content, remove_left_overs
 from webhook.member.requeue import Outcome
 from webhook.member.rescue import recreated, take_back
 from webhook.member.steps import Steps
@@ -133,13 +134,16 @@ async def reconcile_work(
         return HELD
     written = manifests_of(work)
     strategy = ApplyStrategy.read(spec_of(work).get("applyStrategy") or {})
-    applies = strategy.type != "ReportDiff"
+    applies = not reports_diff(work)
     decoded = decode(written, await known_kinds(member, written, applies=applies), limits)
     wanted = {item.identity for item in decoded}
     left = [identity for identity in recorded(work, owner) if identity not in wanted]
     if applies:
         left = await remove_left_overs(work, owner, decoded, hub, member, us, limits)
         work = await write_ahead(work, decoded, hub, now)
+    else:
+        dropped = [identity for identity in recorded(work, owner, compared=True) if identity not in wanted]
+        await release_compared(dropped, owner, member, us)
     steps = Steps(
         us=us,
         applied_work=owner,

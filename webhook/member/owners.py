@@ -9,7 +9,7 @@ from typing import Any
 from scorer.api.documents import annotation, with_metadata
 from scorer.api.kinds import APPLIED_WORK, group_kind
 from scorer.api.meta import JsonObject
-from scorer.api.names import FREED
+from scorer.api.names import FREED, SPEC_HASH
 from scorer.membership.identity import HubMember
 
 
@@ -48,6 +48,15 @@ def without_owner(document: JsonObject, name: str) -> JsonObject | None:
     """Return *document* without AppliedWorks called *name* among its owners, whatever their uid; None: it has none."""
     others = [owner for owner in owners(document) if not (is_applied_work(owner) and owner["name"] == name)]
     return None if len(others) == len(owners(document)) else with_owners(document, others)
+
+
+def was_compared(document: JsonObject, name: str) -> bool:
+    """Return whether our AppliedWork *name* owns an object that it never applied.
+
+    Releases up to 0.1.0 took objects over before they compared them. Both ways of applying write the hash of the
+    manifest, so an object without it was compared and nothing else.
+    """
+    return without_owner(document, name) is not None and not annotation(document, SPEC_HASH)
 
 
 def freed(document: JsonObject, name: str, us: HubMember) -> JsonObject:

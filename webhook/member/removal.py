@@ -17,13 +17,14 @@ from scorer.api.kinds import APPLIED_WORK, NAMESPACE, Kind
 from scorer.api.meta import JsonObject, parse_time
 from scorer.api.names import APPLIED_WORK_CLEANUP, KEEP
 from scorer.membership.identity import HubMember, is_ours
+from scorer.rollout.apply_strategy import reports_diff
 from scorer.rollout.never_placed import MemberLimits
 from scorer.rollout.removal import Content, Fate, fate, is_marked, is_signed
 from webhook.kube.ports import ForbiddenError, Key, NotFoundError, Store, StoreError, UnavailableError
 from webhook.member.books import on_latest, recorded, served_kinds, still_answers, written_down
 from webhook.member.heirs import NO_HEIRS, Heirs, heirs_of, owner_by, written_at
 from webhook.member.manifests import DEFAULT_LIMITS, Identity, Manifest, Rejected
-from webhook.member.owners import is_applied_work, owners, unblocked, with_owners, without_owner
+from webhook.member.owners import is_applied_work, owners, unblocked, was_compared, with_owners, without_owner
 from webhook.member.ports import MemberStore
 from webhook.member.rescue import take_back
 
@@ -89,6 +90,19 @@ async def _let_go_of_untouchable(
             await _settle(kind, Key(identity.name, identity.namespace), member, keeping)
 
 
+async def release_compared(dropped: Sequence[Identity], owner: JsonObject, member: MemberStore, us: HubMember) -> None:
+    """Release the objects that an earlier agent took over to compare them, and that their Work dropped since.
+
+    `webhook.member.steps` releases those that the Work still holds.
+
+    Raises:
+        StoreError: The member refuses, or does not answer. The Work's status lists these objects until its next pass.
+    """
+    keeping = _Keeping(owner, Content(listed=True, compared=True), DEFAULT_LIMITS, us)
+    for identity, kind in await served_kinds(dropped, member):
+        await _settle(kind, Key(identity.name, identity.namespace), member, keeping)
+
+
 async def remove_content(
     work: JsonObject,
     content: Content,
@@ -129,6 +143,7 @@ async def remove_content(
     if owner is None:
         return True
     known, ours = recorded(work, owner, compared=True), set(written_down(owner))
+    content = replace(content, compared=reports_diff(work))
     keeping, inherited = _Keeping(owner, content, limits, us, await heirs_of(work, hub, member)), True
     keeping.keep(await _spaces_of_marked(known, owner, member))
     for identity, kind in await served_kinds(_inside_first(known), member):
@@ -181,8 +196,9 @@ class _Keeping:
         marked = is_marked(live) or (kind == NAMESPACE and about["name"] in self._spaces)
         space = about.get("namespace") or ""
         untouchable = bool(self._limits.refusal(kind.group, kind.versions, kind.kind, about["name"], space))
+        compared = self._content.compared and was_compared(live, self._name)
         inherited = Identity(*kind.group_kind, space, about["name"]) in self._heirs.holders
-        if (marked or untouchable or inherited) and space:
+        if (marked or untouchable or compared or inherited) and space:
             self._spaces.add(space)
         known = replace(
             self._content,
@@ -190,6 +206,7 @@ class _Keeping:
             shared=bool(owners(released or live)),
             marked=marked,
             untouchable=untouchable,
+            compared=compared,
             inherited=inherited,
             unsettled=self._heirs.unsettled,
         )
@@ -270,7 +287,7 @@ async def _settle(kind: Kind, key: Key, member: MemberStore, keeping: _Keeping, 
             case Fate.REMOVED if not collected:
                 # The uid: an object of this name that was created since is not the one that was judged.
                 await member.delete(kind, key, uid=live["metadata"].get("uid", ""))
-            case Fate.RELEASED if not collected or content.marked or content.untouchable or content.abandoned:
+            case Fate.RELEASED if not collected or content.marked or content.leaves_alone or content.abandoned:
                 # The namespace first: once released, the object is not ours, and no later pass would get to this.
                 await _mark_space(content, live, member)
                 await member.replace(kind, released)

@@ -1,5 +1,9 @@
 """One manifest on its way to the member: find, take over, compare, write, compare again.
 
+Under ReportDiff the steps are find and compare: a comparison takes nothing over, since an owner reference of ours would
+have the object deleted with its placement (rollout.md 14). It writes to an object once at most, to release what earlier
+releases took over to compare it.
+
 Every step fails with its own reason. After a conflict with another writer, the steps start again from the object as it
 is then; so they do, once, after the member failed to answer. A refusal concerns the one manifest. Only a member that
 answers no request at all ends the whole pass, since then nothing is known about any object.
@@ -36,7 +40,17 @@ from webhook.member.books import ATTEMPTS, still_answers
 from webhook.member.comparison import Comparison, compare, missing_object
 from webhook.member.field_managers import is_field_conflict
 from webhook.member.manifests import KnownKinds, Manifest, manifest_hash, manifest_result
-from webhook.member.owners import is_applied_work, is_freed, is_owned, owner_reference, owners, unfreed, with_owners
+from webhook.member.owners import (
+    is_applied_work,
+    is_freed,
+    is_owned,
+    owner_reference,
+    owners,
+    unfreed,
+    was_compared,
+    with_owners,
+    without_owner,
+)
 from webhook.member.ports import MemberStore
 from webhook.member.writing import Writer
 
@@ -116,12 +130,15 @@ class Steps:
     async def _process(self, item: Manifest) -> Processed:
         """Run the steps in order. Raises `_FailedError` at the one that fails."""
         live = await self._find(item)
+        if self.strategy.type == "ReportDiff":
+            if live is not None and was_compared(live, self._owner["name"]):
+                with _step(ManifestReason.FAILED_TO_REPORT_DIFF, live, "not released by this agent: "):
+                    live = await self.member.replace(item.kind, without_owner(live, self._owner["name"]) or live)
+            return await self._report_difference(item, live), live
         if live is not None and not is_owned(live, self._owner) and self._may_take_over(live):
             kept = [owner for owner in owners(live) if not await self._left_behind(owner)]
             with _step(ManifestReason.FAILED_TO_TAKE_OVER, live):
                 live = await self._take_over(item, live, kept)
-        if self.strategy.type == "ReportDiff":
-            return await self._report_difference(item, live), live
         if live is not None and not is_owned(live, self._owner):
             message = "the object was there before, and whenToTakeOver is Never"
             return manifest_result(item, ManifestReason.NOT_TAKEN_OVER, message, live), live

@@ -25,6 +25,7 @@ def test_content_goes_only_when_the_loop_has_asked_for_it():
 
 def expected_fate(known):
     """State the rule independently: what speaks for the removal of an object, and what against it."""
+    left_alone = known["untouchable"] or known["compared"]
     wished = [
         name
         for name, of_a_going_work, facts in (
@@ -37,21 +38,17 @@ def expected_fate(known):
         *(["not ours"] if not known["ours"] else []),
         *(["the member leaves"] if known["leaving"] else []),
         *(["the Work is from a backup"] if known["older"] else []),
-        *(["the Work holds it"] if known["listed"] and not known["going"] and not known["untouchable"] else []),
-        *(
-            ["where it will be is not known"]
-            if known["unsettled"] and not known["going"] and not known["untouchable"]
-            else []
-        ),
-        *(["nobody asked"] if not wished and not known["untouchable"] else []),
+        *(["the Work holds it"] if known["listed"] and not known["going"] and not left_alone else []),
+        *(["where it will be is not known"] if known["unsettled"] and not known["going"] and not left_alone else []),
+        *(["nobody asked"] if not wished and not left_alone else []),
     ]
     reasons_to_live_on = [
         *(["others own it"] if known["shared"] else []),
         *(["somebody has marked it"] if known["marked"] else []),
-        *(["it is not to be touched"] if known["untouchable"] else []),
+        *(["it must be left alone"] if left_alone else []),
         *(["abandoned"] if known["abandoned"] and known["going"] else []),
     ]
-    if not reasons_to_stay and known["inherited"] and not known["untouchable"]:
+    if not reasons_to_stay and known["inherited"] and not left_alone:
         return Fate.HANDED_OVER
     return Fate.KEPT if reasons_to_stay else Fate.RELEASED if reasons_to_live_on else Fate.REMOVED
 

@@ -23,6 +23,7 @@ from webhook.kube.ports import (
 )
 from webhook.member import steps
 from webhook.member.applier import reconcile_work
+from webhook.member.owners import owner_reference, with_owners
 from webhook.member.word import Word
 
 KEY = Key("web-work", SPACE)
@@ -192,27 +193,124 @@ def marked(document):
     return {**document, "metadata": {**document["metadata"], "annotations": MARK}}
 
 
-async def test_what_was_only_compared_stays_when_it_is_marked_to(cluster):
-    """Comparing takes over, too, where it may: so it goes with its Work, unless it is marked."""
-    await was_there(cluster, namespace(), marked(config_map()), config_map("other"))
-    await cluster.place(config_map(), config_map("other"), applyStrategy={"type": "ReportDiff"})
-    await cluster.reconcile()
+TAKE_OVER = ("Always", "IfNoDiff", "Never")
+
+
+def content_of(store):
+    """Return everything on a member but what is ours."""
+    ours = {APPLIED_WORK.group_kind, KINDS["coordination.k8s.io", "Lease"].group_kind}
+    return {kind: store.objects(kind) for kind in KINDS.values() if kind.group_kind not in ours}
+
+
+@pytest.mark.parametrize("when", TAKE_OVER)
+@pytest.mark.parametrize("same", [True, False], ids=["no-difference", "difference"])
+async def test_a_comparison_writes_to_nothing_on_the_member_in_its_whole_life(cluster, when, same):
+    """Compared, compared with other content, without an object, and removed; an owner of ours would remove it all."""
+    await was_there(cluster, namespace(), config_map(level="info" if same else "debug"), config_map("other"))
+    before = content_of(cluster.member)
+    strategy = {"type": "ReportDiff", "whenToTakeOver": when}
+    for manifests in ([namespace(), config_map(), config_map("other")], [namespace(), config_map(level="trace")]):
+        await cluster.place(*manifests, applyStrategy=strategy)
+        await cluster.reconcile()
+        assert content_of(cluster.member) == before
+    assert not (await cluster.member.get(APPLIED_WORK, Key("web-work"))).get("status", {}).get("appliedResources")
     await cluster.remove()
-    await cluster.reconcile()
-    assert not (await cluster.live(CONFIG_MAP, "settings"))["metadata"].get("ownerReferences")
-    assert await cluster.live(CONFIG_MAP, "other") is None
+    assert (await cluster.reconcile()).gone
+    assert content_of(cluster.member) == before
+    with pytest.raises(NotFoundError):
+        await cluster.member.get(APPLIED_WORK, Key("web-work"))
 
 
-async def test_what_was_only_compared_stays_when_somebody_deletes_the_appliedwork(cluster):
-    await was_there(cluster, namespace(), config_map())
-    await cluster.place(config_map(), applyStrategy={"type": "ReportDiff"})
+async def compared_by_an_earlier_release(cluster, *documents):
+    """Place objects to compare them, and give them the owner that releases up to 0.1.0 gave them."""
+    await was_there(cluster, namespace(), *documents)
+    await cluster.place(namespace(), *documents, applyStrategy={"type": "ReportDiff"})
     await cluster.reconcile()
-    before = await cluster.live(CONFIG_MAP, "settings")
+    owner = await cluster.member.get(APPLIED_WORK, Key("web-work"))
+    for kind, key in ((NAMESPACE, Key("web")), *((CONFIG_MAP, key_of(each)) for each in documents)):
+        live = await cluster.member.get(kind, key)
+        await cluster.member.replace(kind, with_owners(live, [owner_reference(owner)]))
+
+
+async def owners_of(cluster, *names):
+    """Return the owners of the namespace and of ConfigMaps in it."""
+    lives = [await cluster.live(NAMESPACE, "web", ""), *[await cluster.live(CONFIG_MAP, name) for name in names]]
+    return [live["metadata"].get("ownerReferences", []) for live in lives]
+
+
+async def test_what_an_earlier_release_took_over_to_compare_it_is_released_once(cluster):
+    await compared_by_an_earlier_release(cluster, config_map(), config_map("dropped"))
+    await cluster.place(namespace(), config_map(), applyStrategy={"type": "ReportDiff"})
+    await cluster.reconcile()
+    assert await owners_of(cluster, "settings", "dropped") == [[], [], []]
+    versions = cluster.versions
+    await cluster.reconcile()
+    assert cluster.versions == versions
+
+
+async def test_what_an_earlier_release_took_over_to_compare_it_is_released_when_its_work_goes(cluster):
+    await compared_by_an_earlier_release(cluster, config_map())
+    await cluster.remove()
+    assert (await cluster.reconcile()).gone
+    assert await owners_of(cluster, "settings") == [[], []]
+
+
+async def test_a_namespace_that_was_applied_stays_with_what_was_only_compared_in_it(cluster):
+    await was_there(cluster, namespace())
+    await cluster.place(namespace())
+    await cluster.reconcile()
+    await was_there(cluster, config_map())
+    await cluster.place(namespace(), config_map(), applyStrategy={"type": "ReportDiff"})
+    await cluster.reconcile()
+    owner = owner_reference(await cluster.member.get(APPLIED_WORK, Key("web-work")))
+    live = await cluster.live(CONFIG_MAP, "settings")
+    await cluster.member.replace(CONFIG_MAP, with_owners(live, [owner]))
+    await cluster.remove()
+    assert (await cluster.reconcile()).gone
+    assert await owners_of(cluster, "settings") == [[], []]
+
+
+async def test_under_an_applying_strategy_nothing_is_released(cluster):
+    """What was taken over, and not written before the agent stopped, is applied."""
+    await compared_by_an_earlier_release(cluster, config_map())
+    await cluster.place(namespace(), config_map(), applyStrategy={})
+    await cluster.reconcile()
+    owner = owner_reference(await cluster.member.get(APPLIED_WORK, Key("web-work")))
+    assert await owners_of(cluster, "settings") == [[owner]] * 2
+
+
+@pytest.mark.parametrize(("annotations", "stays"), [({}, False), ({ABANDON: "true"}, True)], ids=["goes", "abandoned"])
+async def test_what_was_applied_before_it_was_only_compared_stays_ours(cluster, annotations, stays):
+    """It follows deleteStrategy like everything that was applied, also after its AppliedWork was deleted by hand."""
+    await cluster.place(namespace(), config_map())
+    await cluster.reconcile()
+    await cluster.place(namespace(), config_map(), applyStrategy={"type": "ReportDiff"})
+    await cluster.reconcile()
     await cluster.member.delete(APPLIED_WORK, Key("web-work"))
     await cluster.reconcile()
-    live, owner = await cluster.live(CONFIG_MAP, "settings"), await cluster.member.get(APPLIED_WORK, Key("web-work"))
-    assert live["metadata"]["uid"] == before["metadata"]["uid"]
-    assert [each["uid"] for each in live["metadata"]["ownerReferences"]] == [owner["metadata"]["uid"]]
+    owner = owner_reference(await cluster.member.get(APPLIED_WORK, Key("web-work")))
+    assert await owners_of(cluster, "settings") == [[owner]] * 2
+    await cluster.remove(**annotations)
+    await cluster.reconcile()
+    assert (await cluster.live(CONFIG_MAP, "settings") is not None) == stays
+
+
+@pytest.mark.parametrize(
+    ("when", "level", "reason"),
+    [
+        pytest.param("Always", "debug", "Applied", id="always"),
+        pytest.param("IfNoDiff", "info", "Applied", id="no-difference"),
+        pytest.param("IfNoDiff", "debug", "FailedToTakeOver", id="a-difference"),
+        pytest.param("Never", "info", "NotTakenOver", id="never"),
+    ],
+)
+async def test_from_comparing_to_applying_takes_over_as_the_strategy_says(cluster, when, level, reason):
+    await was_there(cluster, namespace(), config_map(level=level))
+    for strategy in ({"type": "ReportDiff", "whenToTakeOver": when}, {"whenToTakeOver": when}):
+        await cluster.place(config_map(), applyStrategy=strategy)
+        await cluster.reconcile()
+    assert await cluster.reasons() == [reason]
+    assert bool((await owners_of(cluster, "settings"))[1]) == (reason == "Applied")
 
 
 async def test_what_a_work_held_before_it_only_compared_is_not_forgotten(cluster):
@@ -421,7 +519,7 @@ async def test_an_object_that_failed_to_apply_last_time_is_still_cleaned_up(clus
 async def test_an_object_of_another_work_is_not_taken(cluster):
     await cluster.place(namespace(), config_map(level="one"))
     await cluster.reconcile()
-    await cluster.place(config_map(level="two"), name="other-work", applyStrategy={"allowCoOwnership": True})
+    await cluster.place(config_map(level="two"), name="other-work", applyStrategy={})
     await cluster.reconcile("other-work")
     assert await cluster.reasons("other-work") == ["FailedToTakeOver"]
     assert "AppliedWork web-work" in await cluster.message(name="other-work")
@@ -488,7 +586,7 @@ async def test_taking_over_what_was_there(cluster, strategy, owned, data, reason
     assert cluster.versions == versions
 
 
-async def test_report_diff_changes_no_content(cluster):
+async def test_report_diff_reports_what_differs(cluster):
     await cluster.member.create(NAMESPACE, namespace())
     await cluster.member.create(CONFIG_MAP, config_map(level="debug"))
     manifests = [namespace(), config_map(level="info"), config_map("missing")]
@@ -496,7 +594,7 @@ async def test_report_diff_changes_no_content(cluster):
     await cluster.place(*manifests, applyStrategy=strategy)
     before = cluster.member.resource_version
     assert (await cluster.reconcile()).settled
-    assert int(cluster.member.resource_version) == int(before) + 2, "only the AppliedWork, and what was applied"
+    assert int(cluster.member.resource_version) == int(before) + 2, "only the AppliedWork, and its status"
     assert await cluster.reasons() == ["NoDiffFound", "FoundDiff", "FoundDiff"]
     assert await cluster.conditions() == {"DiffReported": ("True", "AllManifestsDiffReported")}
     entries = (await cluster.work())["status"]["manifestConditions"]
