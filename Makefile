@@ -21,7 +21,7 @@ BASES = $(if $(and $(BUILD),$(BASE)),,$(error BUILD and BASE: name both images, 
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run check test e2e soak audit bench lint fmt openapi docs site charts clean controlplane programs lock image sbom
+.PHONY: help setup run check test e2e soak audit bench lint fmt openapi docs site charts clean controlplane programs lock image dist sbom
 
 help:  ## Show this help
 	@grep -E '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -119,6 +119,9 @@ site: $(VENV)/.docs  ## Build the documents as a site, in build/site; a link tha
 
 image:  ## Build the container image (BUILD=…@sha256:… BASE=…@sha256:…, see Dockerfile; TAG)
 	@$(ENGINE) build $(BASES) --build-arg COMMIT=$(COMMIT) --tag $(TAG) .
+
+dist: $(VENV)/.development  ## Build the wheel in dist/; it is on no package index yet
+	@$(BIN)/hatchling build --target wheel --directory dist
 
 sbom:  ## Write what is in the image to dist/sbom.json, as CycloneDX (BUILD, BASE as for image)
 	@$(ENGINE) build $(BASES) --target sbom --output dist .

@@ -9,7 +9,6 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from scorer.rollout.intent import meant
 from scorer.rollout.removal import objects_digest
 from tests.thoroughness import SOAK
 from webhook.kube.paths import path_of
+from webhook.settings.distribution import installed_version
 
 MEMBER = "berlin"
 SPACE = f"fleet-member-{MEMBER}"
@@ -291,7 +291,7 @@ def test_it_joins_and_reports_what_the_member_is(hub, member, agent):
     found = status(hub)
     properties = {name: entry["value"] for name, entry in found["properties"].items()}
     assert properties.pop("k8s.io/k8s-version").startswith("v1.")
-    assert properties.pop(AGENT_VERSION) == version("harbormaster")
+    assert properties.pop(AGENT_VERSION) == installed_version()
     assert properties == {
         "kubernetes-fleet.io/node-count": "2",
         "kubernetes.azure.com/vm-sizes/small/count": "1",

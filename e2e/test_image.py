@@ -43,7 +43,7 @@ def normal(name: str) -> str:
 
 def test_it_holds_what_is_locked_and_ourselves_and_nothing_else(files):
     found = {normal(path.name.partition("-")[0]) for path in files if path.name.endswith(".dist-info")}
-    assert found == locked() | {"harbormaster"}
+    assert found == locked() | {"harbormaster-fleet"}
     assert not found & BUILD_ONLY
 
 
@@ -98,7 +98,7 @@ def test_it_says_which_commit_it_was_made_of():
 def test_the_list_of_what_is_in_it_is_complete():
     found = json.loads((build(PROJECT, "sbom").layers[0] / "sbom.json").read_text(encoding="utf-8"))
     assert found["bomFormat"] == "CycloneDX"
-    assert found["metadata"]["component"]["name"] == "harbormaster"
+    assert found["metadata"]["component"]["name"] == "harbormaster-fleet"
     assert {normal(each["name"]) for each in found["components"]} == locked()
     assert all(each["version"] for each in found["components"])
 

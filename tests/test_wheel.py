@@ -1,4 +1,4 @@
-"""The wheel, installed into an environment of its own: what `pip install harbormaster` gives."""
+"""The wheel, installed into an environment of its own."""
 
 import os
 import subprocess

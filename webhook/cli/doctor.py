@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -157,9 +156,10 @@ async def _examine(hub: HubOptions, place: Place, member: Member) -> JsonObject:
     from webhook.doctor.installation import UnclearInstallationError
     from webhook.kube.ports import StoreError, UnavailableError
     from webhook.settings.clock import utc_now
+    from webhook.settings.distribution import installed_version
     from webhook.settings.environment import SettingsError
 
-    connection, release, other = hub.find(), version("harbormaster"), member.find(hub)
+    connection, release, other = hub.find(), installed_version(), member.find(hub)
     if connection.ours:
         raise UserError(
             "harbormaster up has nothing to install, so nothing that could be installed wrongly; "

@@ -18,6 +18,7 @@ from click.shell_completion import CompletionItem
 
 from webhook.cli.failure import UserError, complain
 from webhook.cli.interrupts import INTERRUPTED
+from webhook.settings.distribution import DISTRIBUTION
 
 PLUGIN: Final = "kubectl-"
 """Prefix of the file name of a kubectl plugin; the rest is what its users type."""
@@ -223,7 +224,7 @@ def _program_name() -> str:
 
 
 @click.group(cls=Root, help=HELP, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
-@click.version_option(package_name="harbormaster", message="%(prog)s %(version)s")
+@click.version_option(package_name=DISTRIBUTION, message="%(prog)s %(version)s")
 def root() -> None:
     """Hold the commands."""
 

@@ -6,7 +6,6 @@ Source: OASIS SARIF 2.1.0, sections 3.13 (log), 3.14 (run), 3.20 (invocation), 3
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
@@ -14,6 +13,7 @@ from urllib.parse import quote
 from scorer.api.meta import JsonObject
 from scorer.api.quoting import printable
 from webhook.cli.positions import Place
+from webhook.settings.distribution import installed_version
 
 SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 
@@ -68,7 +68,7 @@ def sarif_log(
     ids = sorted({result.rule for result in results})
     driver = {
         "name": "harbormaster",
-        "version": version("harbormaster"),
+        "version": installed_version(),
         "rules": [_rule(rule, rules.get(rule, "")) for rule in ids],
     }
     run: JsonObject = {

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from importlib.metadata import version
 from typing import Any, Final
 
 import click
@@ -17,6 +16,7 @@ from webhook.cli.failure import UserError, complain
 from webhook.cli.hub_options import HubOptions, hub_options
 from webhook.cli.options import output_option, run
 from webhook.cli.output import print_document
+from webhook.settings.distribution import installed_version
 
 _WHAT: Final = {"server": "what is installed on the hub", "agents": "the members of the fleet"}
 HELP = """Print the versions of this program, of the hub, and of what runs there.
@@ -43,7 +43,7 @@ Exit codes:
 @hub_options
 def command(only_client: bool, output: str, hub: HubOptions) -> int:
     """Print the versions."""
-    found: dict[str, Any] = {"version": version("harbormaster")}
+    found: dict[str, Any] = {"version": installed_version()}
     if not only_client and (connection := _hub(hub)) is not None:
         found |= _told(connection, named=bool(hub))
     if output != "table":

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -41,6 +40,7 @@ from webhook.processes.member_nodes import MemberNodes
 from webhook.server.probe_server import ProbeServer
 from webhook.settings.agent import AgentSettings
 from webhook.settings.clock import utc_now
+from webhook.settings.distribution import installed_version
 from webhook.telemetry.health import Health
 from webhook.telemetry.node_disruption_metrics import NodeDisruptionMetrics
 from webhook.telemetry.process_metrics import ProcessMetrics
@@ -125,7 +125,7 @@ class Agent:
                 self._observed,
                 self._now,
                 version=self._version,
-                release=version("harbormaster"),
+                release=installed_version(),
                 prices=prices,
                 region=options.region,
                 provider=ProviderCommand(options.provider) if options.provider else None,

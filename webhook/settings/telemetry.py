@@ -20,7 +20,7 @@ class LogSettings(Settings):
 
 
 class TracingSettings(Settings):
-    """Traces by OpenTelemetry; they take the optional part of the program, ``harbormaster[otel]``."""
+    """Traces by OpenTelemetry; they need the libraries of ``requirements-otel.txt``."""
 
     tracing_endpoint: str = Field(
         default="",

@@ -8,11 +8,12 @@ Source: serving.md 6.1.
 
 import platform
 from collections.abc import Awaitable, Callable
-from importlib.metadata import version
 
 import prometheus_client
 from prometheus_client import CollectorRegistry, Gauge, ProcessCollector
 from prometheus_client.exposition import choose_encoder
+
+from webhook.settings.distribution import installed_version
 
 
 class ProcessMetrics:
@@ -33,7 +34,7 @@ class ProcessMetrics:
             "Which build this is; always 1.",
             ("version", "commit", "python"),
             registry=self.registry,
-        ).labels(version("harbormaster"), commit, platform.python_version()).set(1)
+        ).labels(installed_version(), commit, platform.python_version()).set(1)
         self._lag = Gauge(
             "harbormaster_event_loop_lag_seconds", "How late the event loop wakes its timers.", registry=self.registry
         )

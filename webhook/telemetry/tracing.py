@@ -1,6 +1,6 @@
 """Traces by OpenTelemetry: of reviews, of calls of schedulers and of reconciles.
 
-Off unless a collector is named; the library is optional (``harbormaster[otel]``) and imported only then. What
+Off unless a collector is named; the library is optional (``requirements-otel.txt``) and imported only then. What
 makes spans asks first whether there is a `Tracing` at all, and where there is none nothing else is done.
 
 Source: serving.md 6.3.
@@ -10,13 +10,13 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Mapping
 from contextlib import AbstractContextManager
-from importlib.metadata import version
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from aiohttp import web
 
 from webhook.kube.event_documents import own_name
+from webhook.settings.distribution import installed_version
 from webhook.settings.telemetry import TracingSettings
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Tracing:
 
         self._trace = trace
         self._provider = provider
-        self._tracer = provider.get_tracer("harbormaster", version("harbormaster"))
+        self._tracer = provider.get_tracer("harbormaster", installed_version())
         self._context_of = TraceContextTextMapPropagator().extract
 
     def span(self, name: str, **attributes: str) -> "AbstractContextManager[Span]":
@@ -98,12 +98,12 @@ def tracing_of(settings: TracingSettings, program: str) -> Tracing | None:
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
         from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
     except ImportError as error:
-        _log.warning("no traces: install harbormaster[otel]", extra={"missing": error.name or str(error)})
+        _log.warning("no traces: install requirements-otel.txt", extra={"missing": error.name or str(error)})
         return None
     resource = Resource.create(
         {
             "service.name": f"harbormaster-{program}",
-            "service.version": version("harbormaster"),
+            "service.version": installed_version(),
             "service.instance.id": own_name(),
         }
     )

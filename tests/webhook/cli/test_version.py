@@ -1,7 +1,6 @@
 """``harbormaster version``: of this program, of the hub, of what is installed there, and of the agents."""
 
 import json
-from importlib.metadata import version
 
 import pytest
 
@@ -9,8 +8,9 @@ from scorer.api.kinds import KINDS, MEMBER_CLUSTER, NAMESPACE
 from tests.webhook.cli.conftest import kubeconfig
 from tests.webhook.cli.fleets import member
 from webhook.kube.ports import Key
+from webhook.settings.distribution import installed_version
 
-OWN = version("harbormaster")
+OWN = installed_version()
 AGENT = "harbormaster.dev/agent-version"
 
 

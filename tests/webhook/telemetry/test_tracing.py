@@ -86,7 +86,7 @@ def test_a_library_that_is_not_there_is_told_and_costs_only_the_traces():
         check=True,
     )
     assert done.stdout == "None\n"
-    assert "no traces: install harbormaster[otel]" in done.stderr
+    assert "no traces: install requirements-otel.txt" in done.stderr
 
 
 async def test_a_collector_that_does_not_answer_holds_up_neither_work_nor_end():

@@ -1,0 +1,85 @@
+"""Nothing that users copy or run installs a distribution from an index that the project does not own."""
+
+import re
+import subprocess
+import tomllib
+
+import pytest
+
+from tests.docs.pages import ROOT
+
+LOCKS = tuple(ROOT.glob("requirements*.txt"))
+LOCKED = {
+    line.partition("==")[0].partition("[")[0]
+    for lock in LOCKS
+    for line in lock.read_text().splitlines()
+    if "==" in line
+}
+INSTALLER = re.compile(
+    r"\b(?:pip[0-9.]*|pipx|uv tool)\b(?!-)[^|;&`\n]*?\binstall\b(?P<install>[^|;&`\n#]*)"
+    r"|\b(?:uvx|pipx run|uv tool run)\s+(?P<run>[^\s|;&`]+)"
+)
+FROM_ELSEWHERE = re.compile(r"[./$*]|git\+|\.whl")
+"""A path, a variable, a reference to a repository, a wheel."""
+TAKES_A_VALUE = {"-r", "--requirement", "-c", "--constraint", "--python", "--target", "--directory", "-t", "-i"}
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9._-]*")
+
+
+def installed_names(text):
+    """Yield the distributions that the commands in *text* install by name."""
+    for found in INSTALLER.finditer(text.replace("\\\n", " ")):
+        words = iter(
+            (found["install"] or found["run"] or "").replace('"', " ").replace("'", " ").replace("\\", " ").split()
+        )
+        for word in words:
+            if word in TAKES_A_VALUE:
+                next(words, None)
+            elif not FROM_ELSEWHERE.search(word.partition("[")[0].partition("==")[0]) and (name := NAME.match(word)):
+                yield name[0]
+
+
+def shipped_texts():
+    """Return the files of the repository that people read or run, but for the code and its tests."""
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    kept = (name for name in listed if not name.startswith(("tests/", "e2e/", "docs/specifications/")))
+    return [
+        name
+        for name in kept
+        if name.endswith((".md", ".yml", ".yaml", ".1", ".sh")) or "." not in name.rpartition("/")[2]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("command", "names"),
+    [
+        pytest.param("pip install harbormaster", ["harbormaster"], id="pip"),
+        pytest.param("python3 -m pip install --quiet 'harbormaster[otel]==1'", ["harbormaster"], id="extra"),
+        pytest.param('"${pip[@]}" install "harbormaster==$VERSION"', ["harbormaster"], id="variable-version"),
+        pytest.param("pipx run harbormaster lint", ["harbormaster"], id="pipx-run"),
+        pytest.param("uvx harbormaster lint", ["harbormaster"], id="uvx"),
+        pytest.param("uv tool install -q harbormaster-fleet", ["harbormaster-fleet"], id="uv-tool"),
+        pytest.param("pip install .  # in a checkout", [], id="checkout"),
+        pytest.param("pip install --require-hashes -r requirements.txt ./dist/x.whl", [], id="files"),
+        pytest.param("pip install git+https://example.com/harbormaster@v1", [], id="reference"),
+    ],
+)
+def test_what_a_command_installs(command, names):
+    assert list(installed_names(command)) == names
+
+
+@pytest.mark.parametrize("name", shipped_texts())
+def test_only_locked_distributions_are_installed_by_name(name):
+    """Ours is on no index yet: until it is, a stranger could publish under its name."""
+    assert set(installed_names((ROOT / name).read_text(encoding="utf-8", errors="replace"))) <= LOCKED
+
+
+def test_the_action_installs_itself_or_a_wheel():
+    text = (ROOT / "action.yml").read_text(encoding="utf-8")
+    assert '"${pip[@]}" --no-deps --no-build-isolation "${WHEEL:-$ACTION}"' in text
+    assert "==" not in "".join(line for line in text.splitlines() if "pip" in line)
+
+
+def test_our_distribution_does_not_have_the_name_of_a_strangers():
+    assert (
+        tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["name"] == "harbormaster-fleet"
+    )
