@@ -11,10 +11,19 @@ from typing import Any, Final
 
 from scorer.api.binding import BindingState
 from scorer.api.conditions import TRUE
-from scorer.api.documents import current_condition, dicts_at, is_deleting, label, name_of, spec_of, status_of
+from scorer.api.documents import (
+    current_condition,
+    dicts_at,
+    is_deleting,
+    label,
+    name_of,
+    namespace_of,
+    spec_of,
+    status_of,
+)
 from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from scorer.api.meta import JsonObject
-from scorer.api.names import PARENT_BINDING
+from scorer.api.names import PARENT_BINDING, member_namespace
 from scorer.api.placement import PlacementType
 from scorer.rollout.bindings import APPLIED
 from scorer.rollout.envelopes import EnvelopeKey
@@ -80,7 +89,8 @@ def plan_back_reports(
     Args:
         placement: One that `reports_to_originals` and has no `report_back_error`.
         bindings: All of its bindings.
-        works: All Works made for it, of any cluster.
+        works: All Works made for it, of any cluster. Labels prove nothing, since an agent may write to the Works of its
+            own member: a Work counts only in the namespace of the member that the binding targets.
     """
     holders = [
         binding
@@ -89,11 +99,13 @@ def plan_back_reports(
     ]
     if len(holders) != 1:
         return []
-    holder = name_of(holders[0])
+    holder, space = name_of(holders[0]), member_namespace(str(spec_of(holders[0]).get("targetCluster") or ""))
     selected = {_identity(item): item for item in dicts_at(placement, "status", "selectedResources")}
     found: dict[tuple[str, ...], BackReport] = {}
     for work in sorted(works, key=name_of):
-        if label(work, PARENT_BINDING) != holder or is_deleting(work) or EnvelopeKey.of_work(work) is not None:
+        if namespace_of(work) != space or label(work, PARENT_BINDING) != holder:
+            continue
+        if is_deleting(work) or EnvelopeKey.of_work(work) is not None:
             continue
         if (current_condition(work, APPLIED) or {}).get("status") != TRUE:
             continue

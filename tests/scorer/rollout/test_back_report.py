@@ -27,8 +27,9 @@ def binding(name="b0", state="Bound", **metadata):
     return {"metadata": {"name": name, **metadata}, "spec": {"state": state, "targetCluster": name}}
 
 
-def work(*entries, name="p-work", holder="b0", applied="True", observed=3, labels=None, **metadata):
+def work(*entries, name="p-work", holder="b0", space="", applied="True", observed=3, labels=None, **metadata):
     """Make a Work of generation 3; *entries*: (identifier, status) of its manifests."""
+    metadata["namespace"] = space or f"fleet-member-{holder}"
     conditions = [{"type": "Applied", "status": applied, "observedGeneration": observed}]
     manifests = []
     for at, (identifier, status) in enumerate(entries):
@@ -103,6 +104,7 @@ ENVELOPE = EnvelopeKey("ResourceEnvelope", "shop", "box")
         pytest.param([binding(deletionTimestamp="x")], [work((WEB, STATUS))], [WEB], id="the-binding-goes"),
         pytest.param([binding(), binding("b1")], [work((WEB, STATUS))], [WEB], id="two-clusters-hold-it"),
         pytest.param([], [work((WEB, STATUS))], [WEB], id="no-cluster-holds-it"),
+        pytest.param([binding()], [work((WEB, STATUS), space="fleet-member-b1")], [WEB], id="forged-by-another-member"),
     ],
 )
 def test_nothing_else_is_reported(bindings, works, selected):
