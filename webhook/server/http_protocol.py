@@ -23,12 +23,9 @@ from aiohttp import web
 from aiohttp.helpers import rfc822_formatted_time
 from aiohttp.web_protocol import RequestHandler
 
-from scorer.api.quoting import printable
 from webhook.endpoints.answers import new_id
 from webhook.endpoints.at_once import AT_ONCE, AtOnce, Called
 
-LONGEST_REASON = 200
-"""Characters of the library's message that are logged: it quotes what was sent."""
 LONGEST_HEAD: Final = 1024
 MOST_HEADS: Final = 256
 """How many heads are remembered; one API server sends a few, by hook and kind."""
@@ -237,14 +234,15 @@ class _Protocol(RequestHandler):
         request: web.BaseRequest,
         status: int = 500,
         exc: BaseException | None = None,
-        message: str | None = None,
+        message: str | None = None,  # noqa: ARG002 # the library's text, which quotes the request
     ) -> web.StreamResponse:
         """Answer a message that the library cannot hand to a handler, or a request whose handler has failed."""
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             _log.error("request failed", extra={"status": status, "remote": request.remote}, exc_info=exc)
         else:
-            reason = printable(str(message or exc or "").replace("\n", " ")[:LONGEST_REASON])
-            _log.info("no HTTP request", extra={"status": status, "remote": request.remote, "reason": reason})
+            # Never the text of the error, which quotes the request: bearer tokens, cookies, the secret path.
+            fields = {"status": status, "remote": request.remote, "reason": type(exc).__name__ if exc else ""}
+            _log.info("malformed request refused", extra=fields)
         if request.writer.output_size > 0:  # a second status line would pass for a part of the first answer
             raise ConnectionError("a part of the answer has been sent already")
         response = _Anonymous(status=status, text=f"{status} {HTTPStatus(status).phrase}\n")
