@@ -9,9 +9,9 @@ from hashlib import sha256
 from typing import Any
 
 from scorer.api.documents import label, name_of, namespace_of
-from scorer.api.kinds import ENVELOPE, KINDS, Kind, group_kind
+from scorer.api.kinds import ENVELOPE, KINDS, NAMESPACED_ENVELOPE, Kind, group_kind
 from scorer.api.meta import JsonObject
-from scorer.api.names import PLACEMENT_GROUP
+from scorer.api.names import PARENT_PLACEMENT_NAMESPACE, PLACEMENT_GROUP
 from scorer.rollout.selectable_kinds import DEFAULT_SETTINGS, SelectionSettings
 
 ENVELOPE_WORK = "kubernetes-fleet.io/envelope-work"
@@ -70,6 +70,16 @@ class EnvelopeKey:
 
     def __str__(self) -> str:
         return f"{self.type} {self.namespace}/{self.name}" if self.namespace else f"{self.type} {self.name}"
+
+
+def is_confined(work: JsonObject) -> bool:
+    """Return whether a Work holds content of a namespace of the hub: of a ResourcePlacement or a ResourceEnvelope.
+
+    None of it may be cluster-scoped on a member. Only the agent can check that for kinds that the hub does not serve.
+    """
+    envelope = EnvelopeKey.of_work(work)
+    from_envelope = envelope is not None and envelope.type == NAMESPACED_ENVELOPE.kind
+    return from_envelope or bool(label(work, PARENT_PLACEMENT_NAMESPACE))
 
 
 def unwrap(

@@ -80,13 +80,24 @@ class MemberLimits:
         blocked_namespaces: Further namespaces that the agent touches neither themselves nor the objects in them; ``*``
             at the end matches any rest.
         allowed_kinds: When not empty, the agent touches no other kinds.
+        namespaced_only: The agent touches no cluster-scoped objects.
     """
 
     home: str = ""
     blocked_namespaces: tuple[str, ...] = ("kube-*",)
     allowed_kinds: tuple[KindRule, ...] = ()
+    namespaced_only: bool = False
 
-    def refusal(self, group: str, versions: Sequence[str], kind: str, name: str, namespace: str = "") -> str:
+    def refusal(
+        self,
+        group: str,
+        versions: Sequence[str],
+        kind: str,
+        name: str,
+        namespace: str = "",
+        *,
+        cluster_scoped: bool = False,
+    ) -> str:
         """Say why the agent leaves an object alone, as the end of a sentence about it; empty when it need not.
 
         Args:
@@ -95,7 +106,10 @@ class MemberLimits:
             kind: Of the object.
             name: Of the object.
             namespace: Of the object; empty for a cluster-scoped one.
+            cluster_scoped: Whether objects of the kind have no namespace on the member; False: unknown, too.
         """
+        if cluster_scoped and self.namespaced_only:
+            return "is cluster-scoped on the member and comes from a namespace of the hub"
         if why := why_never_placed(group, kind, name, namespace, homes=(self.home,)):
             return why
         of_its_own = (group, kind) == NAMESPACE.group_kind

@@ -42,7 +42,16 @@ from webhook.member.books import (
 )
 from webhook.member.fingerprints import Fingerprints
 from webhook.member.holding import is_held, note_applied
-from webhook.member.manifests import DEFAULT_LIMITS, Identity, KnownKinds, Manifest, Rejected, decode, manifest_result
+from webhook.member.manifests import (
+    DEFAULT_LIMITS,
+    Identity,
+    KnownKinds,
+    Manifest,
+    Rejected,
+    decode,
+    limits_of,
+    manifest_result,
+)
 from webhook.member.owners import owner_reference
 from webhook.member.ownership import AnothersError, GoingError, applied_work, refused_status
 from webhook.member.ports import MemberStore
@@ -132,6 +141,7 @@ async def reconcile_work(
         await take_back(work, owner, member, us)
     if await is_held(work, owner, word, hub, member, now):
         return HELD
+    limits = limits_of(work, limits)
     written = manifests_of(work)
     strategy = ApplyStrategy.read(spec_of(work).get("applyStrategy") or {})
     applies = not reports_diff(work)

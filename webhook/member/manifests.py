@@ -17,6 +17,7 @@ from scorer.api.documents import metadata_of, name_of, namespace_of, text_at
 from scorer.api.kinds import Kind, split_api_version
 from scorer.api.meta import JsonObject, dump_json
 from scorer.api.names import LAST_APPLIED, SPEC_HASH
+from scorer.rollout.envelopes import is_confined
 from scorer.rollout.never_placed import MemberLimits
 from scorer.rollout.work_status import ManifestReason, ManifestResult
 from webhook.kube.ports import Key
@@ -133,6 +134,11 @@ class Rejected:
     message: str
 
 
+def limits_of(work: JsonObject, limits: MemberLimits) -> MemberLimits:
+    """Return what the agent leaves alone of the content of a Work."""
+    return replace(limits, namespaced_only=is_confined(work))
+
+
 def decode(
     manifests: Sequence[object], kinds: KnownKinds, limits: MemberLimits = DEFAULT_LIMITS
 ) -> list[Manifest | Rejected]:
@@ -171,7 +177,8 @@ def _decode(ordinal: int, document: object, kinds: KnownKinds, limits: MemberLim
     for member in ("apiVersion", "kind"):
         if not text_at(document, member):
             return reject(ManifestReason.DECODING_ERRED, f"{member} is {document.get(member)!r:.64}, expected a name")
-    if why := limits.refusal(identity.group, (version,), identity.kind, identity.name, identity.namespace):
+    about = (identity.group, (version,), identity.kind, identity.name, identity.namespace)
+    if why := limits.refusal(*about, cluster_scoped=kind is not None and not kind.namespaced):
         return reject(
             ManifestReason.REFUSED, f"{identity.kind:.100} {identity.name:.253} {why}: the agent leaves it alone"
         )

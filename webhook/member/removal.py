@@ -23,7 +23,7 @@ from scorer.rollout.removal import Content, Fate, fate, is_marked, is_signed
 from webhook.kube.ports import ForbiddenError, Key, NotFoundError, Store, StoreError, UnavailableError
 from webhook.member.books import on_latest, recorded, served_kinds, still_answers, written_down
 from webhook.member.heirs import NO_HEIRS, Heirs, heirs_of, owner_by, written_at
-from webhook.member.manifests import DEFAULT_LIMITS, Identity, Manifest, Rejected
+from webhook.member.manifests import DEFAULT_LIMITS, Identity, Manifest, Rejected, limits_of
 from webhook.member.owners import is_applied_work, owners, unblocked, was_compared, with_owners, without_owner
 from webhook.member.ports import MemberStore
 from webhook.member.rescue import take_back
@@ -56,7 +56,7 @@ async def remove_left_overs(
         StoreError: The hub or the member does not answer.
     """
     wanted = {item.identity for item in decoded}
-    known = recorded(work, owner)
+    known, limits = recorded(work, owner), limits_of(work, limits)
     await _let_go_of_untouchable(known, owner, member, us, limits)
     left = [identity for identity in known if identity not in wanted]
     content = Content(signed=is_signed(work))
@@ -86,7 +86,8 @@ async def _let_go_of_untouchable(
     """Release the objects that the agent leaves alone; no others are read."""
     keeping = _Keeping(owner, Content(listed=True), limits, us)
     for identity, kind in await served_kinds(known, member):
-        if limits.refusal(identity.group, kind.versions, identity.kind, identity.name, identity.namespace):
+        about = (identity.group, kind.versions, identity.kind, identity.name, identity.namespace)
+        if limits.refusal(*about, cluster_scoped=not kind.namespaced):
             await _settle(kind, Key(identity.name, identity.namespace), member, keeping)
 
 
@@ -143,7 +144,7 @@ async def remove_content(
     if owner is None:
         return True
     known, ours = recorded(work, owner, compared=True), set(written_down(owner))
-    content = replace(content, compared=reports_diff(work))
+    content, limits = replace(content, compared=reports_diff(work)), limits_of(work, limits)
     keeping, inherited = _Keeping(owner, content, limits, us, await heirs_of(work, hub, member)), True
     keeping.keep(await _spaces_of_marked(known, owner, member))
     for identity, kind in await served_kinds(_inside_first(known), member):
@@ -195,7 +196,8 @@ class _Keeping:
         released = without_owner(live, self._name)
         marked = is_marked(live) or (kind == NAMESPACE and about["name"] in self._spaces)
         space = about.get("namespace") or ""
-        untouchable = bool(self._limits.refusal(kind.group, kind.versions, kind.kind, about["name"], space))
+        names = (kind.group, kind.versions, kind.kind, about["name"], space)
+        untouchable = bool(self._limits.refusal(*names, cluster_scoped=not kind.namespaced))
         compared = self._content.compared and was_compared(live, self._name)
         inherited = Identity(*kind.group_kind, space, about["name"]) in self._heirs.holders
         if (marked or untouchable or compared or inherited) and space:

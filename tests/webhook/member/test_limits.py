@@ -3,7 +3,8 @@
 import pytest
 
 from scorer.api.kinds import APPLIED_WORK, CUSTOM_RESOURCE_DEFINITION, KINDS, NAMESPACE, WORK
-from scorer.api.names import WORK_OBJECTS
+from scorer.api.names import PARENT_PLACEMENT_NAMESPACE, WORK_OBJECTS
+from scorer.rollout.envelopes import EnvelopeKey
 from scorer.rollout.intent import meant
 from scorer.rollout.kind_rules import parse_kind_rules
 from scorer.rollout.never_placed import MemberLimits
@@ -126,6 +127,64 @@ async def test_what_an_agent_of_before_has_applied_stays_and_is_not_ours_any_mor
     assert not live["metadata"].get("deletionTimestamp")
     if how == "the-work-ends":
         assert (await cluster.member.list(APPLIED_WORK)).items == ()
+
+
+CLASS = KINDS["scheduling.k8s.io", "PriorityClass"]
+STRAY = {
+    "apiVersion": "scheduling.k8s.io/v1",
+    "kind": "PriorityClass",
+    "metadata": {"name": "urgent", "namespace": "shop"},
+    "value": 1000,
+}
+"""The member serves its kind without namespaces; a hub that does not serve the kind cannot know."""
+OF_RESOURCE_PLACEMENT = {PARENT_PLACEMENT_NAMESPACE: "shop"}
+OF_RESOURCE_ENVELOPE = EnvelopeKey("ResourceEnvelope", "shop", "box").labels()
+OF_CLUSTER_ENVELOPE = EnvelopeKey("ClusterResourceEnvelope", "", "box").labels()
+
+
+async def label(cluster, labels):
+    work = await cluster.work()
+    await cluster.hub.replace(WORK, {**work, "metadata": {**work["metadata"], "labels": labels}})
+
+
+@pytest.mark.parametrize(
+    ("labels", "reason"),
+    [
+        pytest.param(OF_RESOURCE_PLACEMENT, "RefusedByAgent", id="resource-placement"),
+        pytest.param(OF_RESOURCE_ENVELOPE, "RefusedByAgent", id="resource-envelope"),
+        pytest.param(OF_CLUSTER_ENVELOPE, "Applied", id="cluster-envelope"),
+        pytest.param({}, "Applied", id="cluster-placement"),
+    ],
+)
+@pytest.mark.parametrize("named", [True, False], ids=["names-a-namespace", "names-none"])
+async def test_what_comes_from_a_namespace_becomes_nothing_of_the_cluster(cluster, labels, reason, named):
+    """Elsewhere a stray namespace is dropped: charts often render one."""
+    metadata = STRAY["metadata"] if named else {"name": "urgent"}
+    await cluster.place({**STRAY, "metadata": metadata}, config_map("cart", "shop"))
+    await label(cluster, labels)
+    await apply(cluster, LIMITS)
+    assert await cluster.reasons() == [reason, "Applied"]
+    assert len((await cluster.member.list(CLASS)).items) == (reason == "Applied")
+    if reason != "Applied":
+        assert "is cluster-scoped on the member and comes from a namespace of the hub" in await cluster.message(0)
+
+
+@pytest.mark.parametrize("labels", [OF_RESOURCE_PLACEMENT, OF_RESOURCE_ENVELOPE], ids=["placement", "envelope"])
+@pytest.mark.parametrize("how", ["still-held", "no-longer-held", "the-work-ends"])
+async def test_what_an_earlier_agent_made_of_it_is_released_and_reported(cluster, labels, how):
+    await cluster.place(STRAY, config_map("cart", "shop"))
+    await apply(cluster, LIMITS)  # without labels the Work is not confined, as to an earlier agent
+    await label(cluster, labels)
+    if how == "the-work-ends":
+        await order(cluster)
+    elif how == "no-longer-held":
+        await cluster.place(config_map("cart", "shop"))
+    await apply(cluster, LIMITS)
+    live = await cluster.member.get(CLASS, Key("urgent"))
+    assert not live["metadata"].get("ownerReferences")
+    assert not live["metadata"].get("deletionTimestamp")
+    if how == "still-held":
+        assert await cluster.reasons() == ["RefusedByAgent", "Applied"]
 
 
 async def applied_by_hand(cluster):
