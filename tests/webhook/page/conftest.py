@@ -110,6 +110,7 @@ class Tabs:
         zone: str = "UTC",
         disposable: bool = False,
         paused: bool = False,
+        sized: bool = False,
     ) -> AsyncIterator[Page]:
         """Lend a tab on an empty document.
 
@@ -121,22 +122,27 @@ class Tabs:
             disposable: Never reuse the tab. A test that moves its clock or takes it offline needs one.
             paused: Fire timers only in ``page.clock.run_for``, so that a test decides which reading comes next. Such a
                 tab is disposable.
+            sized: Start the tab at its size, and do not reuse it. A tab in use gets its new size some time after the
+                call, on a slow machine within the next document: that counts as layout shift.
         """
         disposable = disposable or paused
-        idle = [] if disposable else self._idle.setdefault(zone, [])
-        page = idle.pop() if idle else await self._start(zone, disposable=disposable, paused=paused)
+        idle = [] if disposable or sized else self._idle.setdefault(zone, [])
+        page = idle.pop() if idle else await self._start(width, zone, disposable=disposable, paused=paused)
         await page.emulate_media(media="null", reduced_motion=motion)
         await show(page, width, scheme)
         try:
             yield page
         finally:
-            if disposable or not await self._cleared(page):
+            if disposable or sized or not await self._cleared(page):
                 await page.context.close()
             else:
                 idle.append(page)
 
-    async def _start(self, zone: str, *, disposable: bool, paused: bool) -> Page:
-        context = await self._browser.new_context(timezone_id=zone, locale="en-US", ignore_https_errors=True)
+    async def _start(self, width: int, zone: str, *, disposable: bool, paused: bool) -> Page:
+        viewport = {"width": width, "height": 844}
+        context = await self._browser.new_context(
+            viewport=viewport, timezone_id=zone, locale="en-US", ignore_https_errors=True
+        )
         context.set_default_timeout(PATIENCE)
         if disposable:
             await context.clock.set_fixed_time(NOW)
