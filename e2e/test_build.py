@@ -100,6 +100,14 @@ def test_two_processes_build_once(source, capsys):
     assert printed(build(TWO)["first"]) == "first unknown\n"
 
 
+def test_without_a_toolchain_on_the_path_one_is_fetched(source, monkeypatch):
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.delenv("GOROOT", raising=False)
+    go = building.toolchain()
+    assert go.startswith(str(building.cache()))
+    assert building._go_version(go) >= building.GO
+
+
 def test_a_program_of_another_name_is_refused():
     with pytest.raises(KeyError):
         Programs()["kube-proxy"]

@@ -267,7 +267,7 @@ def toolchain() -> str:
         return found
     name = GO_DISTRIBUTION.read_text(encoding="utf-8").split()[0]
     folder = cache() / name.replace("==", "-")
-    inside = folder / "bin" / "go"
+    inside = folder / "go" / "bin" / "go"  # bin/go is a script that finds this one only in an environment of its own
     if not inside.exists():
         with alone(folder):
             if not inside.exists():
