@@ -556,14 +556,25 @@ async def test_what_can_be_reported_without_touching_anything(bed):
     ]
 
 
-async def test_reporting_takes_over_unless_told_not_to(bed):
+@pytest.mark.parametrize("when", ["Always", "IfNoDiff", "Never"])
+async def test_a_comparison_writes_nothing_in_its_whole_life(bed, cluster, when):
+    """With and without a difference: all that the audit log has of the agent are writes to the AppliedWork."""
     bed.create(bed.config_map(level="debug"))
-    await bed.place(bed.config_map(level="info"), applyStrategy=REPORT)
+    bed.create(bed.config_map("same", level="info"))
+    names = ("settings", "same")
+    before, mark = [bed.live("configmaps", name) for name in names], cluster.audit_mark()
+    strategy = {**REPORT, "whenToTakeOver": when}
+    await bed.place(bed.config_map(level="info"), bed.config_map("same", level="info"), applyStrategy=strategy)
     await bed.reconcile()
-    live = bed.live("configmaps", "settings")
-    assert (owner_names(live), live["data"]) == ([bed.space], {"level": "debug"})
-    assert await bed.reasons() == ["FoundDiff"]
-    assert LAST_APPLIED not in (live["metadata"].get("annotations") or {})
+    assert await bed.reasons() == ["FoundDiff", "NoDiffFound"]
+    await bed.place(bed.config_map(level="trace"), applyStrategy=strategy)
+    await bed.reconcile()
+    await bed.delete()
+    await bed.until_gone()
+    assert [bed.live("configmaps", name) for name in names] == before
+    written = [event for event in cluster.audit(mark) if event["user"]["username"] == AGENT]
+    stored = [event for event in written if "dryRun" not in event["requestURI"]]
+    assert {event["objectRef"]["resource"] for event in stored} == {"appliedworks"}
 
 
 async def test_what_the_agent_may_not_do_is_said_of_the_manifest(bed, cluster):

@@ -153,7 +153,7 @@ async def reconcile_work(
         work = await write_ahead(work, decoded, hub, now)
     else:
         dropped = [identity for identity in recorded(work, owner, compared=True) if identity not in wanted]
-        await release_compared(dropped, owner, member, us)
+        left += await release_compared(dropped, owner, member, us)
     steps = Steps(
         us=us,
         applied_work=owner,

@@ -91,17 +91,29 @@ async def _let_go_of_untouchable(
             await _settle(kind, Key(identity.name, identity.namespace), member, keeping)
 
 
-async def release_compared(dropped: Sequence[Identity], owner: JsonObject, member: MemberStore, us: HubMember) -> None:
+async def release_compared(
+    dropped: Sequence[Identity], owner: JsonObject, member: MemberStore, us: HubMember
+) -> list[Identity]:
     """Release the objects that an earlier agent took over to compare them, and that their Work dropped since.
 
     `webhook.member.steps` releases those that the Work still holds.
 
+    Returns:
+        The objects that the agent may not release; the next pass tries again.
+
     Raises:
-        StoreError: The member refuses, or does not answer. The Work's status lists these objects until its next pass.
+        StoreError: The member does not answer. The Work's status lists these objects until its next pass.
     """
-    keeping = _Keeping(owner, Content(listed=True, compared=True), DEFAULT_LIMITS, us)
+    refused, keeping = [], _Keeping(owner, Content(listed=True, compared=True), DEFAULT_LIMITS, us)
     for identity, kind in await served_kinds(dropped, member):
-        await _settle(kind, Key(identity.name, identity.namespace), member, keeping)
+        try:
+            with suppress(ForbiddenError):  # what the agent may not read, it has not taken over
+                await _settle(kind, Key(identity.name, identity.namespace), member, keeping)
+        except _NotReleasedError as error:
+            fields = {"object": identity, "work": owner["metadata"]["name"], "reason": str(error)}
+            _log.warning("object not released", extra=fields)
+            refused.append(identity)
+    return refused
 
 
 async def remove_content(
@@ -161,6 +173,10 @@ async def remove_content(
     if marked and now - parse_time(marked) >= STUCK_AFTER:
         await _unblock(known, owner, member)
     return False
+
+
+class _NotReleasedError(StoreError):
+    """The agent may read an object, but not release it; if its AppliedWork went now, the object would go with it."""
 
 
 class _Keeping:
@@ -292,7 +308,10 @@ async def _settle(kind: Kind, key: Key, member: MemberStore, keeping: _Keeping, 
             case Fate.RELEASED if not collected or content.marked or content.leaves_alone or content.abandoned:
                 # The namespace first: once released, the object is not ours, and no later pass would get to this.
                 await _mark_space(content, live, member)
-                await member.replace(kind, released)
+                try:
+                    await member.replace(kind, released)
+                except ForbiddenError as error:
+                    raise _NotReleasedError(str(error)) from error
             case Fate.HANDED_OVER:
                 settled = await keeping.hand_over(kind, live, member)
             case Fate.KEPT:

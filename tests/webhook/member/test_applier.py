@@ -255,6 +255,30 @@ async def test_what_an_earlier_release_took_over_to_compare_it_is_released_when_
     assert await owners_of(cluster, "settings") == [[], []]
 
 
+class ReadOnly(ObservedStore):
+    """A member on which the agent may only read ConfigMaps."""
+
+    async def replace(self, kind, document, *, dry_run=False):
+        if kind == CONFIG_MAP:
+            raise ForbiddenError("no")
+        return await super().replace(kind, document, dry_run=dry_run)
+
+
+async def test_what_may_not_be_released_is_not_collected(cluster):
+    """Neither dropped by its Work nor when that goes: the agent tries again until it has the right."""
+    await compared_by_an_earlier_release(cluster, config_map())
+    await cluster.place(namespace(), applyStrategy={"type": "ReportDiff"})
+    await reconcile_work(KEY, cluster.hub, ReadOnly(cluster.member), cluster.time)
+    (entry,) = (await cluster.member.get(APPLIED_WORK, Key("web-work")))["status"]["appliedResources"]
+    assert entry["name"] == "settings"
+    await cluster.remove()
+    with pytest.raises(StoreError, match="no"):
+        await reconcile_work(KEY, cluster.hub, ReadOnly(cluster.member), cluster.time)
+    assert await cluster.live(CONFIG_MAP, "settings") is not None
+    assert (await cluster.reconcile()).gone
+    assert await owners_of(cluster, "settings") == [[], []]
+
+
 async def test_a_namespace_that_was_applied_stays_with_what_was_only_compared_in_it(cluster):
     await was_there(cluster, namespace())
     await cluster.place(namespace())
