@@ -1,7 +1,6 @@
 """Nothing that users copy or run installs a distribution from an index that the project does not own."""
 
 import re
-import subprocess
 import tomllib
 
 import pytest
@@ -22,6 +21,7 @@ INSTALLER = re.compile(
 FROM_ELSEWHERE = re.compile(r"[./$*]|git\+|\.whl")
 """A path, a variable, a reference to a repository, a wheel."""
 TAKES_A_VALUE = {"-r", "--requirement", "-c", "--constraint", "--python", "--target", "--directory", "-t", "-i"}
+SUFFIXES = (".md", ".yml", ".yaml", ".1", ".sh")
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9._-]*")
 
 
@@ -39,14 +39,14 @@ def installed_names(text):
 
 
 def shipped_texts():
-    """Return the files of the repository that people read or run, but for the code and its tests."""
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
-    kept = (name for name in listed if not name.startswith(("tests/", "e2e/", "docs/specifications/")))
-    return [
-        name
-        for name in kept
-        if name.endswith((".md", ".yml", ".yaml", ".1", ".sh")) or "." not in name.rpartition("/")[2]
-    ]
+    """Return the files that people read or run, by their paths, but for the code and its tests."""
+    folders = ("certs", "charts", "docs", "examples", "scorer", "webhook", ".ci", ".github")
+    patterns = ("*.md", "*.yml", "*.yaml", "Makefile", "Dockerfile")
+    files = {path for pattern in patterns for path in ROOT.glob(pattern)}
+    files |= {path for name in folders for path in (ROOT / name).rglob("*")}
+    names = sorted(str(path.relative_to(ROOT)) for path in files if path.is_file())
+    kept = (name for name in names if not name.startswith("docs/specifications/"))
+    return [name for name in kept if name.endswith(SUFFIXES) or "." not in name.rpartition("/")[2]]
 
 
 @pytest.mark.parametrize(
