@@ -314,7 +314,8 @@ def test_hooks_pass_a_sound_repository_and_stop_a_broken_one(checkout, tmp_path)
 @pytest.mark.soak
 @pytest.mark.skipif(not SOAK, reason="installs all that the program needs, which takes a minute")
 def test_hooks_and_action_install_the_program_by_themselves(checkout, tmp_path):
-    names = git(REPOSITORY, "ls-files", "webhook", "scorer", "certs", "pyproject.toml", "README.md", "LICENSE").stdout
+    packaged = ("webhook", "scorer", "certs", "examples/fleet", "docs/man", "pyproject.toml", "README.md", "LICENSE")
+    names = git(REPOSITORY, "ls-files", *packaged).stdout
     sound = pre_commit(checkout, tmp_path / "home", offered(tmp_path / "offer", *names.split()))
     assert sound.returncode == 0, sound.stdout
     assert "1 case: 1 passed, 0 failed" in sound.stdout
