@@ -56,7 +56,7 @@ async def remove_left_overs(
         StoreError: The hub or the member does not answer.
     """
     wanted = {item.identity for item in decoded}
-    known, limits = recorded(work, owner), limits_of(work, limits)
+    known = recorded(work, owner)
     await _let_go_of_untouchable(known, owner, member, us, limits)
     left = [identity for identity in known if identity not in wanted]
     content = Content(signed=is_signed(work))
@@ -99,7 +99,7 @@ async def release_compared(
     `webhook.member.steps` releases those that the Work still holds.
 
     Returns:
-        The objects that the agent may not release; the next pass tries again.
+        The objects that the agent may not release. The next pass tries again.
 
     Raises:
         StoreError: The member does not answer. The Work's status lists these objects until its next pass.
@@ -176,7 +176,7 @@ async def remove_content(
 
 
 class _NotReleasedError(StoreError):
-    """The agent may read an object, but not release it; if its AppliedWork went now, the object would go with it."""
+    """The agent may read an object, but not release it: deleting its AppliedWork now would delete the object."""
 
 
 class _Keeping:

@@ -3,7 +3,7 @@
 from typing import Final
 
 DISTRIBUTION: Final = "harbormaster-fleet"
-"""Name of the distribution; on the Python package index, ``harbormaster`` belongs to an unrelated project."""
+"""Name of the distribution. On the Python package index, ``harbormaster`` belongs to an unrelated project."""
 
 
 def installed_version() -> str:
