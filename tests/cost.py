@@ -67,12 +67,13 @@ class Cost:
 def cpu_seconds() -> float:
     """Return the CPU time of this process and all its descendants, those that have ended included."""
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
-    seconds, left = time.process_time() + ended.ru_utime + ended.ru_stime, _children(os.getpid())
-    while left:
-        pid = left.pop()
-        seconds += _ticks(pid) / TICKS
-        left += _children(pid)
-    return seconds
+    running = sum(map(tree_ticks, _children(os.getpid()))) / TICKS
+    return time.process_time() + ended.ru_utime + ended.ru_stime + running
+
+
+def tree_ticks(pid: int) -> int:
+    """Return the CPU time of a process and of all its descendants, in ticks of the system clock."""
+    return _ticks(pid) + sum(map(tree_ticks, _children(pid)))
 
 
 def _children(pid: int) -> list[int]:

@@ -25,6 +25,7 @@ from typing import Final
 
 import pytest
 
+from tests.cost import tree_ticks
 from tests.mutation.mutants import Mutant
 from tests.mutation.watch import Watch, function_of
 
@@ -233,7 +234,7 @@ def _wait(child: int) -> int:
         start = last = time.monotonic()
         ticks = 0
         while not poll.poll(1000):
-            now, before, ticks = time.monotonic(), ticks, _ticks(child)
+            now, before, ticks = time.monotonic(), ticks, tree_ticks(child)
             if ticks != before:
                 last = now
             if now - last > IDLE_SECONDS or now - start > RUN_SECONDS:
@@ -241,16 +242,6 @@ def _wait(child: int) -> int:
         return os.waitpid(child, 0)[1]
     finally:
         os.close(handle)
-
-
-def _ticks(pid: int) -> int:
-    """Return the CPU time of a process, its running descendants, and its ended children (proc(5), fields 14 to 17)."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
-    except OSError:
-        return 0
-    return sum(map(int, fields[11:15])) + sum(map(_ticks, map(int, children)))
 
 
 def _kill_descendants() -> None:

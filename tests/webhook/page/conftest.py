@@ -166,11 +166,11 @@ class Tabs:
         return True
 
 
-class OpenPage:
-    """An open page, the hub behind it, and everything the browser complained about."""
+class WatchedPage:
+    """A page, and everything that the browser complains about."""
 
-    def __init__(self, hub: FixtureHub, address: str, page: Page, *, paused: bool = False) -> None:
-        self.hub, self.address, self.page, self._paused = hub, address, page, paused
+    def __init__(self, page: Page) -> None:
+        self.page = page
         self.complaints: list[str] = []
         page.on("console", self._note_message)
         page.on("pageerror", self._note_error)
@@ -186,6 +186,19 @@ class OpenPage:
         """Stop listening to the browser."""
         self.page.remove_listener("console", self._note_message)
         self.page.remove_listener("pageerror", self._note_error)
+
+    async def assert_quiet(self) -> None:
+        """Fail when the browser logged an error or blocked something."""
+        assert self.complaints == []
+        assert await self.page.evaluate("window.violations") == []
+
+
+class OpenPage(WatchedPage):
+    """An open page, and the hub behind it."""
+
+    def __init__(self, hub: FixtureHub, address: str, page: Page, *, paused: bool = False) -> None:
+        super().__init__(page)
+        self.hub, self.address, self._paused = hub, address, paused
 
     async def settle(self) -> None:
         """Wait until the explanation of the selected placement, or the reason for having none, is shown.
@@ -210,11 +223,6 @@ class OpenPage:
         self.hub.publish(*refs, clusters=clusters, names=names)
         await self.heard()
         await self.page.clock.run_for(SHORTEST_PAUSE)
-
-    async def assert_quiet(self) -> None:
-        """Fail when the browser logged an error or blocked something."""
-        assert self.complaints == []
-        assert await self.page.evaluate("window.violations") == []
 
 
 Opener = Callable[..., Awaitable[OpenPage]]

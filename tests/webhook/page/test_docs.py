@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import ConsoleMessage, Error, Page, Request, Route, expect
+from playwright.async_api import Page, Request, Route, expect
 
 from tests.waiting import until
 from tests.webhook.description.example_hub import QUICK, Caller, calling
-from tests.webhook.page.conftest import PATIENCE, VIEWS, show
+from tests.webhook.page.conftest import PATIENCE, VIEWS, WatchedPage, show
 from tests.webhook.page.fixture_clock import HubClock
 from webhook.processes.up import Up
 from webhook.settings.programs import UpSettings
@@ -34,32 +34,21 @@ async def caller(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Call
         yield owner
 
 
-class Reader:
-    """The open page and all that the browser complained about."""
+class Reader(WatchedPage):
+    """An open page, and everything that it asked for."""
 
     def __init__(self, page: Page) -> None:
-        self.page = page
-        self.complaints: list[str] = []
+        super().__init__(page)
         self.asked: list[str] = []
         page.on("request", self._note_request)
-        page.on("console", self._note_message)
-        page.on("pageerror", self._note_error)
 
     def _note_request(self, request: Request) -> None:
         self.asked.append(request.url)
 
-    def _note_message(self, message: ConsoleMessage) -> None:
-        if message.type in ("error", "warning"):
-            self.complaints.append(message.text)
-
-    def _note_error(self, error: Error) -> None:
-        self.complaints.append(str(error))
-
     def release(self) -> None:
         """Stop listening to the browser."""
         self.page.remove_listener("request", self._note_request)
-        self.page.remove_listener("console", self._note_message)
-        self.page.remove_listener("pageerror", self._note_error)
+        super().release()
 
     async def unfold(self, name: str, depth: int) -> None:
         """Open an operation and what is inside, so many levels deep."""
@@ -69,10 +58,6 @@ class Reader:
         for _ in range(depth):
             await card.evaluate("element => element.querySelectorAll('details').forEach((d) => { d.open = true; })")
             await expect(card.locator("details[open] > summary:only-child")).to_have_count(0)
-
-    async def assert_quiet(self) -> None:
-        assert self.complaints == []
-        assert await self.page.evaluate("window.violations") == []
 
 
 @pytest_asyncio.fixture(loop_scope="session")
