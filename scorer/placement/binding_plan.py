@@ -13,7 +13,7 @@ from hashlib import sha256
 from typing import Any
 
 from scorer.api.binding import BindingState
-from scorer.api.documents import spec_of
+from scorer.api.documents import name_of, spec_of
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.names import (
     PARENT_PLACEMENT,
@@ -25,6 +25,7 @@ from scorer.api.names import (
 from scorer.placement.holdings import Binding
 from scorer.placement.record import picked_decision
 from scorer.placement.schedule import Schedule
+from scorer.plugins.cluster_eligibility import ineligibility
 
 _STATES = frozenset(BindingState)
 _LIVE = _STATES - {BindingState.UNSCHEDULED}
@@ -87,9 +88,14 @@ def plan_bindings(
     documents: Iterable[JsonObject],
     blank: JsonObject,
     *,
+    lost: Iterable[JsonObject] = (),
     now: datetime | None = None,
 ) -> BindingPlan:
     """Make the bindings of a placement match a decision.
+
+    A lost binding is created as the decision leaves it: kept, or Unscheduled, so that the rollout removes its content.
+    If its cluster is not eligible, for example because no heartbeat has arrived since the hub was restored, a dropped
+    one is left for a later decision: otherwise a member that was only silent would lose its content.
 
     Args:
         run: The decision.
@@ -97,22 +103,33 @@ def plan_bindings(
         snapshot: Name of the policy snapshot that was scheduled.
         documents: The bindings as stored.
         blank: ``apiVersion`` and ``kind`` of a new binding.
+        lost: Those that the decision counted although they are not stored; see `scorer.rollout.lost_bindings`.
         now: The time to write on dropped bindings; None: none is written.
 
     Raises:
         BrokenBindingError: A binding waiting for removal is picked again but has no record of its earlier state.
     """
-    stored = {document["metadata"]["name"]: document for document in documents}
-    create, replace = [], []
+    stored = {name_of(document): document for document in documents}
+    missing = {name_of(document): document for document in lost}
+    known = stored | missing
+    create, changed = [], []
     for pick in run.picked:
         decision = picked_decision(run, pick)
         old = run.holdings.by_cluster.get(pick.cluster)
         if old is None:
-            create.append(_new_binding(placement, decision, snapshot, stored.values(), blank))
+            create.append(_new_binding(placement, decision, snapshot, known.values(), blank))
         else:
-            replace.append(_picked_again(stored[old.name], old, snapshot, decision))
-    replace += (_dropped(stored[binding.name], binding, now) for binding in run.dropped)
-    return BindingPlan(tuple(create), tuple(replace))
+            changed.append(_picked_again(known[old.name], old, snapshot, decision))
+    dropped = (each for each in run.dropped if each.name in stored or _is_eligible(run, each.cluster))
+    changed += (_dropped(known[each.name], each, now) for each in dropped)
+    create += (missing[binding.name] for binding in run.kept if binding.name in missing)
+    create += (document for document in changed if name_of(document) in missing)
+    return BindingPlan(tuple(create), tuple(document for document in changed if name_of(document) in stored))
+
+
+def _is_eligible(run: Schedule, cluster: str) -> bool:
+    row = run.fleet.row(cluster)
+    return row is not None and ineligibility(run.fleet, row, run.now) is None
 
 
 def _name_suffix(placement: Mapping[str, Any], cluster: str, documents: Iterable[JsonObject]) -> str:
@@ -135,7 +152,7 @@ def binding_name(placement: str, cluster: str, suffix: str) -> str:
 def lost_binding(
     placement: Mapping[str, Any], cluster: str, snapshot: str, documents: Iterable[JsonObject], blank: JsonObject
 ) -> JsonObject:
-    """Return the binding to create for a cluster that was picked and whose binding is gone: it stays picked if it can.
+    """Return the binding to create for a cluster whose binding is gone, if it is still feasible.
 
     Args:
         placement: The placement that lost it.

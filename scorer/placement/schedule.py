@@ -262,6 +262,18 @@ def _screened(profile: Profile, cycle: Cycle, known: Schedule | None) -> Screene
     return Screened(passed, rows, profile.affinity.score(cycle, rows))
 
 
+def confirm(request: Request, fleet: Fleet, bindings: Iterable[Binding], now: datetime) -> list[Binding]:
+    """Return bindings as current if their cluster passes the filters now, else as made under an earlier policy.
+
+    For bindings that were lost: a feasible cluster keeps what it has, whichever cluster would score best now.
+    """
+    feasible = screen(request, fleet, Holdings(), now).screened.rows
+    clusters = {fleet.names[row] for row in feasible}
+    if request.policy.placement_type is PlacementType.PICK_FIXED:
+        clusters &= set(request.policy.cluster_names)
+    return [replace(binding, current=binding.cluster in clusters) for binding in bindings]
+
+
 def judge(request: Request, fleet: Fleet, holdings: Holdings, now: datetime) -> Round:
     """Judge the fleet as one more batch would, without picking; for a run that judged no cluster."""
     return _batch(screen(request, fleet, holdings, now), np.arange(0), picked=0)

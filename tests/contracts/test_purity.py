@@ -13,7 +13,7 @@ OURS = ("scorer", "webhook")
 LIBRARIES = frozenset(
     {"ast", "base64", "bisect", "calendar", "collections", "contextlib", "copy", "croniter", "csv", "dataclasses"}
     | {"datetime", "decimal"}
-    | {"difflib", "enum", "fractions", "functools", "hashlib", "heapq", "inspect", "itertools", "math"}
+    | {"difflib", "enum", "fractions", "functools", "hashlib", "heapq", "hmac", "inspect", "itertools", "math"}
     | {"numpy", "operator", "orjson", "pydantic", "pydantic_core", "re", "types", "typing", "zoneinfo"}
 )
 """What the engine and the rules may import: nothing in it does I/O, has a clock or throws dice, but for `CLOCKS`.

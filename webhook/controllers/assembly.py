@@ -54,6 +54,7 @@ from webhook.kube.hub import Hub
 from webhook.kube.maintenance import MaintenanceWindows
 from webhook.kube.node_work import NodeWork
 from webhook.kube.upgrades import UPGRADE_KINDS
+from webhook.kube.work_keys import WorkKeys
 from webhook.settings.loop import LoopSettings
 from webhook.settings.node_disruption import NodeDisruptionMode
 
@@ -165,11 +166,12 @@ def _controllers(
     """Yield all controllers, in the order of the pipeline."""
     served = selectables.served
     turns, windows = turns_of(hub, settings, now), MaintenanceWindows(hub.cache)
+    keys = WorkKeys(hub.store, settings.namespace)
     yield MemberController(hub, now, record, settings.force_delete_after, observer).wiring()
     yield OverrideController(hub, record).wiring()
     yield PlacementController(hub, now, record, selectables, settings, observer).wiring()
     rollout = RolloutController(hub, now, settings, windows, turns.get(MemberDisruption.ROLLOUT))
-    yield SchedulerController(hub, now, record, rollout).wiring()
+    yield SchedulerController(hub, now, record, rollout, keys).wiring()
     yield rollout.wiring()
     staged = turns.get(MemberDisruption.STAGED_UPDATE)
     yield StagedUpdateController(hub, now, record, selectables, settings, windows, staged, observer).wiring()
@@ -178,7 +180,7 @@ def _controllers(
     if settings.share.owns(UPGRADES):
         workplace = Workplace(hub, now, served, settings.upgraders)
         yield from _upgrades(workplace, settings, record, windows, turns.get(MemberDisruption.UPGRADE), upgrades)
-    yield WorkGenerator(hub, now, served, record, settings.selection).wiring()
+    yield WorkGenerator(hub, now, served, record, keys, settings.selection).wiring()
     yield EvictionController(hub, now, turns.get(MemberDisruption.EVICTION), record).wiring()
     yield BackReportController(hub, served, record).wiring(selectables)
     if settings.share.owns(NODES) and _keeps_nodes_trimmed(settings):

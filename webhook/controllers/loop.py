@@ -89,6 +89,8 @@ class Loop:
             # wake controllers, which would else create what is there already.
             await cache.wait_synced(self._kinds)
             await cache.catch_up(_once(kind for controller in self.controllers for kind in controller.makes))
+            for prepare in _once(prepare for controller in self.controllers for prepare in controller.prepares):
+                await prepare()
             for _ in self._subscribe():
                 await asyncio.sleep(0)  # each takes long on a hub with many objects: the Lease has to be renewed
             async with asyncio.TaskGroup() as tasks:

@@ -3,7 +3,7 @@
 Source: scheduling.md 2 to 4, 17.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Protocol
@@ -41,12 +41,12 @@ from scorer.placement.binding_plan import BrokenBindingError, is_readable, lost_
 from scorer.placement.holdings import Binding
 from scorer.placement.record import decision_text, snapshot_status
 from scorer.placement.request import read_request
-from scorer.placement.schedule import Schedule, hold, schedule
+from scorer.placement.schedule import Schedule, confirm, hold, schedule
 from scorer.placement.wake import Sleeper, woken
 from scorer.rollout.deletion import is_to_go, leaves_objects, plan_binding_deletion, plan_words_taken_back
 from scorer.rollout.eviction import EVICTED_BINDING
 from scorer.rollout.intent import is_meant
-from scorer.rollout.lost_bindings import as_works_say, orphaned_works
+from scorer.rollout.lost_bindings import as_works_say, orphaned_works, unproven_works
 from scorer.rollout.placement_status import condition_type
 from scorer.rollout.policy_snapshots import latest_policy_snapshots
 from scorer.rollout.writes import replace
@@ -64,6 +64,7 @@ from webhook.kube.definitions import goes_with_its_definition
 from webhook.kube.hub import Hub, at_once
 from webhook.kube.ports import AlreadyExistsError, NotFoundError, key_of
 from webhook.kube.retry import RetryError
+from webhook.kube.work_keys import WorkKeys
 
 
 class FirstRollout(Protocol):
@@ -86,6 +87,7 @@ class SchedulerController:
         now: The clock.
         record: Takes Events.
         rollout: Begins the rollout of new placements.
+        keys: Verify Works without a binding.
     """
 
     def __init__(
@@ -94,11 +96,13 @@ class SchedulerController:
         now: Callable[[], datetime],
         record: Callable[[JsonObject, Event], None],
         rollout: FirstRollout,
+        keys: WorkKeys,
     ) -> None:
         self._hub = hub
         self._now = now
         self._record = record
         self._rollout = rollout
+        self._keys = keys
 
     def wiring(self) -> Wiring[PlacementRef]:
         """Say what wakes it: a new policy, what members are and report, and bindings that are not as it left them."""
@@ -110,6 +114,7 @@ class SchedulerController:
             watches=tuple(self._watches()),
             resync=lambda: placement_refs(self._hub.cache),
             makes=[family.binding for family in FAMILIES],
+            prepares=(self._keys.load,),
         )
 
     def _watches(self) -> Iterator[Waker[PlacementRef]]:
@@ -167,16 +172,15 @@ class SchedulerController:
         if taken_back := plan_words_taken_back(documents, self._hub.cache.shelf(EVICTION).objects.values()):
             await self._hub.carry_out_at_once(family.binding, taken_back)
             documents = children(self._hub.cache, family.binding, ref)
-        documents = await self._with_lost(family, ref, placement, name, documents)
-        run = self.decide(ref, snapshot, documents)
-        blank = _blank(family)
+        lost = await self._lost(family, ref, placement, name, documents)
+        run = self.decide(ref, snapshot, documents, lost)
         try:
-            plan = plan_bindings(run, placement, name, documents, blank, now=self._now())
+            plan = plan_bindings(run, placement, name, documents, _blank(family), lost=lost, now=self._now())
         except BrokenBindingError as error:
             raise TerminalError(str(error)) from error
         # New bindings first, dropped ones last: after a crash in between, the placement has a cluster too many, which
         # the next decision drops, and not one too few.
-        if documents or not plan.create:
+        if documents or lost or not plan.create:
             await at_once(self._create(family, document) for document in plan.create)
         else:
             first = self._rollout.first_bindings(family, placement, plan.create)
@@ -193,11 +197,14 @@ class SchedulerController:
             self._record(placement, Event(CLUSTERS_PICKED, text))
         return DONE
 
-    def decide(self, ref: PlacementRef, snapshot: JsonObject, documents: list[JsonObject]) -> Schedule:
+    def decide(
+        self, ref: PlacementRef, snapshot: JsonObject, documents: list[JsonObject], lost: Iterable[JsonObject] = ()
+    ) -> Schedule:
         """Run the engine for one placement, without writing anything."""
         name = snapshot["metadata"]["name"]
         try:
             bindings: list[Binding] = [read_binding(document, name) for document in documents]
+            missing = [read_binding(document, name) for document in lost]
         except BrokenBindingError as error:
             raise TerminalError(str(error)) from error
         fleet, now = self._hub.cache.fleet, self._now()
@@ -208,7 +215,7 @@ class SchedulerController:
             )
         except InvalidPolicyError as error:
             return hold(str(error), fleet, bindings, now)
-        return schedule(request, fleet, bindings, now)
+        return schedule(request, fleet, [*bindings, *confirm(request, fleet, missing, now)], now)
 
     def _latest(self, family: Family, ref: PlacementRef) -> JsonObject | None:
         latest = latest_policy_snapshots(children(self._hub.cache, family.policy_snapshot, ref))
@@ -221,29 +228,41 @@ class SchedulerController:
         if (free := without_finalizer(document, SCHEDULER_BINDING_CLEANUP)) is not None:
             await self._hub.replace(family.binding, free)
 
-    async def _with_lost(
+    async def _lost(
         self, family: Family, ref: PlacementRef, placement: JsonObject, snapshot: str, documents: list[JsonObject]
     ) -> list[JsonObject]:
-        """Create the bindings again that another client has deleted, on members that stay; return all bindings.
+        """Return the bindings that another client deleted, as their Works describe them; see `lost_bindings`.
 
-        Their Works are read from the hub: the cache may learn of the end of a binding before that of its Works, which
-        would then pass for orphans.
+        They are not stored: the decision judges their clusters first (`scorer.placement.schedule.confirm`).
+
+        Bindings and Works are read from the hub. The cache may lag behind: a Work whose binding was just deleted, or
+        just created, would pass for an orphan.
+
+        Raises:
+            RetryError: A binding exists that the cache does not have yet.
         """
-        blank = _blank(family)
-        known = self._hub.cache.labelled(WORK, PARENT_PLACEMENT, ref.name)
-        orphaned = orphaned_works(placement, documents, known)
+        blank, provenance = _blank(family), self._keys.of(placement)
+        lost: list[JsonObject] = []
+        orphaned = orphaned_works(placement, documents, self._hub.cache.labelled(WORK, PARENT_PLACEMENT, ref.name))
         for cluster in sorted(orphaned):
             member = self._hub.cache.get(MEMBER_CLUSTER, cluster)
             if member is None or is_deleting(member):
                 continue
-            stored = await self._hub.store.list(WORK, member_namespace(cluster), {PARENT_PLACEMENT: ref.name})
-            found = orphaned_works(placement, documents, stored.items).get(cluster, ())
-            if works := [work for work in found if not is_deleting(work)]:
-                document = as_works_say(lost_binding(placement, cluster, snapshot, documents, blank), works)
-                await self._create(family, document)
-        # Read again rather than added up: a run that missed a binding which exists would pick another member for it,
-        # and the binding itself, when the watch brings it, causes no other run.
-        return children(self._hub.cache, family.binding, ref) if orphaned else documents
+            labels = {PARENT_PLACEMENT: ref.name}
+            stored = await self._hub.store.list(family.binding, ref.namespace or None, labels)
+            if any(text_at(binding, "spec", "targetCluster") == cluster for binding in stored.items):
+                raise RetryError(f"the cache does not have the binding of {ref} on {cluster} yet")
+            claims = await self._hub.store.list(WORK, member_namespace(cluster), labels)
+            works = [
+                work
+                for work in orphaned_works(placement, documents, claims.items).get(cluster, ())
+                if not is_deleting(work)
+            ]
+            if proven := list(filter(provenance.proves, works)):
+                lost.append(as_works_say(lost_binding(placement, cluster, snapshot, documents, blank), proven))
+            elif works:
+                self._record(placement, unproven_works(cluster, works))
+        return lost
 
     async def _create_first(self, family: Family, document: JsonObject) -> None:
         if (stored := await self._create(family, document)) is not None:

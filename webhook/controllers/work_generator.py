@@ -35,6 +35,7 @@ from webhook.kube.hub import Hub
 from webhook.kube.overrides import override_of
 from webhook.kube.ports import ForbiddenError, InvalidObjectError, Key, ServedKinds, key_of
 from webhook.kube.retry import RetryError
+from webhook.kube.work_keys import WorkKeys
 
 FOREIGN_WORK = timedelta(seconds=5)
 
@@ -90,6 +91,7 @@ class WorkGenerator:
         now: The clock.
         served: Tells the scope of the kinds in envelopes.
         record: Takes the events that are worth telling.
+        keys: Sign the Works.
         selection: What may be placed at all.
     """
 
@@ -99,12 +101,14 @@ class WorkGenerator:
         now: Callable[[], datetime],
         served: ServedKinds,
         record: Callable[[JsonObject, Event], None],
+        keys: WorkKeys,
         selection: SelectionSettings = DEFAULT_SETTINGS,
     ) -> None:
         self._hub = hub
         self._now = now
         self._served = served
         self._record = record
+        self._keys = keys
         self._selection = selection
         self._at_rest: dict[BindingRef, tuple[object, ...]] = {}
         """What the last pass over a binding has read, where that pass had nothing to do."""
@@ -120,6 +124,8 @@ class WorkGenerator:
             resync=lambda: (BindingRef.of(family, binding) for family, binding in all_bindings(self._hub.cache)),
             makes=(WORK,),
             trims={WORK: without_manifests},
+            prepares=(self._keys.load,),
+            background=(self._keys.keep,),
         )
 
     def _watches(self) -> Iterator[Waker[BindingRef]]:
@@ -177,6 +183,7 @@ class WorkGenerator:
             now=self._now(),
             settings=self._selection,
         )
+        plan = self._keys.of(placement).sign_plan(plan, works)
         # The finalizer before the first Work: a deletion in between would leave Works that nothing removes.
         if plan.writes and (held := with_finalizer(binding, WORK_CLEANUP)) is not None:
             binding = await self._hub.replace(family.binding, held)
@@ -211,7 +218,8 @@ class WorkGenerator:
         """
         if Overrides.of(binding["spec"]) != NO_OVERRIDES:  # the member and the override snapshots count as well
             return ()
-        return binding, strategy.get("reportBackStrategy"), self._served.kinds, len(works), *works, *snapshots
+        parts = strategy.get("reportBackStrategy"), self._served.kinds, self._keys.current
+        return binding, *parts, len(works), *works, *snapshots
 
     def _report(self, family: Family, binding: JsonObject, plan: WorkPlan) -> None:
         works = works_of(self._hub.cache, binding)

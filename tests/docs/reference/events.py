@@ -36,6 +36,7 @@ EVENTS: Final[dict[str, tuple[Told, ...]]] = {
         Told("InvalidReportBackStrategy", WARNING, "statuses are to be mirrored, and it may pick several clusters"),
         Told("StatusNotReportedBack", WARNING, "the status of an object could not be written back"),
         Told("PlacedContentKept", WARNING, "it goes with the definition of its kind, and what it placed stays"),
+        Told("UnprovenWorks", WARNING, "Works without a binding claim to belong to it, and cannot prove it"),
         Told("PlacementCleanupFinalizerRemoved", NORMAL, "it is being deleted, and its snapshots are gone"),
     ),
     "ClusterResourceBinding, ResourceBinding": (

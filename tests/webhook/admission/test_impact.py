@@ -28,6 +28,7 @@ from tests.webhook.validation.moving_clock import Watch
 from webhook.admission.cached import CachedContext
 from webhook.admission.judge import judge
 from webhook.admission.review import LONGEST_WARNING, answer
+from webhook.kube.work_keys import WorkKeys
 from webhook.settings.admission import AdmissionSettings
 from webhook.validation.context import Context
 
@@ -245,7 +246,7 @@ def test_it_agrees_with_what_the_scheduler_decides(old, new, bindings):
         snapshot["metadata"]["annotations"] = {"kubernetes-fleet.io/number-of-clusters": str(new["numberOfClusters"])}
     documents = [make_binding("shop", name, state=state) for name, state in bindings.items()]
     hub = type("Hub", (), {"cache": type("Cache", (), {"fleet": context.hub.fleet})})
-    scheduler = SchedulerController(hub, lambda: NOW, lambda *_: None, rollout=None)
+    scheduler = SchedulerController(hub, lambda: NOW, lambda *_: None, None, WorkKeys(None, ""))
     run = scheduler.decide(type("Ref", (), {"namespace": ""}), snapshot, documents)
     held = {read_binding(document, "").cluster for document in documents if document["spec"]["state"] != "Unscheduled"}
     lost = held - {pick.cluster for pick in run.picked} - {binding.cluster for binding in run.kept}

@@ -11,6 +11,7 @@ from webhook.embedded.store import EmbeddedStore
 from webhook.kube.cache import Cache
 from webhook.kube.hub import Hub
 from webhook.kube.ports import Key, Listing, Store, WatchEvent
+from webhook.kube.work_keys import WorkKeys
 
 T = TypeVar("T")
 
@@ -110,6 +111,8 @@ class Life:
         self.store = MortalStore(store)
         self.cache = Cache(self.store)
         self.hub = Hub(self.store, self.cache)
+        self.keys = WorkKeys(self.store, "")
+        self.keys.current = (b"a key that all lives share, 32 bytes",)
         self._kinds = tuple(kinds)
         self._writer = asyncio.create_task(self.hub.run())
 

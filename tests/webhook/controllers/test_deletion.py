@@ -88,8 +88,8 @@ async def clean_up(store, writes=None, *, lands=False, deleted=None):
     try:
         await process.hear()
         process.store.writes_left, process.store.last_one_lands = writes, lands
-        await SchedulerController(process.hub, lambda: None, lambda *_: None, rollout=None).reconcile(REF)
-        works = WorkGenerator(process.hub, lambda: None, Served(), lambda *_: None)
+        await SchedulerController(process.hub, lambda: None, lambda *_: None, None, process.keys).reconcile(REF)
+        works = WorkGenerator(process.hub, lambda: None, Served(), lambda *_: None, process.keys)
         for cluster in CLUSTERS:
             await works.reconcile(BindingRef(PLACEMENT.kind, f"p-{cluster}"))
     except CrashError:
@@ -186,7 +186,7 @@ async def test_the_end_of_a_placement_is_not_ordered_on_hearsay(store, again):
             await add(store, PLACEMENT, {"name": "p"}, going["spec"])
         before = [await store.get(BINDING, Key(f"p-{cluster}")) for cluster in CLUSTERS]
         with suppress(RetryError, StoreError):
-            await SchedulerController(process.hub, lambda: None, lambda *_: None, rollout=None).reconcile(REF)
+            await SchedulerController(process.hub, lambda: None, lambda *_: None, None, process.keys).reconcile(REF)
         assert [await store.get(BINDING, Key(f"p-{cluster}")) for cluster in CLUSTERS] == before
     finally:
         await process.end()

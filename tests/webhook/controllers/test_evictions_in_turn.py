@@ -357,7 +357,6 @@ async def test_an_upgrade_and_an_eviction_that_come_at_once_do_not_both_get_the_
 async def gated_world():
     """A world whose loop has the gate."""
     async with running(gate_members=GATED) as world:
-        await add_namespace(world.store)
         for name in "ab":
             await world.add(make_member(name))
         await world.add(make_placement("web", pick_n(2)))

@@ -94,8 +94,8 @@ class History:
     def _live(self) -> Life:
         life = Life(self.store, KINDS)
         self.rollout = RolloutController(life.hub, self.clock, LoopSettings(), MaintenanceWindows(life.cache))
-        self.scheduler = SchedulerController(life.hub, self.clock, lambda *_: None, self.rollout)
-        self.works = WorkGenerator(life.hub, self.clock, Served(), lambda document, event: None)
+        self.scheduler = SchedulerController(life.hub, self.clock, lambda *_: None, self.rollout, life.keys)
+        self.works = WorkGenerator(life.hub, self.clock, Served(), lambda document, event: None, life.keys)
         self.eviction = EvictionController(life.hub, self.clock)
         return life
 

@@ -10,7 +10,7 @@ from scorer.api.kinds import BINDING, LEASE, PLACEMENT, UPGRADE_RUN
 from scorer.member_gate.holds import MemberDisruption
 from tests.builders.placement import make_placement
 from tests.waiting import PATIENCE_SECONDS
-from tests.webhook.controllers.reserved_members import add_namespace, reserved, set_upgrade
+from tests.webhook.controllers.reserved_members import reserved, set_upgrade
 from tests.webhook.controllers.world import controller, make_config_map, make_member, pick_n, running
 from tests.webhook.gate.gates import Tool
 from webhook.gate.errors import MemberHeldError
@@ -25,7 +25,6 @@ ALL = tuple(MemberDisruption)
 async def gated_world(*gated, members="abc", **strategy):
     """A world whose members hold one placement."""
     async with running(gate_members=gated) as world:
-        await add_namespace(world.store)
         for name in members:
             await world.add(make_member(name))
         rolling = {"type": "RollingUpdate", "rollingUpdate": strategy} if strategy else None

@@ -116,7 +116,7 @@ async def is_held(store):
 
 
 def generator(process):
-    return WorkGenerator(process.hub, utc_now, Served(), lambda *_: None)
+    return WorkGenerator(process.hub, utc_now, Served(), lambda *_: None, process.keys)
 
 
 @pytest.mark.parametrize("annotations", [{}, {ABANDON: "true"}], ids=["delete", "abandon"])

@@ -21,6 +21,7 @@ from webhook.controllers.work_generator import BindingRef, WorkGenerator
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube.ports import StoreError
 from webhook.kube.retry import RetryError
+from webhook.kube.work_keys import WorkKeys
 from webhook.settings.clock import utc_now
 
 READ = (BINDING, WORK, RESOURCE_SNAPSHOT, PLACEMENT, MEMBER_CLUSTER)
@@ -47,7 +48,7 @@ async def placed():
 
 
 def generator(process):
-    return WorkGenerator(process.hub, utc_now, Served(*KINDS.values()), lambda *_: None)
+    return WorkGenerator(process.hub, utc_now, Served(*KINDS.values()), lambda *_: None, WorkKeys(process.store, ""))
 
 
 async def passes(process, generator):

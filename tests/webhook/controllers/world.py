@@ -146,7 +146,7 @@ class World:
 async def running(**settings: Any) -> AsyncIterator[World]:
     """Run a world with these settings of the loop."""
     world = World(**settings)
-    for name in ("default", "shop", "dock", "quay"):
+    for name in ("default", "shop", "dock", "quay", LoopSettings().namespace):
         await world.add({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     await world.add(make_config_map("rates", value="1"))
 
