@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from scorer.api.names import WORK_CLEANUP
 from scorer.membership.access import agent_rules
 
 NAMESPACE: Final = "quayside"
@@ -119,6 +120,18 @@ _WIDE: Final[Mapping[str, Any]] = {"rules": [{"apiGroups": [""], "resources": ["
 _TLS: Final[Mapping[str, Any]] = {"type": "kubernetes.io/tls", "data": {"tls.crt": "", "tls.key": ""}}
 _SCORE: Final = {"placement": {"inline": {"placementType": "PickAll"}}}
 _CLOSED: Final = {"placement": {"ref": {"kind": "ClusterResourcePlacement", "name": "closed"}}}
+_OWNER: Final = {"apiVersion": "v1", "kind": "ConfigMap", "name": "never-there", "uid": "1"}
+_WORK_CHANGES: Final[tuple[Mapping[str, Any], ...]] = (
+    {"metadata": {"labels": {"kubernetes-fleet.io/parent-CRP": "vault"}}},
+    {"metadata": {"labels": None}},
+    {"metadata": {"annotations": {"harbormaster.dev/provenance": "0"}}},
+    {"metadata": {"ownerReferences": [_OWNER]}},
+    {"metadata": {"finalizers": []}},
+    {"metadata": {"finalizers": ["example.com/others", "example.com/more"]}},
+    {"spec": {"workload": {"manifests": [_named("ConfigMap", "forged")]}}},
+    {"spec": {"applyStrategy": {"type": "ReportDiff"}}},
+)
+_WORK: Final = f"/apis/{FLEET}/v1/namespaces/{SPACE}/works/held"
 _POD: Final = {"Pod": {"metadata": {"name": "a"}}, "NodeNames": []}
 
 ROWS: Final = (
@@ -132,6 +145,14 @@ ROWS: Final = (
         Right(("update", "patch"), "works/status", FLEET, OTHERS),
         Request("GET", f"/apis/{FLEET}/v1/namespaces/{OTHERS}/works"),
         Request("GET", f"/apis/{FLEET}/v1/works"),
+    )),
+    Row("agent-finalizer", AGENT_ON_HUB, True, "set and remove its own finalizer of a Work", (
+        Request("PATCH", _WORK, {"metadata": {"finalizers": [WORK_CLEANUP, "example.com/others"]}}),
+        Request("PATCH", _WORK, {"metadata": {"finalizers": ["example.com/others"]}}),
+        Request("PATCH", f"{_WORK}/status", {"status": {"conditions": []}}),
+    )),
+    Row("agent-changes-works", AGENT_ON_HUB, False, "change anything else of its Works", tuple(
+        Request("PATCH", _WORK, change, "and nothing else") for change in _WORK_CHANGES
     )),
     Row("agent-makes-works", AGENT_ON_HUB, False, "create or delete Works, its own included", (
         Right(("create", "delete", "deletecollection"), "works", FLEET, SPACE),
@@ -178,9 +199,15 @@ ROWS: Final = (
         Right(("create", "update", "delete"), "works", FLEET),
         Request("POST", "/api/v1/namespaces", _named("Namespace", "fleet-member-oslo")),
     )),
-    Row("loop-secrets", LOOP, False, "read or write Secrets (unless printed with `--secrets`)", (
+    Row("loop-secrets", LOOP, False, "read or write other Secrets (unless printed with `--secrets`)", (
         Right((*READING, *WRITING), "secrets"),
         Request("GET", f"{_SECRETS}/{SECRET}"),
+        Request("POST", _SECRETS, _named("Secret", "one-more"), "and no others"),
+        Request("POST", _SECRETS, _named("Secret", "harbormaster-work-keys", **_TLS), "and no others"),
+    )),
+    Row("loop-keys", LOOP, True, "create and read the Secret of the keys that sign Works", (
+        Right(("get",), "secrets", CORE, NAMESPACE, "harbormaster-work-keys"),
+        Request("POST", _SECRETS, _named("Secret", "harbormaster-work-keys", type="Opaque")),
     )),
     Row("loop-namespaces", LOOP, False, "write namespaces that are no member's", (
         Request("POST", "/api/v1/namespaces", _named("Namespace", "payments"), "fleet-member-"),

@@ -14,7 +14,7 @@ from e2e.controlplane.cluster import ApiError, Cluster, JsonObject
 from e2e.controlplane.printed import printed_with
 from e2e.controlplane.process import PATIENCE
 from e2e.controlplane.service import Service
-from e2e.fleet.objects import make_namespace, make_placement
+from e2e.fleet.objects import MERGE, make_namespace, make_placement
 from e2e.fleet.waiting import wait_until
 from e2e.rights import (
     ACCOUNTS,
@@ -34,10 +34,13 @@ from e2e.rights import (
     Right,
     Row,
 )
+from scorer.api.kinds import WORK
+from scorer.api.names import WORK_CLEANUP
 from scorer.membership.access import agent_role, agent_role_binding
 from webhook.processes.member_objects import identity_of, on_hub
 
 ENVIRONMENT = {"HARBORMASTER_NAMESPACE": NAMESPACE, "HARBORMASTER_CERTIFICATE_SECRET": SECRET}
+HELD_WORK = f"/apis/{WORK.api_version}/namespaces/{SPACE}/works/held"
 REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 READY = 'harbormaster_certificate_renewals_total{result="success",role="client_ca"}'
 
@@ -69,7 +72,9 @@ class World:
             body, _ = self.hub.request("GET", request.path)
         path = request.path if request.method == "GET" else f"{request.path}?dryRun=All"
         try:
-            self.hub.request(request.method, path, body, acting_as={"username": ACCOUNTS[who]})
+            content_type = MERGE if request.method == "PATCH" else "application/json"
+            acting_as = {"username": ACCOUNTS[who]}
+            self.hub.request(request.method, path, body, acting_as=acting_as, content_type=content_type)
         except ApiError as error:
             assert error.code in {403, 422}, str(error)
             return str(error)
@@ -96,6 +101,9 @@ def installed() -> Iterator[JsonObject]:
     for process in ("reconcile", "serve", "agent"):
         yield from json.loads(printed_with(ENVIRONMENT, "rbac", process, "-o", "json"))["items"]
     yield from (wanted.document for wanted in on_hub(MEMBER, NAMESPACE))
+    finalizers = ["example.com/others", WORK_CLEANUP]
+    held = {"name": "held", "namespace": SPACE, "labels": {"a": "b"}, "finalizers": finalizers}
+    yield {"apiVersion": WORK.api_version, "kind": WORK.kind, "metadata": held, "spec": {"workload": {"manifests": []}}}
     yield agent_role(MEMBER)
     yield agent_role_binding(MEMBER, identity_of(MEMBER, NAMESPACE))
     lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "spec": {"holderIdentity": "a"}}
@@ -138,6 +146,7 @@ def world(twin: Cluster, start_service: StartService, folder: Path) -> Iterator[
     replica = start_service(twin, login, metrics_auth="true", namespace=NAMESPACE)
     wait_until("clients' authorities are known", lambda: "" if replica.metric(READY) else "they are not")
     yield World(twin, replica, twin.issue_client_certificate("scheduler", (), folder / "rights"))
+    twin.request("PATCH", HELD_WORK, {"metadata": {"finalizers": None}}, content_type=MERGE)
     twin.kubectl("delete", "-f", "-", "--wait=false", given=objects)
     twin.kubectl("delete", "-f", "-", "--wait=false", given=spaces)
 

@@ -17,7 +17,7 @@ import yaml
 
 from e2e.controlplane.cluster import Cluster, Etcd, JsonObject, User
 from e2e.controlplane.fault_proxy import FaultProxy
-from e2e.controlplane.printed import printed
+from e2e.controlplane.printed import printed, printed_with
 from e2e.controlplane.process import PATIENCE, kill
 from e2e.fleet.objects import Objects, condition_of, make_namespace
 from e2e.fleet.processes import LEASE, SYSTEM, Agent, Reconciler
@@ -367,7 +367,9 @@ def install_member_definitions(cluster: Cluster) -> None:
 
 def printed_roles(command: str, account: str, *words: str) -> list[JsonObject]:
     """What ``harbormaster rbac`` prints for a command."""
-    text = printed("rbac", command, f"--namespace={SYSTEM}", f"--service-account={account}", *words, "-o", "json")
+    environment = {"HARBORMASTER_ALLOWED_USERS": f"{LOOP_USER},{SECOND_LOOP_USER}"}
+    account_words = (f"--namespace={SYSTEM}", f"--service-account={account}")
+    text = printed_with(environment, "rbac", command, *account_words, *words, "-o", "json")
     return list(json.loads(text)["items"])
 
 

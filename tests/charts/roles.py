@@ -11,6 +11,8 @@ from webhook.cli.yaml_text import format_yaml
 from webhook.processes.account_policies import (
     Policy,
     certificate_policies,
+    key_policies,
+    member_policies,
     node_policies,
     policy_documents,
     reconcile_policies,
@@ -36,6 +38,9 @@ NODE_SWITCHES: Final[Mapping[str, str]] = {
     "acts": '(eq .Values.settings.nodeDisruptionMode "Act")',
     "looks": '(ne .Values.settings.nodeDisruptionMode "Off")',
 }
+OTHER_LOOP: Final = '(ne .Values.reconcile.mode "Server")'
+"""The loop has an account of its own."""
+OTHER_AUTHORITY: Final = '(ne .Values.certs.mode "own")'
 _LONGEST: Final = 100
 
 MakeRoles = Callable[[frozenset[str]], Iterable[Role]]
@@ -45,7 +50,10 @@ def reconcile_page() -> str:
     """Return the template of what the loop may do; what placements select is added by a helper of the chart."""
     switches = {"cluster_api": '(has "cluster-api" .Values.settings.upgraders)', **NODE_SWITCHES}
     text = _roles(switches, _reconcile_roles, "@LOOP@", "harbormaster.reading")
-    text += _policies(reconcile_policies("@LEASE@", "@NAMESPACE@"), "@LOOP@")
+    text += _policies(reconcile_policies("@LEASE@"), "@LOOP@")
+    text += _policies(key_policies(), "@LOOP@", f"or {OTHER_LOOP} {OTHER_AUTHORITY}")
+    text += _policies(key_policies(AUTHORITY), "@LOOP@", f"not (or {OTHER_LOOP} {OTHER_AUTHORITY})")
+    text += _policies(member_policies(("@ALLOWED@",)), "@LOOP@", ".Values.settings.protectWorks")
     text += _policies(node_policies(), "@LOOP@", NODE_SWITCHES["acts"].strip("()"))
     return _wrapped(text, '.Values.rbac.create (ne .Values.reconcile.mode "Off")')
 
@@ -59,8 +67,8 @@ def serve_page() -> str:
         "hand_off": ".Values.handOff.secret",
     }
     text = _roles(switches, _serve_roles, "@SERVER@")
-    text += _policies(serve_policies(), "@SERVER@", 'ne .Values.reconcile.mode "Server"')
-    text += _policies(certificate_policies(AUTHORITY), "@SERVER@", own_authority.strip("()"))
+    text += _policies(serve_policies(), "@SERVER@", OTHER_LOOP.strip("()"))
+    text += _policies(certificate_policies(AUTHORITY), "@SERVER@", f"and {own_authority} {OTHER_LOOP}")
     return _wrapped(text, ".Values.rbac.create")
 
 

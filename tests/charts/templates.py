@@ -18,6 +18,7 @@ PLACEHOLDERS: Final[Mapping[str, str]] = {
     "@AGENT@": '{{ include "harbormaster.agentAccount" . }}',
     "@LEASE@": "{{ .Values.settings.leaseName }}",
     "@KARPENTER@": '{{ splitList "/" .Values.settings.nodeDisruptionKarpenterLease | last }}',
+    '"@ALLOWED@"': '{{ include "harbormaster.allowedUsers" . }}',
     "@EXEMPT@": '{{ include "harbormaster.exemptUsers" . }}',
     "@HOOKS@": '{{ include "harbormaster.hooksPath" . }}',
 }

@@ -187,7 +187,12 @@ def reconcile(
     output: str,
 ) -> int:
     """Print the roles of the loop."""
-    from webhook.processes.account_policies import certificate_policies, node_policies, reconcile_policies
+    from webhook.processes.account_policies import (
+        key_policies,
+        member_policies,
+        node_policies,
+        reconcile_policies,
+    )
     from webhook.processes.rbac import Selected, default_selection, reconcile_roles
     from webhook.settings.node_disruption import NodeDisruptionMode
     from webhook.settings.upgraders import CLUSTER_API
@@ -206,12 +211,12 @@ def reconcile(
         cluster_api=CLUSTER_API in settings.upgraders,
         nodes=_node_rights(settings),
     )
-    policies = reconcile_policies(settings.lease_name, settings.namespace)
+    policies = reconcile_policies(settings.lease_name) + member_policies(settings.allowed_users)
+    policies += key_policies(settings.certificate_secret if with_server else "")
     if settings.node_disruption_mode is NodeDisruptionMode.ACT:
         policies += node_policies()
     if with_server:
         roles += _serve_roles(settings)
-        policies += certificate_policies(settings.certificate_secret)
     if subject.user_name is None and subject.account is None:
         subject = replace(subject, user_name=settings.loop_user or None)
     holder = _holder(settings.namespace, subject, settings.service_account)

@@ -26,6 +26,8 @@ from webhook.doctor.rights import (
 from webhook.processes.account_policies import (
     Policy,
     certificate_policies,
+    key_policies,
+    member_policies,
     policy_documents,
     reconcile_policies,
     serve_policies,
@@ -212,7 +214,7 @@ def judge_policies(
         same = {name for name, other in stored.items() if not any(differences(other, spec))}
         if not same & in_force:
             state = "is not bound, or not with Deny" if same else "is not there, or says something else"
-            whom = "the account of each agent" if policy.whose else username
+            whom = "every account of an agent" if policy.whose else username
             problems.append(f"{whom} is not held to this: {policy.message}; the policy {policy.name} {state}")
     commands = "harbormaster rbac serve | kubectl apply -f -; harbormaster rbac reconcile | kubectl apply -f -"
     well = f"{len(wanted)} policies narrow our accounts further than roles can"
@@ -234,11 +236,14 @@ def _narrows(match: object) -> bool:
 def _policies(installation: Installation) -> Iterator[tuple[Policy, str]]:
     """Yield each policy that should be there, with the user whom it is for."""
     settings = installation.settings
+    secret = settings.certificate_secret
     if installation.server != installation.loop:
-        yield from ((policy, installation.server) for policy in serve_policies())
-    for policy in certificate_policies(settings.certificate_secret):
-        yield policy, installation.server
+        narrowing_server = (*serve_policies(), *certificate_policies(secret))
+        yield from ((policy, installation.server) for policy in narrowing_server)
     if installation.loop:
-        yield from (
-            (policy, installation.loop) for policy in reconcile_policies(settings.lease_name, settings.namespace)
+        narrowing_loop = (
+            *reconcile_policies(settings.lease_name),
+            *key_policies(secret if installation.server == installation.loop else ""),
+            *member_policies(settings.allowed_users),
         )
+        yield from ((policy, installation.loop) for policy in narrowing_loop)

@@ -1,29 +1,31 @@
-"""What RBAC cannot keep our own accounts from, as ValidatingAdmissionPolicies.
+"""Limits that RBAC cannot express, as ValidatingAdmissionPolicies.
 
-RBAC cannot limit ``create`` to names, nor any verb to namespaces with a prefix. So the loop would hold rights over all
-namespaces and Roles of the hub, and every account that reserves, over the Lease of the leader. The API server evaluates
-these policies for the writes of one account alone; if it cannot, it refuses the write.
+RBAC cannot limit ``create`` to names, a verb to namespaces with a prefix, or an update to some fields. Without these
+policies the loop would hold rights over all namespaces and Roles of the hub, every account that reserves would hold
+rights over the leader's Lease, and an agent could relabel its Works. A policy applies to one account, or to every user
+with exceptions; if the API server cannot evaluate it, it refuses the write.
 
-Source: Kubernetes, Validating Admission Policy.
+Source: Kubernetes, Validating Admission Policy; docs/specifications/placement-api.md 8, G-11.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from scorer.api.kinds import KINDS, LEASE, NAMESPACE, NODE, NODE_CLAIM, Kind
+from scorer.api.kinds import KINDS, LEASE, NAMESPACE, NODE, NODE_CLAIM, WORK, Kind
 from scorer.api.meta import JsonObject
-from scorer.api.names import MEMBER_NAMESPACE_PREFIX
+from scorer.api.names import MEMBER_NAMESPACE_PREFIX, WORK_CLEANUP
 from scorer.membership.access import RBAC_GROUP
 from scorer.node_disruption.order import COMMAND
 from scorer.reservations import LEASE_PREFIX
 from webhook.history.record import CONFIG_MAP, PREFIX
 from webhook.kube.authority_secret import SECRET, TYPE
+from webhook.kube.work_keys import NAME
+from webhook.kube.work_keys import TYPE as OPAQUE
 from webhook.member.hub_token import SERVICE_ACCOUNT
-from webhook.processes.member_objects import account_of
-from webhook.processes.rbac_objects import service_account, username_of
 from webhook.settings.agent import LONGEST_TOKEN_SECONDS
+from webhook.validation.guard_rail import ADMIN_GROUPS, TRUSTED_USERS
 
 _GROUP: Final = "admissionregistration.k8s.io"
 _ROLES: Final = (KINDS[RBAC_GROUP, "Role"], KINDS[RBAC_GROUP, "RoleBinding"])
@@ -32,15 +34,19 @@ _WRITES: Final = ("CREATE", "UPDATE", "DELETE")
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What one account may write of some kinds, of all that its roles allow.
+    """A limit on writes to some kinds, beyond the roles of an account.
 
     Args:
-        name: Of the policy and of its binding.
-        kinds: Of what, all of one group.
-        condition: In CEL; ``variables.name`` is the name of the object that is made, changed or deleted.
-        message: What the API server tells the account it refuses: what is allowed.
-        whose: In CEL: of whom it holds; empty: of the account that the policies are printed for.
-        subresource: Of the kinds; empty: the objects themselves.
+        name: Name of the policy and of its binding.
+        kinds: Kinds of one group.
+        condition: CEL; ``variables.name`` is the name of the object that is created, changed or deleted.
+        message: The refusal, which states what is allowed.
+        whose: CEL that selects the requests. Empty: those of the account that the policies are printed for.
+        subresource: Subresource of the kinds. Empty: the objects themselves.
+        operations: Operations of an admission request.
+        exempt: Users to whom it does not apply, besides that account and the groups of administrators; it applies to
+            all others that *whose* selects. None: unset.
+        more_conditions: CEL, with the same refusal.
     """
 
     name: str
@@ -49,17 +55,36 @@ class Policy:
     message: str
     whose: str = ""
     subresource: str = ""
+    operations: tuple[str, ...] = _WRITES
+    exempt: tuple[str, ...] | None = None
+    more_conditions: tuple[str, ...] = ()
+
+    def match_conditions(self, username: str) -> Iterator[JsonObject]:
+        """Yield what selects the requests it applies to; *username* is the account it is printed for."""
+        yield {"name": "whose", "expression": self.whose or f"request.userInfo.username == {_cel(username)}"}
+        if self.exempt is not None:
+            users = ", ".join(map(_cel, (username, *self.exempt)))
+            groups = ", ".join(map(_cel, ADMIN_GROUPS))
+            yield {"name": "not-exempt", "expression": f"!(request.userInfo.username in [{users}])"}
+            yield {"name": "no-admin", "expression": f"!request.userInfo.groups.exists(g, g in [{groups}])"}
+
+    def validations(self) -> Iterator[JsonObject]:
+        """Yield its conditions, all of which a request must meet."""
+        for condition in (self.condition, *self.more_conditions):
+            yield {"expression": condition, "message": self.message, "reason": "Forbidden"}
 
 
-def reconcile_policies(lease: str, namespace: str) -> tuple[Policy, ...]:
-    """Return what narrows the account of the loop, and those that ``join`` makes for the agents of its members.
+def _cel(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def reconcile_policies(lease: str) -> tuple[Policy, ...]:
+    """Return what narrows the account of the loop, and what keeps accounts from making tokens of themselves that last.
 
     Args:
-        lease: The name of the Lease by which one process leads.
-        namespace: Of the installation.
+        lease: Name of the Lease by which one process leads.
     """
     members = json.dumps(MEMBER_NAMESPACE_PREFIX)
-    agents = username_of(service_account(namespace, account_of("")))
     return (
         Policy(
             "harbormaster-reconcile-namespaces",
@@ -80,15 +105,50 @@ def reconcile_policies(lease: str, namespace: str) -> tuple[Policy, ...]:
             f"harbormaster's loop writes the Lease {lease} and Leases {LEASE_PREFIX}*, and no others",
         ),
         _of_history("harbormaster-reconcile-configmaps", "loop"),
-        Policy(  # an account that may ask for its own tokens may ask for one that outlives every renewal
+        Policy(  # any account can be the identity of a member, so the policy goes by the request and not by the name
             "harbormaster-agent-tokens",
             (SERVICE_ACCOUNT,),
             f"object.spec.expirationSeconds <= {LONGEST_TOKEN_SECONDS}",
-            f"agents get tokens that last {LONGEST_TOKEN_SECONDS} s at most",
-            whose=f"request.userInfo.username.startsWith({json.dumps(agents)})",
+            f"a ServiceAccount may request tokens of itself for {LONGEST_TOKEN_SECONDS} s at most",
+            whose='request.userInfo.username == "system:serviceaccount:" + request.namespace + ":" + request.name',
             subresource="token",
+            operations=("CREATE",),
         ),
     )
+
+
+def member_policies(allowed_users: Iterable[str]) -> tuple[Policy, ...]:
+    """Return what keeps agents, and all others but the loop, from changing more of a Work than the agent's finalizer.
+
+    Args:
+        allowed_users: User names that count as admins (``HARBORMASTER_ALLOWED_USERS``).
+    """
+    conditions = (
+        _kept("metadata.labels", "{}"),
+        _kept("metadata.annotations", "{}"),
+        _kept("metadata.ownerReferences", "[]"),
+        _kept("metadata.finalizers", "[]", f".filter(f, f != {_cel(WORK_CLEANUP)})"),
+        _kept("spec", "{}"),
+    )
+    return (
+        Policy(
+            "harbormaster-member-works",
+            (WORK,),
+            conditions[0],
+            f"of a Work, agents write the status and the finalizer {WORK_CLEANUP}, and nothing else",
+            whose=f"request.namespace.startsWith({_cel(MEMBER_NAMESPACE_PREFIX)})",
+            operations=("UPDATE",),
+            exempt=(*TRUSTED_USERS, *allowed_users),
+            more_conditions=conditions[1:],
+        ),
+    )
+
+
+def _kept(field: str, empty: str, part: str = "") -> str:
+    """Return CEL that is true if *part* of a field is what it was; an absent field equals an empty one."""
+    *parents, name = field.split(".")
+    new, old = (".".join((each, *parents, f"?{name}.orValue({empty}){part}")) for each in ("object", "oldObject"))
+    return f"{new} == {old}"
 
 
 def serve_policies() -> tuple[Policy, ...]:
@@ -114,21 +174,36 @@ def _of_history(name: str, process: str) -> Policy:
 
 
 def certificate_policies(secret: str) -> tuple[Policy, ...]:
-    """Return what narrows whoever keeps a certificate authority: who may make any Secret may have anybody's token made.
+    """Return what narrows the account of a server that keeps a certificate authority.
 
     Args:
-        secret: Where the authority is kept; empty: nowhere.
+        secret: Name of its Secret. Empty: none.
     """
-    if not secret:
-        return ()
-    is_tls = f'(request.operation != "CREATE" || object.type == {json.dumps(TYPE)})'
-    return (
-        Policy(
-            "harbormaster-serve-secrets",
-            (SECRET,),
-            f"variables.name == {json.dumps(secret)} && {is_tls}",
-            f"harbormaster's server writes the Secret {secret} of type {TYPE} and no others",
-        ),
+    return (_of_secrets("harbormaster-serve-secrets", "server", {secret: TYPE}),) if secret else ()
+
+
+def key_policies(certificate_secret: str = "") -> tuple[Policy, ...]:
+    """Return what narrows the Secrets of the loop's account: the API server requires all policies of an account.
+
+    Args:
+        certificate_secret: Where the same account keeps a certificate authority (``serve --reconcile``). Empty: none.
+    """
+    secrets = {NAME: OPAQUE} | ({certificate_secret: TYPE} if certificate_secret else {})
+    return (_of_secrets("harbormaster-reconcile-secrets", "loop", secrets),)
+
+
+def _of_secrets(name: str, process: str, types: Mapping[str, str]) -> Policy:
+    """Return a policy on Secrets by name and type: a Secret of another type makes a token of any account."""
+    allowed = (
+        f'variables.name == {_cel(secret)} && (request.operation != "CREATE" || object.type == {_cel(kind)})'
+        for secret, kind in types.items()
+    )
+    listed = " and ".join(f"{secret} of type {kind}" for secret, kind in types.items())
+    return Policy(
+        name,
+        (SECRET,),
+        " || ".join(allowed),
+        f"harbormaster's {process} writes the Secret {listed}, and no others",
     )
 
 
@@ -157,8 +232,7 @@ def node_policies() -> tuple[Policy, ...]:
 
 
 def policy_documents(policies: tuple[Policy, ...], username: str) -> Iterator[JsonObject]:
-    """Yield each policy and what switches it on, for the writes of one user where it does not say whose."""
-    ours = f"request.userInfo.username == {json.dumps(username, ensure_ascii=False)}"
+    """Yield each policy and its binding; *username* is the account that they are printed for."""
     for policy in policies:
         yield {
             "apiVersion": f"{_GROUP}/v1",
@@ -171,7 +245,7 @@ def policy_documents(policies: tuple[Policy, ...], username: str) -> Iterator[Js
                         {
                             "apiGroups": [policy.kinds[0].group],
                             "apiVersions": list(policy.kinds[0].versions),
-                            "operations": list(_WRITES),
+                            "operations": list(policy.operations),
                             "resources": [
                                 kind.plural + (f"/{policy.subresource}" if policy.subresource else "")
                                 for kind in policy.kinds
@@ -179,14 +253,14 @@ def policy_documents(policies: tuple[Policy, ...], username: str) -> Iterator[Js
                         }
                     ]
                 },
-                "matchConditions": [{"name": "whose", "expression": policy.whose or ours}],
+                "matchConditions": list(policy.match_conditions(username)),
                 "variables": [
                     {
                         "name": "name",
                         "expression": 'request.operation == "DELETE" ? oldObject.metadata.name : object.metadata.name',
                     }
                 ],
-                "validations": [{"expression": policy.condition, "message": policy.message, "reason": "Forbidden"}],
+                "validations": list(policy.validations()),
             },
         }
         yield {

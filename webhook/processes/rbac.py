@@ -34,6 +34,7 @@ from webhook.gate.pools import COUNTED as COUNTED_KINDS
 from webhook.gate.pools import WATCHED as POOL_KINDS
 from webhook.kube.ca_bundles import CONFIGURATIONS
 from webhook.kube.upgrades import UPGRADE_KINDS
+from webhook.kube.work_keys import NAME as WORK_KEYS
 from webhook.member.hub_secret import HUB_SECRET
 from webhook.member.registration import RECORD
 from webhook.processes.node_rights import NODE_LEASE, NodeRights
@@ -218,6 +219,12 @@ def reconcile_roles(
             "to lead for the first time; create cannot be limited to a name", ("create",), (Resource.of(kinds.LEASE),)
         ),
         Rule("to go on leading", ("get", "update"), (Resource.of(kinds.LEASE),), (lease,)),
+        Rule(
+            "the keys that sign Works are created once; create cannot be limited to a name",
+            ("create",),
+            (Resource.of(SECRET),),
+        ),
+        Rule("the keys that sign Works", ("get",), (Resource.of(SECRET),), (WORK_KEYS,)),
         _reserving(),
         _remembering(),
     )

@@ -121,7 +121,13 @@ class RuleSettings(Settings):
     )
 
 
-class GuardRailSettings(Settings):
+class AllowedUserSettings(Settings):
+    """Who administers the hub."""
+
+    allowed_users: Words = Field(default=(), description="User names that count as admins for the guard rails.")
+
+
+class GuardRailSettings(AllowedUserSettings):
     """What users may not do to the fleet's machinery."""
 
     guard_rail: bool = Field(
@@ -129,7 +135,6 @@ class GuardRailSettings(Settings):
         description="Definitions, namespaces and members of the fleet are for its machinery and for admins (G-04 to "
         "G-10).",
     )
-    allowed_users: Words = Field(default=(), description="User names that count as admins for the guard rails.")
     deny_member_label_changes: bool = Field(
         default=False,
         description="With the guard rail: only `system:masters` changes the labels of managed members (G-07).",
@@ -139,7 +144,7 @@ class GuardRailSettings(Settings):
     )
     protect_works: bool = Field(
         default=True,
-        description="Works and InternalMemberClusters are written by their member and the machinery only (G-11).",
+        description="Works and InternalMemberClusters are written by the loop only; their agent writes status (G-11).",
     )
     protect_deletions: bool = Field(
         default=True,

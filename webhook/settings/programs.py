@@ -6,7 +6,7 @@ from typing import Final, Literal
 from pydantic import Field
 
 from webhook.settings.access import CallerSettings, HookSettings, TokenSettings
-from webhook.settings.admission import MemberNetworkSettings, ReviewSettings
+from webhook.settings.admission import AllowedUserSettings, MemberNetworkSettings, ReviewSettings
 from webhook.settings.agent import AgentSettings, HubTokenSettings
 from webhook.settings.analysis import AnalysisKindSettings
 from webhook.settings.certificates import (
@@ -98,6 +98,7 @@ class UpSettings(ServerSettings, ControllerSettings, NotificationSettings, DataS
 
 class RbacSettings(
     InstallationSettings,
+    AllowedUserSettings,
     LeaseSettings,
     MemberNetworkSettings,
     AuthorityPlaceSettings,

@@ -106,7 +106,7 @@ ROOMS: Final = (
     Room(
         "Guard rails",
         "Run `harbormaster webhook-configuration` again after a change: guard rails have hooks of their own.",
-        (admission.GuardRailSettings,),
+        (admission.AllowedUserSettings, admission.GuardRailSettings),
     ),
     Room("Scheduler extender", "How the extender answers kube-scheduler.", (extender.ExtenderSettings,)),
     Room(

@@ -5,8 +5,9 @@ deletions too. All are off by default, except the protection of Works and of app
 execution on a member, an approval created in advance bypasses the gate. `webhook.validation.deletion_guard` has the
 guard rails against accidental deletions.
 
-Source: placement-api.md 8, X-50; KubeFleet pkg/webhook/fleetresourcehandler. Unlike there, users that count as
-    admins are a setting, G-10 applies to ``fleet-*`` only, and G-11 to Works and InternalMemberClusters only.
+Source: docs/specifications/placement-api.md 8, X-50; KubeFleet pkg/webhook/fleetresourcehandler. Unlike there, users
+    that count as admins are a setting, service accounts as such are not trusted (every agent is one), G-10 applies to
+    ``fleet-*`` only, and G-11 to Works and InternalMemberClusters only.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -16,7 +17,14 @@ from typing import Any, Final, TypeAlias
 from scorer.api.documents import dict_at, name_of, namespace_of, spec_of
 from scorer.api.kinds import KINDS, MEMBER_CLUSTER, POD
 from scorer.api.meta import JsonObject, without_nulls
-from scorer.api.names import CLUSTER_GROUP, FLEET, MEMBER_NAMESPACE_PREFIX, PLACEMENT_GROUP, SYSTEM_NAMESPACE_PREFIXES
+from scorer.api.names import (
+    CLUSTER_GROUP,
+    FLEET,
+    MEMBER_NAMESPACE_PREFIX,
+    PLACEMENT_GROUP,
+    SYSTEM_NAMESPACE_PREFIXES,
+    WORK_CLEANUP,
+)
 from scorer.api.quoting import quote
 from webhook.access.user import UserInfo
 from webhook.validation.context import Context
@@ -25,9 +33,13 @@ from webhook.validation.rule import CREATE, DELETE, OURS, UPDATE, Rule, Severity
 
 REPLICA_SET: Final = KINDS["apps", "ReplicaSet"]
 
-_ADMIN_GROUPS: Final = frozenset({"system:masters", "kubeadm:cluster-admins"})
-_TRUSTED_GROUPS: Final = frozenset({"system:serviceaccounts", "system:nodes"})
-_TRUSTED_USERS: Final = frozenset({"system:kube-scheduler", "system:kube-controller-manager"})
+ADMIN_GROUPS: Final = ("system:masters", "kubeadm:cluster-admins")
+TRUSTED_USERS: Final = (
+    "system:kube-controller-manager",
+    "system:serviceaccount:kube-system:generic-garbage-collector",
+    "system:serviceaccount:kube-system:namespace-controller",
+)
+"""Components of Kubernetes that write any object; the last two are what kube-controller-manager runs as."""
 _FLEET_GROUPS: Final = frozenset(
     {CLUSTER_GROUP, PLACEMENT_GROUP, "networking.fleet.azure.com", "multicluster.x-k8s.io"}
 )
@@ -89,7 +101,11 @@ RULES: Final = (
         on=UPDATE,
     ),
     deny("G-10", "Only trusted users write namespaces named fleet-* (off by default).", _HANDLER),
-    deny("G-11", "Only trusted users and the member itself write objects in its namespace.", _HANDLER),
+    deny(
+        "G-11",
+        "Only trusted users write in a member's namespace; its agent writes status, and its finalizer of Works.",
+        _HANDLER,
+    ),
     deny("G-16", "Only admins change the identity of a member (off by default, a switch of its own).", OURS, on=UPDATE),
     deny("G-17", "The namespace of a member is not deleted while the member exists.", OURS, on=DELETE),
     deny("G-18", "A definition of the fleet is not deleted while objects of its kind exist.", OURS, on=DELETE),
@@ -123,13 +139,13 @@ GuardRail: TypeAlias = Callable[[Write, Context], Iterator[str]]
 
 
 def is_admin(user: UserInfo, context: Context) -> bool:
-    """Say whether *user* may do what service accounts may not."""
-    return bool(user.groups & _ADMIN_GROUPS) or user.username in context.settings.allowed_users
+    """Return whether *user* is an administrator of the hub, by group or by setting."""
+    return not user.groups.isdisjoint(ADMIN_GROUPS) or user.username in context.settings.allowed_users
 
 
 def is_trusted(user: UserInfo, context: Context) -> bool:
-    """Say whether *user* is an admin, a service account, a node or a core component of Kubernetes."""
-    return is_admin(user, context) or bool(user.groups & _TRUSTED_GROUPS) or user.username in _TRUSTED_USERS
+    """Return whether *user* is an admin or a component of Kubernetes that may write any object."""
+    return is_admin(user, context) or user.username in TRUSTED_USERS
 
 
 @enforces(*pick(RULES, "G-01", "G-02"))
@@ -173,9 +189,12 @@ def guard_namespace(write: Write, context: Context) -> Iterator[str]:
 
 @enforces(*pick(RULES, "G-11"))
 def guard_member_work(write: Write, context: Context) -> Iterator[str]:
-    """Only trusted users and the member's agent write objects in a member's namespace (G-11).
+    """Only trusted users write in a member's namespace (G-11); its agent writes status, and its finalizer of Works.
 
-    If the MemberCluster is not in the cache, the write passes: the agent's name is not known.
+    The loop acts on the labels and annotations of a Work, and the garbage collector on its owners: an agent that could
+    change them could claim content of other members, or have its Works deleted.
+
+    If the MemberCluster is not in the cache, the write passes: the agent's name is unknown.
     """
     namespace = namespace_of(write.subject)
     if not context.settings.protect_works or not namespace.startswith(MEMBER_NAMESPACE_PREFIX):
@@ -184,8 +203,27 @@ def guard_member_work(write: Write, context: Context) -> Iterator[str]:
         return
     cluster = namespace.removeprefix(MEMBER_NAMESPACE_PREFIX)
     for member in context.existing(MEMBER_CLUSTER):
-        if name_of(member) == cluster and context.user.username not in _agent_names(member):
+        if name_of(member) != cluster:
+            continue
+        if context.user.username not in _agent_names(member):
             yield f"only the agent of member cluster {quote(cluster)} may write here"
+        elif not write.subresource and _beyond_finalizer(write):
+            yield f"the agent of a member cluster may change only the status and the finalizer {WORK_CLEANUP}"
+
+
+def _beyond_finalizer(write: Write) -> bool:
+    """Return whether a write changes more of an object than the agent's own finalizer."""
+    if write.new is None or write.old is None:
+        return True
+    return not _same(_without_finalizer(write.new), _without_finalizer(write.old))
+
+
+def _without_finalizer(document: JsonObject) -> JsonObject:
+    """Return what of an object only the loop may change."""
+    metadata = dict_at(document, "metadata")
+    finalizers = [name for name in metadata.get("finalizers") or () if name != WORK_CLEANUP]
+    kept = {name: metadata.get(name) or None for name in ("labels", "annotations", "ownerReferences")}
+    return {"spec": spec_of(document), **kept, "finalizers": finalizers}
 
 
 def _agent_names(member: JsonObject) -> set[str]:

@@ -72,6 +72,12 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- .Values.settings.enforcementExemptUsers | sortAlpha | toRawJson | replace "\",\"" "\", \"" | replace "'" "''" -}}
 {{- end }}
 
+{{/* The users who count as administrators, as elements of a list of CEL within single quotes of YAML. */}}
+{{- define "harbormaster.allowedUsers" -}}
+{{- $users := .Values.settings.allowedUsers | default (list "") | sortAlpha -}}
+{{- $users | toRawJson | trimPrefix "[" | trimSuffix "]" | replace "\",\"" "\", \"" | replace "'" "''" -}}
+{{- end }}
+
 {{- define "harbormaster.hooksPath" -}}
 {{- with .Values.webhook.secrets }}/hooks/{{ first . }}{{ end -}}
 {{- end }}

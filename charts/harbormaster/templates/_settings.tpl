@@ -46,8 +46,8 @@
 {{- include "harbormaster.setting" (list "HARBORMASTER_NETWORKING_AGENTS" .Values.settings.networkingAgents "false") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_ENFORCE_BUDGETS" .Values.settings.enforceBudgets "false") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_ENFORCEMENT_EXEMPT_USERS" .Values.settings.enforcementExemptUsers "system:serviceaccount:karpenter:karpenter,system:serviceaccount:kube-system:karpenter,system:serviceaccount:kube-system:generic-garbage-collector,system:serviceaccount:kube-system:node-controller,system:serviceaccount:kube-system:cloud-node-lifecycle-controller,system:kube-controller-manager,system:cloud-controller-manager") }}
-{{- include "harbormaster.setting" (list "HARBORMASTER_GUARD_RAIL" .Values.settings.guardRail "false") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_ALLOWED_USERS" .Values.settings.allowedUsers "") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_GUARD_RAIL" .Values.settings.guardRail "false") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_DENY_MEMBER_LABEL_CHANGES" .Values.settings.denyMemberLabelChanges "false") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_IDENTITY_BY_ADMINS_ONLY" .Values.settings.identityByAdminsOnly "false") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_PROTECT_WORKS" .Values.settings.protectWorks "true") }}

@@ -11,6 +11,8 @@ from webhook.doctor.finding import State
 from webhook.doctor.rights import Right, Roles, subject_of
 from webhook.processes.account_policies import (
     certificate_policies,
+    key_policies,
+    member_policies,
     policy_documents,
     reconcile_policies,
     serve_policies,
@@ -166,7 +168,8 @@ def policies():
     """What is printed for both accounts, as an API server stores it."""
     printed = [
         *policy_documents(serve_policies() + certificate_policies("ca"), INSTALLATION.server),
-        *policy_documents(reconcile_policies("harbormaster-reconcile", HOME), INSTALLATION.loop),
+        *policy_documents(reconcile_policies("harbormaster-reconcile"), INSTALLATION.loop),
+        *policy_documents((*key_policies(), *member_policies(())), INSTALLATION.loop),
     ]
     for each in printed:
         if "matchConstraints" in each["spec"]:
@@ -195,7 +198,7 @@ def test_policies_are_well_under_any_name():
             each["spec"]["policyName"] += "-x"
     assert (judged_policies(stored).state, judged_policies(stored).found) == (
         State.OK,
-        "8 policies narrow our accounts further than roles can",
+        "10 policies narrow our accounts further than roles can",
     )
 
 
@@ -265,4 +268,4 @@ def test_a_policy_that_does_not_hold_is_named(spoil):
 
 def test_the_policies_of_the_server_do_not_hold_for_one_account_with_the_loop():
     same = by_hand(server=INSTALLATION.loop)
-    assert judge_policies(same, (), ()).found == "5 problems"
+    assert judge_policies(same, (), ()).found == "7 problems"

@@ -246,6 +246,7 @@ def test_every_program_reads_what_it_has_use_for():
             "NAMESPACE",
             "SERVICE_ACCOUNT",
             "LOOP_USER",
+            "ALLOWED_USERS",
             "LEASE_NAME",
             "NETWORKING_AGENTS",
             "ANALYSIS_KINDS",

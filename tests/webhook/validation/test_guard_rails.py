@@ -10,6 +10,7 @@ from webhook.validation.context import Context
 DEVELOPER = UserInfo("dev@example.org", frozenset({"system:authenticated"}))
 ADMIN = UserInfo("root", frozenset({"system:masters"}))
 ACCOUNT = UserInfo("system:serviceaccount:ci:bot", frozenset({"system:serviceaccounts"}))
+COLLECTOR = UserInfo("system:serviceaccount:kube-system:generic-garbage-collector")
 RAIL = AdmissionSettings(guard_rail=True)
 BLOCK = AdmissionSettings(block_workloads=True, block_pod_disruption_budgets=True)
 
@@ -57,7 +58,8 @@ def code(operation, document, old, user, settings, existing=()):
         pytest.param(DEFINITION, ADMIN, RAIL, 200, id="G-04-admin"),
         pytest.param(FOREIGN, DEVELOPER, RAIL, 200, id="G-04-foreign-group"),
         pytest.param(make_member(annotations=MANAGED), DEVELOPER, RAIL, 403, id="G-05"),
-        pytest.param(make_member(annotations=MANAGED), ACCOUNT, RAIL, 200, id="G-05-trusted"),
+        pytest.param(make_member(annotations=MANAGED), ACCOUNT, RAIL, 403, id="G-05-accounts-are-not-trusted"),
+        pytest.param(make_member(annotations=MANAGED), COLLECTOR, RAIL, 200, id="G-05-trusted"),
         pytest.param(make_object("v1", "Namespace", "fleet-member-b"), DEVELOPER, RAIL, 403, id="G-10"),
         pytest.param(make_object("v1", "Namespace", "kube-b"), DEVELOPER, RAIL, 200, id="G-10-fleet-only"),
     ],
@@ -105,13 +107,18 @@ def test_labels_of_managed_members_can_be_locked():
     assert code("UPDATE", ours, old, ACCOUNT, locked) == 200
 
 
+AGENT = UserInfo("edge-agent")
+
+
 @pytest.mark.parametrize(
     ("user", "existing", "wanted"),
     [
-        pytest.param(DEVELOPER, [make_member()], 403, id="somebody"),
-        pytest.param(UserInfo("edge-agent"), [make_member()], 200, id="its-own-agent"),
-        pytest.param(UserInfo("system:serviceaccount:fleet-system:edge-agent"), [make_member()], 200, id="its-account"),
-        pytest.param(ACCOUNT, [make_member()], 200, id="trusted"),
+        pytest.param(DEVELOPER, [make_member()], 403, id="another-user"),
+        pytest.param(ACCOUNT, [make_member()], 403, id="another-service-account"),
+        pytest.param(UserInfo("system:node:n1", frozenset({"system:nodes"})), [make_member()], 403, id="a-node"),
+        pytest.param(ADMIN, [make_member()], 200, id="an-admin"),
+        pytest.param(COLLECTOR, [make_member()], 200, id="the-garbage-collector"),
+        pytest.param(UserInfo("system:kube-controller-manager"), [make_member()], 200, id="the-controller-manager"),
         pytest.param(DEVELOPER, [], 200, id="member-unreadable"),
     ],
 )
@@ -121,6 +128,41 @@ def test_works_belong_to_their_member(operation, user, existing, wanted):
     document = None if operation == "DELETE" else WORK
     old = None if operation == "CREATE" else WORK
     assert code(operation, document, old, user, AdmissionSettings(), existing) == wanted
+
+
+OWN, FOREIGN_FINALIZER = "kubernetes-fleet.io/work-cleanup", "example.com/keep"
+
+
+def held_work(spec=None, **metadata):
+    kept = {"labels": {"a": "b"}, "annotations": {"c": "d"}, "finalizers": [FOREIGN_FINALIZER, OWN]}
+    return make_object(WORK["apiVersion"], "Work", namespace="fleet-member-edge", spec=spec, **(kept | metadata))
+
+
+@pytest.mark.parametrize(
+    ("new", "wanted"),
+    [
+        pytest.param(held_work(), 200, id="nothing"),
+        pytest.param(held_work(finalizers=[FOREIGN_FINALIZER]), 200, id="own-finalizer-removed"),
+        pytest.param(held_work(finalizers=[OWN, FOREIGN_FINALIZER]), 200, id="own-finalizer-moved"),
+        pytest.param(held_work(finalizers=[OWN]), 403, id="foreign-finalizer-removed"),
+        pytest.param(held_work(finalizers=[FOREIGN_FINALIZER, OWN, "example.com/more"]), 403, id="finalizer-added"),
+        pytest.param(held_work(labels={"a": "c"}), 403, id="label-changed"),
+        pytest.param(held_work(labels={}), 403, id="labels-removed"),
+        pytest.param(held_work(annotations={"c": "d", "e": "f"}), 403, id="annotation-added"),
+        pytest.param(held_work(ownerReferences=[{"kind": "X", "name": "x", "uid": "1"}]), 403, id="owner-added"),
+        pytest.param(held_work({"workload": {"manifests": [{}]}}), 403, id="spec-changed"),
+    ],
+)
+@pytest.mark.parametrize("agent", [AGENT, UserInfo("system:serviceaccount:fleet-system:edge-agent")])
+def test_an_agent_changes_only_its_finalizer(agent, new, wanted):
+    """G-11."""
+    assert code("UPDATE", new, held_work(), agent, AdmissionSettings(), [make_member()]) == wanted
+
+
+@pytest.mark.parametrize("operation", ["CREATE", "DELETE"])
+def test_an_agent_neither_creates_nor_deletes_works(operation):
+    new, old = (held_work(), None) if operation == "CREATE" else (None, held_work())
+    assert code(operation, new, old, AGENT, AdmissionSettings(), [make_member()]) == 403
 
 
 ALLOWED = {"harbormaster.dev/allow-deletion": "true"}
