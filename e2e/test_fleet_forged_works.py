@@ -9,7 +9,7 @@ import pytest
 
 from e2e.controlplane.cluster import ApiError, JsonObject
 from e2e.fleet.bed import ACCOUNT, Fleet, grant
-from e2e.fleet.objects import CONFIG_MAP, Objects, make_placement, pick_fixed, selects
+from e2e.fleet.objects import CONFIG_MAP, MERGE, Objects, make_placement, selects
 from e2e.fleet.scene import Scene
 from e2e.fleet.settled import assert_settled
 from e2e.fleet.waiting import wait_until
@@ -37,6 +37,13 @@ CLAIM = {
 }
 
 
+def in_region(region: str) -> JsonObject:
+    """All members of a region: a policy that any change of a member makes the scheduler evaluate."""
+    terms = {"clusterSelectorTerms": [{"labelSelector": {"matchLabels": {"region": region}}}]}
+    affinity = {"clusterAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    return {"placementType": "PickAll", "affinity": affinity}
+
+
 @pytest.fixture
 def agent(fleet: Fleet) -> Objects:
     """The hub as the agent of the rogue member sees it."""
@@ -49,9 +56,8 @@ def _placed(fleet: Fleet) -> Iterator[None]:
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "card", "namespace": HOME}, "data": {}}
     scene.home(HOME, secret)
     scene.home(HARMLESS, a="1")
-    for home, member in ((HOME, GOOD), (HARMLESS, ROGUE)):
-        selector = selects(NAMESPACE, home)
-        scene.put(make_placement(home, pick_fixed(member), resourceSelectors=[selector]))
+    for home, region in ((HOME, "east"), (HARMLESS, "europe")):
+        scene.put(make_placement(home, in_region(region), resourceSelectors=[selects(NAMESPACE, home)]))
     wait_placed(fleet)
     yield
     scene.clear()
@@ -69,8 +75,7 @@ def _without_policies(fleet: Fleet, agent: Objects) -> Iterator[None]:
     fleet.on_hub.patch(WORK, f"{HARMLESS}-work", {"metadata": {"labels": labels}}, member_namespace(ROGUE))
     wait_until("the Work is owned again", lambda: "" if owner_of(fleet) else "no binding owns it")
     grant(fleet.hub, "reconcile", ACCOUNT, "--secrets")
-    forbidden = {"metadata": {"labels": {"a": "b"}}}
-    wait_until("the policy is back", lambda: "" if refusal(agent, forbidden) else "the change was allowed")
+    wait_until("the policy is back", lambda: "" if refusal(agent, CLAIM, "?dryRun=All") else "the change was allowed")
 
 
 def wait_placed(fleet: Fleet) -> None:
@@ -80,10 +85,11 @@ def wait_placed(fleet: Fleet) -> None:
     wait_until("the rest is placed", lambda: "" if rogue.find(CONFIG_MAP, "settings", HARMLESS) else "it is not there")
 
 
-def refusal(agent: Objects, change: JsonObject) -> str:
+def refusal(agent: Objects, change: JsonObject, query: str = "") -> str:
     """Why the API server refuses a change of the harmless Work by the agent; empty: it does not."""
+    path = path_of(WORK, member_namespace(ROGUE), f"{HARMLESS}-work") + query
     try:
-        agent.patch(WORK, f"{HARMLESS}-work", change, member_namespace(ROGUE))
+        agent.cluster.request("PATCH", path, change, user=agent.user, content_type=MERGE)
     except ApiError as error:
         return str(error)
     return ""
