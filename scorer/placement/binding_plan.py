@@ -6,11 +6,11 @@ many clusters until the next run, and never on too few.
 Source: scheduling.md 3 (step 6) and 4; DV-14.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
-from typing import Any
+from typing import Any, Final
 
 from scorer.api.binding import BindingState
 from scorer.api.documents import name_of, spec_of
@@ -29,6 +29,7 @@ from scorer.plugins.cluster_eligibility import ineligibility
 
 _STATES = frozenset(BindingState)
 _LIVE = _STATES - {BindingState.UNSCHEDULED}
+_NONE_TAKEN: Final = frozenset[str]().__contains__
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,7 @@ def plan_bindings(
     *,
     lost: Iterable[JsonObject] = (),
     now: datetime | None = None,
+    is_taken: Callable[[str], bool] = _NONE_TAKEN,
 ) -> BindingPlan:
     """Make the bindings of a placement match a decision.
 
@@ -105,6 +107,7 @@ def plan_bindings(
         blank: ``apiVersion`` and ``kind`` of a new binding.
         lost: Those that the decision counted although they are not stored; see `scorer.rollout.lost_bindings`.
         now: The time to write on dropped bindings; None: none is written.
+        is_taken: Returns whether a binding of another placement has that name.
 
     Raises:
         BrokenBindingError: A binding waiting for removal is picked again but has no record of its earlier state.
@@ -112,12 +115,17 @@ def plan_bindings(
     stored = {name_of(document): document for document in documents}
     missing = {name_of(document): document for document in lost}
     known = stored | missing
+    names = set(known)
     create, changed = [], []
     for pick in run.picked:
         decision = picked_decision(run, pick)
         old = run.holdings.by_cluster.get(pick.cluster)
         if old is None:
-            create.append(_new_binding(placement, decision, snapshot, known.values(), blank))
+            new = _new_binding(
+                placement, decision, snapshot, known.values(), blank, lambda name: name in names or is_taken(name)
+            )
+            names.add(name_of(new))
+            create.append(new)
         else:
             changed.append(_picked_again(known[old.name], old, snapshot, decision))
     dropped = (each for each in run.dropped if each.name in stored or _is_eligible(run, each.cluster))
@@ -132,16 +140,26 @@ def _is_eligible(run: Schedule, cluster: str) -> bool:
     return row is not None and ineligibility(run.fleet, row, run.now) is None
 
 
-def _name_suffix(placement: Mapping[str, Any], cluster: str, documents: Iterable[JsonObject]) -> str:
-    """Return the 8 hexadecimal characters that end the name of a new binding.
+def _free_name(
+    placement: Mapping[str, Any], cluster: str, documents: Iterable[JsonObject], is_taken: Callable[[str], bool]
+) -> str:
+    """Return the name of a new binding.
 
-    They are derived from the placement, the cluster, and the bindings of the placement that are still on their way out
-    there. A create request may succeed although its answer is lost: the retry then uses the same name and gets a
-    conflict instead of making a second binding. Random names would make two.
+    It ends in 8 hexadecimal characters. They are derived from the placement, the cluster, and the bindings of the
+    placement that are being deleted there. A create request may succeed although its answer is lost: the retry then
+    uses the same name and gets a conflict instead of making a second binding. Random names would make two.
+
+    Only those 8 characters differ where names are cut: among 100,000 such bindings, two equal names are likely.
     """
     there = (document for document in documents if document["spec"].get("targetCluster") == cluster)
     known = sorted(document["metadata"].get("uid") or document["metadata"]["name"] for document in there)
-    return sha256("/".join([placement["metadata"].get("uid", ""), cluster, *known]).encode()).hexdigest()[:8]
+    parts = [placement["metadata"].get("uid", ""), cluster, *known]
+    while True:
+        suffix = sha256("/".join(parts).encode()).hexdigest()[:8]
+        name = binding_name(placement["metadata"]["name"], cluster, suffix)
+        if not is_taken(name):
+            return name
+        parts.append(suffix)
 
 
 def binding_name(placement: str, cluster: str, suffix: str) -> str:
@@ -150,7 +168,12 @@ def binding_name(placement: str, cluster: str, suffix: str) -> str:
 
 
 def lost_binding(
-    placement: Mapping[str, Any], cluster: str, snapshot: str, documents: Iterable[JsonObject], blank: JsonObject
+    placement: Mapping[str, Any],
+    cluster: str,
+    snapshot: str,
+    documents: Iterable[JsonObject],
+    blank: JsonObject,
+    is_taken: Callable[[str], bool] = _NONE_TAKEN,
 ) -> JsonObject:
     """Return the binding to create for a cluster whose binding is gone, if it is still feasible.
 
@@ -160,10 +183,11 @@ def lost_binding(
         snapshot: Name of the latest policy snapshot.
         documents: All bindings of the placement as stored.
         blank: ``apiVersion`` and ``kind``.
+        is_taken: Returns whether a binding of another placement has that name.
     """
     reason = f"the placement's objects were still on {cluster} when its binding was lost"
     decision = {"clusterName": cluster, "selected": True, "reason": reason}
-    return _new_binding(placement, decision, snapshot, documents, blank)
+    return _new_binding(placement, decision, snapshot, documents, blank, is_taken)
 
 
 def _new_binding(
@@ -172,6 +196,7 @@ def _new_binding(
     snapshot: str,
     documents: Iterable[JsonObject],
     blank: JsonObject,
+    is_taken: Callable[[str], bool],
 ) -> JsonObject:
     """Return the binding to create for a cluster that was picked.
 
@@ -181,10 +206,11 @@ def _new_binding(
         snapshot: Name of the policy snapshot under which it was picked.
         documents: All bindings of the placement as stored.
         blank: ``apiVersion`` and ``kind``.
+        is_taken: Returns whether a binding of another placement has that name.
     """
     owner, cluster = placement["metadata"], decision["clusterName"]
     metadata: JsonObject = {
-        "name": binding_name(owner["name"], cluster, _name_suffix(placement, cluster, documents)),
+        "name": _free_name(placement, cluster, documents, is_taken),
         "labels": {PARENT_PLACEMENT: owner["name"]},
         "finalizers": [SCHEDULER_BINDING_CLEANUP],
     }

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from hashlib import sha256
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import orjson
 
@@ -31,6 +31,7 @@ from scorer.api.documents import (
     with_metadata,
     with_spec,
 )
+from scorer.api.family import family_in
 from scorer.api.kinds import KINDS, WORK, Kind
 from scorer.api.meta import JsonObject, dump_json, format_time, parse_time
 from scorer.api.names import ABANDON as ABANDON
@@ -90,6 +91,8 @@ class OverrideError:
 
     message: str
 
+
+_NONE_TAKEN: Final = frozenset[str]().__contains__
 
 Override: TypeAlias = Callable[[JsonObject], JsonObject | OverrideError | None]
 """Applies the binding's overrides to one object; returns it as the cluster gets it, None when a rule deletes it."""
@@ -151,6 +154,7 @@ def plan_works(
     *,
     override: Override = _as_it_is,
     report_back: Mapping[str, Any] | None = None,
+    is_taken: Callable[[str], bool] = _NONE_TAKEN,
     kinds: Mapping[tuple[str, str], Kind] = KINDS,
     now: datetime | None = None,
     settings: SelectionSettings = DEFAULT_SETTINGS,
@@ -163,12 +167,13 @@ def plan_works(
         works: All Works that belong to the binding.
         override: Applies the override snapshots that the binding lists.
         report_back: The placement's ``strategy.reportBackStrategy``.
+        is_taken: Returns whether a Work of another placement has that name in the member's namespace.
         kinds: The known kinds, for the scope of objects in envelopes.
         now: The time to write on Works; None: none is written.
         settings: What the operator decided about selection. An object that is never placed does not get into a Work
             either, even from a snapshot that is older than that decision.
     """
-    return _WorkPlanner(binding, list(works), override, report_back, kinds, now, settings).plan(group)
+    return _WorkPlanner(binding, list(works), override, report_back, is_taken, kinds, now, settings).plan(group)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +198,7 @@ class _WorkPlanner:
         works: list[JsonObject],
         override: Override,
         report_back: Mapping[str, Any] | None,
+        is_taken: Callable[[str], bool],
         kinds: Mapping[tuple[str, str], Kind],
         now: datetime | None,
         settings: SelectionSettings,
@@ -203,6 +209,7 @@ class _WorkPlanner:
         self._snapshot = str(spec.get("resourceSnapshotName") or "")
         self._works = {name_of(work): work for work in works}
         self._override = override
+        self._is_taken = is_taken
         self._kinds = kinds
         self._now = now
         self._settings = settings
@@ -238,11 +245,12 @@ class _WorkPlanner:
 
     def _follow(self, group: SnapshotGroup) -> WorkPlan:
         names = self._envelope_works()
-        wanted: set[str] = set()
+        slots = list(self._slots(group))
+        wanted = {names[slot.envelope] for slot in slots if slot.envelope in names}
         writes: list[Write] = []
         waiting = False
-        for slot in self._slots(group):
-            name = names.get(slot.envelope, slot.name) if slot.envelope else slot.name
+        for slot in slots:
+            name = names.get(slot.envelope) or self._free_name(slot, wanted)
             wanted.add(name)
             work = self._works.get(name)
             if work is not None and is_deleting(work):
@@ -258,6 +266,19 @@ class _WorkPlanner:
         writes += (delete(work) for work in unwanted if not (is_deleting(work) and is_meant(work)))
         return WorkPlan(tuple(writes), waiting)
 
+    def _free_name(self, slot: _Slot, used: Collection[str]) -> str:
+        """Return the name of the existing Work of a slot, else the first name that no other Work has.
+
+        By the rules of the reference, the names are the same for a ClusterResourcePlacement ``kiosk.e`` and for a
+        ResourcePlacement ``e`` in ``kiosk``. Existing Works keep theirs. The later Work gets the suffix of its family,
+        which no other name has: those end in ``-work``, a number or 16 hexadecimal digits.
+        """
+        suffix = family_in(namespace_of(self._binding)).placement.short_names[0]
+        names = [name for name in (slot.name, f"{slot.name}-{suffix}") if name not in used] or [slot.name]
+        existing = (name for name in names if name in self._works)
+        free = (name for name in names if not self._is_taken(name))
+        return next(existing, None) or next(free, names[-1])
+
     def _slots(self, group: SnapshotGroup) -> Iterator[_Slot]:
         namespace, placement = namespace_of(self._binding), label(self._binding, PARENT_PLACEMENT)
         base = f"{namespace}.{placement}" if namespace else placement
@@ -270,7 +291,7 @@ class _WorkPlanner:
                     key = EnvelopeKey.of(content)
                     yield _Slot(key.work_name(name), [content], key)
 
-    def _envelope_works(self) -> dict[EnvelopeKey, str]:
+    def _envelope_works(self) -> dict[EnvelopeKey | None, str]:
         """Return the name of each envelope's existing Work."""
         found: dict[EnvelopeKey, list[str]] = defaultdict(list)
         for name, work in sorted(self._works.items()):

@@ -37,7 +37,14 @@ from scorer.api.names import (
 )
 from scorer.api.placement import PlacementType
 from scorer.api.references import PlacementRef
-from scorer.placement.binding_plan import BrokenBindingError, is_readable, lost_binding, plan_bindings, read_binding
+from scorer.placement.binding_plan import (
+    BrokenBindingError,
+    binding_name,
+    is_readable,
+    lost_binding,
+    plan_bindings,
+    read_binding,
+)
 from scorer.placement.holdings import Binding
 from scorer.placement.record import decision_text, snapshot_status
 from scorer.placement.request import read_request
@@ -175,7 +182,10 @@ class SchedulerController:
         lost = await self._lost(family, ref, placement, name, documents)
         run = self.decide(ref, snapshot, documents, lost)
         try:
-            plan = plan_bindings(run, placement, name, documents, _blank(family), lost=lost, now=self._now())
+            is_taken = partial(self._is_taken, family, ref)
+            plan = plan_bindings(
+                run, placement, name, documents, _blank(family), lost=lost, now=self._now(), is_taken=is_taken
+            )
         except BrokenBindingError as error:
             raise TerminalError(str(error)) from error
         # New bindings first, dropped ones last: after a crash in between, the placement has a cluster too many, which
@@ -242,6 +252,7 @@ class SchedulerController:
             RetryError: A binding exists that the cache does not have yet.
         """
         blank, provenance = _blank(family), self._keys.of(placement)
+        is_taken = partial(self._is_taken, family, ref)
         lost: list[JsonObject] = []
         orphaned = orphaned_works(placement, documents, self._hub.cache.labelled(WORK, PARENT_PLACEMENT, ref.name))
         for cluster in sorted(orphaned):
@@ -259,7 +270,8 @@ class SchedulerController:
                 if not is_deleting(work)
             ]
             if proven := list(filter(provenance.proves, works)):
-                lost.append(as_works_say(lost_binding(placement, cluster, snapshot, documents, blank), proven))
+                binding = lost_binding(placement, cluster, snapshot, documents, blank, is_taken)
+                lost.append(as_works_say(binding, proven))
             elif works:
                 self._record(placement, unproven_works(cluster, works))
         return lost
@@ -268,17 +280,34 @@ class SchedulerController:
         if (stored := await self._create(family, document)) is not None:
             self._rollout.say_started(family, stored)
 
+    def _is_taken(self, family: Family, ref: PlacementRef, name: str) -> bool:
+        """Return whether a binding of another placement has a name.
+
+        The label alone proves nothing, because users edit it: the placement must exist, and have such names.
+        """
+        found = self._hub.cache.get(family.binding, name, ref.namespace)
+        if found is None or (owner := family.parent(found)) == ref or not owner.name:
+            return False
+        if self._hub.cache.get(family.placement, owner.name, owner.namespace) is None:
+            return False
+        return name == binding_name(owner.name, text_at(found, "spec", "targetCluster"), name[-8:])
+
     async def _create(self, family: Family, document: JsonObject) -> JsonObject | None:
-        """Create a binding, or own it again: its name is of its placement and cluster, so it is ours whatever it says.
+        """Create a binding, or own it again: by its name it is of this placement and cluster, whatever its labels are.
 
         Returns what was created; None: it existed.
 
-        It may exist because the cache was behind, and has read it now, or because somebody took its labels off.
+        It may exist because the cache was behind, and has read it now, or because a user took its labels off.
+
+        Raises:
+            RetryError: It belongs to another placement, and the next pass chooses another name.
         """
         try:
             return await self._hub.create(family.binding, document)
         except AlreadyExistsError:
             found = self._hub.cache.get(family.binding, *key_of(document))
+            if self._is_taken(family, family.parent(document), name_of(document)):
+                raise RetryError(f"binding {name_of(document)} of another placement has appeared") from None
             if found is not None and family.parent(found) != family.parent(document):
                 await self._hub.replace(family.binding, with_metadata(found, labels=document["metadata"]["labels"]))
             return None

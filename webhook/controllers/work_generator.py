@@ -14,7 +14,7 @@ from scorer.api.event import Event
 from scorer.api.family import FAMILIES, FAMILY_OF, Family, placement_of_work
 from scorer.api.kinds import KINDS, MEMBER_CLUSTER, NAMESPACE, WORK
 from scorer.api.meta import JsonObject
-from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT, WORK_CLEANUP
+from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT, WORK_CLEANUP, member_namespace
 from scorer.api.references import PlacementRef
 from scorer.rollout.binding_status import binding_status
 from scorer.rollout.bindings import NO_OVERRIDES, Overrides
@@ -27,7 +27,7 @@ from scorer.rollout.writes import Verb, Write
 from webhook.controllers.failures import Concerned
 from webhook.controllers.inventory import all_bindings, bindings_on_relabelled
 from webhook.controllers.removal import take_away, whole
-from webhook.controllers.result import DONE, Result, StuckError, TerminalError
+from webhook.controllers.result import DONE, Result, TerminalError
 from webhook.controllers.wiring import Waker, Watch, Wiring
 from webhook.kube.change import Change
 from webhook.kube.children import children, works_of
@@ -76,11 +76,6 @@ def _in_turn(writes: Sequence[Write]) -> tuple[list[Write], list[Write], list[Wr
     order = (Verb.CREATE, Verb.REPLACE, Verb.DELETE)
     made, kept, gone = ([write for write in writes if write.verb is verb] for verb in order)
     return made, kept, gone
-
-
-def _in_words(placement: PlacementRef) -> str:
-    name = f"{placement.namespace}/{placement.name}" if placement.namespace else placement.name
-    return f"{placement.kind} {name}"
 
 
 class WorkGenerator:
@@ -179,6 +174,7 @@ class WorkGenerator:
             works,
             override=override_of(self._hub.cache, binding, member),
             report_back=strategy.get("reportBackStrategy"),
+            is_taken=partial(self._is_taken, family.parent(binding), binding["spec"]["targetCluster"]),
             kinds=self._served.kinds or KINDS,
             now=self._now(),
             settings=self._selection,
@@ -229,8 +225,8 @@ class WorkGenerator:
         """Take over a Work in the place of ours that belongs to no binding, because its labels were edited.
 
         Raises:
-            StuckError: It belongs to another placement, whose Works have the same names.
-            RetryError: It belongs to another binding, and may be on its way out.
+            RetryError: It belongs to another placement, and the next pass chooses another name. Or it belongs to
+                another binding, and may be on its way out.
         """
         parent = family.parent(binding)
         ours = {work["metadata"]["name"] for work in works_of(self._hub.cache, binding)}
@@ -239,16 +235,22 @@ class WorkGenerator:
                 continue
             key = key_of(write.document)
             found = self._hub.cache.get(WORK, key.name, key.namespace)
+            if self._is_taken(parent, binding["spec"]["targetCluster"], write.name):
+                raise RetryError(f"Work {write.name} of another placement has appeared")
             owner = placement_of_work(found or {})
-            if owner != parent and self._hub.cache.get(FAMILY_OF[owner.kind].placement, owner.name, owner.namespace):
-                said = f"Work {write.name} is there already, for {_in_words(owner)}: that of {_in_words(parent)} would"
-                raise StuckError(f"{said} have the same name, so one of the two needs another name", FOREIGN_WORK)
             holder = FAMILY_OF[owner.kind].binding, label(found or {}, PARENT_BINDING), owner.namespace
             if found is None or is_deleting(found) or self._hub.cache.get(*holder):
                 raise RetryError(f"Work {write.name} of another binding is still there", FOREIGN_WORK)
             wanted = write.document["metadata"]
             metadata = {**found["metadata"], "labels": wanted["labels"], "annotations": wanted["annotations"]}
             await self._hub.replace(WORK, {**write.document, "metadata": metadata})
+
+    def _is_taken(self, parent: PlacementRef, cluster: str, name: str) -> bool:
+        """Return whether a Work of another placement that exists has a name on a cluster."""
+        found = self._hub.cache.get(WORK, name, member_namespace(cluster))
+        if found is None or (owner := placement_of_work(found)) == parent:
+            return False
+        return self._hub.cache.get(FAMILY_OF[owner.kind].placement, owner.name, owner.namespace) is not None
 
     async def _clean_up(self, family: Family, binding: JsonObject) -> Result:
         """Delete the Works of a binding that is being deleted; when none is left, take our finalizer off it.

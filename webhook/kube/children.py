@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from scorer.api.binding import BindingState
 from scorer.api.documents import label
+from scorer.api.family import placement_of_work, placement_ref
 from scorer.api.kinds import WORK, Kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT, member_namespace
@@ -25,9 +26,9 @@ def works_of(cache: Cache, binding: JsonObject) -> list[JsonObject]:
     """Return the Works that belong to a binding."""
     metadata = binding["metadata"]
     namespace = member_namespace(binding["spec"]["targetCluster"])
-    parent = label(binding, PARENT_PLACEMENT)
+    parent = placement_ref(label(binding, PARENT_PLACEMENT), metadata.get("namespace", ""))
     found = cache.labelled(WORK, PARENT_BINDING, metadata["name"], namespace)
-    return [work for work in found if parent and label(work, PARENT_PLACEMENT) == parent]
+    return [work for work in found if parent.name and placement_of_work(work) == parent]
 
 
 def without_works(cache: Cache, bindings: Iterable[JsonObject]) -> set[str]:

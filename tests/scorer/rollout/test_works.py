@@ -4,6 +4,8 @@ from datetime import timedelta
 from hashlib import sha256
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from scorer.api.binding import BindingStatus
 from scorer.api.documents import with_metadata, with_spec
@@ -11,9 +13,9 @@ from scorer.api.names import OVERRIDES, REMOVE
 from scorer.api.work import Work
 from scorer.rollout.binding_status import binding_status
 from scorer.rollout.bindings import NO_OVERRIDES, BindingView, Overrides, is_failed, readiness
-from scorer.rollout.envelopes import EnvelopeError, unwrap
+from scorer.rollout.envelopes import EnvelopeError, EnvelopeKey, unwrap
 from scorer.rollout.removal import objects_digest
-from scorer.rollout.resource_snapshots import snapshot_groups
+from scorer.rollout.resource_snapshots import SnapshotGroup, snapshot_groups
 from scorer.rollout.works import (
     ABANDON,
     OverrideError,
@@ -24,6 +26,7 @@ from scorer.rollout.works import (
     plan_works,
 )
 from scorer.rollout.writes import Verb
+from tests.scorer.builders import modest
 from tests.scorer.rollout.placed_shop import FLEET, GROUP, NOW, make_binding, make_group, make_object
 
 LATER = NOW + timedelta(minutes=1)
@@ -92,6 +95,52 @@ def test_a_resource_placement_prefixes_its_namespace():
     assert hub.works["x.shop-work"]["metadata"]["labels"][FLEET + "parent-placement-namespace"] == "x"
 
 
+NAME = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,3}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,3}[a-z0-9])?){0,2}", fullmatch=True)
+LOOKALIKE = st.sampled_from(
+    ["work", "0", "1", "crp", "rp", "work-crp", "work-rp", "envelope", "work-envelope", "a.work"]
+)
+HOMES = st.sampled_from(["", "", "a", "kiosk", "work", "0"])
+
+
+@given(st.lists(st.tuples(HOMES, st.one_of(NAME, LOOKALIKE, st.builds("{}-{}".format, LOOKALIKE, LOOKALIKE)))))
+@example([("kiosk", "e"), ("", "kiosk.e")])
+@example([("", "kiosk.e"), ("kiosk", "e"), ("", "kiosk.e-work"), ("kiosk", "e-work"), ("", "kiosk.e-work-rp")])
+@example([("a", "b.c"), ("", "a.b.c"), ("", "a.b.c-0"), ("a", "b.c-0")])
+@modest(100)
+def test_no_two_placements_have_works_of_one_name(placements):
+    """Whatever their names are, and in any order; later plans keep the names that were chosen."""
+    stored = {}
+    master = make_group([make_object("a"), envelope(one=make_object("b"))]).master
+    group = SnapshotGroup(
+        0, with_metadata(master, annotations={FLEET + "number-of-resource-snapshots": "2"}), (master,)
+    )
+    for namespace, name in dict.fromkeys(placements):
+        binding = make_binding(namespace=namespace)
+        binding["metadata"]["labels"] = {FLEET + "parent-CRP": name}
+        plan = plan_works(binding, group, [], is_taken=stored.__contains__)
+        made = {write.name: write.document for write in plan.writes}
+        assert len(made) == 4
+        assert not made.keys() & stored.keys()
+        assert all(len(work) <= 253 for work in made)
+        stored |= made
+        assert plan_works(binding, group, made.values(), is_taken=(stored.keys() - made).__contains__).writes == ()
+        assert plan_works(binding, group, made.values()).writes == ()
+
+
+def test_two_envelopes_never_share_a_work(monkeypatch):
+    """Not even when the digests in their names are equal, and whichever of them was there first."""
+    monkeypatch.setattr(EnvelopeKey, "work_name", lambda key, base: f"{base}-envelope-0123456789abcdef")
+    both = [make_object("a"), *(envelope(name=name, one=make_object("c")) for name in "ef")]
+    for first in "ef":
+        hub = MemberNamespace()
+        hub.run(make_binding(), make_group([envelope(name=first, one=make_object("b"))]))
+        before = next(name for name in hub.works if "envelope" in name)
+        hub.run(make_binding(resourceSnapshotName="shop-1-snapshot"), next_group(both))
+        holders = {work["metadata"]["labels"].get(FLEET + "envelope-name"): name for name, work in hub.works.items()}
+        assert holders.keys() == {None, "e", "f"}
+        assert holders[first] == before
+
+
 def test_an_empty_snapshot_still_has_its_work():
     hub = MemberNamespace()
     hub.run(make_binding(), make_group([make_object("a")]), override=lambda content: None)
@@ -111,13 +160,18 @@ def test_only_index_and_overrides_replace_manifests():
     assert hub.works["shop-work"]["spec"]["reportBackStrategy"] == mirror
 
 
+def next_group(objects):
+    """Return a group of the next index, of one snapshot."""
+    master = make_group(objects).master
+    metadata = {**master["metadata"], "name": "shop-1-snapshot"}
+    metadata["labels"] = {**metadata["labels"], FLEET + "resource-index": "1"}
+    return snapshot_groups([{**master, "metadata": metadata}])[0]
+
+
 def test_works_no_longer_wanted_are_deleted():
     hub = MemberNamespace()
     hub.run(make_binding(), make_group([make_object("a", size=500_000), make_object("b", size=500_000)]))
-    smaller = make_group([make_object("a")])
-    master = {**smaller.master, "metadata": {**smaller.master["metadata"], "name": "shop-1-snapshot"}}
-    master["metadata"]["labels"] = {**master["metadata"]["labels"], FLEET + "resource-index": "1"}
-    hub.run(make_binding(resourceSnapshotName="shop-1-snapshot"), snapshot_groups([master])[0])
+    hub.run(make_binding(resourceSnapshotName="shop-1-snapshot"), next_group([make_object("a")]))
     assert list(hub.works) == ["shop-work"]
 
 

@@ -1,11 +1,15 @@
-"""Two placements whose Works have the same names: the first keeps its Work, the second says what is in its way."""
+"""Placements of both families whose Works have the same names by the rules of the reference: each gets its own."""
 
-from datetime import timedelta
+import asyncio
+from types import SimpleNamespace
 
 import pytest
 
-from scorer.api.kinds import BINDING, NAMESPACED_BINDING, PLACEMENT, RESOURCE_PLACEMENT
-from scorer.api.names import PARENT_PLACEMENT_NAMESPACE
+from scorer.api.documents import label, name_of
+from scorer.api.family import placement_of_work
+from scorer.api.kinds import BINDING, PLACEMENT, RESOURCE_PLACEMENT
+from scorer.api.names import PARENT_PLACEMENT
+from scorer.placement import binding_plan
 from tests.builders.placement import make_placement
 from tests.webhook.controllers.world import CONFIG_MAP, make_config_map, make_member, running
 from webhook.controllers import work_generator
@@ -19,11 +23,11 @@ NAMESPACED = {
     "metadata": {"name": "web", "namespace": "shop"},
     "spec": {"resourceSelectors": [RATES]},
 }
+WIDE = make_placement("shop.web", home="dock")
 
 
 @pytest.fixture
-async def world(monkeypatch):
-    monkeypatch.setattr(work_generator, "FOREIGN_WORK", timedelta(milliseconds=50))
+async def world():
     async with running() as found:
         await found.add(make_member("a"), make_config_map("cranes", "dock", value="1"))
         await found.add(make_placement("home", resourceSelectors=[NAMESPACE_ONLY]))
@@ -31,36 +35,76 @@ async def world(monkeypatch):
         yield found
 
 
-def failures(world, kind, placement):
-    """What the bindings of a placement say of their controller."""
-    return [
-        condition["message"]
-        for binding in world.cache.list(kind)
-        if binding["metadata"]["name"].startswith(placement)
-        for condition in binding.get("status", {}).get("conditions", ())
-        if condition["type"] == "harbormaster.dev/WorkFailed"
-    ]
+def owners(world):
+    """Whose each Work is."""
+    return {name_of(work): str(placement_of_work(work)) for work in world.works()}
+
+
+async def content(world):
+    rates = await world.on_member("a", CONFIG_MAP, "rates", "shop")
+    cranes = await world.on_member("a", CONFIG_MAP, "cranes", "dock")
+    return rates is not None, cranes is not None
 
 
 @pytest.mark.parametrize("namespaced_first", [True, False], ids=["namespaced-first", "cluster-wide-first"])
-async def test_the_work_stays_whose_it_is_until_that_goes(world, namespaced_first):
-    wide = make_placement("shop.web", home="dock")
-    first, second = (NAMESPACED, wide) if namespaced_first else (wide, NAMESPACED)
-    kind, name = (BINDING, "shop.web") if namespaced_first else (NAMESPACED_BINDING, "web")
+async def test_the_second_placement_gets_a_work_of_another_name(world, namespaced_first):
+    first, second = (NAMESPACED, WIDE) if namespaced_first else (WIDE, NAMESPACED)
     await world.add(first)
-    await world.until(lambda: "shop.web-work" in {work["metadata"]["name"] for work in world.works()})
+    await world.until(lambda: "shop.web-work" in owners(world))
+    (uid,) = (work["metadata"]["uid"] for work in world.works() if name_of(work) == "shop.web-work")
     await world.add(second)
-    await world.until(lambda: bool(failures(world, kind, name)))
-    (said,) = failures(world, kind, name)
-    assert "Work shop.web-work" in said
-    assert "ResourcePlacement shop/web" in said
-    assert "ClusterResourcePlacement shop.web" in said
-    owners = {work["metadata"]["labels"].get(PARENT_PLACEMENT_NAMESPACE, "") for work in world.works()} - {""}
-    assert owners == ({"shop"} if namespaced_first else set())
-    assert bool(await world.on_member("a", CONFIG_MAP, "rates", "shop")) is namespaced_first
-    assert bool(await world.on_member("a", CONFIG_MAP, "cranes", "dock")) is not namespaced_first
+    other = "shop.web-work-crp" if namespaced_first else "shop.web-work-rp"
+    await world.until(lambda: other in owners(world))
+    plain, suffixed = ("rp/shop/web", "crp/shop.web") if namespaced_first else ("crp/shop.web", "rp/shop/web")
+    assert owners(world) == {"home-work": "crp/home", "shop.web-work": plain, other: suffixed}
+    assert uid in {work["metadata"]["uid"] for work in world.works()}
+    assert await content(world) == (True, True)
     goes = RESOURCE_PLACEMENT if namespaced_first else PLACEMENT
     await world.store.delete(goes, Key(first["metadata"]["name"], first["metadata"].get("namespace", "")))
-    await world.until(lambda: not failures(world, kind, name))
-    assert bool(await world.on_member("a", CONFIG_MAP, "rates", "shop")) is not namespaced_first
-    assert bool(await world.on_member("a", CONFIG_MAP, "cranes", "dock")) is namespaced_first
+    await world.until(lambda: "shop.web-work" not in owners(world))
+    assert owners(world) == {"home-work": "crp/home", other: suffixed}
+    assert await content(world) == (not namespaced_first, namespaced_first)
+    world.again()
+    await world.until(lambda: True)
+    assert owners(world) == {"home-work": "crp/home", other: suffixed}
+
+
+async def test_both_placements_at_the_same_time(world):
+    await asyncio.gather(world.add(NAMESPACED), world.add(WIDE))
+    await world.until(lambda: len(owners(world)) == 3)
+    assert sorted(owners(world).values()) == ["crp/home", "crp/shop.web", "rp/shop/web"]
+    assert await content(world) == (True, True)
+
+
+async def test_a_work_of_another_placement_that_the_plan_did_not_know_is_not_taken_over(world, monkeypatch):
+    """Two replicas write at the same time."""
+    await world.add(NAMESPACED)
+    await world.until(lambda: "shop.web-work" in owners(world))
+    plan, plans = work_generator.plan_works, []
+
+    def late(binding, group, works, **how):
+        plans.append(plan(binding, group, works, **how | ({} if plans else {"is_taken": lambda name: False})))
+        return plans[-1]
+
+    monkeypatch.setattr(work_generator, "plan_works", late)
+    await world.add(WIDE)
+    await world.until(lambda: "shop.web-work-crp" in owners(world))
+    assert plans[0].writes[0].name == "shop.web-work"
+    assert owners(world)["shop.web-work"] == "rp/shop/web"
+    assert await content(world) == (True, True)
+
+
+async def test_bindings_of_two_placements_never_have_one_name(world, monkeypatch):
+    """Names are cut, and 32 bits of a hash are left: the second binding gets a name of its own."""
+    shared = "payments-" * 4
+    weak = SimpleNamespace(hexdigest=lambda: "0badcafe" * 8)
+    strong = binding_plan.sha256
+    monkeypatch.setattr(binding_plan, "sha256", lambda data: strong(data) if data.count(b"/") > 1 else weak)
+    await world.add(make_placement(f"{shared}one", home="dock"), make_config_map("bollards", "quay", value="1"))
+    await world.until(lambda: world.condition(f"{shared}one", "Available").get("status") == "True")
+    before = {name_of(binding) for binding in world.cache.list(BINDING)}
+    await world.add(make_placement(f"{shared}two", home="quay"))
+    await world.until(lambda: world.condition(f"{shared}two", "Applied").get("status") == "True")
+    bindings = {name_of(binding): label(binding, PARENT_PLACEMENT) for binding in world.cache.list(BINDING)}
+    assert sorted(bindings.values()) == ["home", f"{shared}one", f"{shared}two"]
+    assert before <= bindings.keys()

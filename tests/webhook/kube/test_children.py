@@ -4,7 +4,7 @@ import pytest
 
 from scorer.api.family import CLUSTER, NAMESPACED, placement_ref
 from scorer.api.kinds import WORK
-from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT
+from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT, PARENT_PLACEMENT_NAMESPACE
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube.cache import Cache
 from webhook.kube.children import children, count_children, without_works, works_of
@@ -52,6 +52,7 @@ def test_works_of_a_binding_lie_in_the_namespace_of_its_member_and_name_its_plac
     add(cache, WORK, "web-work", "fleet-member-b", ours)
     add(cache, WORK, "other-work", "fleet-member-a", ours | {PARENT_PLACEMENT: "other"})
     add(cache, WORK, "lost-work", "fleet-member-a", {PARENT_BINDING: "web-a"})
+    add(cache, WORK, "team.web-work", "fleet-member-a", ours | {PARENT_PLACEMENT_NAMESPACE: "team"})
     assert [(work["metadata"]["name"], work["metadata"]["namespace"]) for work in works_of(cache, binding)] == [
         ("web-work", "fleet-member-a")
     ]
