@@ -168,6 +168,12 @@ def problems_of(installation: Installation, version: str) -> list[str]:
                 f"{what} is of release {other}, this is {version}: use the doctor of {other}, what else is said here "
                 "may not fit"
             )
+        given = _environment(deployment)
+        if given.get("HARBORMASTER_OIDC_GROUPS_CLAIM") and not given.get("HARBORMASTER_OIDC_GROUPS_PREFIX"):
+            problems.append(
+                f"{what}: groups of the provider have the rights of groups of the hub with the same names: set "
+                'settings.oidcGroupsPrefix and bind the prefixed groups, or set "-" if that is intended'
+            )
         wanted: Any = spec_of(deployment).get("replicas", 1)
         available: Any = status_of(deployment).get("availableReplicas") or 0
         if wanted and available < wanted:

@@ -114,6 +114,11 @@ class Serve:
             access = AccessReviewer(hub, counts)
             tokens = TokenReviewer(hub, self.settings.audience, counts)
             signing_in = await sign_in_of(self.settings, self._now)
+            if self.settings.has_bare_groups:
+                _log.warning(
+                    "groups of the provider have the rights of groups of the hub with the same names; set "
+                    "oidc_groups_prefix, or - if that is intended"
+                )
             admittance = Admittance(tokens, access, AuthorRights(access), signing_in)
             answers = answers_of(self.cache, store, admission, admittance, self._now)
             name = own_name(self._reconcile_as or "")

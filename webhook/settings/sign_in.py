@@ -19,6 +19,8 @@ from webhook.settings.values import SecondsWithin, Words, check_url
 
 NO_PREFIX: Final = "-"
 EMAIL: Final = "email"
+RESERVED: Final = "system:"
+"""How the names of the cluster's own users and groups begin: no provider gives one."""
 LONGEST_SESSION_SECONDS: Final = 86_400
 _ORIGIN: Final = re.compile(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[1-9][0-9]*)?", re.ASCII)
 """Host and port as browsers write them; what they write otherwise would not be known as that of the page."""
@@ -103,13 +105,17 @@ class SignInSettings(Settings):
         default="",
         max_length=256,
         description="What is put before the user name; empty: for every claim but `email` the issuer and `#`; `-`: "
-        "nothing.",
+        "nothing. It must not begin with `system:`.",
     )
     oidc_groups_claim: str = Field(
         default="", max_length=256, description="Claim of the ID token that lists groups; empty: nobody is in one."
     )
     oidc_groups_prefix: str = Field(
-        default="", max_length=256, description="What is put before every group; empty: nothing."
+        default="",
+        max_length=256,
+        description="Prefix of every group, such as `oidc:`. Without one, a group of the provider has the rights that "
+        "the hub gives to any group of that name; empty: no prefix, and a warning; `-`: no prefix. It must not begin "
+        "with `system:`.",
     )
     oidc_name: str = Field(
         default="",
@@ -129,6 +135,13 @@ class SignInSettings(Settings):
         if url and urlsplit(url).query:
             raise ValueError(f"{url[:128]!r} has a query, and the URL of an issuer has none")
         return check_url(url, "https://accounts.example.com")
+
+    @field_validator("oidc_username_prefix", "oidc_groups_prefix")
+    @classmethod
+    def _check_prefix(cls, prefix: str) -> str:
+        if prefix.startswith(RESERVED):
+            raise ValueError(f"{prefix[:128]!r} must not begin with {RESERVED}, as in oidc:")
+        return prefix
 
     @field_validator("oidc_page_url")
     @classmethod
@@ -168,11 +181,17 @@ class SignInSettings(Settings):
                     "whoever knows that secret could make sessions",
                 )
 
+    @property
+    def has_bare_groups(self) -> bool:
+        """Whether groups of the provider have no prefix, without an operator having decided so."""
+        return bool(self.oidc_issuer_url and self.oidc_groups_claim and not self.oidc_groups_prefix)
+
     def sign_in(self) -> SignInOptions | None:
         """Return where people sign in, ready for use; None: nowhere."""
         if not self.oidc_issuer_url or self.oidc_client_secret_file is None or self.oidc_session_secret_file is None:
             return None
         default = "" if self.oidc_username_claim == EMAIL else f"{self.oidc_issuer_url}#"
+        groups_prefix = "" if self.oidc_groups_prefix == NO_PREFIX else self.oidc_groups_prefix
         prefix = "" if self.oidc_username_prefix == NO_PREFIX else self.oidc_username_prefix or default
         return SignInOptions(
             issuer=self.oidc_issuer_url,
@@ -184,7 +203,7 @@ class SignInSettings(Settings):
             username_claim=self.oidc_username_claim,
             username_prefix=prefix,
             groups_claim=self.oidc_groups_claim,
-            groups_prefix=self.oidc_groups_prefix,
+            groups_prefix=groups_prefix,
             name=self.oidc_name or urlsplit(self.oidc_issuer_url).hostname or "",
             longest=timedelta(seconds=self.oidc_session_seconds),
             ca=self.oidc_ca,

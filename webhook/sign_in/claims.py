@@ -10,11 +10,10 @@ from typing import Any, Final
 
 from scorer.api.quoting import printable
 from webhook.access.user import UserInfo
-from webhook.settings.sign_in import EMAIL, SignInOptions
+from webhook.settings.sign_in import EMAIL, RESERVED, SignInOptions
 from webhook.sign_in.trouble import SignInError, Trouble
 
 AUTHENTICATED: Final = "system:authenticated"
-_RESERVED: Final = "system:"
 _ELSEWHERE: Final = "_claim_names"
 """Names the claims that are too large for a token."""
 
@@ -31,6 +30,8 @@ def user_of(claims: Mapping[str, Any], options: SignInOptions) -> UserInfo:
         raise SignInError(Trouble.CLAIMS, f"the claim {claim!r} is no name")
     if claim == EMAIL and claims.get("email_verified", True) is not True:
         raise SignInError(Trouble.EMAIL, "the claim 'email' is not verified")
+    if claim == EMAIL and "@" not in name:  # it has no prefix by default, and could be a user of the hub
+        raise SignInError(Trouble.CLAIMS, f"the claim 'email' must be an address, not {printable(name[:128])!r}")
     username = _named(options.username_prefix + name)
     groups = frozenset(_named(options.groups_prefix + group) for group in _groups(claims, options.groups_claim))
     return UserInfo(username, groups | {AUTHENTICATED})
@@ -50,8 +51,8 @@ def _groups(claims: Mapping[str, Any], claim: str) -> list[str]:
 
 
 def _named(name: str) -> str:
-    if name.startswith(_RESERVED):
-        raise SignInError(Trouble.CLAIMS, f"{printable(name[:128])!r}: names that begin with {_RESERVED} are reserved")
+    if name.startswith(RESERVED):
+        raise SignInError(Trouble.CLAIMS, f"{printable(name[:128])!r}: names that begin with {RESERVED} are reserved")
     try:
         name.encode()
     except UnicodeEncodeError as error:  # JSON can have half of a letter

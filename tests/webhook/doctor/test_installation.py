@@ -84,6 +84,20 @@ def test_deployments_that_are_well():
     assert described(by_hand(has_loop=False)).endswith("no chart has made it, without a loop")
 
 
+@pytest.mark.parametrize(
+    ("given", "is_wrong"),
+    [
+        pytest.param({}, False, id="nobody-signs-in"),
+        pytest.param({"OIDC_GROUPS_CLAIM": "groups"}, True, id="no-prefix"),
+        pytest.param({"OIDC_GROUPS_CLAIM": "groups", "OIDC_GROUPS_PREFIX": "oidc:"}, False, id="prefix"),
+        pytest.param({"OIDC_GROUPS_CLAIM": "groups", "OIDC_GROUPS_PREFIX": "-"}, False, id="on-purpose"),
+    ],
+)
+def test_groups_of_a_provider_without_a_prefix_are_reported(given, is_wrong):
+    problems = problems_of(find(deployment(environment=given)), "1.2.0")
+    assert ["settings.oidcGroupsPrefix" in problem for problem in problems] == [True] * is_wrong
+
+
 def test_deployments_that_are_not():
     short = find(deployment(availableReplicas=1), BOTH[1])
     what = "Deployment quay/harbor-harbormaster"

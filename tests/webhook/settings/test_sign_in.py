@@ -73,6 +73,10 @@ def test_a_provider_without_a_name_is_called_by_its_host():
         pytest.param({"oidc_session_secret_file": "/client"}, "must be another file", id="one-secret-for-both"),
         pytest.param({"oidc_scopes": "groups"}, "must have openid among them", id="no-openid"),
         pytest.param({"oidc_scopes": 'openid,a"b'}, "letters that no scope has", id="no-scope"),
+        *(
+            pytest.param({f"oidc_{name}_prefix": "system:x"}, f"oidc_{name}_prefix: .* must not begin", id=name)
+            for name in ("username", "groups")
+        ),
         pytest.param({"oidc_username_claim": ""}, "oidc_username_claim: ''", id="no-claim"),
         pytest.param({"oidc_session_seconds": "59"}, "oidc_session_seconds: '59'", id="too-short"),
         pytest.param({"oidc_session_seconds": "86401"}, "oidc_session_seconds: '86401'", id="too-long"),

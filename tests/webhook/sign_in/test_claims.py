@@ -3,7 +3,10 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from tests.scorer.builders import modest
 from webhook.settings.sign_in import SignInSettings
 from webhook.sign_in.claims import user_of
 from webhook.sign_in.trouble import SignInError, Trouble
@@ -53,6 +56,7 @@ def test_what_a_user_is_called(claims, settings, username):
         pytest.param(["a"], {}, set(), id="nobody-asks"),
         pytest.param(["a"], GROUPS | {"oidc_groups_prefix": "oidc:"}, {"oidc:a"}, id="prefix"),
         pytest.param(["system:masters"], GROUPS | {"oidc_groups_prefix": "x:"}, {"x:system:masters"}, id="harmless"),
+        pytest.param(["a"], GROUPS | {"oidc_groups_prefix": "-"}, {"a"}, id="no-prefix-on-purpose"),
     ],
 )
 def test_which_groups_one_is_in(groups, settings, found):
@@ -62,6 +66,23 @@ def test_which_groups_one_is_in(groups, settings, found):
 def test_everybody_who_is_signed_in_is_known_as_such():
     user = user_of({"sub": "7"}, SignInSettings.read({}, **GIVEN).sign_in())
     assert (user.groups, user.uid) == ({"system:authenticated"}, "")
+
+
+PREFIX = st.sampled_from(["", "-", "s", "system", "sys", "oidc:"])
+ENDING = st.one_of(st.text(max_size=8), st.sampled_from(["system:masters", "ystem:masters", ":masters", "tem:masters"]))
+
+
+@given(PREFIX, PREFIX, st.sampled_from(["sub", "email", "name"]), ENDING, st.lists(ENDING, max_size=3))
+@modest(300)
+def test_nobody_is_the_cluster_itself(before_user, before_group, claim, name, groups):
+    """By no claim and no prefix that the settings take; system:authenticated is ours."""
+    settings = {"oidc_username_claim": claim, "oidc_username_prefix": before_user, "oidc_groups_prefix": before_group}
+    try:
+        username, found = who({claim: name, "groups": groups}, oidc_groups_claim="groups", **settings)
+    except SignInError:
+        return
+    assert not any(each.startswith("system:") for each in (username, *found))
+    assert username.startswith(f"{ISSUER}#") or before_user or claim == "email"
 
 
 BARE = {"oidc_username_prefix": "-"}
@@ -77,6 +98,19 @@ BARE = {"oidc_username_prefix": "-"}
         pytest.param({"email": "a@b", "email_verified": False}, MAIL, Trouble.EMAIL, id="not-verified"),
         pytest.param({"email": "a@b", "email_verified": "true"}, MAIL, Trouble.EMAIL, id="verified-in-words"),
         pytest.param({"sub": "system:admin"}, BARE, Trouble.CLAIMS, id="a-name-of-the-cluster"),
+        pytest.param({"email": "system:admin"}, MAIL, Trouble.CLAIMS, id="an-address-of-the-cluster"),
+        pytest.param({"email": "system:a@b"}, MAIL, Trouble.CLAIMS, id="an-address-that-begins-like-it"),
+        pytest.param({"email": "kubernetes-admin"}, MAIL, Trouble.CLAIMS, id="a-user-of-the-hub-for-an-address"),
+        pytest.param({"email": "admin"}, MAIL | BARE, Trouble.CLAIMS, id="the-same-without-a-prefix"),
+        pytest.param(
+            {"sub": "tem:admin"}, {"oidc_username_prefix": "sys"}, Trouble.CLAIMS, id="together-with-the-prefix"
+        ),
+        pytest.param(
+            {"sub": "7", "groups": ["m:masters"]},
+            GROUPS | {"oidc_groups_prefix": "syste"},
+            Trouble.CLAIMS,
+            id="a-group-together-with-the-prefix",
+        ),
         pytest.param({"sub": "7", "groups": ["system:masters"]}, GROUPS, Trouble.CLAIMS, id="a-group-of-the-cluster"),
         pytest.param({"sub": "7", "groups": [7]}, GROUPS, Trouble.CLAIMS, id="groups-that-are-numbers"),
         pytest.param({"sub": "7", "groups": {"a": "b"}}, GROUPS, Trouble.CLAIMS, id="groups-that-are-no-list"),
