@@ -3,7 +3,7 @@
 Source: upgrade-runs.md 13.4.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any, Final
@@ -93,6 +93,15 @@ def _owner(operation: Operation) -> JsonObject:
 def is_of(request: Mapping[str, Any], operation: str) -> bool:
     """Say whether a request is for an operation, which its name alone does not prove."""
     return text_at(request, "spec", "operationID") == operation
+
+
+def later_attempt(operation: str, requests: Iterable[Mapping[str, Any]]) -> int:
+    """Return the latest attempt of the same run on the same member that has a request; 0: none after *operation*."""
+    member, _, attempt = operation.rpartition("/")
+    others = (text_at(request, "spec", "operationID").rpartition("/") for request in requests)
+    attempts = [int(number) for other, _, number in others if other == member and number.isascii() and number.isdigit()]
+    latest = max(attempts, default=0)
+    return latest if attempt.isascii() and attempt.isdigit() and latest > int(attempt) else 0
 
 
 def observation_of(request: Mapping[str, Any]) -> Observation:

@@ -1,7 +1,8 @@
 """What upgraders outside report of operations that they were told of by HTTP: it goes into the request.
 
-A report may arrive late, and be sent again by somebody who has seen it. So what has been reported is never taken back
-within a phase, and nothing is ever reported of the future.
+A report may arrive late, and be sent again by a client that has seen it. So it counts for the latest attempt only, and
+changes nothing once the attempt has ended. Within a phase, progress never falls, an earlier heartbeat is refused, and
+nothing is ever reported of the future.
 
 Source: upgrade-runs.md 13.4.
 """
@@ -12,9 +13,9 @@ from typing import Any, Final
 
 from scorer.api.documents import name_of, status_of
 from scorer.api.kinds import UPGRADE_REQUEST
-from scorer.api.meta import JsonObject, format_time
-from scorer.api.upgrade.request import UpgradeRequestStatus
-from scorer.upgrade.requests import is_of
+from scorer.api.meta import JsonObject, format_time, parse_time
+from scorer.api.upgrade.request import RequestPhase, UpgradeRequestStatus
+from scorer.upgrade.requests import ENDED, is_of, later_attempt
 from webhook.admission.judge import judge
 from webhook.kube.cache import Cache
 from webhook.kube.ports import ConflictError, InvalidObjectError, Key, NotFoundError, Store
@@ -60,19 +61,26 @@ class UpgradeReports:
 
         Raises:
             UnknownOperationError: There is no request for it.
-            ReportRefusedError: It goes back behind what was reported before.
+            ReportRefusedError: It goes back behind what was reported before, or a later attempt was started.
             ReportInvalidError: The hub refuses what it says.
             StoreError: The hub does not take it.
         """
-        name = next((name_of(each) for each in self._cache.list(UPGRADE_REQUEST) if is_of(each, operation)), None)
+        known = self._cache.list(UPGRADE_REQUEST)
+        name = next((name_of(each) for each in known if is_of(each, operation)), None)
         if name is None:
             raise UnknownOperationError(f"there is no request for operation {operation[:320]!r}")
+        if later := later_attempt(operation, known):
+            raise ReportRefusedError(f"operation {operation!r} is over: attempt {later} of its member has started")
         for attempt in range(_ATTEMPTS):
             request = await self._get(name, operation)
             reported = {**request, "status": self._status(request, report)}
+            if status_of(request).get("phase") in ENDED and _content(reported) == _content(request):
+                return  # sent again; a later heartbeat would make old content count as new
             verdict = judge("UPDATE", reported, request, Context(), subresource="status")
             if not verdict.allowed:
                 raise ReportRefusedError(verdict.message)
+            if why := _goes_back(status_of(request), report):
+                raise ReportRefusedError(f"operation {operation!r} {why}")
             try:
                 await self._store.replace_status(UPGRADE_REQUEST, reported)
             except InvalidObjectError as error:
@@ -103,3 +111,28 @@ class UpgradeReports:
         shown = report.model_copy(update=changes)
         given = shown.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_unset=True, include=_REPORTED)
         return {**before, "heartbeatTime": format_time(now), **given}
+
+
+def _content(request: JsonObject) -> JsonObject:
+    """Return what a status reports, without its times: those in the future are replaced when a report arrives."""
+    return {key: value for key, value in status_of(request).items() if key not in ("heartbeatTime", "finishedTime")}
+
+
+def _goes_back(before: JsonObject, report: UpgradeRequestStatus) -> str:
+    """Return why a report comes too late; empty: it does not.
+
+    Phases only move forward, so a report that changes the phase was never accepted before. In phase Accepted, the
+    heartbeat may be the hub's, and the clock of an upgrader may be behind.
+    """
+    phase = before.get("phase")
+    if phase in ENDED:
+        return f"is over: {phase} was reported"
+    if phase != RequestPhase.IN_PROGRESS or report.phase not in (None, phase) or report.heartbeat_time is None:
+        return ""
+    try:
+        last = parse_time(str(before.get("heartbeatTime") or ""))
+    except ValueError:
+        return ""
+    if report.heartbeat_time >= last:
+        return ""
+    return f"reports heartbeatTime {format_time(report.heartbeat_time)}, but {format_time(last)} was reported before"

@@ -109,9 +109,10 @@ UPGRADE_OPERATIONS: Final = (
         "For operations that were handed off by HTTP; the three parts of the path are those of the `operationID`. The "
         "body is what changes in the status of the ClusterUpgradeRequest. It is signed, not sent with credentials: "
         "`X-Harbormaster-Signature` is `sha256=` and the HMAC-SHA256 of the body in hex, by a secret of "
-        "`HARBORMASTER_HANDOFF_SECRET_FILE`, which is read anew when it changes. With `operationID` in the body, a "
-        "report is good for that operation only. `progressPercent` never falls within a phase, and no time is later "
-        "than now. 409: it goes back behind an earlier report.",
+        "`HARBORMASTER_HANDOFF_SECRET_FILE`, which is read anew when it changes. The body must have `operationID`, so "
+        "that the report is good for that operation only (`HARBORMASTER_HANDOFF_UNBOUND_REPORTS` makes it optional). "
+        "`progressPercent` never falls within a phase, and no time is later than now. 409: it goes back behind an "
+        "earlier report, or the attempt is over. A last report that is sent again is answered like the first time.",
         request=UpgradeReport,
         status=204,
         open_to_all=True,

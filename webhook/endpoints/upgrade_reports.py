@@ -44,8 +44,9 @@ class UpgradeReport(UpgradeRequestStatus):
         Field(
             alias="operationID",
             max_length=LONGEST_OPERATION_ID,
-            description="The operation that it is about, as in the path. Without it, whoever has seen a report can "
-            "send it again for another operation, as the signature is that of the body.",
+            description="The operation that it is about, as in the path. The signature is that of the body, so a "
+            "report without it would be good for any operation. Required, except with "
+            "`HARBORMASTER_HANDOFF_UNBOUND_REPORTS`.",
         ),
     ] = None
     pools: Annotated[
@@ -57,13 +58,14 @@ class UpgradeReport(UpgradeRequestStatus):
     ] = ()
 
 
-def add_routes(api: Api, reports: UpgradeReports, secrets: SecretFile) -> None:
+def add_routes(api: Api, reports: UpgradeReports, secrets: SecretFile, *, unbound: bool) -> None:
     """Serve the reports.
 
     Args:
         api: Gets the route.
         reports: Writes them.
         secrets: Any of them may have signed; without a file, nobody can report.
+        unbound: Whether a report may lack the operation that it is about.
     """
 
     async def report(request: web.Request) -> web.Response:
@@ -82,7 +84,7 @@ def add_routes(api: Api, reports: UpgradeReports, secrets: SecretFile) -> None:
             except BadReviewError as error:
                 raise ProblemError(Problem.MALFORMED_REQUEST, str(error)) from error
             status = read_model(UpgradeReport, document)
-        _check_operation(operation, request.headers.get(OPERATION, operation), status)
+        _check_operation(operation, request.headers.get(OPERATION, operation), status, unbound=unbound)
         try:
             await reports.take(operation, status)
         except UnknownOperationError as error:
@@ -108,7 +110,7 @@ async def _read(secrets: SecretFile) -> tuple[str, ...]:
         raise ProblemError(Problem.NOT_READY, detail, retry_after=READ_AGAIN_SECONDS) from error
 
 
-def _check_operation(operation: str, header: str, report: UpgradeReport) -> None:
+def _check_operation(operation: str, header: str, report: UpgradeReport, *, unbound: bool) -> None:
     """Check that a report is for the operation of its path, and says everything once.
 
     Raises:
@@ -117,7 +119,13 @@ def _check_operation(operation: str, header: str, report: UpgradeReport) -> None
     if header != operation:
         raise ProblemError(Problem.VALIDATION_FAILED, f"the header {OPERATION} names another operation than the path")
     mistakes = list(_twice(report))
-    if report.operation_id is not None and report.operation_id != operation:
+    if report.operation_id is None and not unbound:
+        detail = (
+            f"must be {quote(operation)}: the signature is that of the body, so a report without operationID could be "
+            "sent again for another operation"
+        )
+        mistakes.insert(0, Mistake("/operationID", "required", detail))
+    elif report.operation_id is not None and report.operation_id != operation:
         detail = f"{quote(report.operation_id)}: is another operation than that of the path"
         mistakes.insert(0, Mistake("/operationID", "invalid", detail))
     if mistakes:

@@ -126,7 +126,7 @@ def make_app(parts: Parts) -> web.Application:
     upgrade_orders.add_routes(api, services.upgrades.orders)
     hand_off = SecretFile(settings.handoff_secret_file, "HANDOFF_SECRET_FILE")
     hand_off.read()
-    upgrade_reports.add_routes(api, services.upgrades.reports, hand_off)
+    upgrade_reports.add_routes(api, services.upgrades.reports, hand_off, unbound=settings.handoff_unbound_reports)
     extender.add_routes(api, services.extender, parts.tracing)
     if settings.metrics_auth:
         api.get("/metrics", "/metrics", probes.exposition(parts.metrics, parts.crew), when_synced=False)

@@ -35,6 +35,16 @@ class HandOffSecretSettings(Settings):
     )
 
 
+class HandOffReportSettings(HandOffSecretSettings):
+    """Which reports are accepted."""
+
+    handoff_unbound_reports: bool = Field(
+        default=False,
+        description="Whether reports to `/v1/upgrade/operations` may lack `operationID`, for upgraders that do not "
+        "send it yet; a client that has seen such a report can send it again for another operation.",
+    )
+
+
 class HandOffSettings(HandOffSecretSettings):
     """The upgrader."""
 

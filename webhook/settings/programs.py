@@ -21,7 +21,7 @@ from webhook.settings.data_folder import DataSettings
 from webhook.settings.environment import Settings
 from webhook.settings.extender import ExtenderSettings
 from webhook.settings.gate import DisruptionSettings
-from webhook.settings.hand_off import HandOffSecretSettings
+from webhook.settings.hand_off import HandOffReportSettings, HandOffSecretSettings
 from webhook.settings.history import HistorySettings
 from webhook.settings.hook_secrets import HookSecretSettings
 from webhook.settings.hub import HubSettings
@@ -46,7 +46,7 @@ class ServerSettings(
     ExtenderSettings,
     DisruptionSettings,
     DefaultUpgraderSettings,
-    HandOffSecretSettings,
+    HandOffReportSettings,
     HistorySettings,
 ):
     """What a server needs to answer for any hub; commands that answer from a hub themselves read these too."""

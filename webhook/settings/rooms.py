@@ -144,6 +144,7 @@ ROOMS: Final = (
             upgraders.DefaultUpgraderSettings,
             upgraders.UpgraderSettings,
             hand_off.HandOffSecretSettings,
+            hand_off.HandOffReportSettings,
             hand_off.HandOffSettings,
         ),
     ),

@@ -105,7 +105,7 @@ class SignInSettings(Settings):
         default="",
         max_length=256,
         description="What is put before the user name; empty: for every claim but `email` the issuer and `#`; `-`: "
-        "nothing. It must not begin with `system:`.",
+        "nothing.",
     )
     oidc_groups_claim: str = Field(
         default="", max_length=256, description="Claim of the ID token that lists groups; empty: nobody is in one."
@@ -113,9 +113,8 @@ class SignInSettings(Settings):
     oidc_groups_prefix: str = Field(
         default="",
         max_length=256,
-        description="Prefix of every group, such as `oidc:`. Without one, a group of the provider has the rights that "
-        "the hub gives to any group of that name; empty: no prefix, and a warning; `-`: no prefix. It must not begin "
-        "with `system:`.",
+        description="Prefix of every group, such as `oidc:`, without which a group of the provider has the rights of "
+        "any group of that name on the hub; empty: no prefix, and a warning; `-`: no prefix.",
     )
     oidc_name: str = Field(
         default="",

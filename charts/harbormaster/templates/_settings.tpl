@@ -84,6 +84,7 @@
 {{- include "harbormaster.setting" (list "HARBORMASTER_DEFAULT_UPGRADER" .Values.settings.defaultUpgrader "handoff") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_UPGRADER_POLL_SECONDS" .Values.settings.upgraderPollSeconds "15") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_UPGRADER_CALL_SECONDS" .Values.settings.upgraderCallSeconds "10") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_HANDOFF_UNBOUND_REPORTS" .Values.settings.handoffUnboundReports "false") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_HANDOFF_URL" .Values.settings.handoffUrl "") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_LEASE_NAME" .Values.settings.leaseName "harbormaster-reconcile") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_SHARDS" .Values.settings.shards "1") }}

@@ -8,6 +8,7 @@ from scorer.upgrade.back_end import Inventory, Operation, OperationState, Pool, 
 from scorer.upgrade.inventories import reported_inventory
 from scorer.upgrade.requests import (
     is_of,
+    later_attempt,
     may_begin,
     observation_of,
     remark_of,
@@ -55,6 +56,22 @@ def test_names_of_requests_are_names_of_objects(member):
     assert len(name) <= 63
     assert name.replace("-", "").isalnum()
     assert not name.endswith("-")
+
+
+@pytest.mark.parametrize(
+    ("asked", "known", "latest"),
+    [
+        pytest.param("uid/c1/1", [], 0, id="none"),
+        pytest.param("uid/c1/1", ["uid/c1/1"], 0, id="itself"),
+        pytest.param("uid/c1/1", ["uid/c1/10", "uid/c1/2"], 10, id="the-latest"),
+        pytest.param("uid/c1/10", ["uid/c1/9"], 0, id="numbers-not-text"),
+        pytest.param("uid/c1/1", ["uid/c2/2", "other/c1/2", "uid/c11/2"], 0, id="other-members-and-runs"),
+        pytest.param("uid/c1/1", ["uid/c1/x", "uid/c1/", "uid/c1/²", ""], 0, id="no-numbers"),
+        pytest.param("uid/c1/x", ["uid/c1/2"], 0, id="asked-for-no-number"),
+    ],
+)
+def test_the_attempt_that_followed(asked, known, latest):
+    assert later_attempt(asked, [{"spec": {"operationID": each}} for each in known]) == latest
 
 
 def test_operations_have_requests_of_their_own():

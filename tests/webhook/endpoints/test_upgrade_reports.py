@@ -111,8 +111,9 @@ async def running(world):
     return requests(world)[0]["spec"]["operationID"]
 
 
-async def report(port, operation, body, *, secret=SECRET, **headers):
-    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+async def report(port, operation, body, *, secret=SECRET, bound=True, **headers):
+    said = {"operationID": operation} if bound else {}
+    data = body if isinstance(body, bytes) else json.dumps(said | body).encode()
     given = {SIGNATURE: sign(secret, data), **headers}
     async with port.dial() as connection:
         connection.credentials = {}
@@ -357,3 +358,66 @@ async def test_annotations_that_others_have_filled_do_not_keep_an_upgrade_from_i
     assert (await report(port, operation, DONE)).status == 204
     await world.until(lambda: state(world) == "Completed")
     assert refused
+
+
+async def test_a_report_must_name_its_operation(world, port):
+    """One that was seen in another operation would be good for this one."""
+    operation = await running(world)
+    before = await stored(world)
+    for body in (DONE, {"phase": "Failed"}, {}, {"operationID": None}, {"operationID": ""}):
+        found = assert_problem(await report(port, operation, body, bound=False), "validation-failed", 422)
+        assert [each["pointer"] for each in found["errors"]] == ["/operationID"]
+    named = await report(port, operation, DONE, bound=False, **{OPERATION: operation})
+    assert_problem(named, "validation-failed", 422)  # headers are not signed
+    assert await stored(world) == before
+
+
+async def test_an_operator_may_accept_reports_of_older_upgraders(world, secret_file):
+    async with serving(world, handoff_secret_file=secret_file, handoff_unbound_reports=True) as port:
+        operation = await running(world)
+        assert (await report(port, operation, {"phase": "InProgress"}, bound=False)).status == 204
+        other = {**DONE, "operationID": operation.replace("/t1/", "/t2/")}
+        assert_problem(await report(port, operation, other), "validation-failed", 422)
+        assert (await report(port, operation, DONE, bound=False)).status == 204
+
+
+async def test_a_report_of_an_attempt_that_another_has_followed_is_refused(world, port):
+    """Whichever path it is sent to, and although its attempt was never reported to be over."""
+    first = await running(world)
+    (request,) = requests(world)
+    second = f"{first.rpartition('/')[0]}/2"
+    metadata = {"name": "another", "labels": request["metadata"]["labels"]}
+    await world.add({**request, "metadata": metadata, "spec": {**request["spec"], "operationID": second}, "status": {}})
+    await until(lambda: len(requests(world)) == 2)
+    before = await stored(world)
+    found = assert_problem(await report(port, first, {**DONE, "operationID": first}), "conflict", 409)
+    assert "attempt 2" in found["detail"]
+    assert_problem(await report(port, second, {**DONE, "operationID": first}), "validation-failed", 422)
+    assert await stored(world) == before
+    assert (await report(port, second, {"phase": "InProgress"})).status == 204
+
+
+async def test_the_end_that_is_reported_again_is_no_news(world, port):
+    """An upgrader may have missed the answer; a later heartbeat would make old content count as new."""
+    operation = await running(world)
+    end = {**DONE, "finishedTime": "2999-01-01T00:00:00Z"}
+    assert (await report(port, operation, end)).status == 204
+    await world.until(lambda: state(world) == "Completed")
+    before = await stored(world)
+    for again in (end, {"phase": "Succeeded"}, {}, {"heartbeatTime": end["finishedTime"]}):
+        assert (await report(port, operation, again)).status == 204
+    for other in ({"controlPlaneVersion": "1.30.4"}, {"phase": "Failed"}, {"phase": "InProgress"}, {"message": "no"}):
+        assert_problem(await report(port, operation, other), "conflict", 409)
+    assert await stored(world) == before
+
+
+async def test_an_earlier_heartbeat_is_refused_within_a_phase(world, port):
+    operation = await running(world)
+    early, late = ({"message": f"node {hour}", "heartbeatTime": f"2025-01-01T0{hour}:00:00Z"} for hour in (1, 2))
+    assert (await report(port, operation, {**early, "phase": "InProgress"})).status == 204
+    assert (await report(port, operation, late)).status == 204
+    assert (await report(port, operation, late)).status == 204, "sent again, as its answer was lost"
+    found = assert_problem(await report(port, operation, early), "conflict", 409)
+    assert "heartbeatTime 2025-01-01T01:00:00Z" in found["detail"]
+    assert status_of(await stored(world))["message"] == "node 2"
+    assert (await report(port, operation, {**DONE, "heartbeatTime": early["heartbeatTime"]})).status == 204
