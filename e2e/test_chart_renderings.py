@@ -6,6 +6,7 @@ import json
 import re
 
 import pytest
+import yaml
 
 from e2e.charts.changes import AGENT_CHANGES, AGENT_VALUES, HUB_CHANGES, LOOP, SERVE
 from e2e.charts.golden import GOLDEN, cases, golden
@@ -252,12 +253,58 @@ def test_the_server_has_the_rights_that_the_program_prints(helm, networking, out
         pytest.param({}, default_applied(), False, id="usual"),
         pytest.param({"apply": WORDS}, parse_selection(WORDS), False, id="words"),
         pytest.param({"applyRoles": True}, default_applied(), True, id="roles-too"),
+        pytest.param({"applyControlPlane": False}, default_applied(control_plane=False), False, id="narrow"),
+        pytest.param({"applyControlPlane": None}, default_applied(), False, id="values-of-an-older-chart"),
+        pytest.param({"applyControlPlane": False, "apply": WORDS}, parse_selection(WORDS), False, id="words-win"),
     ],
 )
 def test_the_agent_has_the_rights_that_the_program_prints(helm, values, applied, apply_rbac):
     rendered = helm.render(AGENT, AGENT_VALUES, {"rbac": values})
     roles = agent_roles(applied, NAMESPACE, apply_rbac=apply_rbac)
     assert rights_of(rendered, "agent") == rights(rule.document() for role in roles for rule in role.rules)
+
+
+@pytest.mark.parametrize("orders", [True, False, None], ids=["orders", "no-orders", "orders-of-an-older-chart"])
+@pytest.mark.parametrize("pools", [True, False, None], ids=["pools", "no-pools", "pools-of-an-older-chart"])
+def test_the_server_has_its_optional_rights_unless_they_are_off(helm, orders, pools):
+    """None: the values are those of a chart that did not know them, as with --reuse-values."""
+    rendered = helm.render(HUB, {"rbac": {"upgradeOrders": orders, "nodePools": pools}})
+    roles = serve_roles(
+        NAMESPACE,
+        certificate_secret="hb-harbormaster-ca",
+        webhook_configuration="harbormaster-hb-harbormaster",
+        upgrade_orders=orders is not False,
+        node_pools=pools is not False,
+    )
+    assert rights_of(rendered, "serve") == rights(rule.document() for role in roles for rule in role.rules)
+
+
+@pytest.mark.parametrize("chart", [HUB, AGENT], ids=["hub", "agent"])
+def test_values_for_a_new_installation_only_take_rights_away(helm, chart):
+    given = AGENT_VALUES if chart == AGENT else {}
+    suffix = "agent" if chart == AGENT else "serve"
+    usual = helm.render(chart, given)
+    new = helm.render(chart, given, yaml.safe_load((chart / "new-installation.yaml").read_text(encoding="utf-8")))
+    assert rights_of(new, suffix) < rights_of(usual, suffix)
+    assert [each for each in new if "Role" not in each["kind"]] == [
+        each for each in usual if "Role" not in each["kind"]
+    ]
+
+
+def test_a_server_that_enforces_budgets_counts_nodes(helm):
+    with pytest.raises(HelmError, match=r"rbac\.nodePools: must be true with settings\.enforceBudgets"):
+        helm.render(HUB, {"settings": {"enforceBudgets": True}, "rbac": {"nodePools": False}})
+
+
+@pytest.mark.parametrize(
+    ("chart", "given", "setting"),
+    [
+        pytest.param(HUB, {}, "handoffUnboundReports", id="hub"),
+        pytest.param(AGENT, AGENT_VALUES, "nodeDisruptionSpotToSpot", id="agent"),
+    ],
+)
+def test_a_setting_that_older_values_lack_has_its_default(helm, chart, given, setting):
+    assert helm.render(chart, given, {"settings": {setting: None}}) == helm.render(chart, given)
 
 
 @pytest.mark.parametrize("mode", NodeDisruptionMode)

@@ -177,6 +177,7 @@ async def join_until(pair: Pair, count: int = 0) -> list[str]:
         await read_endpoint(kubeconfig, "hub"),
         SYSTEM,
         SYSTEM,
+        agent_roles(default_applied(control_plane=False), SYSTEM),
         agent_roles(default_applied(), SYSTEM),
         {},
         "example.com/harbormaster:1",
@@ -356,6 +357,23 @@ def test_a_cluster_that_does_not_answer_is_named(pair: Pair) -> None:
     assert pair.everything() == before
 
 
+def groups(pair: Pair) -> set[str]:
+    """The API groups that the agent's roles name."""
+    return {group for rule in pair.in_member.get(CLUSTER_ROLE, AGENT)["rules"] for group in rule.get("apiGroups", ())}
+
+
+def test_a_right_that_an_agent_holds_stays_when_its_member_joins_again(pair: Pair) -> None:
+    """As one does that an earlier release has made."""
+    hooks = "admissionregistration.k8s.io"
+    pair.join()
+    assert hooks not in groups(pair)
+    pair.join("--apply-control-plane")
+    wide = groups(pair)
+    assert hooks in wide
+    assert f"ClusterRole {AGENT} unchanged" in pair.join()
+    assert groups(pair) == wide
+
+
 def test_a_member_that_is_lost_leaves_without_it(pair: Pair) -> None:
     """Here nothing holds the MemberCluster; that the loop lets it go after a while is a matter of e2e/soak."""
     pair.join()
@@ -410,6 +428,29 @@ def test_a_member_joins_gets_what_is_placed_and_leaves_with_it(pair_with_loop: P
     assert "nothing was changed" in pair.leave()
     assert pair.everything() == after
     pair.on_hub.delete(PLACEMENT, "shop")
+
+
+def test_a_kind_that_acts_on_every_request_is_not_placed_and_says_why(pair_with_loop: Pair) -> None:
+    pair = pair_with_loop
+    hooks = KINDS["admissionregistration.k8s.io", "ValidatingWebhookConfiguration"]
+    selector = {"group": hooks.group, "version": "v1", "kind": hooks.kind, "name": "harmless"}
+    about = {"apiVersion": f"{hooks.group}/v1", "kind": hooks.kind, "metadata": {"name": "harmless"}}
+    pair.join()
+    pair.start_agent()
+    pair.on_hub.create(about)
+    pair.on_hub.create(make_placement("hooks", resourceSelectors=[selector]))
+
+    def problem() -> str:
+        said = json.dumps(pair.on_hub.get(PLACEMENT, "hooks").get("status"))
+        return "" if "rbac.applyControlPlane=true" in said else said
+
+    wait_until("the placement names the right", problem)
+    assert not pair.in_member.find(hooks, "harmless")
+    pair.join("--apply-control-plane")
+    wait_until("it is placed", lambda: "" if pair.in_member.find(hooks, "harmless") else "it is not there")
+    pair.on_hub.delete(PLACEMENT, "hooks")
+    pair.on_hub.delete(hooks, "harmless")
+    pair.leave("--timeout=120")
 
 
 def test_the_token_is_renewed_again_and_again_and_outlives_a_kill(pair_with_loop: Pair) -> None:

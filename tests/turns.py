@@ -28,6 +28,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
         "e2e/test_fault_proxy.py",
         "e2e/test_impact.py",
         "e2e/test_member_gate.py",
+        "e2e/test_optional_rights.py",
         "e2e/test_outages.py",
         "e2e/test_override_snapshots.py",
         "e2e/test_printed.py",

@@ -64,6 +64,7 @@ _ACCOUNT_OF_LOOP: Final = "ServiceAccount/hb-harbormaster-reconcile"
 _SERVICE: Final = "Service/hb-harbormaster"
 _VALIDATING: Final = "ValidatingWebhookConfiguration/harbormaster-hb-harbormaster"
 _LOOP_ROLE: Final = "ClusterRole/harbormaster-hb-harbormaster-reconcile"
+_SERVER_ROLE: Final = "ClusterRole/harbormaster-hb-harbormaster-serve"
 _MONITOR: Final = "ServiceMonitor/hb-harbormaster-serve"
 _ALERTS: Final = "PrometheusRule/hb-harbormaster"
 _DASHBOARD: Final = "ConfigMap/hb-harbormaster-dashboard-budgets"
@@ -294,6 +295,10 @@ HUB_CHANGES: Final = (
         "",
         None,
     ),
+    Change(
+        "rbac.upgradeOrders", False, _SERVER_ROLE, "rules.-3.resources", ["clusterresourceplacementdisruptionbudgets"]
+    ),
+    Change("rbac.nodePools", False, _SERVER_ROLE, "rules.6.resources", ["tokenreviews"]),
     Change("metrics.port", 9090, SERVE, f"{CONTAINER}.env.HARBORMASTER_HTTP_PORT.value", "9090"),
     Change("metrics.serviceMonitor.enabled", True, _MONITOR, "spec.endpoints.0.port", "http"),
     Change("metrics.serviceMonitor.interval", "5s", _MONITOR, "spec.endpoints.0.interval", "5s", MONITORED),
@@ -425,6 +430,14 @@ AGENT_CHANGES: Final = (
     Change("crds.install", False, f"{_DEFINITION}/appliedworks.placement.kubernetes-fleet.io", "", None),
     Change("rbac.create", False, _AGENT_ROLE, "", None),
     Change("rbac.apply", ["boats.example.com"], _AGENT_ROLE, "rules.-1.resources", ["boats"]),
+    Change(
+        "rbac.applyControlPlane",
+        False,
+        _AGENT_ROLE,
+        "rules.9.apiGroups",
+        ["apiextensions.k8s.io"],
+        {"settings": {"nodeDisruptionMode": "Off"}},
+    ),
     Change(
         "rbac.applyRoles",
         True,

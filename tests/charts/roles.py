@@ -65,11 +65,18 @@ def serve_page() -> str:
         "networking_agents": ".Values.settings.networkingAgents",
         "own_authority": own_authority,
         "hand_off": ".Values.handOff.secret",
+        "upgrade_orders": _unless_off("rbac.upgradeOrders"),
+        "node_pools": _unless_off("rbac.nodePools"),
     }
     text = _roles(switches, _serve_roles, "@SERVER@")
     text += _policies(serve_policies(), "@SERVER@", OTHER_LOOP.strip("()"))
     text += _policies(certificate_policies(AUTHORITY), "@SERVER@", f"and {own_authority} {OTHER_LOOP}")
     return _wrapped(text, ".Values.rbac.create")
+
+
+def _unless_off(value: str) -> str:
+    """Return a condition that also holds where the value is missing, as with ``--reuse-values`` of an older chart."""
+    return f'(ne (toString .Values.{value}) "false")'
 
 
 def _reconcile_roles(on: frozenset[str]) -> tuple[Role, ...]:
@@ -92,6 +99,8 @@ def _serve_roles(on: frozenset[str]) -> tuple[Role, ...]:
         certificate_secret=AUTHORITY if "own_authority" in on else "",
         webhook_configuration="@CLUSTER@",
         hand_off="hand_off" in on,
+        upgrade_orders="upgrade_orders" in on,
+        node_pools="node_pools" in on,
     )
 
 
@@ -114,7 +123,8 @@ def selectable_page() -> str:
 
 def applicable_page() -> str:
     """Return the partial with the kinds that an agent applies unless the values name others."""
-    return HEADER + _listed("harbormaster.applicable", default_applied())
+    narrow = _listed("harbormaster.applicableNarrow", default_applied(control_plane=False))
+    return HEADER + _listed("harbormaster.applicable", default_applied()) + narrow
 
 
 def word_of(resource: Resource) -> str:

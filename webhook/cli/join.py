@@ -22,8 +22,8 @@ HELP = """Make a cluster a member of the fleet.
 
 On the hub, this makes the ServiceAccount member-NAME, with the right to ask for its own tokens and no other, and the
 MemberCluster NAME. In the member, it installs the definition of AppliedWorks, the namespace, ServiceAccount and rights
-of the agent (as `harbormaster rbac agent` prints them), and Secret harbormaster-hub with the agent's login for the hub.
-The token in it ends by itself; the agent renews it and writes each new one into that Secret.
+of the agent (as `harbormaster rbac agent --no-apply-control-plane` prints them), and Secret harbormaster-hub with the
+agent's login for the hub. The token in it ends by itself; the agent renews it and writes each new one into that Secret.
 
 The agent itself is installed from its chart, with the `helm` line that this command prints, or with --deploy. Then the
 command waits until the member is Joined and Healthy, and says what is missing when the time is up. You may run it again
@@ -56,6 +56,7 @@ class Wish:
         hub_server: Address of the hub as the member reaches it; None: that of the context.
         apply: Kinds that the agent may apply; none: those that it applies by default.
         apply_rbac: Whether it may apply roles.
+        apply_control_plane: Whether it may apply kinds that act on every request to the member.
         take_over: Make the cluster this member, even if it was another member before.
         image: For the agent's Deployment; None: it comes from elsewhere.
         dry_run: Write nothing.
@@ -66,6 +67,7 @@ class Wish:
     hub_server: str | None
     apply: tuple[str, ...]
     apply_rbac: bool
+    apply_control_plane: bool
     take_over: bool
     image: str | None
     dry_run: bool
@@ -87,6 +89,11 @@ class Wish:
     click.option("--apply", multiple=True, metavar="KIND", help="A kind that the agent may apply. Repeatable."),
     click.option("--apply-rbac", is_flag=True, help="Let the agent apply roles and their bindings, too."),
     click.option(
+        "--apply-control-plane",
+        is_flag=True,
+        help="Let the agent apply kinds that act on every request, such as webhook configurations. An agent keeps it.",
+    ),
+    click.option(
         "--take-over", is_flag=True, help="Make the cluster this member, even if it was another member before."
     ),
     click.option("--deploy", "image", metavar="IMAGE", help="Install the agent as a Deployment of this image."),
@@ -106,7 +113,7 @@ def command(name: str, sides: Sides, wish: Wish) -> int:
         raise UserError(f"--deploy {wish.image[:64]!r}: is not the name of an image")
     labels = dict(map(parse_label, wish.labels))
     settings, home = read_settings(sides.hub_namespace), read_settings(sides.namespace).namespace
-    roles = _agent_roles(wish, home)
+    roles, wider = (_agent_roles(wish, home, control_plane=wide) for wide in (wish.apply_control_plane, True))
     hub, member = sides.find_hub(), sides.find_member()
     assert member is not None
     from webhook.kube.login import Endpoint
@@ -118,6 +125,7 @@ def command(name: str, sides: Sides, wish: Wish) -> int:
         hub_namespace=settings.namespace,
         namespace=home,
         roles=roles,
+        wider_roles=wider,
         labels=labels,
         image=wish.image or "",
         token_seconds=settings.hub_token_seconds,
@@ -134,11 +142,12 @@ def parse_label(text: str) -> tuple[str, str]:
     return key, value
 
 
-def _agent_roles(wish: Wish, namespace: str) -> "tuple[Role, ...]":
+def _agent_roles(wish: Wish, namespace: str, *, control_plane: bool) -> "tuple[Role, ...]":
     from webhook.processes.rbac import UnknownKindError, agent_roles, checked_applied, default_applied, parse_selection
 
     try:
-        applied = checked_applied(parse_selection(wish.apply)) if wish.apply else default_applied()
+        named = parse_selection(wish.apply) if wish.apply else default_applied(control_plane=control_plane)
+        applied = checked_applied(named)
     except UnknownKindError as error:
         raise UserError(f"--apply {error}") from error
     return agent_roles(applied, namespace, apply_rbac=wish.apply_rbac)

@@ -80,9 +80,13 @@ writes the Leases of reservations and, for callers who may, orders to upgrade ru
 Secret and the webhook configurations: set the same HARBORMASTER_CERTIFICATE_SECRET here. If upgraders report to it,
 it also writes the status of their requests: set the same HARBORMASTER_HANDOFF_SECRET_FILE here.
 
+Most hubs need neither orders on upgrade runs over HTTPS nor questions about node pools: leave these rights out with
+--no-upgrade-orders and --no-node-pools.
+
 \b
 Examples:
   harbormaster rbac serve | kubectl apply -f -
+  harbormaster rbac serve --no-upgrade-orders --no-node-pools | kubectl apply -f -
   HARBORMASTER_CERTIFICATE_SECRET=harbormaster-ca harbormaster rbac serve | kubectl apply -f -
 
 \b
@@ -100,9 +104,10 @@ right on the member, so that takes --apply-rbac.
 
 Without --apply-rbac, an agent is still powerful. A user who can have it write a workload can run that workload as any
 ServiceAccount of the namespace, and mount any Secret there. Webhooks, definitions and API services affect every request
-to the member. And what the agent may write, it may delete. RBAC cannot exclude namespaces: the agent itself leaves its
-own and `kube-*` alone (`harbormaster agent --blocked-namespaces`, `--allowed-kinds`). That does not bind another client
-that has the agent's token.
+to the member: --no-apply-control-plane leaves out admission webhooks and policies, API services, certificate requests
+and flow schemas. And what the agent may write, it may delete. RBAC cannot exclude namespaces: the agent itself leaves
+its own and `kube-*` alone (`harbormaster agent --blocked-namespaces`, `--allowed-kinds`). That does not bind another
+client that has the agent's token.
 
 \b
 Examples:
@@ -167,6 +172,35 @@ def subject_options(account: str) -> Callable[[_Command], _Command]:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class ServerRights:
+    """Rights of the server that most installations do not need.
+
+    Args:
+        upgrade_orders: To carry out orders on upgrade runs.
+        node_pools: To read nodes, claims, pods and their budgets.
+    """
+
+    upgrade_orders: bool
+    node_pools: bool
+
+
+server_options = grouped(
+    "optional",
+    ServerRights,
+    click.option(
+        "--upgrade-orders/--no-upgrade-orders",
+        default=True,
+        help="Let the server carry out orders on upgrade runs over HTTPS.  [default: let it]",
+    ),
+    click.option(
+        "--node-pools/--no-node-pools",
+        default=True,
+        help="Let the server answer questions about node pools: it reads pods and claims.  [default: let it]",
+    ),
+)
+
+
 @command.command("reconcile", help=RECONCILE, short_help="What the loop needs on the hub.")
 @click.option(
     "--select", "select", multiple=True, metavar="KIND", help="A kind that placements may select. Repeatable."
@@ -175,6 +209,7 @@ def subject_options(account: str) -> Callable[[_Command], _Command]:
 @click.option("--secrets", is_flag=True, help="Let the loop read all Secrets of the hub, to place some.")
 @click.option("--back-report", is_flag=True, help="Let the loop write the status of placed objects back.")
 @click.option("--serve", "with_server", is_flag=True, help="Add what the server needs, for `serve --reconcile`.")
+@server_options
 @subject_options("that of the settings: harbormaster-reconcile")
 @output_option("yaml", "json")
 def reconcile(
@@ -183,6 +218,7 @@ def reconcile(
     secrets: bool,
     back_report: bool,
     with_server: bool,
+    optional: ServerRights,
     subject: Subject,
     output: str,
 ) -> int:
@@ -216,7 +252,7 @@ def reconcile(
     if settings.node_disruption_mode is NodeDisruptionMode.ACT:
         policies += node_policies()
     if with_server:
-        roles += _serve_roles(settings)
+        roles += _serve_roles(settings, optional)
     if subject.user_name is None and subject.account is None:
         subject = replace(subject, user_name=settings.loop_user or None)
     holder = _holder(settings.namespace, subject, settings.service_account)
@@ -226,9 +262,10 @@ def reconcile(
 
 @command.command("serve", help=SERVE, short_help="What the HTTPS server needs on the hub.")
 @click.option("--networking-agents", is_flag=True, help="Members run networking agents too.")
+@server_options
 @subject_options(SERVE_ACCOUNT)
 @output_option("yaml", "json")
-def serve(networking_agents: bool, subject: Subject, output: str) -> int:
+def serve(networking_agents: bool, optional: ServerRights, subject: Subject, output: str) -> int:
     """Print the roles of the server."""
     from webhook.processes.account_policies import certificate_policies, serve_policies
 
@@ -238,12 +275,14 @@ def serve(networking_agents: bool, subject: Subject, output: str) -> int:
             f"--service-account {account!r}: is the account of the loop, which needs more rights than the server may "
             "have; for serve --reconcile, run: harbormaster rbac reconcile --serve"
         )
-    roles = _serve_roles(settings, networking_agents=networking_agents)
+    roles = _serve_roles(settings, optional, networking_agents=networking_agents)
     policies = serve_policies() + certificate_policies(settings.certificate_secret)
     return _print(roles, _holder(settings.namespace, subject, SERVE_ACCOUNT), output, policies)
 
 
-def _serve_roles(settings: "RbacSettings", *, networking_agents: bool = False) -> "tuple[Role, ...]":
+def _serve_roles(
+    settings: "RbacSettings", optional: ServerRights, *, networking_agents: bool = False
+) -> "tuple[Role, ...]":
     from webhook.processes.rbac import serve_roles
 
     return serve_roles(
@@ -252,20 +291,28 @@ def _serve_roles(settings: "RbacSettings", *, networking_agents: bool = False) -
         certificate_secret=settings.certificate_secret,
         webhook_configuration=settings.webhook_configuration,
         hand_off=settings.handoff_secret_file is not None,
+        upgrade_orders=optional.upgrade_orders,
+        node_pools=optional.node_pools,
     )
 
 
 @command.command("agent", help=AGENT, short_help="What a member's agent needs on the member.")
 @click.option("--apply", "apply", multiple=True, metavar="KIND", help="A kind that the agent may apply. Repeatable.")
 @click.option("--apply-rbac", is_flag=True, help="Add roles and their bindings, with the verbs bind and escalate.")
+@click.option(
+    "--apply-control-plane/--no-apply-control-plane",
+    default=True,
+    help="Without --apply: add kinds that act on every request, such as webhook configurations.  [default: add them]",
+)
 @subject_options(AGENT_ACCOUNT)
 @output_option("yaml", "json")
-def agent(apply: Sequence[str], apply_rbac: bool, subject: Subject, output: str) -> int:
+def agent(apply: Sequence[str], apply_rbac: bool, apply_control_plane: bool, subject: Subject, output: str) -> int:
     """Print the roles of an agent on its member."""
     from webhook.processes.rbac import UnknownKindError, agent_roles, checked_applied, default_applied
 
     try:
-        applied = checked_applied(_read("--apply", apply) or default_applied())
+        named = _read("--apply", apply) or default_applied(control_plane=apply_control_plane)
+        applied = checked_applied(named)
     except UnknownKindError as error:
         raise UserError(f"--apply {error}") from error
     settings = _settings(subject.namespace)

@@ -36,7 +36,11 @@ from webhook.processes.member_objects import account_of
 from webhook.processes.node_rights import NodeRights
 from webhook.processes.rbac import READ, Selected, reconcile_roles, serve_roles
 from webhook.processes.rbac_objects import Role, username_of
+from webhook.settings.optional_rights import NODE_POOLS, UPGRADE_ORDERS, OptionalRight
 from webhook.settings.upgraders import CLUSTER_API
+
+_MARKS: Final = {UPGRADE_ORDERS: ("patch", "clusterupgradegates"), NODE_POOLS: ("list", "pods")}
+"""A right by which an optional one is known: a loop with the same account has it only for the same purpose."""
 
 SERVER, LOOP, AGENTS, POLICIES = "server-rights", "loop-rights", "agent-rights", "policies"
 
@@ -67,6 +71,7 @@ class Account:
         held: What the roles of the cluster give it.
         wanted: What it needs.
         choice: What it may have besides; None: nothing.
+        without: Rights that an operator has left out.
     """
 
     check: str
@@ -75,6 +80,7 @@ class Account:
     held: frozenset[Right]
     wanted: frozenset[Right]
     choice: Choice | None = None
+    without: tuple[OptionalRight, ...] = ()
 
     @property
     def missing(self) -> list[Right]:
@@ -94,13 +100,17 @@ class Account:
 def accounts_of(installation: Installation, roles: Roles) -> Iterator[Account]:
     """Yield the account of the server, then that of the loop, where it is another."""
     settings = installation.settings
+    optional = given_to_server(roles.held_by(subject_of(installation.server)))
     serving = serve_roles(
         settings.namespace,
         networking_agents=settings.networking_agents,
         certificate_secret=settings.certificate_secret,
         webhook_configuration=installation.configuration,
         hand_off=settings.handoff_secret_file is not None,
+        upgrade_orders=UPGRADE_ORDERS in optional,
+        node_pools=NODE_POOLS in optional,
     )
+    without = tuple(right for right in (UPGRADE_ORDERS, NODE_POOLS) if right not in optional)
     looping = reconcile_roles(
         Selected(),
         settings.namespace,
@@ -112,9 +122,9 @@ def accounts_of(installation: Installation, roles: Roles) -> Iterator[Account]:
 
     def account(check: str, command: str, username: str, needed: Iterable[Role]) -> Account:
         choice = Choice(READ, READ_BY_CHOICE, "placements may select") if username == installation.loop else None
-        return Account(
-            check, command, username, roles.held_by(subject_of(username)), frozenset(roles.wanted(needed)), choice
-        )
+        held = roles.held_by(subject_of(username))
+        left_out = without if username == installation.server else ()
+        return Account(check, command, username, held, frozenset(roles.wanted(needed)), choice, left_out)
 
     if installation.server == installation.loop:
         yield account(SERVER, "harbormaster rbac reconcile --serve", installation.server, (*serving, *looping))
@@ -122,6 +132,12 @@ def accounts_of(installation: Installation, roles: Roles) -> Iterator[Account]:
     yield account(SERVER, "harbormaster rbac serve", installation.server, serving)
     if installation.loop:
         yield account(LOOP, "harbormaster rbac reconcile", installation.loop, looping)
+
+
+def given_to_server(held: Collection[Right]) -> tuple[OptionalRight, ...]:
+    """Return which optional rights an operator has given to the server."""
+    found = {(right.verb, right.resource) for right in held}
+    return tuple(right for right, mark in _MARKS.items() if mark in found)
 
 
 def judge_account(account: Account, denied: Collection[Right] | None) -> Finding:
@@ -142,6 +158,8 @@ def judge_account(account: Account, denied: Collection[Right] | None) -> Finding
     well = f"{account.username} has each of the {len(account.wanted)} rights that it needs, and none beyond"
     if account.choice:
         well += f"; {account.choice.says} {chosen(account.held, account.wanted)}"
+    if account.without:
+        well += f"; not given: {', '.join(f'{right.what} ({right.value})' for right in account.without)}"
     if denied is None:
         well += "; by its roles: you may not create subjectaccessreviews, so the API server was not asked"
     advice = f"{account.command} | kubectl apply -f -    (with Helm: helm upgrade)" if lacking or denied else ""

@@ -59,7 +59,7 @@ def add_routes(api: Api, desk: GateDesk, history: HistoryDesk) -> None:
 
     async def every(request: web.Request) -> web.Response:
         with problems():
-            desk.require_nodes()
+            desk.require_reservations()
         prefixes = ref_prefixes(await api.readable_kinds(request))
         listed, unreadable = desk.listed()
         identity = caller_of(request).username

@@ -21,6 +21,7 @@ from webhook.endpoints.callers import caller_of
 from webhook.endpoints.problems import Problem, ProblemError
 from webhook.kube.json_text import encode
 from webhook.kube.ports import ConflictError, ForbiddenError, InvalidObjectError, StoreError
+from webhook.settings.optional_rights import UPGRADE_ORDERS
 
 _HEADERS: Final = headers(Content_Type=JSON, Cache_Control="no-store")
 _LONGEST_MESSAGE: Final = 1024
@@ -104,8 +105,10 @@ async def _carried_out(order: Callable[[], Awaitable[ResultT]]) -> ResultT:
         return await order()
     except UnknownOrderError as error:
         raise ProblemError(Problem.NOT_FOUND, str(error)) from error
-    except (NotAllowedError, ForbiddenError) as error:
+    except NotAllowedError as error:
         raise ProblemError(Problem.FORBIDDEN, str(error)) from error
+    except ForbiddenError as error:  # the caller may, the account of the server may not
+        raise ProblemError(Problem.FORBIDDEN, f"the hub refuses it: {error}; {UPGRADE_ORDERS.advice}") from error
     except OrderRefusedError as error:
         raise ProblemError(Problem.CONFLICT, str(error)) from error
     except ConflictError as error:

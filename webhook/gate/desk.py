@@ -13,10 +13,11 @@ from scorer.member_gate.answer import MemberAnswer
 from scorer.node_budgets.answer import Answer
 from scorer.node_budgets.question import Question
 from scorer.reservations import Reservation, Thing
-from webhook.gate.errors import NotReadyError, RefusedError, as_gate_errors
+from webhook.gate.errors import ASK_AGAIN_SECONDS, NotReadyError, RefusedError, as_gate_errors
 from webhook.gate.keeper import Claimant, ReservationKeeper
 from webhook.gate.members import HubMemberGate
 from webhook.gate.nodes import HubNodeGate
+from webhook.settings.optional_rights import NODE_POOLS
 
 
 class GateDesk:
@@ -37,8 +38,15 @@ class GateDesk:
 
     def require_nodes(self) -> None:
         """Raise `NotReadyError` while pools and reservations have not been read once."""
+        if why := self._nodes.pools.refusal:
+            raise NotReadyError(f"node pools may not be read: {why}; {NODE_POOLS.advice}", ASK_AGAIN_SECONDS)
         if not self._nodes.synced:
             raise NotReadyError("node pools and reservations are not known yet", 1)
+
+    def require_reservations(self) -> None:
+        """Raise `NotReadyError` while reservations have not been read once."""
+        if not self._nodes.knows_reservations:
+            raise NotReadyError("reservations are not known yet", 1)
 
     def require_members(self) -> None:
         """Raise `NotReadyError` while the objects behind answers about member clusters have not been read once."""

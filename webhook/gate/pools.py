@@ -42,6 +42,7 @@ from webhook.kube.channel import Channel
 from webhook.kube.ports import Key, Store
 from webhook.kube.shelf import Trim
 from webhook.kube.trimming import essential_node
+from webhook.settings.optional_rights import NODE_POOLS
 
 COUNTED: Final = (kinds.NODE_POOL, kinds.NODE_CLAIM, kinds.NODE)
 """The kinds that are read to count the nodes of pools."""
@@ -105,6 +106,11 @@ class HubNodePools:
     def synced(self) -> bool:
         """Whether pools, claims and nodes have been listed once; a hub that knows no pools counts as listed."""
         return all(self._cache.shelf(kind).synced.is_set() for kind in COUNTED)
+
+    @property
+    def refusal(self) -> str:
+        """Why pools, claims or nodes may not be read; empty: they may."""
+        return next(filter(None, map(self._cache.refusal, COUNTED)), "")
 
     def names(self) -> tuple[str, ...]:
         """Return the names of all pools, sorted."""
@@ -204,7 +210,7 @@ class HubNodePools:
             return "pods are watched only where there are pools"
         for kind in _OF_PODS:
             if refusal := self._cache.refusal(kind):
-                return f"{kind.plural} may not be read: {refusal}"
+                return f"{kind.plural} may not be read: {refusal}; {NODE_POOLS.advice}"
             if not self._cache.shelf(kind).synced.is_set():
                 return f"{kind.plural} have not been listed yet"
         return ""

@@ -30,6 +30,7 @@ from scorer.rollout.work_status import ManifestReason, ManifestResult
 from webhook.kube.ports import (
     AlreadyExistsError,
     ConflictError,
+    ForbiddenError,
     Key,
     NotFoundError,
     Store,
@@ -53,6 +54,7 @@ from webhook.member.owners import (
 )
 from webhook.member.ports import MemberStore
 from webhook.member.writing import Writer
+from webhook.settings.optional_rights import CONTROL_PLANE, CONTROL_PLANE_GROUPS
 
 RETRY_SECONDS: Final = 0.5
 """How long to wait before the one retry after the member failed to answer."""
@@ -290,7 +292,10 @@ class _FailedError(Exception):
 
     def result(self, item: Manifest) -> ManifestResult:
         """Return the result for the Work's status."""
-        return manifest_result(item, self._reason, f"{self._words}{self.error}", self.live, diffs=self._differences)
+        message = f"{self._words}{self.error}"
+        if isinstance(self.error, ForbiddenError) and item.kind.group in CONTROL_PLANE_GROUPS:
+            message += f"; {CONTROL_PLANE.advice}"
+        return manifest_result(item, self._reason, message, self.live, diffs=self._differences)
 
 
 @contextmanager

@@ -8,12 +8,12 @@ written whole or not at all, and one that is as it should be is left alone.
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from scorer.api.conditions import TRUE
-from scorer.api.documents import dict_at, dicts_at, is_deleting, labels_of, spec_of, status_of
+from scorer.api.documents import dict_at, dicts_at, is_deleting, labels_of, spec_of, status_of, texts_at
 from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, INTERNAL_MEMBER_CLUSTER, MEMBER_CLUSTER, NAMESPACE
 from scorer.api.meta import JsonObject
 from scorer.api.names import member_namespace
@@ -38,9 +38,11 @@ from webhook.processes.member_objects import (
     on_member,
     secret,
 )
+from webhook.processes.rbac import CLUSTER_ROLE
 from webhook.processes.rbac_objects import Role
 from webhook.processes.sides import JoinError, Outcome, Report, Side, other_cluster, told
 from webhook.settings.clock import utc_now
+from webhook.settings.optional_rights import CONTROL_PLANE_GROUPS
 
 CHART: Final = "charts/harbormaster-agent"
 
@@ -59,6 +61,7 @@ class JoinOptions:
         hub_namespace: Of harbormaster on the hub.
         namespace: Of the agent in the member.
         roles: What the agent may do there.
+        wider_roles: The same with `CONTROL_PLANE`, for an agent that holds some of it: rights in use stay.
         labels: Of the MemberCluster; labels that it has besides stay.
         image: The agent's, if its Deployment is to be made; empty: it comes from elsewhere.
         token_seconds: How long the first token lasts.
@@ -71,6 +74,7 @@ class JoinOptions:
     hub_namespace: str
     namespace: str
     roles: tuple[Role, ...]
+    wider_roles: tuple[Role, ...]
     labels: Mapping[str, str]
     image: str
     token_seconds: float
@@ -110,6 +114,8 @@ class Join:
             JoinError: Something is in the way. If that is found before anything is written, nothing is.
         """
         uids = Uids(await self._hub.uid(), await self._cluster.uid())
+        if await self._acts_on_requests():
+            self._options = replace(self._options, roles=self._options.wider_roles)
         await self._check_hub()
         if not self._options.take_over:
             await self._check_cluster(uids)
@@ -117,6 +123,12 @@ class Join:
             return await self._settle_all(uids, dry_run=True, report=self._report)
         await self._settle_all(uids, dry_run=True, report=lambda _: None)
         return await self._settle_all(uids, dry_run=False, report=self._report)
+
+    async def _acts_on_requests(self) -> bool:
+        """Return whether the agent may apply kinds that act on every request to the member. Raises `JoinError`."""
+        found = await self._cluster.find(CLUSTER_ROLE, self._options.roles[0].name)
+        groups = {group for rule in dicts_at(found or {}, "rules") for group in texts_at(rule, "apiGroups")}
+        return not groups.isdisjoint({*CONTROL_PLANE_GROUPS, "*"})
 
     async def missing(self) -> str:
         """Say what the member lacks to be joined and healthy; empty: nothing. Raises `JoinError`."""

@@ -39,6 +39,7 @@ from webhook.member.hub_secret import HUB_SECRET
 from webhook.member.registration import RECORD
 from webhook.processes.node_rights import NODE_LEASE, NodeRights
 from webhook.processes.rbac_objects import Resource, Role, Rule
+from webhook.settings.optional_rights import CONTROL_PLANE_GROUPS
 from webhook.validation.member_cluster import INTERNAL_SERVICE_EXPORT
 
 AUTHORITIES_READER: Final = "extension-apiserver-authentication-reader"
@@ -56,9 +57,9 @@ APPLY: Final = ("create", "delete", "get", "list", "patch", "update", "watch")
 SECRET: Final = KINDS["", "Secret"]
 _CONFIG_MAP: Final = KINDS["", "ConfigMap"]
 _EVENT: Final = KINDS["events.k8s.io", "Event"]
-_ROLE, _CLUSTER_ROLE = KINDS[RBAC_GROUP, "Role"], KINDS[RBAC_GROUP, "ClusterRole"]
+_ROLE, CLUSTER_ROLE = KINDS[RBAC_GROUP, "Role"], KINDS[RBAC_GROUP, "ClusterRole"]
 _ROLE_BINDING, _CLUSTER_ROLE_BINDING = KINDS[RBAC_GROUP, "RoleBinding"], KINDS[RBAC_GROUP, "ClusterRoleBinding"]
-RBAC_KINDS: Final = (_ROLE, _CLUSTER_ROLE, _ROLE_BINDING, _CLUSTER_ROLE_BINDING)
+RBAC_KINDS: Final = (_ROLE, CLUSTER_ROLE, _ROLE_BINDING, _CLUSTER_ROLE_BINDING)
 _ENVELOPES: Final = tuple(family.envelope for family in FAMILIES)
 
 _NEVER_LISTED: Final = frozenset({("", "Binding")})
@@ -125,10 +126,15 @@ def default_selection(*, secrets: bool = False) -> Selected:
     return Selected(tuple(each for each in _selectable() if secrets or each != Resource.of(SECRET)))
 
 
-def default_applied() -> Selected:
-    """Return the kinds that an agent applies on every member: the selectable ones but for roles and their bindings."""
+def default_applied(*, control_plane: bool = True) -> Selected:
+    """Return the kinds that an agent applies on every member: the selectable ones but for roles and their bindings.
+
+    Args:
+        control_plane: Kinds that act on every request to the member, too, such as webhook configurations.
+    """
     apart = {Resource.of(kind) for kind in (*RBAC_KINDS, *_ENVELOPES)}
-    return Selected(tuple(each for each in _selectable() if each not in apart))
+    groups = frozenset() if control_plane else CONTROL_PLANE_GROUPS
+    return Selected(tuple(each for each in _selectable() if each not in apart and each.group not in groups))
 
 
 def _selectable() -> tuple[Resource, ...]:
@@ -337,6 +343,8 @@ def serve_roles(
     certificate_secret: str = "",
     webhook_configuration: str = "harbormaster",
     hand_off: bool = False,
+    upgrade_orders: bool = True,
+    node_pools: bool = True,
 ) -> tuple[Role, ...]:
     """Return what ``harbormaster serve`` needs on the hub.
 
@@ -346,13 +354,16 @@ def serve_roles(
         certificate_secret: Where it keeps its certificate authority, in that namespace; empty: it has none.
         webhook_configuration: Name of the two configurations that are told of the authority.
         hand_off: Whether upgraders report to it (``HARBORMASTER_HANDOFF_SECRET_FILE``).
+        upgrade_orders: Whether callers order upgrade runs by ``/v1``; with a kubeconfig, their own rights count.
+        node_pools: Whether it answers questions about node pools, and enforces their budgets.
     """
     history = [kind for family in FAMILIES for kind in (family.placement, family.binding, family.policy_snapshot)]
     runs = [family.approval_request for family in FAMILIES]
     shown = (*WATCHED, *GATED_KINDS, *history, *runs, *UPGRADE_KINDS)
     watched = {Resource.of(kind) for kind in (*ADMISSION_KINDS, *WANTED_KINDS, *PLANNED_KINDS, *shown)}
     rules = list(_grouped("admission, plans, gates and the extender judge by these", READ, _sorted(watched)))
-    rules += _pool_rules("nodes of pools are counted, and what their pods do not let go", POOL_KINDS)
+    if node_pools:
+        rules += _pool_rules("nodes of pools are counted, and what their pods do not let go", POOL_KINDS)
     if networking_agents:
         what = "a member that still exports services is not to leave"
         rules.append(_rule(what, READ, [INTERNAL_SERVICE_EXPORT]))
@@ -364,13 +375,16 @@ def serve_roles(
             (Resource("authorization.k8s.io", "subjectaccessreviews"),),
         ),
     ]
-    rules += [
-        _rule("a plan respects the budgets of placements", ("list",), [kinds.DISRUPTION_BUDGET]),
+    rules.append(_rule("a plan respects the budgets of placements", ("list",), [kinds.DISRUPTION_BUDGET]))
+    orders = (
         _rule("runs are started, stopped and generated for callers who may", ("create", "update"), [kinds.UPGRADE_RUN]),
         _rule("who answers a gate is noted on it", ("patch",), [kinds.UPGRADE_GATE]),
         _rule("gates are answered for callers who may", ("update",), [kinds.UPGRADE_GATE], "status"),
-        _rule("Events tell of orders that are refused, and of an authority", ("create", "get", "update"), [_EVENT]),
-    ]
+    )
+    rules += orders if upgrade_orders else ()
+    rules.append(
+        _rule("Events tell of orders that are refused, and of an authority", ("create", "get", "update"), [_EVENT])
+    )
     if hand_off:
         what = "what upgraders report over HTTPS, signed"
         rules.append(_rule(what, ("update",), [kinds.UPGRADE_REQUEST], "status"))
@@ -429,7 +443,7 @@ def agent_roles(
     if apply_rbac:
         rules += [
             _rule("roles that placements place", APPLY, RBAC_KINDS),
-            _rule("roles may hold more than the agent does", ("bind", "escalate"), [_ROLE, _CLUSTER_ROLE]),
+            _rule("roles may hold more than the agent does", ("bind", "escalate"), [_ROLE, CLUSTER_ROLE]),
         ]
     rules += nodes.rules()
     why = "whose this member is: its hub, and its name there"

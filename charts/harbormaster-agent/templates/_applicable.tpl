@@ -23,3 +23,18 @@
 "csistoragecapacities.storage.k8s.io", "storageclasses.storage.k8s.io",
 "volumeattachments.storage.k8s.io", "volumeattributesclasses.storage.k8s.io"]
 {{- end }}
+{{- define "harbormaster.applicableNarrow" -}}
+["configmaps", "endpoints", "limitranges", "namespaces", "persistentvolumeclaims",
+"persistentvolumes", "podtemplates", "replicationcontrollers", "resourcequotas", "secrets",
+"serviceaccounts", "services", "customresourcedefinitions.apiextensions.k8s.io",
+"controllerrevisions.apps", "daemonsets.apps", "deployments.apps", "replicasets.apps",
+"statefulsets.apps", "horizontalpodautoscalers.autoscaling", "cronjobs.batch", "jobs.batch",
+"endpointslices.discovery.k8s.io", "nodeclaims.karpenter.sh", "nodepools.karpenter.sh",
+"ingressclasses.networking.k8s.io", "ingresses.networking.k8s.io", "ipaddresses.networking.k8s.io",
+"networkpolicies.networking.k8s.io", "servicecidrs.networking.k8s.io", "runtimeclasses.node.k8s.io",
+"poddisruptionbudgets.policy", "deviceclasses.resource.k8s.io", "resourceclaims.resource.k8s.io",
+"resourceclaimtemplates.resource.k8s.io", "resourceslices.resource.k8s.io",
+"priorityclasses.scheduling.k8s.io", "csidrivers.storage.k8s.io", "csinodes.storage.k8s.io",
+"csistoragecapacities.storage.k8s.io", "storageclasses.storage.k8s.io",
+"volumeattachments.storage.k8s.io", "volumeattributesclasses.storage.k8s.io"]
+{{- end }}

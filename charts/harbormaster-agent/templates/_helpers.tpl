@@ -50,7 +50,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- define "harbormaster.setting" -}}
 {{- $value := index . 1 -}}
 {{- $text := kindIs "string" $value | ternary $value (kindIs "slice" $value | ternary (kindIs "slice" $value | ternary $value list | join ",") (toRawJson $value)) -}}
-{{- if ne $text (index . 2) }}
+{{- if and (ne $text (index . 2)) (not (kindIs "invalid" $value)) }}
 - name: {{ index . 0 }}
   value: {{ $text | quote }}
 {{- end -}}
@@ -59,7 +59,9 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{/* The rules for what placements place, by group. */}}
 {{- define "harbormaster.applying" -}}
 {{- $groups := dict -}}
-{{- range default (include "harbormaster.applicable" . | fromJsonArray) .Values.rbac.apply -}}
+{{- /* Unless it is off: with --reuse-values of an older chart, it is missing. */}}
+{{- $usual := eq (toString .Values.rbac.applyControlPlane) "false" | ternary "harbormaster.applicableNarrow" "harbormaster.applicable" -}}
+{{- range default (include $usual . | fromJsonArray) .Values.rbac.apply -}}
 {{- $parts := splitn "." 2 . -}}
 {{- $group := default "" $parts._1 -}}
 {{- $_ := set $groups $group (append (get $groups $group | default list) $parts._0) -}}

@@ -120,7 +120,7 @@ annotations:
 {{/* One variable, where its value differs from the default: (list variable value default). */}}
 {{- define "harbormaster.setting" -}}
 {{- $text := include "harbormaster.text" (index . 1) -}}
-{{- if ne $text (index . 2) }}
+{{- if and (ne $text (index . 2)) (not (kindIs "invalid" (index . 1))) }}
 - name: {{ index . 0 }}
   value: {{ $text | quote }}
 {{- end -}}

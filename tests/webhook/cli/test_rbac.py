@@ -260,3 +260,26 @@ def test_mistakes_are_told_in_one_line(cli, words, mistake):
     assert (result.exit_code, result.stdout) == (1, "")
     assert mistake in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "resource"),
+    [
+        pytest.param(["serve", "--no-upgrade-orders"], "clusterupgradegates/status", id="orders"),
+        pytest.param(["serve", "--no-node-pools"], "nodeclaims", id="pools"),
+        pytest.param(["reconcile", "--serve", "--no-upgrade-orders"], "PATCH clusterupgradegates", id="orders-of-both"),
+        pytest.param(["agent", "--no-apply-control-plane"], "validatingwebhookconfigurations", id="hooks"),
+        pytest.param(["agent", "--no-apply-control-plane"], "apiservices", id="api-services"),
+        pytest.param(["agent", "--no-apply-control-plane"], "certificatesigningrequests", id="certificates"),
+        pytest.param(["agent", "--no-apply-control-plane"], "flowschemas", id="flow-schemas"),
+    ],
+)
+def test_a_right_is_printed_unless_it_is_left_out(cli, words, resource):
+    def printed(*given):
+        items = json.loads(cli("rbac", *given, "-o", "json").stdout)["items"]
+        rules = [rule for each in items if each["kind"] == "ClusterRole" for rule in each["rules"]]
+        verb, _, plural = resource.rpartition(" ")
+        return any(plural in rule.get("resources", ()) and verb.lower() in ("", *rule["verbs"]) for rule in rules)
+
+    assert printed(*(word for word in words if not word.startswith("--no-")))
+    assert not printed(*words)

@@ -94,6 +94,38 @@ def test_the_loop_needs_the_rights_to_what_may_approve_a_stage():
     assert [judge_account(account, ()).state for account in accounts] == [State.OK, State.OK]
 
 
+@pytest.mark.parametrize(
+    ("left_out", "named"),
+    [
+        pytest.param({}, (), id="none"),
+        pytest.param({"upgrade_orders": False}, ("rbac.upgradeOrders",), id="orders"),
+        pytest.param({"node_pools": False}, ("rbac.nodePools",), id="pools"),
+        pytest.param(
+            {"upgrade_orders": False, "node_pools": False}, ("rbac.upgradeOrders", "rbac.nodePools"), id="both"
+        ),
+    ],
+)
+def test_optional_rights_that_are_left_out_are_named_and_not_missed(left_out, named):
+    alone = by_hand(has_loop=False)
+    subject = subject_of(alone.server)
+    given = [deepcopy(each) for each, _ in documents(serve_roles(HOME, **left_out), subject)]
+    (account,) = accounts_of(alone, roles_of(*given))
+    finding = judge_account(account, ())
+    assert finding.state is State.OK
+    assert tuple(value for value in ("rbac.upgradeOrders", "rbac.nodePools") if value in finding.found) == named
+
+
+def test_a_part_of_an_optional_right_is_not_enough():
+    alone = by_hand(has_loop=False)
+    given = [deepcopy(each) for each, _ in documents(serve_roles(HOME), subject_of(alone.server))]
+    wide = next(each for each in given if each["kind"] == "ClusterRole")
+    wide["rules"] = [each for each in wide["rules"] if each["resources"] != ["clusterupgradegates/status"]]
+    (account,) = accounts_of(alone, roles_of(*given))
+    assert judge_account(account, ()).problems == (
+        f"{alone.server} may not update clusterupgradegates/status.upgrade.harbormaster.dev",
+    )
+
+
 def test_a_right_too_many_is_named():
     admin = {"kind": "ClusterRole", "metadata": {"name": "admin"}, "rules": [rule("*", "*", "*")]}
     ref = {"kind": "ClusterRole", "name": "admin"}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scorer.api.kinds import LEASE, PLACEMENT
+from scorer.api.kinds import LEASE, NODE_CLAIM, PLACEMENT
 from scorer.api.references import PlacementRef, UnknownObjectError
 from scorer.reservations import TooManyReservationsError, UnreadableReservationsError
 from tests.webhook.gate.gates import NAMESPACE, PATCHER, drifted, empty_store, replica
@@ -99,10 +99,21 @@ async def test_what_is_not_there_is_no_error_of_the_gate(gates):
         await gates.desk.reserve_update("a", "", PATCHER, 60)
 
 
+async def test_pools_that_may_not_be_read_name_the_right(clock, monkeypatch):
+    store = await empty_store()
+    cache = Cache(store)
+    desk = disruption_of(cache, store, DisruptionSettings(namespace=NAMESPACE), clock).desk
+    refused = {NODE_CLAIM: 'nodeclaims is forbidden: User "x" cannot list resource "nodeclaims"'}
+    monkeypatch.setattr(cache, "refusal", lambda kind: refused.get(kind, ""))
+    with pytest.raises(NotReadyError, match=r"cannot list resource .*; set rbac\.nodePools=true in the values"):
+        desk.require_nodes()
+    store.close()
+
+
 async def test_nothing_is_known_before_it_has_been_read(clock):
     store = await empty_store()
     desk = disruption_of(Cache(store), store, DisruptionSettings(namespace=NAMESPACE), clock).desk
-    for require in (desk.require_nodes, desk.require_members):
+    for require in (desk.require_nodes, desk.require_reservations, desk.require_members):
         with pytest.raises(NotReadyError) as caught:
             require()
         assert caught.value.retry_after == 1

@@ -389,6 +389,24 @@ class Secretive(ObservedStore):
         return await super().get(kind, key)
 
 
+class Narrow(ObservedStore):
+    """A member whose agent may write no webhook configurations and no ConfigMap."""
+
+    async def create(self, kind, document):
+        if kind.kind in ("ValidatingWebhookConfiguration", "ConfigMap"):
+            raise ForbiddenError(f"{kind.plural} is forbidden")
+        return await super().create(kind, document)
+
+
+async def test_a_kind_that_acts_on_every_request_names_the_right_that_is_missing(cluster):
+    hooks = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration"}
+    await cluster.place(namespace(), {**hooks, "metadata": {"name": "ours"}, "webhooks": []}, config_map())
+    await reconcile_work(KEY, cluster.hub, Narrow(cluster.member), cluster.time)
+    messages = [await cluster.message(ordinal) for ordinal in range(3)]
+    assert ["rbac.applyControlPlane=true" in message for message in messages] == [False, True, False]
+    assert "is forbidden" in messages[2]
+
+
 async def test_what_the_agent_may_not_read_and_never_applied_does_not_hold_its_work(cluster):
     await cluster.place(namespace(), config_map(), config_map("secret"))
     await reconcile_work(KEY, cluster.hub, Secretive(cluster.member), cluster.time)

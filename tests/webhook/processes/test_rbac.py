@@ -29,6 +29,7 @@ from webhook.settings.loop import LoopSettings
 
 REVIEWS = {("authentication.k8s.io", "tokenreviews"), ("authorization.k8s.io", "subjectaccessreviews")}
 """What is only ever created; no kinds of objects."""
+HOOKS = ("admissionpolicies", "admissionpolicybindings", "webhookconfigurations")
 LEASES = ("coordination.k8s.io", "leases")
 
 
@@ -110,6 +111,29 @@ def test_the_server_writes_nothing_but_orders_reservations_and_the_history():
 def test_a_server_writes_reports_only_where_upgraders_report_to_it():
     usual, reported = (rights(serve_roles("quay", hand_off=hand_off)) for hand_off in (False, True))
     assert reported - usual == {("update", "upgrade.harbormaster.dev", "clusterupgraderequests/status")}
+
+
+def test_a_server_without_its_optional_rights_lacks_nothing_else():
+    usual = rights(serve_roles("quay"))
+    assert usual - rights(serve_roles("quay", upgrade_orders=False)) == ORDERS
+    without_pools = usual - rights(serve_roles("quay", node_pools=False))
+    assert {plural for _, _, plural in without_pools} == {"nodeclaims", "pods", "poddisruptionbudgets"}
+    narrow = rights(serve_roles("quay", upgrade_orders=False, node_pools=False))
+    for kind in (*ADMISSION_KINDS, *WANTED_KINDS, *PLANNED_KINDS, *WATCHED, *GATED_KINDS):
+        assert ("watch", kind.group, kind.plural) in narrow
+
+
+def test_kinds_that_act_on_every_request_can_be_left_out():
+    usual, narrow = set(default_applied().resources), set(default_applied(control_plane=False).resources)
+    assert narrow < usual
+    assert {(each.group, each.plural) for each in usual - narrow} == {
+        *(("admissionregistration.k8s.io", f"mutating{rest}") for rest in HOOKS),
+        *(("admissionregistration.k8s.io", f"validating{rest}") for rest in HOOKS),
+        ("apiregistration.k8s.io", "apiservices"),
+        ("certificates.k8s.io", "certificatesigningrequests"),
+        ("flowcontrol.apiserver.k8s.io", "flowschemas"),
+        ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations"),
+    }
 
 
 def test_the_budgets_of_placements_are_listed_at_once():
