@@ -1,6 +1,7 @@
 """Whether accounts have each right that they need, and none beyond."""
 
 from copy import deepcopy
+from dataclasses import replace
 
 import pytest
 
@@ -18,8 +19,10 @@ from webhook.processes.account_policies import (
     serve_policies,
 )
 from webhook.processes.member_objects import identity_of, on_hub
+from webhook.processes.node_rights import NodeRights
 from webhook.processes.rbac import default_selection, reconcile_roles, serve_roles
 from webhook.processes.rbac_objects import documents
+from webhook.settings.node_disruption import NodeDisruptionMode
 
 HOME = "harbormaster-system"
 INSTALLATION = by_hand({"HARBORMASTER_CERTIFICATE_SECRET": "ca"})
@@ -113,6 +116,21 @@ def test_optional_rights_that_are_left_out_are_named_and_not_missed(left_out, na
     finding = judge_account(account, ())
     assert finding.state is State.OK
     assert tuple(value for value in ("rbac.upgradeOrders", "rbac.nodePools") if value in finding.found) == named
+
+
+def test_one_account_for_both_may_lack_what_only_the_server_needs():
+    """The loop writes upgrade runs and reads claims for purposes of its own."""
+    same = by_hand({"HARBORMASTER_LOOP_USER": "hub"}, server="hub")
+    roles = (
+        *serve_roles(HOME, upgrade_orders=False, node_pools=False),
+        *reconcile_roles(default_selection(), HOME, nodes=NodeRights(NodeDisruptionMode.OFF)),
+    )
+    given = [deepcopy(each) for each, _ in documents(roles, subject_of("hub"))]
+    off = replace(same, settings=same.settings.model_copy(update={"node_disruption_mode": NodeDisruptionMode.OFF}))
+    (account,) = accounts_of(off, roles_of(*given))
+    finding = judge_account(account, ())
+    assert finding.problems == ()
+    assert "rbac.upgradeOrders" in finding.found
 
 
 def test_a_part_of_an_optional_right_is_not_enough():

@@ -421,3 +421,24 @@ async def test_an_earlier_heartbeat_is_refused_within_a_phase(world, port):
     assert "heartbeatTime 2025-01-01T01:00:00Z" in found["detail"]
     assert status_of(await stored(world))["message"] == "node 2"
     assert (await report(port, operation, {**DONE, "heartbeatTime": early["heartbeatTime"]})).status == 204
+
+
+async def test_a_report_that_was_seen_is_good_on_no_other_path(world, port):
+    """However the path is spelled."""
+    operation = await running(world)
+    run, member, attempt = operation.split("/")
+    seen = json.dumps({**DONE, "operationID": f"{run}/{member}/7"}).encode()
+    before = await stored(world)
+    for path in (
+        operation,
+        f"{run}/{member}/%31",
+        f"{run}%2F{member}/{member}/{attempt}",
+        f"{run}/{member}/7",
+        f"{run}/./{member}/{attempt}",
+        f"{run}/{member}/{attempt}%00",
+        f"{run}/{member}/0{attempt}",
+        f"{run.upper()}/{member}/{attempt}",
+    ):
+        answer = await report(port, path, seen)
+        assert answer.status in (400, 404, 422), path
+    assert await stored(world) == before
