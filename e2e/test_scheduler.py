@@ -1,13 +1,16 @@
 """The real kube-scheduler asks the extender, over mTLS: pods on virtual nodes go where fleet placement wants them.
 
-Three schedulers run beside each other, each with an extender of its own: ``by-name`` sends names, ``by-object`` sends
-whole nodes, ``strict`` sends names and does not go on without an answer. Nodes are objects without a kubelet: their
+Four schedulers run beside each other, each with an extender of its own: ``by-name`` sends names, ``by-object`` sends
+whole nodes, ``strict`` sends names and does not go on without an answer, ``unknown`` is as strict and shows no
+certificate. Nodes are objects without a kubelet: their
 pods stay Pending, but they are bound.
 """
 
 import http.client
 import json
 import ssl
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -25,6 +28,7 @@ from e2e.controlplane.process import PATIENCE, kill
 from e2e.controlplane.service import Service
 from e2e.fleet.objects import MERGE, Objects, kind_of, make_namespace
 from scorer.api.meta import format_time
+from tests.charts.made import HUB
 
 MEMBERS = "/apis/cluster.kubernetes-fleet.io/v1/memberclusters"
 PLACEMENTS = "/apis/placement.kubernetes-fleet.io/v1/clusterresourceplacements"
@@ -128,19 +132,25 @@ def certificate(fleet: Cluster, folder: Path) -> ClientCertificate:
 
 @pytest.fixture(scope="module")
 def schedulers(fleet: Cluster, extender: Service, certificate: ClientCertificate, folder: Path) -> Iterator[None]:
-    """All three, for all tests of the module."""
+    """All four, for all tests of the module."""
     running = []
-    for name, by_name, ignorable in (("by-name", True, True), ("by-object", False, True), ("strict", True, False)):
+    for name, by_name, ignorable, shown in (
+        ("by-name", True, True, certificate),
+        ("by-object", False, True, certificate),
+        ("strict", True, False, certificate),
+        ("unknown", True, False, None),
+    ):
         path = folder / f"{name}.json"
-        path.write_text(json.dumps(configuration(fleet, extender, certificate, name, by_name, ignorable)))
+        path.write_text(json.dumps(configuration(fleet, extender, shown, name, by_name, ignorable)))
         running.append(fleet.start_scheduler(path))
     yield
     kill(*running)
 
 
 def configuration(
-    hub: Cluster, service: Service, certificate: ClientCertificate, name: str, by_name: bool, ignorable: bool
+    hub: Cluster, service: Service, certificate: ClientCertificate | None, name: str, by_name: bool, ignorable: bool
 ) -> JsonObject:
+    shown = {} if certificate is None else {"certFile": str(certificate.certificate), "keyFile": str(certificate.key)}
     asked = {
         "urlPrefix": f"{service.url}/extender/v1",
         "filterVerb": "filter",
@@ -148,12 +158,7 @@ def configuration(
         "preemptVerb": "preempt",
         "weight": 5,
         "enableHTTPS": True,
-        "tlsConfig": {
-            "serverName": "localhost",
-            "caFile": str(service.ca_file),
-            "certFile": str(certificate.certificate),
-            "keyFile": str(certificate.key),
-        },
+        "tlsConfig": {"serverName": "localhost", "caFile": str(service.ca_file), **shown},
         "httpTimeout": "120s",  # past it, an ignorable extender is done without
         "nodeCacheCapable": by_name,
         "ignorable": ignorable,
@@ -419,6 +424,47 @@ def test_without_an_extender_the_ignorable_go_on_and_the_others_wait(world: Flee
     finally:
         world.service.start()
     assert world.settled(waiting) == {"m0": 2}
+
+
+@pytest.mark.core
+def test_a_scheduler_that_is_refused_binds_no_pod_and_is_counted(world: Fleet, ordinary: str) -> None:
+    """With ``ignorable``, it would bind them to any node: kube-scheduler takes a refusal for no answer."""
+    production(world)
+    refusals = 'harbormaster_extender_refusals_total{code="401"}'
+    before = world.service.metric(refusals)
+    waiting = world.run("unknown", 2, "payments")
+    world.until(lambda: all("401" in world.failures(pod) for pod in waiting))
+    assert world.members_of(waiting) == {"": 2}
+    assert world.service.metric(refusals) > before
+
+
+def run_first(world: Fleet, certificate: ClientCertificate | None, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run what the init container of the chart's scheduler runs, in the layout of its volumes."""
+    folder.mkdir()
+    (folder / "ca.crt").write_bytes(world.service.ca_file.read_bytes())
+    shown = [] if certificate is None else [folder]
+    if certificate is not None:
+        (folder / "tls.crt").write_bytes(certificate.certificate.read_bytes())
+        (folder / "tls.key").write_bytes(certificate.key.read_bytes())
+    program = HUB / "files/ask_extender.py"
+    command = [sys.executable, program, f"{world.service.url}/extender/v1", folder, *shown]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+
+
+@pytest.mark.parametrize(
+    ("user", "code", "said"),
+    [
+        pytest.param(USER, 0, "the extender answers the scheduler", id="one-who-may-ask"),
+        pytest.param("somebody", 1, "403: the user of the client certificate", id="one-who-may-not"),
+        pytest.param("", 1, "401: the extender does not know the scheduler", id="no-certificate"),
+    ],
+)
+def test_the_chart_asks_before_its_scheduler_starts(
+    world: Fleet, tmp_path: Path, user: str, code: int, said: str
+) -> None:
+    certificate = issue_client_certificate(world.hub.authority, tmp_path / "issued", user) if user else None
+    done = run_first(world, certificate, tmp_path / "mounted")
+    assert (done.returncode, said in done.stdout) == (code, True), f"{done.stdout}{done.stderr}"
 
 
 @pytest.mark.core

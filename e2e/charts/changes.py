@@ -354,7 +354,7 @@ HUB_CHANGES: Final = (
     Change("scheduler.replicas", 3, SCHEDULER, "spec.replicas", 3, SCHEDULED),
     Change("scheduler.name", "sea", _SCHEDULER_FILE, "data.config~yaml.profiles.0.schedulerName", "sea", SCHEDULED),
     Change("scheduler.weight", 9, _SCHEDULER_FILE, "data.config~yaml.extenders.0.weight", 9, SCHEDULED),
-    Change("scheduler.ignorable", False, _SCHEDULER_FILE, "data.config~yaml.extenders.0.ignorable", False, SCHEDULED),
+    Change("scheduler.ignorable", True, _SCHEDULER_FILE, "data.config~yaml.extenders.0.ignorable", True, SCHEDULED),
     Change("scheduler.httpTimeout", "9s", _SCHEDULER_FILE, "data.config~yaml.extenders.0.httpTimeout", "9s", SCHEDULED),
     Change(
         "scheduler.optIn",

@@ -14,7 +14,7 @@ from typing import Final
 
 import aiohttp
 
-from scorer.api.documents import label, name_of
+from scorer.api.documents import label, name_of, namespace_of, text_at
 from scorer.api.kinds import (
     CUSTOM_RESOURCE_DEFINITION,
     INTERNAL_MEMBER_CLUSTER,
@@ -46,11 +46,16 @@ from webhook.doctor.definitions import CHECK as DEFINITIONS
 from webhook.doctor.definitions import judge_definitions
 from webhook.doctor.dry_runs import CHECK as ADMISSION
 from webhook.doctor.dry_runs import RIGHT_NAMESPACE, WRONG_NAMESPACE, DryRuns, judge_dry_runs, placement
+from webhook.doctor.extender import CHECK as EXTENDER
+from webhook.doctor.extender import Scheduling, judge_extender, port_of, ready_pods
 from webhook.doctor.finding import Finding, State, judged, refused, unchecked
 from webhook.doctor.installation import (
+    COMPONENT,
     OURS,
     PART_OF,
     RELEASE,
+    SCHEDULER,
+    SERVE,
     Installation,
     Wanted,
     described,
@@ -91,6 +96,7 @@ CHECKS: Final = (
     LOOP,
     AGENTS,
     POLICIES,
+    EXTENDER,
     LEADER,
     MEMBERS,
     VERSIONS,
@@ -100,6 +106,8 @@ CHECKS: Final = (
 
 LARGEST_OFFSET: Final = timedelta(seconds=10)
 ANSWER_SECONDS: Final = 10.0
+_CONFIG_MAP: Final = KINDS["", "ConfigMap"]
+_POD: Final = KINDS["", "Pod"]
 _DEPLOYMENT: Final = KINDS["apps", "Deployment"]
 _POLICY: Final = KINDS["admissionregistration.k8s.io", "ValidatingAdmissionPolicy"]
 _POLICY_BINDING: Final = KINDS["admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding"]
@@ -166,6 +174,7 @@ class Examination:
         await self._check(DEFINITIONS, self._definitions)
         await self._check_admission(installation)
         await self._check_accounts(installation)
+        await self._check(EXTENDER, lambda: self._extender(installation))
         await self._check(LEADER, lambda: self._leader(installation))
         await self._check_members()
         self.results.sort(key=lambda each: CHECKS.index(each.finding.check))
@@ -308,6 +317,41 @@ class Examination:
         except NotServedError:
             return no_policies()
         return judge_policies(installation, policies, (await self._store.list(_POLICY_BINDING)).items)
+
+    async def _extender(self, installation: Installation) -> Finding:
+        """Read the configuration of the chart's scheduler, and the metrics of the replicas that answer schedulers."""
+        home = installation.namespace
+        deployment = (installation.deployments or {}).get(SCHEDULER)
+        scheduling = None
+        if deployment is not None:
+            name = name_of(deployment)
+            try:
+                config = await self._store.get(_CONFIG_MAP, Key(name, home))
+            except NotFoundError:
+                config = None
+            text = None if config is None else text_at(config, "data", "config.yaml")
+            scheduling = Scheduling(f"{home}/{name}", text, await self._pods(installation, SCHEDULER))
+        pods = ready_pods(await self._pods(installation, SERVE))
+        metrics, unread = {}, None
+        for pod in pods:
+            try:
+                metrics[name_of(pod)] = await self._metrics(pod)
+            except StoreError as error:
+                unread = error
+        finding = judge_extender(scheduling, metrics, self._hub_now)
+        return finding if unread is None or finding.problems else refused(EXTENDER, unread)
+
+    async def _pods(self, installation: Installation, component: str) -> tuple[JsonObject, ...]:
+        labels = {PART_OF: OURS, COMPONENT: component}
+        if installation.release:
+            labels[RELEASE] = installation.release
+        return (await self._store.list(_POD, installation.namespace, labels)).items
+
+    async def _metrics(self, pod: JsonObject) -> str:
+        """Return the metrics of a Pod, which the API server gets for us. Raises `StoreError`."""
+        where = f"{name_of(pod)}:{port_of(pod)}"
+        path = ApiPath("api", "v1", "namespaces", namespace_of(pod), "pods", where, "proxy", "metrics")
+        return await self._server.read_text(path, ANSWER_SECONDS)
 
     async def _leader(self, installation: Installation) -> Finding:
         if not installation.loop:

@@ -20,7 +20,7 @@ RELEASE: Final = "app.kubernetes.io/instance"
 COMPONENT: Final = "app.kubernetes.io/component"
 VERSION: Final = "app.kubernetes.io/version"
 OURS: Final = "harbormaster"
-SERVE, RECONCILE = "serve", "reconcile"
+SERVE, RECONCILE, SCHEDULER = "serve", "reconcile", "scheduler"
 
 
 class UnclearInstallationError(Exception):
@@ -89,7 +89,7 @@ def find_installation(
     charts: dict[tuple[str, str], dict[str, JsonObject]] = {}
     for each in deployments:
         component = label(each, COMPONENT)
-        if component in (SERVE, RECONCILE) and OURS in (label(each, NAME), label(each, PART_OF)):
+        if component in (SERVE, RECONCILE, SCHEDULER) and OURS in (label(each, NAME), label(each, PART_OF)):
             charts.setdefault((namespace_of(each), label(each, RELEASE)), {})[component] = each
     found = {
         key: components

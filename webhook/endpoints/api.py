@@ -61,6 +61,7 @@ class _Endpoint:
     when_synced: bool
     open_to_all: bool
     by_session: frozenset[str]
+    refused: Callable[[int], object] | None = None
 
 
 class RequestModel(BaseModel):
@@ -146,6 +147,7 @@ class Api:
         when_synced: bool = True,
         open_to_all: bool = False,
         of_page: bool = False,
+        refused: Callable[[int], object] | None = None,
     ) -> None:
         """Serve POST on *path*; the other arguments are those of `get`.
 
@@ -153,7 +155,7 @@ class Api:
         page asks it, and it changes nothing.
         """
         posts = frozenset({"POST"})
-        endpoint = _Endpoint(posts, route, surface, when_synced, open_to_all, posts if of_page else _NONE)
+        endpoint = _Endpoint(posts, route, surface, when_synced, open_to_all, posts if of_page else _NONE, refused)
         self.app.router.add_route("*", path, self._wrap(endpoint, handler))
 
     def serve(
@@ -228,6 +230,8 @@ class Api:
                 response = problem_response(request, ProblemError(Problem.INTERNAL, detail, request_id=identity))
             finally:
                 self._in_flight[surface] -= 1
+            if endpoint.refused is not None and response.status >= HTTPStatus.BAD_REQUEST:
+                endpoint.refused(response.status)
             if counted:
                 self.metrics.answered(route, response.status, loop.time() - started)
             return response

@@ -10,10 +10,11 @@ Source: serving.md 2.3, 2.5 to 2.7.
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 
 from aiohttp import web
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from scorer.api.meta import JsonObject
 from scorer.api.quoting import printable
@@ -40,6 +41,8 @@ NODES: Final = (1, 5, 10, 50, 100, 500, 1000, 2500, 5000, 10000)
 VERBS: Final = ("filter", "prioritize", "preempt", "bind")
 RESULTS: Final = ("answered", "error", "refused")
 """An answer; an answer with an ``Error``; a problem instead of an answer."""
+REFUSAL_CODES: Final = tuple(sorted({int(problem.status) for problem in Problem}))
+"""The statuses of all problems."""
 
 _HEADERS: Final = {"Content-Type": JSON}
 
@@ -68,9 +71,28 @@ class ExtenderMetrics:
         nodes = Histogram(
             "harbormaster_extender_nodes", "Candidates in a call.", ("verb",), buckets=NODES, registry=registry
         )
+        refusals = Counter(
+            "harbormaster_extender_refusals",
+            "Calls of schedulers answered with another status than 200, which schedulers take for no answer.",
+            ("code",),
+            registry=registry,
+        )
+        refused_at = Gauge(
+            "harbormaster_extender_refusal_timestamp_seconds",
+            "When a call was last answered with that status; 0: never.",
+            ("code",),
+            registry=registry,
+        )
+        self.refusals = {code: (refusals.labels(str(code)), refused_at.labels(str(code))) for code in REFUSAL_CODES}
         self.requests = {(verb, result): requests.labels(verb, result) for verb in VERBS for result in RESULTS}
         self.seconds = {verb: seconds.labels(verb) for verb in VERBS}
         self.nodes = {verb: nodes.labels(verb) for verb in VERBS}
+
+    def refused(self, code: int, now: datetime) -> None:
+        """Count one call that a scheduler takes for unanswered."""
+        total, last = self.refusals[code]
+        total.inc()
+        last.set(now.timestamp())
 
 
 def add_routes(api: Api, extender: HubExtender, tracing: Tracing | None = None) -> None:
@@ -81,7 +103,7 @@ def add_routes(api: Api, extender: HubExtender, tracing: Tracing | None = None) 
         handle = desk.handler(verb)
         if tracing is not None:
             handle = _traced(handle, verb, tracing)
-        api.post(path, path, handle, surface="extender", when_synced=False)
+        api.post(path, path, handle, surface="extender", when_synced=False, refused=desk.refused)
 
 
 def _traced(handle: Handler, verb: str, tracing: Tracing) -> Handler:
@@ -114,6 +136,10 @@ class _Desk:
             "preempt": _Verb(extender.read_preemption, lambda args: len(args.victims), self._preempt),
             "bind": _Verb(lambda document: document, lambda _: 1, lambda _: BIND_REFUSED),
         }
+
+    def refused(self, code: int) -> None:
+        """Count a call that was refused, here or before it reached its handler."""
+        self._counts.refused(code, self._api.answers.now())
 
     def handler(self, verb: str) -> Handler:
         """Return the handler of one verb."""

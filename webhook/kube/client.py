@@ -167,6 +167,18 @@ class ApiServer:
         finally:
             self._turns.release()
 
+    async def read_text(self, path: ApiPath, seconds: float) -> str:
+        """Return an answer that is no document, such as that of a program behind the API server's proxy.
+
+        Raises:
+            StoreError: Of the kind that fits the refusal; `UnavailableError` when there was no answer.
+        """
+        async with self.send("GET", path, None, None, "text/plain", _patience(seconds), "*/*") as response:
+            content = await response.read()
+            if response.status >= 300:
+                raise _refusal(response, _decode(content), content)
+            return content.decode(errors="replace")
+
     async def watch(self, path: ApiPath, query: Mapping[str, str]) -> AsyncIterator[tuple[JsonObject, bool]]:
         """Yield the events of one watch request until the server ends it, and whether more has arrived already.
 

@@ -282,6 +282,37 @@ async def test_calls_are_counted():
         assert registry.get_sample_value("harbormaster_http_rejected_total", malformed) == 1
 
 
+@pytest.mark.parametrize(
+    ("settings", "fleet", "method", "body", "headers", "code"),
+    [
+        pytest.param(
+            {"extender_allow_anonymous": False}, FLEET, "POST", SOUND["prioritize"], {}, 401, id="credentials"
+        ),
+        pytest.param({}, FLEET, "GET", SOUND["prioritize"], {}, 405, id="method"),
+        pytest.param({}, FLEET, "POST", SOUND["prioritize"], {"Content_Type": "text/plain"}, 415, id="media-type"),
+        pytest.param({}, FLEET, "POST", {"NodeNames": 5}, {}, 400, id="malformed"),
+        pytest.param({"extender_body_bytes": 10}, FLEET, "POST", SOUND["prioritize"], {}, 413, id="size"),
+        pytest.param({}, FLEET | {"synced": False}, "POST", SOUND["prioritize"], {}, 503, id="not-synced"),
+    ],
+)
+async def test_each_refusal_is_counted_by_its_status(settings, fleet, method, body, headers, code):
+    async with running(fleet, **settings) as port:
+        registry = port.server.metrics.registry
+
+        def samples(name):
+            families = (family for family in registry.collect() if family.name == "harbormaster_extender_" + name)
+            values = (each for family in families for each in family.samples if not each.name.endswith("_created"))
+            return {each.labels["code"]: each.value for each in values}
+
+        assert set(samples("refusals").values()) == set(samples("refusal_timestamp_seconds").values()) == {0}
+        assert (await post(port, "filter", SOUND["filter"], "POST"))[0] in {200, code}
+        before = samples("refusals")[str(code)]
+        assert (await post(port, "prioritize", body, method, **headers))[0] == code
+        assert samples("refusals")[str(code)] == before + 1
+        assert {each for each, count in samples("refusals").items() if count} == {str(code)}
+        assert {each for each, time in samples("refusal_timestamp_seconds").items() if time} == {str(code)}
+
+
 SCALARS = (
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5)
 )

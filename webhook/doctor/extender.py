@@ -1,0 +1,125 @@
+"""Whether schedulers get answers from the extender, and what the chart's scheduler does without one."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+import yaml
+
+from scorer.api.documents import dict_at, dicts_at, name_of, text_at
+from scorer.api.meta import JsonObject
+from webhook.doctor.finding import Finding, State, judged, unchecked
+from webhook.doctor.members import seconds
+
+CHECK: Final = "extender"
+ASKING: Final = "ask-extender"
+"""The init container of the chart's scheduler that asks once."""
+RECENT: Final = timedelta(minutes=10)
+"""kube-scheduler tries a pod that waits again within five."""
+ADVICE: Final = (
+    "docs/troubleshooting.md, Alert: an extender that refuses; helm upgrade --set scheduler.ignorable=false has pods "
+    "wait instead"
+)
+LONGEST_LINE: Final = 256
+_REFUSED_AT: Final = "harbormaster_extender_refusal_timestamp_seconds{"
+_CODE: Final = re.compile(r'code="([0-9]{3})"')
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduling:
+    """The scheduler of a chart.
+
+    Args:
+        name: Of its Deployment, with the namespace.
+        configuration: The text of its KubeSchedulerConfiguration; None: it is not there.
+        pods: Its Pods.
+    """
+
+    name: str
+    configuration: str | None
+    pods: tuple[JsonObject, ...]
+
+
+def judge_extender(scheduling: Scheduling | None, metrics: Mapping[str, str], now: datetime) -> Finding:
+    """Judge the scheduler of the chart, and what replicas of the server have refused.
+
+    Args:
+        scheduling: The scheduler; None: the chart has installed none.
+        metrics: Of each replica, by the name of its Pod.
+        now: By the hub's clock.
+    """
+    problems = [*_problems_of(scheduling)] if scheduling is not None else []
+    for pod, text in metrics.items():
+        problems += _refusals(pod, text, now)
+    if not problems and not metrics:
+        if scheduling is None:
+            return Finding(CHECK, State.OK, "the chart has installed no scheduler")
+        return unchecked(CHECK, "no replica of serve is there that could say whether it has refused schedulers")
+    minutes = RECENT // timedelta(minutes=1)
+    return judged(CHECK, problems, f"no question of a scheduler has been refused within {minutes} minutes", ADVICE)
+
+
+def _problems_of(scheduling: Scheduling) -> Iterator[str]:
+    what = f"Deployment {scheduling.name}"
+    if scheduling.configuration is None:
+        yield f"{what}: its configuration is not there"
+    elif _is_ignorable(scheduling.configuration):
+        yield f"{what}: ignorable is true: while the extender refuses or does not answer, pods go to any node"
+    for pod in scheduling.pods:
+        for status in dicts_at(pod, "status", "initContainerStatuses"):
+            if status.get("name") == ASKING and (said := _last_words(status)):
+                yield f"Pod {name_of(pod)}: {said}"
+
+
+def _is_ignorable(text: str) -> bool:
+    try:
+        document = yaml.safe_load(text)
+    except yaml.YAMLError:
+        return False  # kube-scheduler does not start with it, which the check of the installation reports
+    extenders = dicts_at(document, "extenders") if isinstance(document, dict) else []
+    return any(each.get("ignorable") is True for each in extenders)
+
+
+def _last_words(status: JsonObject) -> str:
+    """Return what a container that has failed has written last; empty: it has ended well, or still runs."""
+    for state in (dict_at(status, "state"), dict_at(status, "lastState")):
+        ended = dict_at(state, "terminated")
+        if ended:
+            return " ".join(text_at(ended, "message").split()) if ended.get("exitCode") else ""
+    return ""
+
+
+def _refusals(pod: str, text: str, now: datetime) -> Iterator[str]:
+    ages: dict[str, float] = {}
+    for line in text.splitlines():
+        code = _CODE.search(line, 0, LONGEST_LINE)
+        if line.startswith(_REFUSED_AT) and code is not None:
+            try:
+                age = now.timestamp() - float(line.rpartition(" ")[2])
+            except ValueError:
+                continue
+            ages[code[1]] = min(age, ages.get(code[1], age))  # of several workers
+    for status, age in sorted(ages.items()):
+        if abs(age) <= RECENT.total_seconds():
+            yield f"Pod {pod} has answered a scheduler with status {status}, last {seconds(timedelta(seconds=age))} ago"
+
+
+def ready_pods(pods: Iterable[JsonObject]) -> list[JsonObject]:
+    """Return the Pods that answer."""
+    return [
+        pod
+        for pod in pods
+        if any(
+            each.get("type") == "Ready" and each.get("status") == "True"
+            for each in dicts_at(pod, "status", "conditions")
+        )
+    ]
+
+
+def port_of(pod: JsonObject) -> int:
+    """Return the port of a Pod's metrics; 0: it has none."""
+    ports = (port for each in dicts_at(pod, "spec", "containers") for port in dicts_at(each, "ports"))
+    found = next((port.get("containerPort") for port in ports if port.get("name") == "http"), 0)
+    return found if isinstance(found, int) else 0
