@@ -21,11 +21,14 @@ from typing import Final
 
 from aiohttp import web
 from aiohttp.helpers import rfc822_formatted_time
+from aiohttp.http import HttpVersion10, HttpVersion11
+from aiohttp.http_exceptions import BadStatusLine
 from aiohttp.web_protocol import RequestHandler
 
 from webhook.endpoints.answers import new_id
 from webhook.endpoints.at_once import AT_ONCE, AtOnce, Called
 
+VERSIONS: Final = (HttpVersion10, HttpVersion11)
 LONGEST_HEAD: Final = 1024
 MOST_HEADS: Final = 256
 """How many heads are remembered; one API server sends a few, by hook and kind."""
@@ -256,6 +259,23 @@ def posts_of(app: web.Application) -> Posts | None:
     desk = app.get(AT_ONCE)
     known = all(hasattr(RequestHandler, name) for name in OF_THE_LIBRARY)
     return Posts(desk) if desk is not None and known else None
+
+
+def refuse_other_versions(server: web.Server) -> None:
+    """Have *server* answer requests of HTTP/1.0 and HTTP/1.1 only, and every other with 400.
+
+    The library takes a request line without a version for HTTP/0.9 and hands it to the application. A proxy in front
+    may read the same bytes as something else.
+    """
+    handle = server.request_handler
+
+    async def handle_known(request: web.BaseRequest) -> web.StreamResponse:
+        if request.version in VERSIONS:
+            return await handle(request)
+        request._version = HttpVersion10  # of the answer: the client is not to read one of the version that it made up
+        return request.protocol.handle_error(request, HTTPStatus.BAD_REQUEST, BadStatusLine())
+
+    server.request_handler = handle_known
 
 
 def protocol_of(server: web.Server, posts: Posts | None) -> RequestHandler:

@@ -17,7 +17,7 @@ from typing import Protocol
 from aiohttp import web
 
 from webhook.server.connections import Connections, Listener
-from webhook.server.http_protocol import posts_of, protocol_of
+from webhook.server.http_protocol import posts_of, protocol_of, refuse_other_versions
 from webhook.server.sockets import LISTENED_ON, listening_on
 from webhook.settings.environment import PREFIX
 from webhook.settings.listener import PlainListenerSettings
@@ -169,6 +169,7 @@ class Site(web.BaseSite):
         """Open the listener."""
         server = self._runner.server
         assert server is not None
+        refuse_other_versions(server)
         self._listener = Listener(
             self._host,
             self._port,

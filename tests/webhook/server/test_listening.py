@@ -99,6 +99,55 @@ async def test_what_is_no_http_is_one_line_in_the_log_and_hears_no_version(port,
     assert (record.getMessage(), record.reason.isidentifier()) == ("malformed request refused", True)
 
 
+REQUEST_LINES = {
+    "without-a-version": b"GET %b",
+    "without-a-version-and-a-space": b"GET %b ",
+    "post-without-a-version": b"POST %b",
+    "options-without-a-version": b"OPTIONS %b",
+    "version-in-the-path": b"GET %b/HTTP/1.1",
+    "the-first-version": b"GET %b HTTP/0.9",
+    "the-second-version": b"GET %b HTTP/2.0",
+    "no-such-version": b"GET %b HTTP/1.2",
+    "half-a-version": b"GET %b HTTP/1",
+    "padded-version": b"GET %b HTTP/01.1",
+    "lower-case-version": b"GET %b http/1.1",
+    "lower-case-method": b"get %b HTTP/1.1",
+    "lower-case-without-a-version": b"get %b",
+    "space-before": b" GET %b HTTP/1.1",
+    "space-behind": b"GET %b HTTP/1.1 ",
+    "spaces-between-without-a-version": b"GET  %b",
+    "tabs": b"GET\t%b\tHTTP/1.1",
+    "empty-line-before": b"\r\nGET %b",
+}
+SECRET = "s" * 32
+
+
+@pytest.mark.parametrize("headers", [b"", b"Host: a\r\n"], ids=["bare", "host"])
+@pytest.mark.parametrize("line", REQUEST_LINES.values(), ids=REQUEST_LINES)
+async def test_a_request_line_of_no_version_that_we_speak_is_refused_on_every_path(launch, tmp_path, line, headers):
+    file = tmp_path / "secret"
+    file.write_text(SECRET, encoding="ascii")
+    async with launch(webhook_secret_file=file) as port:
+        for plain, path in ((False, f"/hooks/{SECRET}/validate"), (False, "/validate"), (True, "/livez")):
+            sent = line % path.encode() + b"\r\n" + headers + b"\r\n"
+            async with port.dial(plain=plain) as connection:
+                await connection.send(sent)
+                answer = await connection.answer()
+                assert (answer.status, answer.body) == (400, b"400 Bad Request\n")
+                assert await connection.ended()
+            async with port.dial(plain=plain) as connection:  # behind a request that is well, and in pieces
+                assert (await connection.get("/livez" if plain else "/v1/openapi.json")).status == 200
+                await connection.send(sent[:5])
+                await connection.send(sent[5:])
+                assert (await connection.answer()).status == 400
+
+
+async def test_the_oldest_version_that_we_speak_is_answered(port):
+    async with port.dial(plain=True) as connection:
+        await connection.send(b"GET /livez HTTP/1.0\r\n\r\n")
+        assert (await connection.answer()).status == 200
+
+
 CANARY = b"c4n4ry"
 HEADERS = (b"Authorization: Bearer ", b"Cookie: __Host-session=", b"X-Signature: ", b"User-Agent: ", b"Host: ", b"")
 
