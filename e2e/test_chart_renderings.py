@@ -228,7 +228,7 @@ def test_the_loop_has_the_rights_that_the_program_prints(helm, name):
 )
 @pytest.mark.parametrize("mode", ["own", "cert-manager"])
 def test_the_server_has_the_rights_that_the_program_prints(helm, networking, outside, mode):
-    """Those to an authority only where it keeps one, in its Secret, and to its own webhook configurations."""
+    """Those to an authority only where it keeps one, in its Secret; to its webhook configurations what that takes."""
     values = {"networkingAgents": networking}
     rendered = helm.render(HUB, {"settings": values, "certs": {"mode": mode}, "handOff": {"secret": outside}})
     secret = "hb-harbormaster-ca" if mode == "own" else ""
@@ -244,7 +244,7 @@ def test_the_server_has_the_rights_that_the_program_prints(helm, networking, out
     pod = {
         name: found_at(rendered, SERVE, f"spec.template.spec.containers.0.env.{name}.value") for name in OF_AUTHORITY
     }
-    assert list(pod.values()) == ([secret, configuration] if mode == "own" else [None, None])
+    assert list(pod.values()) == [secret or None, configuration]
 
 
 @pytest.mark.parametrize(
@@ -400,6 +400,7 @@ def test_roles_are_bound_to_the_accounts_that_the_pods_run_as(helm, mode):
         ),
         pytest.param({"scheduler": {"enabled": True}}, "scheduler.clientCertificateSecret", id="scheduler-unknown"),
         pytest.param({"webhook": {"secrets": ["short"]}}, "/webhook/secrets/0", id="short-secret"),
+        pytest.param({"webhook": {"secrets": ["S" * 32]}}, "/webhook/secrets/0", id="secret-for-no-service"),
         pytest.param({"serve": {"replicas": 0}}, "/serve/replicas", id="no-replica"),
         pytest.param({"settings": {"placementAuthorization": "warn"}}, "/settings/placementAuthorization", id="enum"),
         pytest.param({"serve": {"replica": 3}}, "replica", id="misspelled"),

@@ -65,13 +65,13 @@ def helm(programs) -> Helm:
 SWITCHED_ON = {
     "settings": {"guardRail": True, "enforceBudgets": True, "networkingAgents": True, "leaseName": "lead"},
     "reconcile": {"secrets": True, "backReport": True},
-    "webhook": {"secrets": ["c0ffee" * 10]},
 }
 ONE_PROCESS = {
     "reconcile": {"mode": "Server", "select": ["namespaces", "boats.example.com"]},
     "certs": {"mode": "files", "files": {"secretName": "certificate"}},
 }
 ALONE = {"reconcile": {"mode": "Off"}, "nameOverride": "dock"}
+SECRET_PATH = {"webhook": {"secrets": ["c0ffee" * 10]}}
 OF_PODS = {"installation", "certificates", "admission", "leader"}
 """What cannot be well where no Pod runs."""
 
@@ -79,10 +79,11 @@ OF_PODS = {"installation", "certificates", "admission", "leader"}
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
-        pytest.param({}, OF_PODS, id="default"),
-        pytest.param(SWITCHED_ON, OF_PODS, id="switched-on"),
-        pytest.param(ONE_PROCESS, OF_PODS, id="one-process"),
-        pytest.param(ALONE, OF_PODS - {"leader"}, id="without-loop"),
+        pytest.param(SECRET_PATH, OF_PODS, id="default"),
+        pytest.param(SECRET_PATH | SWITCHED_ON, OF_PODS, id="switched-on"),
+        pytest.param(SECRET_PATH | ONE_PROCESS, OF_PODS, id="one-process"),
+        pytest.param(SECRET_PATH | ALONE, OF_PODS - {"leader"}, id="without-loop"),
+        pytest.param({}, OF_PODS | {"webhooks"}, id="rendered-without-a-secret-path"),
     ],
 )
 def test_what_the_chart_makes_is_what_the_doctor_expects(helm, own_hub, values, expected):
@@ -103,6 +104,7 @@ def test_what_the_chart_makes_is_what_the_doctor_expects(helm, own_hub, values, 
         assert set(said) == expected, said
         assert "0 of 2 replicas of serve are available" in said["installation"]
         assert "no endpoints available" in said["admission"]
+        assert "set webhook.secrets of the chart" in said.get("webhooks", "set webhook.secrets of the chart")
         assert "c0ffee" not in json.dumps(document)
     finally:
         for each in reversed(made):

@@ -51,6 +51,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
         "e2e/test_cache.py",
         "e2e/test_credentials.py",
         "e2e/test_doctor.py",
+        "e2e/test_hook_secret.py",
         "e2e/test_from_kubefleet.py",
         "e2e/test_history.py",
         "e2e/test_hub_store.py",

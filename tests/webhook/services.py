@@ -14,6 +14,7 @@ from scorer.api.meta import JsonObject
 from webhook.access.ports import AccessReviewer, Authenticator, Authorizer
 from webhook.admission.rights import AuthorRights, UndisputedRights
 from webhook.embedded.owner import OwnerToken
+from webhook.endpoints.doorkeeper import Calls
 from webhook.endpoints.services import Admittance, Services
 from webhook.history.desk import HistoryDesk, history_of
 from webhook.history.record import Source
@@ -84,9 +85,10 @@ def make_server(
     extend: Callable[[web.Application], None] | None = None,
     tracing: Tracing | None = None,
     place: Place | None = None,
+    calls: Calls | None = None,
 ) -> Server:
     """Make a server; its certificates are of an authority made now unless others are given."""
     metrics, now = Metrics(), services.answers.now
     leaves = leaves or own_leaves(settings, now)
     certificates = Certificates(leaves, client_authorities, metrics, now, settings.certificate_check_seconds)
-    return Server(services, settings, certificates, metrics, extend=extend, tracing=tracing, place=place)
+    return Server(services, settings, certificates, metrics, extend=extend, tracing=tracing, place=place, calls=calls)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from scorer.api.label_selector import dns_label_error
+from scorer.api.label_selector import dns_label_error, dns_subdomain_error
 from webhook.cli.failure import UserError
 from webhook.cli.options import output_option
 from webhook.cli.output import print_document
@@ -64,15 +64,21 @@ def command(
 
     try:
         settings = RegistrationSettings.read(os.environ, namespace=namespace)
-        below = secret_path(read_secrets(settings.webhook_secret_file))
+        secrets = read_secrets(settings.webhook_secret_file)
     except SettingsError as error:
         raise UserError(str(error)) from error
     if url:
         _check_url(url)
+    elif secrets and dns_subdomain_error(secrets[0]):  # API servers check no URL for that
+        raise UserError(
+            "HARBORMASTER_WEBHOOK_SECRET_FILE: the first secret must consist of lower case letters, digits and -, and "
+            "start and end with a letter or digit, when the hub calls a Service: make another (openssl rand -hex 32), "
+            "or give --url"
+        )
     if mistake := dns_label_error(service):
         raise UserError(f"--service {service[:64]!a}: {mistake}")
     trust = _trust(ca) if ca else b""
-    endpoint = Endpoint(settings.namespace, service, port, url, trust, settings.username_of_loop, below)
+    endpoint = Endpoint(settings.namespace, service, port, url, trust, settings.username_of_loop, secret_path(secrets))
     objects = webhook_configurations(endpoint, settings.admission())
     if output == "json":
         print_document({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": list(objects)}, "json")

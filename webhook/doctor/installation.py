@@ -37,7 +37,8 @@ class Installation:
         loop: User name of the loop; empty: there is none. Equal to *server* for ``serve --reconcile``.
         release: The Helm release; empty: it was not installed by a chart.
         deployments: Of the chart, by component.
-        has_secret_path: Whether the hooks are called below a secret path; None: not known.
+        has_secret_path: Whether the server holds a secret for the path of the hooks; None: unknown.
+        requires_certificate: Whether it answers reviews only of callers with a client certificate.
         configuration: Name of the two webhook configurations; empty: to be found by the labels of the release.
     """
 
@@ -47,6 +48,7 @@ class Installation:
     release: str = ""
     deployments: Mapping[str, JsonObject] | None = None
     has_secret_path: bool | None = None
+    requires_certificate: bool = False
     configuration: str = ""
 
     @property
@@ -123,7 +125,8 @@ def _of_chart(namespace: str, release: str, components: Mapping[str, JsonObject]
         loop = _account(reconcile)
     configuration = settings.webhook_configuration if "HARBORMASTER_WEBHOOK_CONFIGURATION" in given else ""
     has_secret = "HARBORMASTER_WEBHOOK_SECRET_FILE" in given
-    return Installation(settings, server, loop, release, components, has_secret, configuration)
+    required = given.get("HARBORMASTER_REQUIRE_CLIENT_CERTIFICATE") == "true"
+    return Installation(settings, server, loop, release, components, has_secret, required, configuration)
 
 
 def _by_hand(wanted: Wanted, environment: Mapping[str, str]) -> Installation:

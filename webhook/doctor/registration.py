@@ -105,10 +105,18 @@ def _problems_of_endpoint(endpoint: Endpoint, installation: Installation, *, any
         return
     if not endpoint.url and endpoint.namespace != installation.namespace:
         yield f"the hooks lead to namespace {endpoint.namespace}, the installation is in {installation.namespace}"
-    if installation.has_secret_path is not None and installation.has_secret_path != bool(endpoint.secret_path):
-        yield (
-            "the server wants to be called below its secret path, and is called without: it takes the API server for a "
-            "stranger"
-            if installation.has_secret_path
-            else "the hooks are called below a secret path, which the server does not know"
+    if installation.has_secret_path is None or installation.requires_certificate:
+        return
+    if not (installation.has_secret_path and endpoint.secret_path):
+        yield f"any client that reaches the server is taken for the API server: {_gap(installation, endpoint)}"
+
+
+def _gap(installation: Installation, endpoint: Endpoint) -> str:
+    if installation.has_secret_path:
+        return (
+            "it holds a secret path, and the hooks are called without: run helm upgrade again, once its Pods are those "
+            "of the last one"
         )
+    if endpoint.secret_path:
+        return "the hooks are called below a secret path that it does not hold: set webhook.secrets of the chart"
+    return "there is no secret path: set webhook.secrets of the chart (openssl rand -hex 32)"

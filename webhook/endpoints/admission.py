@@ -128,7 +128,7 @@ def add_routes(
         app.router.add_route("*", f"/{hook}/{{rest:.*}}", _unknown_path)
 
     async def handle(request: web.Request) -> web.Response:
-        known = doorkeeper.has_secret(request.match_info["secret"])
+        known = await doorkeeper.learns_secret(request.match_info["secret"])
         return await (below.get(request.match_info["path"], _unknown_path) if known else _unknown_path)(request)
 
     app.router.add_route("*", f"{ROOT}/{{secret}}/{{path:.*}}", handle)
@@ -266,7 +266,7 @@ class Desk:
             if not has_json_body(request):
                 return self._refuse(415, "media_type", "the body must be declared as uncompressed application/json")
             try:
-                known = self._doorkeeper.knows(request.transport, by_secret=by_secret)
+                known = await self._doorkeeper.learns(request.transport, by_secret=by_secret)
             except StaleClientError as error:  # the certificate no longer counts; a new connection needs a valid one
                 return self._refuse(503, "stale", str(error))
             if not known and self._doorkeeper.refuses:

@@ -6,16 +6,39 @@ it is the API server's. All other senders are strangers: their reviews are judge
 
 Where neither is configured, senders cannot be told apart, and every one of them is taken for the API server.
 
+The webhook configurations may call by another path than the settings say, while an installation is upgraded or rolled
+back. The path that they call is the API server's.
+
 Source: serving.md 8, "Strangers at the hooks".
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from datetime import datetime
 from hmac import compare_digest
+from typing import Final, Protocol
 
 from certs.context import Subject
 from webhook.settings.access import HookSettings
+
+LEARNING_SECONDS: Final = 0.5
+"""How long a caller of another path waits: the API server may have heard of a change before us."""
+
+
+class Calls(Protocol):
+    """How the API server calls the hooks now, as far as that is known."""
+
+    @property
+    def plainly(self) -> bool:
+        """Whether it calls the plain paths."""
+
+    @property
+    def secrets(self) -> tuple[bytes, ...]:
+        """The secrets below which it calls."""
+
+    async def change(self) -> None:
+        """Wait until what is known has been brought up to date."""
 
 
 class Doorkeeper:
@@ -29,23 +52,53 @@ class Doorkeeper:
         settings: What tells the API server from strangers.
         secrets: Those of the installation, if any.
         now: The clock.
+        calls: How the API server calls the hooks. None: unknown, the settings alone count.
     """
 
-    def __init__(self, settings: HookSettings, secrets: tuple[str, ...], now: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        settings: HookSettings,
+        secrets: tuple[str, ...],
+        now: Callable[[], datetime],
+        calls: Calls | None = None,
+    ) -> None:
         self._certificate_only = settings.require_client_certificate
         self.refuses = self._certificate_only or not settings.plain_admission_paths
         self.tells_strangers = settings.tells_strangers
         self._names = frozenset(settings.admission_client_names)
         self._secrets = tuple(secret.encode() for secret in secrets)
         self._now = now
+        self._calls = calls
 
     def has_secret(self, given: str) -> bool:
-        """Say whether *given* is a secret of the installation; how long that takes does not depend on *given*."""
+        """Return whether *given* is a secret of the installation; how long that takes does not depend on *given*."""
         said = given.encode("utf-8", "surrogateescape")
         found = False
-        for secret in self._secrets:  # all of them, without a break: the time must not tell which one came close
+        called = () if self._calls is None else self._calls.secrets
+        for secret in (
+            *self._secrets,
+            *called,
+        ):  # all of them, without a break: the time must not tell which one came close
             found |= compare_digest(secret, said)
         return found
+
+    async def learns_secret(self, given: str) -> bool:
+        """Return whether *given* is a secret of the installation, or becomes one within a moment."""
+        return await self._soon(lambda: self.has_secret(given))
+
+    async def learns(self, transport: asyncio.BaseTransport | None, *, by_secret: bool) -> bool:
+        """Return whether a request is the API server's, as `knows`, or becomes that within a moment."""
+        return await self._soon(lambda: self.knows(transport, by_secret=by_secret))
+
+    async def _soon(self, holds: Callable[[], bool]) -> bool:
+        """Return whether *holds*, which the news of another path of the hooks may change."""
+        if holds() or self._calls is None or self._certificate_only:
+            return holds()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LEARNING_SECONDS):
+                while not holds():
+                    await self._calls.change()
+        return holds()
 
     def knows(self, transport: asyncio.BaseTransport | None, *, by_secret: bool) -> bool:
         """Say whether a request is the API server's.
@@ -57,7 +110,9 @@ class Doorkeeper:
         Raises:
             StaleClientError: The certificate was valid when the connection was made, and no longer is.
         """
-        if not self.tells_strangers or (by_secret and not self._certificate_only):
+        if not self.tells_strangers:
+            return True
+        if not self._certificate_only and (by_secret or (self._calls is not None and self._calls.plainly)):
             return True
         connection = None if transport is None else transport.get_extra_info("ssl_object")
         if connection is None:

@@ -390,15 +390,23 @@ def serve_roles(
         rules.append(_rule(what, ("update",), [kinds.UPGRADE_REQUEST], "status"))
     own = [_reserving(), _remembering()]
     if certificate_secret:
-        rules.append(_announcing(webhook_configuration))
+        why = "the webhook configurations get our certificate authority, and have the path that the API server calls"
+        rules.append(_followed(why, webhook_configuration, ("get", "patch", "watch")))
         own += _keeping(certificate_secret)
+    else:
+        rules.append(
+            _followed(
+                "the webhook configurations have the path that the API server calls",
+                webhook_configuration,
+                ("get", "watch"),
+            )
+        )
     reader = Role(AUTHORITIES_READER, (), "kube-system")
     return Role("harbormaster-serve", tuple(rules)), Role("harbormaster-serve", tuple(own), namespace), reader
 
 
-def _announcing(configuration: str) -> Rule:
-    why = "the API server is told which certificate authority to trust"
-    return Rule(why, ("get", "patch", "watch"), tuple(map(Resource.of, CONFIGURATIONS)), (configuration,))
+def _followed(why: str, configuration: str, verbs: tuple[str, ...]) -> Rule:
+    return Rule(why, verbs, tuple(map(Resource.of, CONFIGURATIONS)), (configuration,))
 
 
 def _keeping(secret: str) -> tuple[Rule, ...]:

@@ -36,6 +36,7 @@ from webhook.kube.client import ApiServer
 from webhook.kube.client_authorities import HubAuthorities
 from webhook.kube.event_documents import own_name
 from webhook.kube.events import EventRecorder
+from webhook.kube.hook_calls import HookCalls
 from webhook.kube.kept_authority import LARGEST_JITTER, KeptAuthority, Profile
 from webhook.kube.login import ConfigurationError
 from webhook.kube.reviews import ReviewCounts
@@ -142,7 +143,11 @@ class Serve:
             tracing = tracing_of(self.settings, "serve")
             if tracing is not None:
                 stack.push_async_callback(tracing.close)
-            self.server = Server(services, self.settings, certificates, metrics, tracing=tracing, place=self._place)
+            calls = HookCalls(CaBundles(hub, self.settings.webhook_configuration))
+            await calls.start()
+            self.server = Server(
+                services, self.settings, certificates, metrics, tracing=tracing, place=self._place, calls=calls
+            )
             if isinstance(leaves, KeptAuthority):
                 self.server.health.require("ca-bundle", leaves.bundle_problem)
             if not self.settings.tells_strangers:
@@ -154,6 +159,8 @@ class Serve:
             # Ended in reverse order: the loop first, which frees its Lease, while cache and connections still work.
             watching = asyncio.create_task(self.cache.run(), name="cache")
             stack.push_async_callback(_end, watching)
+            calling = asyncio.create_task(calls.follow(), name="hook-calls")
+            stack.push_async_callback(_end, calling)
             notifying = asyncio.create_task(notifier.run(), name="notifications")
             stack.push_async_callback(_end, notifying)
             writing = asyncio.create_task(events.run(), name="events")

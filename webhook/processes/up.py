@@ -99,6 +99,7 @@ class Up:
         self.settings = settings
         self.data = data
         self.token_file = data / "token"
+        self.hook_secret_file = settings.webhook_secret_file or data / "hook-secret"
         self.ca_file = data / "ca.crt"
         self.kubeconfig = data / hub_kubeconfig.FILE
         self._now = now
@@ -111,7 +112,9 @@ class Up:
             self._make_folder()
             self.store = EmbeddedStore.open(self.data / "hub.db", now=self._now)
             stack.callback(self.store.close)
-            token = self._token()
+            token = self._secret_in(self.token_file)
+            if self.settings.webhook_secret_file is None:  # or every process of this machine were an API server
+                self._secret_in(self.hook_secret_file)
             self.cache = Cache(self.store)
             context = CachedContext(self.cache, self.settings.admission(), self._now, selectable=_SELECTABLE)
             self.hub = Hub(self.store, self.cache)
@@ -142,7 +145,8 @@ class Up:
             certificates = Certificates(
                 leaves, authorities, metrics, self._now, self.settings.certificate_check_seconds
             )
-            server = Server(self.services, self.settings, certificates, metrics, extend=extend)
+            hooked = self.settings.model_copy(update={"webhook_secret_file": self.hook_secret_file})
+            server = Server(self.services, hooked, certificates, metrics, extend=extend)
             self._running = asyncio.create_task(self._run(), name="up")
             stack.push_async_callback(self._stop_running)
             await stack.enter_async_context(server)
@@ -268,20 +272,20 @@ class Up:
             (self.data / _FORMER_FILE).unlink(missing_ok=True)
         except OSError as error:
             raise DataFolderError(f"{self.data / _FORMER_FILE}: {error.strerror}; remove it") from error
-        for file in (self.token_file, self.kubeconfig):
+        for file in (self.token_file, self.data / "hook-secret", self.kubeconfig):
             check_file(file)
 
-    def _token(self) -> str:
-        """Return the token of the API; made once, readable by its owner only."""
+    def _secret_in(self, file: Path) -> str:
+        """Return the secret in a file of the data folder. Make it once, readable by its owner only."""
         try:
-            if self.token_file.exists() and (token := read_bounded(self.token_file).decode("ascii").strip()):
-                return token
-            token = secrets.token_urlsafe(32)
-            _write_private(self.token_file, token.encode())
+            if file.exists() and (secret := read_bounded(file).decode("ascii").strip()):
+                return secret
+            secret = secrets.token_urlsafe(32)
+            _write_private(file, secret.encode())
         except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "its token is not readable text"
+            reason = error.strerror if isinstance(error, OSError) else f"its {file.name} is not readable text"
             raise DataFolderError(f"data folder {self.data}: {reason}; {ELSEWHERE}") from error
-        return token
+        return secret
 
     def _tell_clients(self, token: str) -> None:
         _write_private(self.ca_file, self.server.certificates.trust_pem)

@@ -44,7 +44,7 @@ from webhook.endpoints.api import Api, Handler
 from webhook.endpoints.bodies import Bodies
 from webhook.endpoints.callers import SURFACES, Callers
 from webhook.endpoints.continuation import Continuation
-from webhook.endpoints.doorkeeper import Doorkeeper
+from webhook.endpoints.doorkeeper import Calls, Doorkeeper
 from webhook.endpoints.problems import Problem, ProblemError, problem_response
 from webhook.endpoints.services import Answers, Services
 from webhook.gate.assembly import Disruption
@@ -74,6 +74,8 @@ class Parts:
     tracing: Tracing | None = None
     crew: Crew | None = None
     """The workers that share the listeners; None: this process has them for itself."""
+    calls: Calls | None = None
+    """How the API server calls the hooks. None: unknown, the settings alone count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,7 @@ def make_app(parts: Parts) -> web.Application:
     app = _application(parts)
     app[CONNECTIONS] = parts.connections
     services, settings = parts.services, parts.settings
-    doorkeeper = Doorkeeper(settings, read_secrets(settings.webhook_secret_file), services.answers.now)
+    doorkeeper = Doorkeeper(settings, read_secrets(settings.webhook_secret_file), services.answers.now, parts.calls)
     bodies = Bodies(settings.bodies_bytes)
     parts.metrics.watch_bodies(lambda: bodies.held)
     admission.add_routes(app, services, settings, parts.health, parts.metrics, doorkeeper, bodies, parts.tracing)

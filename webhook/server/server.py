@@ -14,6 +14,7 @@ from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
 from webhook.endpoints.continuation import Continuation, sealing_key
+from webhook.endpoints.doorkeeper import Calls
 from webhook.endpoints.services import Services
 from webhook.server.app import Parts, make_app, make_probe_app
 from webhook.server.certificates import Certificates
@@ -45,6 +46,7 @@ class Server:
         extend: Adds more routes to the HTTPS application.
         tracing: Makes a span of every review and of every call of a scheduler; None: nothing does.
         place: Among the workers that share the listeners; None: they are this process's own.
+        calls: How the API server calls the hooks. None: unknown, the settings alone count.
 
     Raises:
         SettingsError: The file with the secret of the hooks cannot be used.
@@ -60,6 +62,7 @@ class Server:
         extend: Callable[[web.Application], None] | None = None,
         tracing: Tracing | None = None,
         place: Place | None = None,
+        calls: Calls | None = None,
     ) -> None:
         self.services = services
         self.settings = settings
@@ -75,7 +78,9 @@ class Server:
         self._housekeeping: asyncio.Task[None] | None = None
         continuation = Continuation(lambda: sealing_key(certificates.common_key_pem))
         self._callers = Connections(settings.connections, settings.handshakes_per_address, paced=True)
-        parts = Parts(services, settings, self.health, self.metrics, continuation, self._callers, tracing, self._crew)
+        parts = Parts(
+            services, settings, self.health, self.metrics, continuation, self._callers, tracing, self._crew, calls
+        )
         app, probes = make_app(parts), make_probe_app(parts)
         if extend is not None:
             extend(app)

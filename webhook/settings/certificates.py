@@ -37,7 +37,7 @@ class WebhookConfigurationSettings(Settings):
 
     webhook_configuration: Name = Field(
         default="harbormaster",
-        description="Name of the two webhook configurations whose `caBundle` is kept up to date.",
+        description="Name of the two webhook configurations, which have the path of the hooks and their `caBundle`.",
     )
 
 

@@ -111,3 +111,13 @@ class SecretFile:
 def secret_path(secrets: tuple[str, ...]) -> str:
     """Return what to put before the path of a hook; empty without a secret."""
     return f"{ROOT}/{secrets[0]}" if secrets else ""
+
+
+def secret_in(called: str) -> str | None:
+    """Return the secret in the path or URL of a hook. Empty: the path is plain. None: unknown, its form is wrong."""
+    _, scheme, rest = called.partition("://")
+    path = f"/{rest.partition('/')[2]}" if scheme else called
+    if not path.startswith(f"{ROOT}/"):
+        return ""
+    secret = path.removeprefix(f"{ROOT}/").partition("/")[0]
+    return secret if _SECRET.fullmatch(secret) else None

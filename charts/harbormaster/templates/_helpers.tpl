@@ -79,7 +79,53 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- end }}
 
 {{- define "harbormaster.hooksPath" -}}
-{{- with .Values.webhook.secrets }}/hooks/{{ first . }}{{ end -}}
+{{- include "harbormaster.hooks" . -}}
+{{- .Values.webhook.prefix -}}
+{{- end }}
+
+{{/*
+Sets .Values.webhook.secrets, and .Values.webhook.prefix, what is before the path of each hook; renders nothing. All
+templates include it before they read these: a random secret has to be the same in all objects of a rendering.
+
+Without secrets in the values: those in the Secret of the release, which is kept; where there is none, a random one. Not
+where no cluster is asked (helm template): each rendering would have another one.
+
+The hooks are called below a secret once the Pods hold it. Until then they are called as before: Pods of an earlier
+release answer 404 below a secret that they do not hold.
+*/}}
+{{- define "harbormaster.hooks" -}}
+{{- $hooks := .Values.webhook -}}
+{{- if not (hasKey $hooks "prefix") -}}
+{{- $name := include "harbormaster.fullname" . -}}
+{{- $kept := lookup "v1" "Secret" .Release.Namespace (printf "%s-hooks" $name) | dig "data" "secrets" "" | b64dec -}}
+{{- $kept = regexFindAll "(?m)^[a-z0-9][a-z0-9-]{30,126}[a-z0-9]$" $kept -1 -}}
+{{- $secrets := $hooks.secrets -}}
+{{- if and $hooks.enabled (not $secrets) -}}
+{{- $secrets = $kept -}}
+{{- if and (not $secrets) (lookup "rbac.authorization.k8s.io/v1" "ClusterRole" "" "cluster-admin") -}}
+{{- $secrets = list (randAlphaNum 48 | lower) -}}
+{{- end -}}
+{{- end -}}
+{{- $prefix := "" -}}
+{{- with $secrets -}}
+{{- $prefix = printf "/hooks/%s" (first .) -}}
+{{- end -}}
+{{- with lookup "apps/v1" "Deployment" .Release.Namespace (printf "%s-serve" $name) -}}
+{{- $reads := contains "HARBORMASTER_WEBHOOK_SECRET_FILE" (toJson .spec.template) -}}
+{{- $seen := ge (dig "status" "observedGeneration" 0 . | int) (int .metadata.generation) -}}
+{{- $all := eq (dig "status" "updatedReplicas" 0 . | int) (dig "status" "replicas" 0 . | int) -}}
+{{- if not (and $secrets $reads $seen $all (has (first $secrets) $kept)) -}}
+{{- $kind := "ValidatingWebhookConfiguration" -}}
+{{- $called := lookup "admissionregistration.k8s.io/v1" $kind "" (include "harbormaster.clusterName" $) -}}
+{{- $prefix = "" -}}
+{{- with dig "webhooks" list $called -}}
+{{- $prefix = dig "clientConfig" "service" "path" "" (first .) | regexFind "^/hooks/[^/]+" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- $_ := set $hooks "secrets" $secrets -}}
+{{- $_ := set $hooks "prefix" $prefix -}}
+{{- end -}}
 {{- end }}
 
 {{- define "harbormaster.givenBundle" -}}

@@ -54,6 +54,7 @@ labels:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- $annotations := $.Values.podAnnotations }}
+{{- include "harbormaster.hooks" $ }}
 {{- if $.Values.webhook.secrets }}
 {{- $annotations = merge (dict "checksum/hooks" (toJson $.Values.webhook.secrets | sha256sum)) $annotations }}
 {{- end }}

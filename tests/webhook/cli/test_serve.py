@@ -67,6 +67,19 @@ def test_the_secret_path_stands_in_every_entry_and_the_first_secret_counts(cli, 
                 assert "o" * 32 not in path
 
 
+@pytest.mark.parametrize("secret", ["N" * 32, "n_" * 16, f"-{'n' * 32}"])
+def test_a_secret_that_no_path_of_a_service_can_have_is_refused_unless_there_is_a_url(
+    cli, tmp_path, monkeypatch, secret
+):
+    (tmp_path / "secret").write_text(secret, encoding="ascii")
+    monkeypatch.setenv("HARBORMASTER_WEBHOOK_SECRET_FILE", str(tmp_path / "secret"))
+    done = cli("webhook-configuration", "--no-ca")
+    assert done.exit_code == 1
+    assert "the first secret must consist of lower case letters" in done.stderr
+    assert secret not in done.stderr
+    assert cli("webhook-configuration", "--no-ca", "--url", "https://10.0.0.7:9443").exit_code == 0
+
+
 def test_a_file_without_a_secret_is_named(cli, tmp_path, monkeypatch):
     (tmp_path / "secret").write_text("too short", encoding="ascii")
     monkeypatch.setenv("HARBORMASTER_WEBHOOK_SECRET_FILE", str(tmp_path / "secret"))

@@ -129,13 +129,26 @@ def test_no_secret_is_printed():
     assert len(said) == 2
 
 
-@pytest.mark.parametrize(("wants", "called"), [(True, ""), (False, SECRET)])
-def test_server_and_registration_agree_on_a_secret_path(wants, called):
+@pytest.mark.parametrize(
+    ("holds", "called", "certificate", "said"),
+    [
+        pytest.param(True, SECRET, False, "", id="both"),
+        pytest.param(True, "", False, "run helm upgrade again", id="not-called-yet"),
+        pytest.param(False, SECRET, False, "that it does not hold", id="not-held"),
+        pytest.param(False, "", False, "there is no secret path: set webhook.secrets", id="neither"),
+        pytest.param(False, "", True, "", id="neither-but-certificates"),
+        pytest.param(False, SECRET, True, "", id="not-held-but-certificates"),
+        pytest.param(True, "", True, "", id="not-called-but-certificates"),
+    ],
+)
+def test_where_any_client_counts_as_the_api_server_the_chart_is_asked_for_a_secret_path(
+    holds, called, certificate, said
+):
     given = {"SERVICE_ACCOUNT": "harbor-harbormaster-reconcile"}
-    given |= {"WEBHOOK_SECRET_FILE": "/hooks/secrets"} if wants else {}
+    given |= {"WEBHOOK_SECRET_FILE": "/hooks/secrets"} if holds else {}
+    given |= {"REQUIRE_CLIENT_CERTIFICATE": "true"} if certificate else {}
     charts = [deployment(environment=given), deployment("reconcile")]
     installation = find_installation(charts, Wanted(), {})
-    (problem,) = judge(registered(installation, secret_path=called), installation).problems
-    assert "secret path" in problem
-    right = registered(installation, secret_path="" if called else SECRET)
-    assert judge(right, installation).state is State.OK
+    problems = judge(registered(installation, secret_path=called), installation).problems
+    assert len(problems) == bool(said)
+    assert all(said in each for each in problems)

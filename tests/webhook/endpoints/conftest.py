@@ -272,6 +272,7 @@ async def launched(
     leaves=None,
     tracing=None,
     sign_in=None,
+    calls=None,
     **settings,
 ):
     """Run a server with the settings given."""
@@ -286,7 +287,13 @@ async def launched(
     )
     chosen = ServerSettings(**(QUICK | settings))
     server = make_server(
-        services, chosen, leaves=leaves, client_authorities=client_authorities, extend=extend, tracing=tracing
+        services,
+        chosen,
+        leaves=leaves,
+        client_authorities=client_authorities,
+        extend=extend,
+        tracing=tracing,
+        calls=calls,
     )
     await server.start()
     try:

@@ -120,6 +120,90 @@ async def test_where_nothing_is_set_up_everybody_is_taken_for_the_api_server(lau
     assert '"ann" may not get namespaces' in warnings_of(answer)[0]
 
 
+class Called:
+    """How the API server calls, as the tests have it."""
+
+    def __init__(self, plainly=False, secrets=()):
+        self.plainly = plainly
+        self.secrets = tuple(each.encode() for each in secrets)
+        self.waiting = asyncio.Event()
+        self._changed = asyncio.Event()
+
+    async def change(self):
+        self.waiting.set()
+        await self._changed.wait()
+
+    def become(self, **news):
+        vars(self).update(news)
+        self._changed.set()
+
+
+OTHER = "n" * 32
+
+
+@pytest.mark.parametrize(
+    ("called", "path", "status", "is_known"),
+    [
+        pytest.param({"plainly": True}, "/validate", 200, True, id="plain-while-it-is-called"),
+        pytest.param({}, "/validate", 200, False, id="plain-once-it-is-not"),
+        pytest.param({"plainly": True}, below(SECRET), 200, True, id="secret-before-it-is-called"),
+        pytest.param({"secrets": [SECRET]}, below(SECRET), 200, True, id="secret-that-is-called"),
+        pytest.param({"secrets": [OTHER]}, below(OTHER), 200, True, id="secret-that-only-the-hub-has"),
+        pytest.param({"secrets": [OTHER]}, below(SECRET), 200, True, id="secret-that-only-we-have"),
+        pytest.param({"secrets": [OTHER]}, "/validate", 200, False, id="plain-beside-a-secret"),
+        pytest.param({"secrets": [OTHER]}, below("w" * 32), 404, False, id="secret-that-nobody-has"),
+    ],
+)
+@pytest.mark.parametrize("plain", [True, False], ids=["judging-strangers", "refusing-strangers"])
+async def test_the_path_that_the_hub_calls_is_the_api_servers(
+    launch, review_bytes, secret_file, monkeypatch, called, path, status, is_known, plain
+):
+    monkeypatch.setattr("webhook.endpoints.doorkeeper.LEARNING_SECONDS", 0)
+    rights = Rights()
+    settings = {"access": rights, "webhook_secret_file": secret_file, "plain_admission_paths": plain}
+    async with launch(calls=Called(**called), **settings) as port, port.dial() as connection:
+        answer = await connection.post(path, review_bytes())
+    assert answer.status == (status if plain or is_known or status == 404 else 403)
+    assert len(rights.asked) == is_known
+
+
+async def test_a_secret_that_the_hub_calls_counts_before_a_file_is_given(launch, review_bytes):
+    """So a secret can be introduced while replicas without one run."""
+    rights = Rights()
+    async with launch(calls=Called(secrets=[OTHER]), access=rights) as port, port.dial() as connection:
+        assert (await connection.post(below(OTHER), review_bytes())).status == 200
+        assert (await connection.post("/validate", review_bytes())).status == 200
+    assert len(rights.asked) == 2
+
+
+@pytest.mark.parametrize(
+    ("path", "news"),
+    [
+        pytest.param(below(OTHER), {"secrets": (OTHER.encode(),)}, id="introduced"),
+        pytest.param("/validate", {"plainly": True}, id="rolled-back"),
+    ],
+)
+async def test_a_review_that_is_ahead_of_the_news_of_its_path_waits_for_it(
+    launch, review_bytes, secret_file, monkeypatch, path, news
+):
+    monkeypatch.setattr("webhook.endpoints.doorkeeper.LEARNING_SECONDS", 600)
+    called, rights = Called(), Rights()
+    async with launch(calls=called, access=rights, webhook_secret_file=secret_file) as port, port.dial() as connection:
+        asking = asyncio.create_task(connection.post(path, review_bytes()))
+        await called.waiting.wait()
+        called.become(**news)
+        assert (await asking).status == 200
+    assert len(rights.asked) == 1
+
+
+async def test_where_certificates_are_required_no_path_is_enough(launch, review_bytes):
+    called = Called(plainly=True, secrets=[OTHER])
+    async with launch(calls=called, require_client_certificate=True) as port:
+        for path in ("/validate", below(OTHER)):
+            async with port.dial() as connection:
+                assert (await connection.post(path, review_bytes())).status == 403
+
+
 async def test_where_rights_are_enforced_no_stranger_hears_yes(launch, review_bytes, secret_file):
     strict = Context(settings=AdmissionSettings(placement_authorization=PlacementAuthorization.ENFORCE))
     rights = Rights()

@@ -35,11 +35,12 @@ async def test_a_folder_that_others_can_write_is_refused(tmp_path, mode):
 
 
 @pytest.mark.parametrize("mode", [0o666, 0o620, 0o644, 0o604])
-async def test_a_token_that_others_can_read_or_write_is_refused(tmp_path, mode):
+@pytest.mark.parametrize("name", ["token", "hook-secret"])
+async def test_a_secret_that_others_can_read_or_write_is_refused(tmp_path, name, mode):
     folder = tmp_path / "data"
     folder.mkdir(mode=0o700)
-    token = folder / "token"
-    token.write_text("known-to-everybody")
+    token = folder / name
+    token.write_text("known-to-everybody" * 2)
     token.chmod(mode)
     why = await refusal(folder)
     assert f"chmod go-rw {token}" in why
