@@ -128,6 +128,8 @@ def test_an_installation_has_a_secret_path_that_stays(release: Release) -> None:
             release.roll_out()
         release.put("upgrade", changed=str(settled))
         assert (release.secrets(), release.prefixes()) == ([secret], {f"/hooks/{secret}"})
+    release.helm("upgrade", "harbormaster", HUB, "--reuse-values")
+    assert secret not in release.helm("get", "values", "harbormaster", "--all")
     release.helm("rollback", "harbormaster", "1")
     assert (release.secrets(), release.prefixes()) == ([secret], {f"/hooks/{secret}"})
     release.helm("uninstall", "harbormaster")
@@ -208,6 +210,15 @@ def test_a_secret_that_somebody_has_spoilt_is_made_anew(release: Release) -> Non
     assert MADE.fullmatch(secret)
     assert secret != before
     assert release.prefixes() == {f"/hooks/{before}"}  # by which the Pods are called until they hold the other one
+
+
+def test_a_release_that_registers_no_hooks_has_no_secret_and_says_what_that_means(release: Release) -> None:
+    """Who registers them by another name would be called a stranger."""
+    said = release.helm(
+        "install", "harbormaster", HUB, "--set=webhook.enabled=false", "--set=crds.harbormaster.install=false"
+    )
+    assert "Any client that reaches the HTTPS port is taken for the API server" in said
+    assert Objects(release.hub).find(KINDS["", "Secret"], "harbormaster-hooks", HOME) is None
 
 
 def test_where_no_cluster_is_asked_there_is_no_secret_unless_the_values_have_one(release: Release) -> None:

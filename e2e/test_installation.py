@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from e2e.controlplane.cluster import ApiError, JsonObject
+from e2e.controlplane.printed import called_with
 from e2e.controlplane.steady_writers import Authors, write
 from e2e.fleet.objects import (
     MERGE,
@@ -25,6 +26,7 @@ from e2e.installed.images import NEXT, THIS
 from e2e.installed.member import MEMBER, Member, hub_and_cluster
 from e2e.installed.release import Release
 from e2e.kubelet.bed import Bed
+from e2e.placements import placement, review
 from scorer.api.kinds import KINDS, MEMBER_CLUSTER, PLACEMENT
 
 CONFIG_MAP = KINDS["", "ConfigMap"]
@@ -84,6 +86,35 @@ def test_the_api_server_asks_the_service_about_every_write(release):
     result, said = write(hub, "wrong", is_wrong=True)
     assert result == "refused"
     assert 'admission webhook "clusterresourceplacements.validate.harbormaster.dev" denied the request' in said
+
+
+def test_a_client_of_the_service_is_not_taken_for_the_api_server(release):
+    """Without a value: helm has made the secret path by which the API server is known."""
+    paths = {
+        each["clientConfig"]["service"]["path"]
+        for path in release.hooks
+        for each in release.bed.cluster.request("GET", path)[0]["webhooks"]
+    }
+    assert all(path.startswith("/hooks/") for path in paths)
+    hook = "/validate/placement.kubernetes-fleet.io/clusterresourceplacements"
+    below = next(path for path in paths if path.endswith(hook))
+    unknown = "the review did not come from the API server"
+    for path, is_stranger in ((hook, True), (below, False)):
+        answer = release.ask("POST", path, body=review(placement("forged")))
+        assert answer.status == 200
+        assert (unknown in answer.body.decode()) is is_stranger
+
+
+def test_the_doctor_reads_from_the_pods_whether_schedulers_are_refused(release):
+    words = (f"--kubeconfig={release.bed.cluster.kubeconfig}", "-o", "json")
+
+    def found() -> JsonObject:
+        checks = json.loads(called_with({}, "doctor", *words).stdout)["checks"]
+        return next(each for each in checks if each["check"] == "extender")
+
+    assert found()["state"] == "ok", found()
+    assert release.ask("GET", "/extender/v1/filter").status == 405
+    assert [each.partition("status ")[2][:3] for each in found()["problems"]] == ["405"]
 
 
 def test_questions_are_answered_to_those_who_may_ask(release):
