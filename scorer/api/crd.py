@@ -103,6 +103,10 @@ _MODELS: tuple[type[ApiObject], ...] = (
     ClusterUpgradeRequest,
 )
 
+OPEN: Final = "x-kubernetes-preserve-unknown-fields"
+"""Marks a node of a schema that takes other members than it names."""
+WHOLE_OBJECT: Final = "x-kubernetes-embedded-resource"
+"""Marks a node of a schema that holds an object with ``metadata``."""
 MODELS: Final[Mapping[tuple[str, str], type[ApiObject]]] = {
     kind.group_kind: model for kind in OUR_KINDS for model in _MODELS if model.__name__ == kind.kind
 }
@@ -198,14 +202,28 @@ def structural_schema(
     return schema
 
 
-@lru_cache(maxsize=1)
-def metadata_schema() -> JsonObject:
-    """Return the schema of ``metadata``, which a definition leaves to the API server; shared and read-only."""
-    document = ObjectMeta.model_json_schema(schema_generator=_Described)
+@lru_cache(maxsize=2)
+def metadata_schema(*, described: bool = True) -> JsonObject:
+    """Return the schema of ``metadata``, which a definition leaves to the API server; shared and read-only.
+
+    Args:
+        described: See `structural_schema`.
+    """
+    document = ObjectMeta.model_json_schema(schema_generator=_Described if described else _Generator)
     schema = _structural(document, document.get("$defs", {}))
-    schema["description"] = "Name, labels and what else every object has."
-    add_facts(schema)
+    if described:
+        schema["description"] = "Name, labels and what else every object has."
+        add_facts(schema)
     return schema
+
+
+OTHER_METADATA: Final[JsonObject] = {
+    "generateName": {"type": "string", "description": "Beginning of a name that the server completes."},
+    "deletionGracePeriodSeconds": {"type": "integer", "description": "Seconds until a deletion is forced."},
+    "managedFields": {"type": "array", "description": "Which client owns which field; written by the server."},
+    "selfLink": {"type": "string", "description": "No longer used."},
+}
+"""The members of ``metadata`` that harbormaster does not read, as in `metadata_schema`."""
 
 
 class _Generator(GenerateJsonSchema):

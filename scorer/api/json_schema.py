@@ -12,7 +12,7 @@ What relates fields to each other, the rules of admission, no schema says: `harb
 from collections.abc import Iterator
 from typing import Any, Final
 
-from scorer.api.crd import metadata_schema, structural_schema
+from scorer.api.crd import OPEN, OTHER_METADATA, WHOLE_OBJECT, metadata_schema, structural_schema
 from scorer.api.kinds import OUR_KINDS, Kind, api_version
 from scorer.api.meta import JsonObject
 
@@ -20,14 +20,6 @@ DRAFT: Final = "http://json-schema.org/draft-07/schema#"
 ALL: Final = "all.json"
 _FORMATS: Final = ("date-time", "date")
 """Those that JSON Schema knows."""
-_OPEN: Final = "x-kubernetes-preserve-unknown-fields"
-_WHOLE_OBJECT: Final = "x-kubernetes-embedded-resource"
-_OTHER_METADATA: Final[JsonObject] = {
-    "generateName": {"type": "string", "description": "Beginning of a name that the server completes."},
-    "deletionGracePeriodSeconds": {"type": "integer", "description": "Seconds until a deletion is forced."},
-    "managedFields": {"type": "array", "description": "Which client owns which field; written by the server."},
-    "selfLink": {"type": "string", "description": "No longer used."},
-}
 
 
 def json_schemas() -> Iterator[tuple[str, JsonObject]]:
@@ -47,7 +39,7 @@ def json_schema(kind: Kind, version: str) -> JsonObject:
     """Return the schema of the objects of a kind in one of its versions."""
     schema = _strict(structural_schema(kind))
     metadata = _strict(metadata_schema())
-    metadata["properties"] = {**metadata["properties"], **_OTHER_METADATA}
+    metadata["properties"] = {**metadata["properties"], **OTHER_METADATA}
     fields = schema["properties"]
     schema["properties"] = {
         **fields,
@@ -92,9 +84,9 @@ def _strict(node: JsonObject) -> JsonObject:
             made[key] = _strict(made[key])
     if "properties" in made:
         made["properties"] = {name: _strict(field) for name, field in made["properties"].items()}
-        if not node.get(_OPEN):
+        if not node.get(OPEN):
             made["additionalProperties"] = False
-    if node.get(_WHOLE_OBJECT):
+    if node.get(WHOLE_OBJECT):
         made["required"] = ["apiVersion", "kind"]
     return made
 

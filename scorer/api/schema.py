@@ -1,7 +1,7 @@
 """What an API server does to an object before any rule sees it: prune, drop nulls, fill in defaults.
 
 Each step returns the very document it was given when there is nothing to do; otherwise it copies only along
-the path to the change. Kinds that are not ours pass through unchanged.
+the path to the change. Of kinds that are not ours, only the fields of ``metadata`` are known.
 
 Source: placement-api.md 2.8 and 6 (D1).
 """
@@ -9,10 +9,11 @@ Source: placement-api.md 2.8 and 6 (D1).
 import math
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-from scorer.api.crd import MODELS, structural_schema
+from scorer.api.crd import MODELS, OPEN, OTHER_METADATA, WHOLE_OBJECT, metadata_schema, structural_schema
 from scorer.api.field_path import FieldPath
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
@@ -109,12 +110,69 @@ def _filled(value: Any, defaults: _Defaults) -> Any:
     return value
 
 
-def prune(kind: Kind, document: JsonObject) -> Pruned:
-    """Drop the fields that the schema does not know; ``metadata`` and preserved content do not change."""
+def prune(kind: Kind, document: JsonObject, content: JsonObject | None = None) -> Pruned:
+    """Drop the fields that the schema does not know, also those of ``metadata``.
+
+    Preserved content does not change.
+
+    Args:
+        kind: The kind of *document*.
+        document: An object of any shape.
+        content: Schema from the definition of a kind that is not ours. None: unknown, so the kind takes any content.
+    """
+    return _pruned(document, object_schema(kind) if content is None else with_metadata(content))
+
+
+def unknown_fields(document: JsonObject, schema: JsonObject) -> tuple[FieldPath, ...]:
+    """Return the fields at any depth that a schema does not know, in the order of the document.
+
+    Args:
+        document: An object of any shape. A value of the wrong type has no unknown fields.
+        schema: As `object_schema` returns it.
+    """
+    return _pruned(document, schema).dropped
+
+
+def nearest_field(path: FieldPath, schema: JsonObject) -> str:
+    """Return the field that the schema has beside the unknown one at *path* and that is spelled most like it."""
+    *parents, name = path.parts
+    for part in parents:
+        named = _properties(schema).get(part) if isinstance(part, str) else None
+        schema = named if isinstance(named, dict) else _below(schema, part)
+    by_letters = {each.lower(): each for each in _properties(schema)}
+    close = get_close_matches(str(name).lower(), by_letters, n=1)
+    return by_letters[close[0]] if close else ""
+
+
+@lru_cache(maxsize=256)
+def object_schema(kind: Kind) -> JsonObject:
+    """Return the schema of whole objects of a kind, with ``metadata``. A kind that is not ours takes any content."""
     if kind.group_kind not in MODELS:
-        return Pruned(document)
+        return with_metadata({OPEN: True})
+    return with_metadata(structural_schema(kind, described=False))
+
+
+def with_metadata(schema: JsonObject) -> JsonObject:
+    """Return the schema of a definition as that of whole objects: definitions leave ``metadata`` to the API server.
+
+    A definition in a file, or on the embedded hub, may be of any shape: a part that is no schema takes any content.
+    """
+    named = schema.get("properties", {})
+    if not isinstance(named, dict):
+        return with_metadata({OPEN: True})
+    own = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": _metadata()}
+    return {**schema, "properties": {**named, **own}}
+
+
+@lru_cache(maxsize=1)
+def _metadata() -> JsonObject:
+    schema = metadata_schema(described=False)
+    return {**schema, "properties": {**schema["properties"], **OTHER_METADATA}}
+
+
+def _pruned(document: JsonObject, schema: JsonObject) -> Pruned:
     dropped: list[_Parts] = []
-    kept = _sifted(document, structural_schema(kind, described=False), dropped, nulls=False)
+    kept = _sifted(document, schema, dropped, nulls=False)
     return Pruned(kept, tuple(FieldPath(parts) for parts in dropped))
 
 
@@ -128,22 +186,41 @@ def strip_nulls(kind: Kind, document: JsonObject) -> JsonObject:
 
 def _sifted(value: Any, schema: JsonObject, dropped: list[_Parts], at: _Parts = (), *, nulls: bool) -> Any:
     """Return *value* without its nulls, or without its unknown members; note in *dropped* where they were."""
-    properties, items, values = schema.get("properties"), schema.get("items"), schema.get("additionalProperties")
-    if isinstance(value, list) and items:
+    if isinstance(value, list) and isinstance(items := schema.get("items"), dict):
         sifted = [_sifted(item, items, dropped, (*at, index), nulls=nulls) for index, item in enumerate(value)]
         return sifted if any(new is not old for new, old in zip(sifted, value, strict=True)) else value
-    if not isinstance(value, dict) or not (properties or values):
+    properties = _named(schema) if nulls else _properties(schema)
+    values = schema.get("additionalProperties")
+    closed = not (values or schema.get(OPEN)) and schema.get("type") == "object"
+    if not isinstance(value, dict) or not (properties or values or (closed and not nulls)):
         return value
     changes: dict[str, Any] = {}
     for name, old in value.items():
-        field = properties.get(name) if properties else values
-        if (old if nulls else field) is None:
+        field = properties.get(name, values)
+        if old is None if nulls else field is None and closed:
             dropped.append((*at, name))
             changes[name] = _GONE
-        elif field is not None and isinstance(old, (dict, list)):
+        elif isinstance(field, dict) and isinstance(old, (dict, list)):
             new = _sifted(old, field, dropped, (*at, name), nulls=nulls)
             if new is not old:
                 changes[name] = new
     if not changes:
         return value
     return {name: changes.get(name, old) for name, old in value.items() if changes.get(name) is not _GONE}
+
+
+def _properties(schema: JsonObject) -> JsonObject:
+    """Return the members that a schema names, and the ``metadata`` that an embedded object has without naming it."""
+    named = _named(schema)
+    return {**named, "metadata": _metadata()} if schema.get(WHOLE_OBJECT) else named
+
+
+def _named(schema: JsonObject) -> JsonObject:
+    named = schema.get("properties")
+    return named if isinstance(named, dict) else {}
+
+
+def _below(schema: JsonObject, part: str | int) -> JsonObject:
+    """Return the schema of every item of a list, or of every value of a map."""
+    below = schema.get("items" if isinstance(part, int) else "additionalProperties")
+    return below if isinstance(below, dict) else {}

@@ -232,7 +232,7 @@ class _Api:
     async def _create(self, request: web.Request, target: Target) -> web.Response:
         document = _addressed(target, await _body(request))
         document["metadata"].pop("managedFields", None)
-        document, warnings = self._rules(request).admit(target, document, None)
+        document, warnings = (await self._rules(request, target)).admit(target, document, None)
         try:
             stored = await self.store.create(target.kind, document, dry_run=_is_dry_run(request))
         except StoreError as error:
@@ -294,7 +294,7 @@ class _Api:
         except FieldConflictError as error:
             raise of_conflicts(error) from error
         # A field that the kind does not have could be owned, but not stored: it is refused, whatever the client asks.
-        document, warnings = self._rules(request, "Strict").admit(target, document, old)
+        document, warnings = (await self._rules(request, target, "Strict")).admit(target, document, old)
         dry_run = _is_dry_run(request)
         if old is None:
             stored = await self.store.create(target.kind, document, dry_run=dry_run)
@@ -324,7 +324,7 @@ class _Api:
     async def _update(
         self, request: web.Request, target: Target, document: JsonObject, old: JsonObject
     ) -> web.Response:
-        document, warnings = self._rules(request).admit(target, document, old)
+        document, warnings = (await self._rules(request, target)).admit(target, document, old)
         if not target.subresource and (field_ownership.is_owned(old) or field_ownership.is_owned(document)):
             manager = self._manager(request, target, "Update")
             shape, live = await self._shape(target), target.present(old)
@@ -336,7 +336,7 @@ class _Api:
     async def _delete(self, request: web.Request, target: Target) -> web.Response:
         options = await _body(request) if request.can_read_body else {}
         old = await self.store.get(target.kind, target.key)
-        warnings = list(self._rules(request).admit_deletion(target, old))
+        warnings = list((await self._rules(request, target)).admit_deletion(target, old))
         if "Orphan" in (options.get("propagationPolicy"), request.query.get("propagationPolicy")):
             warnings.append("propagationPolicy Orphan is not supported: dependents are deleted in the background")
         preconditions = options.get("preconditions") or {}
@@ -355,12 +355,20 @@ class _Api:
             return json_response(success(target.kind, metadata["name"], metadata["uid"]), warnings=warnings)
         return json_response(target.present(left), warnings=warnings)
 
-    def _rules(self, request: web.Request, validation: str = "") -> WriteRules:
+    async def _rules(self, request: web.Request, target: Target, validation: str = "") -> WriteRules:
         validation = validation or request.query.get("fieldValidation") or "Warn"
         if validation not in FIELD_VALIDATIONS:
             raise ApiError(400, f"fieldValidation {validation[:64]!r} is none of {', '.join(FIELD_VALIDATIONS)}")
         history = None if "dryRun" in request.query else self.history
-        return WriteRules(self.context(), cast(FieldValidation, validation), self.staged_run_default_state, history)
+        definition = await self._definition(target.kind)
+        return WriteRules(
+            self.context(),
+            cast(FieldValidation, validation),
+            patched=request.method == "PATCH" and request.content_type != APPLY_PATCH,
+            content=definition and openapi.content_schema(target.kind, target.version, definition),
+            staged_run_default_state=self.staged_run_default_state,
+            history=history,
+        )
 
 
 def _patched(request: web.Request, target: Target, stored: JsonObject, patch: Any) -> Any:

@@ -6,15 +6,16 @@ validating one. The HTTPS hooks use the same functions, so this way in cannot be
 Source: placement-api.md 2.8.
 """
 
+import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, get_args
 
 from scorer.api.documents import name_of
 from scorer.api.field_path import FieldPath
 from scorer.api.kinds import Kind
-from scorer.api.meta import JsonObject
+from scorer.api.meta import JsonObject, dump_json
 from scorer.api.schema import apply_schema_defaults, prune, strip_nulls
 from scorer.api.staged_update import RunState
 from webhook.admission import registry
@@ -26,7 +27,7 @@ from webhook.embedded.target import Target
 from webhook.history.desk import HistoryDesk
 from webhook.history.entry import About
 from webhook.validation.context import Context
-from webhook.validation.object_metadata import KNOWN_MEMBERS, METADATA
+from webhook.validation.field import Cause
 
 FieldValidation: TypeAlias = Literal["Ignore", "Warn", "Strict"]
 FIELD_VALIDATIONS: Final = get_args(FieldValidation)
@@ -39,12 +40,16 @@ class WriteRules:
     Args:
         context: What rules may read.
         validation: What to do about unknown fields, as ``fieldValidation`` of a request says.
+        patched: Whether the object is the outcome of a patch, not the body of the request.
+        content: Schema of the objects, where only a stored definition has it.
         staged_run_default_state: Default of ``spec.state`` of a staged update run.
         history: Where refusals and warnings are noted; None: nowhere.
     """
 
     context: Context
     validation: FieldValidation = "Warn"
+    patched: bool = False
+    content: JsonObject | None = None
     staged_run_default_state: str = RunState.INITIALIZE.value
     history: HistoryDesk | None = None
 
@@ -60,8 +65,8 @@ class WriteRules:
             ApiError: Refused, with every reason.
         """
         kind = target.kind
-        pruned = prune(kind, document)
-        warnings = list(self._unknown_fields((*pruned.dropped, *_unknown_metadata(document))))
+        pruned = prune(kind, document, self.content)
+        warnings = list(self._unknown_fields(target, document, pruned.dropped))
         document = strip_nulls(kind, pruned.document)
         if not _has_rules(target):
             return document, tuple(warnings)
@@ -104,12 +109,27 @@ class WriteRules:
     def _with_defaults(self, kind: Kind, document: JsonObject) -> JsonObject:
         return apply_schema_defaults(kind, document, staged_run_default_state=self.staged_run_default_state)
 
-    def _unknown_fields(self, fields: tuple[FieldPath, ...]) -> Iterator[str]:
-        words = [f'unknown field "{field}"' for field in fields]
+    def _unknown_fields(self, target: Target, document: JsonObject, fields: Iterable[FieldPath]) -> Iterator[str]:
+        """Yield the warnings about unknown fields. Raises `ApiError` when they are refused."""
+        words = sorted(f'unknown field "{field}"' for field in fields)
         if words and self.validation == "Strict":
-            raise ApiError(400, f"strict decoding error: {', '.join(words)}")
+            why = f"strict decoding error: {', '.join(words)}"
+            raise _unknown_in_patch(document, why) if self.patched else _unknown_in_body(target, why)
         if self.validation == "Warn":
             yield from words
+
+
+def _unknown_in_body(target: Target, why: str) -> ApiError:
+    """Refuse the object of a request in the words of an API server."""
+    kind = target.kind.kind
+    return ApiError(400, f'{kind} in version "{target.version}" cannot be handled as a {kind}: {why}')
+
+
+def _unknown_in_patch(document: JsonObject, why: str) -> ApiError:
+    """Refuse what a patch makes of an object, likewise."""
+    message = f"Invalid value: {json.dumps(dump_json(document).decode(), ensure_ascii=False)}: {why}"
+    cause = {"reason": Cause.INVALID.value, "message": message, "field": "patch"}
+    return ApiError(422, f' "" is invalid: patch: {message}', details={"causes": [cause]})
 
 
 def _as_stored(kind: Kind, document: JsonObject, old: JsonObject | None) -> JsonObject:
@@ -128,12 +148,6 @@ def _as_stored(kind: Kind, document: JsonObject, old: JsonObject | None) -> Json
         unmarked = {member: value for member, value in metadata.items() if member != "deletionTimestamp"}
         document["metadata"] = {**unmarked, "deletionTimestamp": mark} if mark else unmarked
     return document
-
-
-def _unknown_metadata(document: JsonObject) -> Iterator[FieldPath]:
-    metadata = document.get("metadata")
-    if isinstance(metadata, dict):
-        yield from (METADATA / member for member in metadata if member not in KNOWN_MEMBERS)
 
 
 def _has_rules(target: Target) -> bool:

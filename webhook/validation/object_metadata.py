@@ -20,15 +20,6 @@ from scorer.api.quoting import quote
 from webhook.validation.field import Cause, FieldError, duplicate, invalid
 
 METADATA: Final = FieldPath.of("metadata")
-KNOWN_MEMBERS: Final = frozenset(
-    {
-        *("name", "generateName", "namespace", "labels", "annotations", "finalizers", "ownerReferences"),
-        *("uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp"),
-        *("deletionGracePeriodSeconds", "managedFields", "selfLink"),
-    }
-)
-"""What ``metadata`` may hold; anything else is pruned."""
-
 LONGEST_ANNOTATIONS: Final = 256 * 1024
 
 

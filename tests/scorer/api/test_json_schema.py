@@ -9,8 +9,7 @@ from jsonschema import Draft7Validator
 from referencing import Registry, Resource
 
 from scorer.api.json_schema import ALL, file_of, json_schema, json_schemas
-from scorer.api.kinds import KINDS, NODE_POOL, OUR_KINDS, PLACEMENT, WORK, group_kind
-from webhook.validation.object_metadata import KNOWN_MEMBERS
+from scorer.api.kinds import KINDS, OUR_KINDS, PLACEMENT, WORK, group_kind
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 SCHEMAS = dict(json_schemas())
@@ -130,7 +129,3 @@ def test_content_that_is_not_ours_is_open_but_is_an_object():
     work["apiVersion"] = "placement.kubernetes-fleet.io/v1"
     assert mistakes(work | {"spec": {"workload": {"manifests": [manifest]}}}, validator) == []
     assert mistakes(work | {"spec": {"workload": {"manifests": [{"data": {}}]}}}, validator) != []
-
-
-def test_every_member_of_metadata_is_known():
-    assert set(json_schema(NODE_POOL, "v1")["properties"]["metadata"]["properties"]) == set(KNOWN_MEMBERS)

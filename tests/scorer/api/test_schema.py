@@ -1,15 +1,25 @@
 """Pruning, null dropping and defaulting, as an API server does them (placement-api.md 2.8)."""
 
 import copy
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scorer.api import kinds
-from scorer.api.crd import structural_schema
+from scorer.api.crd import OPEN, WHOLE_OBJECT, structural_schema
+from scorer.api.field_path import FieldPath
 from scorer.api.kinds import KINDS, OUR_KINDS
-from scorer.api.schema import apply_schema_defaults, prune, strip_nulls
+from scorer.api.schema import (
+    apply_schema_defaults,
+    nearest_field,
+    object_schema,
+    prune,
+    strip_nulls,
+    unknown_fields,
+    with_metadata,
+)
 
 leaves = st.none() | st.booleans() | st.integers(0, 3) | st.sampled_from(["", "x", "External", "25%"])
 
@@ -124,13 +134,14 @@ def test_the_default_state_of_runs_is_a_setting():
 
 def test_pruning_says_what_it_dropped():
     document = placement({"policy": {"numberOfCluster": 3, "tolerations": [{"key": "a", "when": 1}]}, "extra": {}})
-    document["metadata"] = {"name": "a", "anything": {"goes": 1}}
+    document["metadata"] = {"name": "a", "labels": {"anything": "goes"}, "lables": {}}
     pruned = prune(kinds.PLACEMENT, document)
     assert pruned.document == {
         **placement({"policy": {"tolerations": [{"key": "a"}]}}),
-        "metadata": {"name": "a", "anything": {"goes": 1}},
+        "metadata": {"name": "a", "labels": {"anything": "goes"}},
     }
     assert sorted(map(str, pruned.dropped)) == [
+        "metadata.lables",
         "spec.extra",
         "spec.policy.numberOfCluster",
         "spec.policy.tolerations[0].when",
@@ -144,6 +155,78 @@ def test_embedded_objects_and_free_values_are_kept_whole():
     envelope = {"data": {"a.yaml": {"kind": "ConfigMap", "data": None}}}
     assert prune(kinds.ENVELOPE, envelope).document is envelope
     assert strip_nulls(kinds.ENVELOPE, envelope) is envelope
+
+
+BOAT = {
+    "type": "object",
+    "properties": {
+        "spec": {
+            "type": "object",
+            "properties": {
+                "sails": {"type": "array", "items": {"type": "object", "properties": {"area": {"type": "integer"}}}},
+                "crew": {"type": "object", "additionalProperties": {"type": "object", "properties": {"rank": {}}}},
+                "cargo": {"type": "object", OPEN: True, "properties": {"hold": {"type": "object"}}},
+                "any": {"type": "object", "additionalProperties": True},
+                "none": {"type": "object"},
+                "whole": {"type": "object", OPEN: True, WHOLE_OBJECT: True},
+                "size": {"x-kubernetes-int-or-string": True},
+            },
+        }
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("document", "unknown"),
+    [
+        pytest.param({"spce": {}}, {"spce": "spec"}, id="at-the-top"),
+        pytest.param({"metadata": {"lables": {}, "labels": {"a": "b"}}}, {"metadata.lables": "labels"}, id="metadata"),
+        pytest.param(
+            {"metadata": {"ownerReferences": [{"kind": "A", "Uid": "1"}]}},
+            {"metadata.ownerReferences[0].Uid": "uid"},
+            id="deep-in-metadata",
+        ),
+        pytest.param({"spec": {"sails": [{}, {"aera": 1}]}}, {"spec.sails[1].aera": "area"}, id="item"),
+        pytest.param({"spec": {"sails": [{"AREA": None}]}}, {"spec.sails[0].AREA": "area"}, id="null"),
+        pytest.param({"spec": {"crew": {"ann": {"rnak": 1}}}}, {"spec.crew.ann.rnak": "rank"}, id="value-of-a-map"),
+        pytest.param({"spec": {"cargo": {"x": {"y": 1}}}}, {}, id="preserved"),
+        pytest.param({"spec": {"cargo": {"hold": {"y": 1}}}}, {"spec.cargo.hold.y": ""}, id="named-in-preserved"),
+        pytest.param({"spec": {"any": {"x": {"y": 1}}}}, {}, id="any-values"),
+        pytest.param({"spec": {"none": {"x": 1}}}, {"spec.none.x": ""}, id="object-without-fields"),
+        pytest.param({"spec": {"whole": {"spec": {}, "metadata": {"name": "a"}}}}, {}, id="embedded"),
+        pytest.param(
+            {"spec": {"whole": {"metadata": {"nmae": "a"}}}}, {"spec.whole.metadata.nmae": "name"}, id="in-embedded"
+        ),
+        pytest.param({"spec": {"size": {"x": 1}, "sails": {"x": 1}, "crew": []}}, {}, id="wrong-types"),
+        pytest.param({"apiVersion": "v1", "kind": "Boat", "spec": None}, {}, id="known"),
+    ],
+)
+def test_unknown_fields_are_found_at_every_depth(document, unknown):
+    schema = with_metadata(BOAT)
+    assert {str(path): nearest_field(path, schema) for path in unknown_fields(document, schema)} == unknown
+
+
+def _closed_objects(schema: dict, at: tuple = ()) -> Iterator[tuple]:
+    """Yield the path of every object that takes only the fields that its schema names."""
+    if schema.get("properties") and not schema.get(OPEN):
+        yield at
+    for name, field in schema.get("properties", {}).items():
+        yield from _closed_objects(field, (*at, name))
+    for below, part in (("items", 0), ("additionalProperties", "a")):
+        if isinstance(schema.get(below), dict):
+            yield from _closed_objects(schema[below], (*at, part))
+
+
+@pytest.mark.parametrize("kind", OUR_KINDS, ids=str)
+def test_no_object_of_our_kinds_takes_another_field(kind):
+    schema = object_schema(kind)
+    paths = list(_closed_objects(schema))
+    assert ("spec",) in paths or "spec" not in schema["properties"] or schema["properties"]["spec"].get(OPEN)
+    for path in paths:
+        document = {"oddity": None}
+        for part in reversed(path):
+            document = [document] if isinstance(part, int) else {part: document}
+        assert unknown_fields(document, schema) == (FieldPath((*path, "oddity")),)
 
 
 def test_nulls_are_dropped_where_the_schema_looks():

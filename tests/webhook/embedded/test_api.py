@@ -244,16 +244,38 @@ class TestAdmission:
         warnings = answer.headers.getall("Warning")
         assert '299 - "unknown field \\"spec.policy.colour\\""' in warnings
         assert '299 - "unknown field \\"metadata.shade\\""' in warnings
-        assert "colour" not in (await answer.json())["spec"]["policy"]
+        stored = await answer.json()
+        assert ("colour" in stored["spec"]["policy"], "shade" in stored["metadata"]) == (False, False)
 
     async def test_unknown_fields_are_refused_when_asked_for(self, api):
         document = make_placement("payments", policy={"placementType": "PickAll", "colour": "red"})
+        document["metadata"]["shade"] = "dark"
         answer = await api.post(f"{PLACEMENTS}?fieldValidation=Strict", json=document)
-        await assert_status(answer, 400, "BadRequest", 'unknown field "spec.policy.colour"')
+        kind = "ClusterResourcePlacement"
+        why = 'strict decoding error: unknown field "metadata.shade", unknown field "spec.policy.colour"'
+        await assert_status(
+            answer, 400, "BadRequest", f'{kind} in version "v1beta1" cannot be handled as a {kind}: {why}'
+        )
         answer = await api.post(f"{PLACEMENTS}?fieldValidation=Ignore", json=document)
         assert (answer.status, "Warning" in answer.headers) == (201, False)
         answer = await api.post(f"{PLACEMENTS}?fieldValidation=Maybe", json=document)
         await assert_status(answer, 400, "BadRequest", "Maybe")
+
+    @pytest.mark.parametrize("verb", ["patch", "put"])
+    async def test_unknown_fields_of_an_update_are_refused_when_asked_for(self, api, verb):
+        stored = await created(api, PLACEMENTS, make_placement("payments"))
+        path = f"{PLACEMENTS}/payments?fieldValidation=Strict"
+        if verb == "put":
+            stored["spec"]["strategy"]["colour"] = "red"
+            answer = await api.put(path, json=stored)
+            await assert_status(answer, 400, "BadRequest", 'decoding error: unknown field "spec.strategy.colour"')
+        else:
+            answer = await api.patch(path, json={"spec": {"polcy": {}}}, headers=MERGE)
+            body = await assert_status(answer, 422, "Invalid", ' "" is invalid: patch: Invalid value: ')
+            (cause,) = body["details"]["causes"]
+            assert cause["field"] == "patch"
+            assert cause["message"].endswith(': strict decoding error: unknown field "spec.polcy"')
+        assert (await (await api.get(f"{PLACEMENTS}/payments")).json())["metadata"]["generation"] == 1
 
     async def test_nulls_are_absent(self, api):
         stored = await created(
@@ -587,6 +609,17 @@ class TestDiscovery:
         boat = {"apiVersion": "sea.io/v1", "kind": "Boat", "metadata": {"name": "b"}, "any": {"thing": 1}}
         stored = await created(api, "/apis/sea.io/v1/namespaces/shop/boats", boat)
         assert stored["any"] == {"thing": 1}
+        sails = {"type": "array", "items": {"type": "object", "properties": {"area": {"type": "integer"}}}}
+        content = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"sails": sails}}}}
+        spec["versions"][0]["schema"] = {"openAPIV3Schema": content}
+        change = {"spec": {"versions": spec["versions"]}}
+        definition_path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/boats.sea.io"
+        assert (await api.patch(definition_path, json=change, headers=MERGE)).status == 200
+        boat = {**boat, "metadata": {"name": "c"}, "spec": {"sails": [{"area": 1}, {"aera": 2}]}}
+        path = "/apis/sea.io/v1/namespaces/shop/boats"
+        refused = await api.post(f"{path}?fieldValidation=Strict", json=boat)
+        await assert_status(refused, 400, "BadRequest", 'unknown field "any", unknown field "spec.sails[1].aera"')
+        assert (await created(api, path, boat))["spec"] == {"sails": [{"area": 1}, {}]}
         assert [one["name"] for one in (await (await api.get("/apis/sea.io/v1")).json())["resources"]] == ["boats"]
 
 
