@@ -108,7 +108,7 @@ def read(files: Files, *, texts: dict[str, str] | None = None, may_be_empty: boo
     Args:
         files: What to read.
         texts: Filled with the text of each file, by the file name of `Source`, for callers that show positions in it.
-        may_be_empty: Whether it is all right if there is nothing.
+        may_be_empty: Whether it is all right if there is nothing. Standard input must never be empty.
 
     Raises:
         UserError: Something cannot be read, and every such mistake is named; or there are no objects at all.
@@ -119,7 +119,10 @@ def read(files: Files, *, texts: dict[str, str] | None = None, may_be_empty: boo
         if texts is not None:
             texts[name] = text
         try:
-            found += objects_in(name, text, search.problems)
+            objects = objects_in(name, text, search.problems)
+            if name == STDIN_NAME and not objects and not search.problems:  # the left end of a pipe has failed
+                search.problems.append(f"no objects in {STDIN_NAME}")
+            found += objects
         except UnreadableError as error:
             search.problems.append(str(error))
     for note in search.notes():

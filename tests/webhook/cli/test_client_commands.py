@@ -29,11 +29,38 @@ def stored(hub):
     return look
 
 
-@pytest.mark.parametrize("command", ["apply", "delete"])
+NOTHING = ["", "\n", "---\n", "# nothing\n---\n# at all\n", "null", '{"kind": "List", "items": []}']
+
+
 @pytest.mark.parametrize(
-    "text",
-    ["", "\n", "---\n", "# nothing\n---\n# at all\n", "null", '{"kind": "List", "items": []}'],
+    "words",
+    [
+        *(["apply"], ["diff"], ["delete"], ["delete", "--ignore-not-found"], ["delete", "--dry-run=server"]),
+        *(["validate"], ["plan"], ["lint"], ["upgrade", "plan"]),
+    ],
+    ids=" ".join,
 )
+@pytest.mark.parametrize("text", NOTHING)
+@pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside-a-file"])
+def test_an_empty_standard_input_is_a_mistake(cli, hub, stored, tmp_path, words, text, beside):
+    file = write(tmp_path / "a.yaml", placement())
+    assert cli("apply", "-f", file).exit_code == 0
+    files = ["-f", file, "-f", "-"] if beside else ["-f", "-"]
+    result = cli(*words, *files, text=text)
+    code = 2 if words == ["diff"] else 1
+    assert (result.exit_code, result.stdout, result.stderr) == (code, "", "error: no objects in standard input\n")
+    assert stored(PLACEMENT, "web") is not None
+
+
+@pytest.mark.parametrize("text", NOTHING)
+def test_an_empty_standard_input_has_nothing_to_lint(cli, tmp_path, text):
+    for paths in (["-"], ["-", write(tmp_path / "a.yaml", placement())]):
+        result = cli("lint", *paths, text=text)
+        assert (result.exit_code, result.stderr) == (1, "error: no objects in standard input\n")
+
+
+@pytest.mark.parametrize("command", ["apply", "delete"])
+@pytest.mark.parametrize("text", NOTHING)
 def test_nothing_at_all_is_a_mistake(cli, hub, tmp_path, command, text):
     """What was to be read has most likely failed: the left end of a pipe."""
     piped = cli(command, "-f", "-", text=text)
