@@ -8,6 +8,7 @@ from webhook.cli.connection import Connection
 from webhook.cli.documents import Found, check_metadata
 from webhook.cli.dry_run import DryRun, DryRunCommand, dry_run_option
 from webhook.cli.failure import complain
+from webhook.cli.field_validation import FieldCheck, Validation, unknown_lines, validate_option
 from webhook.cli.hub_options import HubOptions, hub_options
 from webhook.cli.known_objects import known_objects
 from webhook.cli.object_files import ObjectFiles, file_options
@@ -32,7 +33,7 @@ Examples:
 \b
 Exit codes:
   0  all objects are as the files say
-  1  a file cannot be used (nothing was written), or the hub refused an object
+  1  a file cannot be used (nothing was written), or the hub refused an object, such as one with an unknown field
 """
 
 
@@ -42,35 +43,42 @@ Exit codes:
 @file_options
 @hub_namespace_option
 @dry_run_option("store nothing")
+@validate_option
 @hub_options
-def command(files: ObjectFiles, namespace: str | None, dry_run: DryRun, hub: HubOptions) -> int:
+def command(files: ObjectFiles, namespace: str | None, dry_run: DryRun, validation: Validation, hub: HubOptions) -> int:
     """Apply files."""
     if not files:
         raise click.UsageError("say what to apply: -f FILE or -k DIR")
     found = files.read()
     connection = hub.find()
-    return run(_apply(connection, found, namespace, dry_run))
+    return run(_apply(connection, found, namespace, dry_run, validation))
 
 
-async def _apply(connection: Connection, found: list[Found], namespace: str | None, dry_run: DryRun) -> int:
+async def _apply(
+    connection: Connection, found: list[Found], namespace: str | None, dry_run: DryRun, validation: Validation
+) -> int:
     refused = False
     async with Client(connection) as client:
         loaded = await known_objects(client, found, namespace)
         check_metadata(loaded)
-        async for outcome in apply_all(client, loaded, dry_run=dry_run):
-            tell(outcome, dry_run=dry_run)
+        fields = FieldCheck.of(validation, loaded)
+        if dry_run is DryRun.CLIENT:  # the hub is sent nothing that it could judge
+            fields.check(loaded)
+        async for outcome in apply_all(client, loaded, dry_run=dry_run, validation=validation):
+            tell(outcome, fields, dry_run=dry_run)
             refused |= outcome.refusal is not None
     return 1 if refused else 0
 
 
-def tell(outcome: Outcome, *, dry_run: DryRun = DryRun.NONE) -> None:
+def tell(outcome: Outcome, fields: FieldCheck, *, dry_run: DryRun = DryRun.NONE) -> None:
     """Print what became of one object: the result to standard output, warnings and refusals to standard error."""
+    one = outcome.loaded
     for warning in outcome.warnings:
-        complain(f"Warning: {outcome.loaded.title}: {warning}")
+        complain(f"Warning: {one.title}: {warning}")
     if outcome.refusal is None:
-        click.echo(f"{outcome.loaded.title} {outcome.action}{dry_run.note}")
+        click.echo(f"{one.title} {outcome.action}{dry_run.note}")
         return
+    unknown = unknown_lines(outcome.refusal, fields.schema(one))
     first, *others = outcome.refusal.lines()
-    complain(f"{outcome.loaded.source}: {first}")
-    for line in others:
+    for line in [f"{one.source}: {each}" for each in unknown] or [f"{one.source}: {first}", *others]:
         complain(line)

@@ -19,6 +19,7 @@ from scorer.api.meta import JsonObject, dump_json
 from webhook.cli.client import Answer, Client, Place, RefusedError, find, place_of
 from webhook.cli.documents import Loaded, in_order_of_dependence
 from webhook.cli.dry_run import DryRun
+from webhook.cli.field_validation import Validation
 from webhook.embedded.simulation import keep_status, parse_behaviour
 from webhook.kube.upgrades import has_joined
 from webhook.validation.reading import same_json
@@ -71,7 +72,12 @@ def wanted_document(document: JsonObject, *, simulated: bool = True) -> JsonObje
 
 
 async def apply_all(
-    client: Client, loaded: Iterable[Loaded], *, dry_run: DryRun = DryRun.NONE, keep_edits: bool = False
+    client: Client,
+    loaded: Iterable[Loaded],
+    *,
+    dry_run: DryRun = DryRun.NONE,
+    keep_edits: bool = False,
+    validation: Validation = Validation.WARN,
 ) -> AsyncIterator[Outcome]:
     """Apply objects one after the other, namespaces and definitions first; a refusal does not stop the others.
 
@@ -80,13 +86,14 @@ async def apply_all(
         loaded: What to apply.
         dry_run: How far it goes.
         keep_edits: Leave an object alone that was changed on the hub while its file has stayed the same.
+        validation: How the hub treats unknown fields.
     """
     arriving: list[Place] = []
     for one in in_order_of_dependence(loaded):
         if one.kind == UPGRADE_RUN and not dry_run:
             await _let_join(client, arriving)
         try:
-            outcome = await apply_one(client, one, dry_run=dry_run, keep_edits=keep_edits)
+            outcome = await apply_one(client, one, dry_run=dry_run, keep_edits=keep_edits, validation=validation)
             if client.simulated and one.kind == MEMBER_CLUSTER and outcome.action == "created":
                 arriving.append(place_of(one.document, one.kind))
             yield outcome
@@ -110,7 +117,14 @@ async def _let_join(client: Client, arriving: list[Place]) -> None:
     arriving.clear()
 
 
-async def apply_one(client: Client, one: Loaded, *, dry_run: DryRun = DryRun.NONE, keep_edits: bool = False) -> Outcome:
+async def apply_one(
+    client: Client,
+    one: Loaded,
+    *,
+    dry_run: DryRun = DryRun.NONE,
+    keep_edits: bool = False,
+    validation: Validation = Validation.WARN,
+) -> Outcome:
     """Create the object, or change it to what is wanted.
 
     Raises:
@@ -123,7 +137,7 @@ async def apply_one(client: Client, one: Loaded, *, dry_run: DryRun = DryRun.NON
         if dry_run is DryRun.CLIENT:
             return Outcome(one, "created")
         try:
-            answer = await client.create(one.kind, wanted, dry_run=bool(dry_run))
+            answer = await client.create(one.kind, wanted, dry_run=bool(dry_run), validation=validation.parameter)
             return Outcome(one, "created", answer.warnings)
         except RefusedError as error:
             if error.reason != "AlreadyExists":
@@ -141,18 +155,18 @@ async def apply_one(client: Client, one: Loaded, *, dry_run: DryRun = DryRun.NON
         return Outcome(one, "unchanged")
     if keep_edits and is_same:
         # The patch may differ from the stored object only by fields that defaulting fills in; a dry run tells.
-        tried = await client.patch(place, patch, dry_run=True)
+        tried = await client.patch(place, patch, dry_run=True, validation=validation.parameter)
         return Outcome(one, "kept" if _differ(tried, current, dry_run=True) else "unchanged")
     if dry_run is DryRun.CLIENT:
         return Outcome(one, "configured")
-    answer = await client.patch(place, patch, dry_run=bool(dry_run))
+    answer = await client.patch(place, patch, dry_run=bool(dry_run), validation=validation.parameter)
     return Outcome(
         one, "configured" if _differ(answer, current, dry_run=bool(dry_run)) else "unchanged", answer.warnings
     )
 
 
-async def merged(client: Client, one: Loaded) -> tuple[JsonObject | None, JsonObject]:
-    """Return an object as it is, None: there is none, and as it would be once it was applied.
+async def merged(client: Client, one: Loaded, validation: Validation) -> tuple[JsonObject | None, Answer]:
+    """Return an object as it is, None: there is none, and the hub's answer to a dry run of applying it.
 
     Raises:
         RefusedError: The hub refuses it.
@@ -161,9 +175,11 @@ async def merged(client: Client, one: Loaded) -> tuple[JsonObject | None, JsonOb
     place = place_of(wanted, one.kind)
     current = await find(client, place)
     if current is None:
-        return None, (await client.create(one.kind, wanted, dry_run=True)).document
+        return None, await client.create(one.kind, wanted, dry_run=True, validation=validation.parameter)
     patch = three_way_patch(_last_applied(current), wanted, current)
-    return current, (await client.patch(place, patch, dry_run=True)).document if patch else current
+    if not patch:
+        return current, Answer(current)
+    return current, await client.patch(place, patch, dry_run=True, validation=validation.parameter)
 
 
 def _differ(answer: Answer, current: JsonObject, *, dry_run: bool) -> bool:

@@ -209,19 +209,20 @@ class Client:
         except (UnavailableError, TimeoutError) as error:
             raise unreachable(self._connection, error) from error
 
-    async def create(self, kind: Kind, document: JsonObject, *, dry_run: bool = False) -> Answer:
-        """Create an object."""
+    async def create(self, kind: Kind, document: JsonObject, *, dry_run: bool = False, validation: str = "") -> Answer:
+        """Create an object. *validation* is ``fieldValidation``, how the hub treats unknown fields."""
         at = place_of(document, kind)
         place = Place(kind, at.namespace, version=at.version)
-        return await self._request("POST", place.path, document, query=_dry(dry_run))
+        return await self._request("POST", place.path, document, query=_of_write(dry_run, validation))
 
-    async def patch(self, place: Place, patch: JsonObject, *, dry_run: bool = False) -> Answer:
-        """Change an object by a merge patch (RFC 7396)."""
-        return await self._request("PATCH", place.path, patch, query=_dry(dry_run), content_type=MERGE_PATCH)
+    async def patch(self, place: Place, patch: JsonObject, *, dry_run: bool = False, validation: str = "") -> Answer:
+        """Change an object by a merge patch (RFC 7396). *validation* is as for `create`."""
+        query = _of_write(dry_run, validation)
+        return await self._request("PATCH", place.path, patch, query=query, content_type=MERGE_PATCH)
 
     async def delete(self, place: Place, *, dry_run: bool = False) -> Answer:
         """Delete an object; with finalizers it stays until they are gone."""
-        return await self._request("DELETE", place.path, query=_dry(dry_run))
+        return await self._request("DELETE", place.path, query=_of_write(dry_run))
 
     async def read_json(self, path: str) -> JsonObject:
         """Return what the hub answers at *path*."""
@@ -358,8 +359,8 @@ def _selection(selector: str, fields: str) -> dict[str, str]:
     return {key: text for key, text in (("labelSelector", selector), ("fieldSelector", fields)) if text}
 
 
-def _dry(dry_run: bool) -> dict[str, str]:
-    return {"dryRun": "All"} if dry_run else {}
+def _of_write(dry_run: bool, validation: str = "") -> dict[str, str]:
+    return ({"dryRun": "All"} if dry_run else {}) | ({"fieldValidation": validation} if validation else {})
 
 
 def _decoded(content: bytes) -> JsonObject:

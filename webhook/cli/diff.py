@@ -19,6 +19,7 @@ from webhook.cli.client import Client, RefusedError
 from webhook.cli.connection import Connection
 from webhook.cli.documents import Found, Loaded, check_metadata, in_order_of_dependence
 from webhook.cli.failure import UserError, complain
+from webhook.cli.field_validation import FieldCheck, Validation, unknown_lines, validate_option
 from webhook.cli.hub_options import HubOptions, hub_options
 from webhook.cli.known_objects import known_objects
 from webhook.cli.object_files import ObjectFiles, file_options
@@ -57,14 +58,15 @@ class DiffCommand(click.Command):
 @click.command("diff", cls=DiffCommand, help=HELP, short_help="Show what apply would change.")
 @file_options
 @hub_namespace_option
+@validate_option
 @hub_options
-def command(files: ObjectFiles, namespace: str | None, hub: HubOptions) -> int:
+def command(files: ObjectFiles, namespace: str | None, validation: Validation, hub: HubOptions) -> int:
     """Show the differences."""
     if not files:
         raise click.UsageError("say what to compare: -f FILE or -k DIR")
     try:
         found = files.read()
-        pairs = run(_pairs(hub.find(), found, namespace))
+        pairs = run(_pairs(hub.find(), found, namespace, validation))
         return _external(pairs) if DiffSettings.read(os.environ).external_diff else _shown(pairs)
     except UserError as error:
         error.show()
@@ -77,20 +79,26 @@ class Pair(tuple[str, str, str]):
     __slots__ = ()
 
 
-async def _pairs(connection: Connection, found: Sequence[Found], namespace: str | None) -> list[Pair]:
+async def _pairs(
+    connection: Connection, found: Sequence[Found], namespace: str | None, validation: Validation
+) -> list[Pair]:
     async with Client(connection) as client:
         loaded = await known_objects(client, found, namespace)
         check_metadata(loaded)
-        return [await _pair(client, one) for one in in_order_of_dependence(loaded)]
+        fields = FieldCheck.of(validation, loaded)
+        return [await _pair(client, one, fields) for one in in_order_of_dependence(loaded)]
 
 
-async def _pair(client: Client, one: Loaded) -> Pair:
+async def _pair(client: Client, one: Loaded, fields: FieldCheck) -> Pair:
     try:
-        live, then = await merged(client, one)
+        live, answer = await merged(client, one, fields.validation)
     except RefusedError as error:
-        raise UserError(f"{one.source}: {line}" for line in error.lines()) from error
+        lines = unknown_lines(error, fields.schema(one)) or error.lines()
+        raise UserError(f"{one.source}: {line}" for line in lines) from error
+    for warning in answer.warnings:
+        complain(f"Warning: {one.title}: {warning}")
     parts = (one.kind.group, one.kind.kind, one.namespace, one.name)
-    texts = _texts(one, live, then)
+    texts = _texts(one, live, answer.document)
     return Pair((".".join(filter(None, parts)), *texts))
 
 

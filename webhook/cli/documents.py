@@ -108,7 +108,7 @@ def read(files: Files, *, texts: dict[str, str] | None = None, may_be_empty: boo
     Args:
         files: What to read.
         texts: Filled with the text of each file, by the file name of `Source`, for callers that show positions in it.
-        may_be_empty: Whether it is all right if there is nothing. Standard input must never be empty.
+        may_be_empty: Whether files without objects are accepted. Standard input must not be empty.
 
     Raises:
         UserError: Something cannot be read, and every such mistake is named; or there are no objects at all.

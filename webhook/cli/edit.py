@@ -11,11 +11,13 @@ import click
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
 from scorer.api.quoting import printable
+from scorer.api.schema import object_schema
 from webhook.cli.applying import two_way_patch
 from webhook.cli.client import Client, Place, RefusedError, place_of
 from webhook.cli.connection import Connection
 from webhook.cli.documents import title_of
 from webhook.cli.failure import UserError, complain
+from webhook.cli.field_validation import Validation, unknown_lines, validate_option
 from webhook.cli.hub_options import HubOptions, hub_options
 from webhook.cli.kind_words import parse_wanted
 from webhook.cli.options import hub_namespace_option, run, tab
@@ -49,19 +51,21 @@ _HIDDEN = ("managedFields",)
 @click.argument("word", metavar="KIND/NAME", shell_complete=tab("objects"))
 @click.argument("name", required=False, metavar="")
 @hub_namespace_option
+@validate_option
 @hub_options
 def command(
     word: str,
     name: str | None,
     namespace: str | None,
+    validation: Validation,
     hub: HubOptions,
 ) -> int:
     """Edit one object."""
     connection = hub.find()
-    return run(_edit(connection, [word, name] if name else [word], namespace))
+    return run(_edit(connection, [word, name] if name else [word], namespace, validation))
 
 
-async def _edit(connection: Connection, words: list[str], namespace: str | None) -> int:
+async def _edit(connection: Connection, words: list[str], namespace: str | None, validation: Validation) -> int:
     async with Client(connection) as client:
         wanted = (await parse_wanted(words, client))[0]
         if not wanted.name:
@@ -73,14 +77,15 @@ async def _edit(connection: Connection, words: list[str], namespace: str | None)
             raise UserError(error.lines()) from error
         with tempfile.TemporaryDirectory(prefix="harbormaster-edit-") as folder:
             file = Path(folder) / f"{wanted.kind.kind.lower()}-{wanted.name}.yaml"
-            return await _Session(client, wanted.kind, stored, file).run()
+            return await _Session(client, wanted.kind, stored, file, validation).run()
 
 
 class _Session:
     """Opens the editor until the hub accepts the text or the user gives up."""
 
-    def __init__(self, client: Client, kind: Kind, stored: JsonObject, file: Path) -> None:
+    def __init__(self, client: Client, kind: Kind, stored: JsonObject, file: Path, validation: Validation) -> None:
         self._client = client
+        self._validation = validation.parameter
         self._kind = kind
         self._stored = stored
         self._file = file
@@ -112,9 +117,10 @@ class _Session:
                 click.echo("Edit cancelled, no changes made.")
                 return 0
             try:
-                answer = await self._client.patch(place_of(self._stored, self._kind), patch)
+                place = place_of(self._stored, self._kind)
+                answer = await self._client.patch(place, patch, validation=self._validation)
             except RefusedError as error:
-                reasons = error.lines()
+                reasons = unknown_lines(error, object_schema(self._kind)) or error.lines()
                 for reason in reasons:
                     complain(reason)
                 if error.code == 404:

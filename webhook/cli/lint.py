@@ -20,6 +20,7 @@ from webhook.cli.admission_findings import ADMISSION
 from webhook.cli.annotations import annotations
 from webhook.cli.documents import DEFAULT_NAMESPACE, Loaded, read, resolve, without_foreign
 from webhook.cli.failure import complain
+from webhook.cli.field_validation import UNKNOWN, UNKNOWN_FIELD, FieldCheck, Validation, validate_option
 from webhook.cli.files import STDIN_NAME, Files
 from webhook.cli.offline_admission import admit, context_of, field_warnings
 from webhook.cli.options import file_option, namespace_option, output_option
@@ -38,7 +39,8 @@ Judges every object as `harbormaster validate` does, offline and by the same rul
 in it, objects of unknown kinds are skipped, with a note, as in a folder that -f names; a file that -f names has to
 consist of objects of known kinds. Templates of Helm charts are skipped; --ignore skips more.
 
-An error is what admission would refuse; a warning is what it would admit with a warning. All of them are shown, each
+An error is what admission would refuse, or an unknown field. A warning is what would be admitted with a warning, or an
+unknown field of a foreign kind whose definition is not among the files, such as NodePool. All of them are shown, each
 with file, line, column, rule and field. If the budgets of a NodePool do not do what they seem to, the output has the
 corrected budgets, ready to paste.
 
@@ -64,10 +66,7 @@ Exit codes:
 FORMATS: Final = ("text", "json", "sarif", "github")
 ERROR: Final = "error"
 WARNING: Final = "warning"
-UNKNOWN_FIELD: Final = "unknown-field"
-"""Takes the place of a rule id for a field that is dropped because no schema knows it."""
 
-_UNKNOWN: Final = re.compile(r'unknown field "(.*)"', re.DOTALL)
 _AND_MORE: Final = re.compile(r"and [0-9]+ more warnings")
 _ADMINISTRATOR: Final = UserInfo("harbormaster:lint", frozenset({"system:masters", "system:authenticated"}))
 _BUDGETS: Final = FieldPath.of("spec", "disruption", "budgets")
@@ -121,6 +120,7 @@ class Remark:
 @namespace_option
 @output_option(*FORMATS)
 @report_option(*FORMATS)
+@validate_option
 @click.option("--strict", is_flag=True, help="Exit with 1 for warnings, too.")
 def command(
     searched: Sequence[str],
@@ -128,6 +128,7 @@ def command(
     namespace: str | None,
     output: str,
     reports: Sequence[Report],
+    validation: Validation,
     *,
     strict: bool,
 ) -> int:
@@ -135,13 +136,15 @@ def command(
     if not (files or searched):
         raise click.UsageError("say what to check: PATH, or -f FILE")
     with failures_told(output, reports):
-        count, remarks = _lint(Files((*files.paths, *searched), files.ignored), files.paths, namespace)
+        count, remarks = _lint(Files((*files.paths, *searched), files.ignored), files.paths, namespace, validation)
     write(reports, lambda wanted: _show(count, remarks, wanted))
     _show(count, remarks, output)
     return 1 if any(strict or remark.severity == ERROR for remark in remarks) else 0
 
 
-def _lint(every: Files, named: Sequence[str], namespace: str | None) -> tuple[int, list[Remark]]:
+def _lint(
+    every: Files, named: Sequence[str], namespace: str | None, validation: Validation
+) -> tuple[int, list[Remark]]:
     """Return how many objects there are, and what is wrong or odd about them. Raises `UserError`."""
     texts: dict[str, str] = {}
     found = read(every, texts=texts, may_be_empty=len(named) < len(every.paths))
@@ -151,7 +154,8 @@ def _lint(every: Files, named: Sequence[str], namespace: str | None) -> tuple[in
         complain(f"note: {note}")
     context = context_of(loaded, datetime.now(UTC)).asked_by(_ADMINISTRATOR)
     positions = Positions(texts)
-    return len(loaded), [remark for one in loaded for remark in remarks_about(one, context, positions)]
+    fields = FieldCheck.of(validation, loaded)
+    return len(loaded), [remark for one in loaded for remark in remarks_about(one, context, positions, fields)]
 
 
 def _show(count: int, remarks: Sequence[Remark], output: str) -> None:
@@ -170,14 +174,14 @@ def _show(count: int, remarks: Sequence[Remark], output: str) -> None:
             click.echo(line)
 
 
-def remarks_about(one: Loaded, context: Context, positions: Positions) -> list[Remark]:
+def remarks_about(one: Loaded, context: Context, positions: Positions, fields: FieldCheck) -> list[Remark]:
     """Return all errors and warnings about one object, in the order of their places."""
-    return sorted(_remarks(one, context, positions), key=lambda remark: remark.place[:2])
+    return sorted(_remarks(one, context, positions, fields), key=lambda remark: remark.place[:2])
 
 
-def _remarks(one: Loaded, context: Context, positions: Positions) -> Iterator[Remark]:
+def _remarks(one: Loaded, context: Context, positions: Positions, fields: FieldCheck) -> Iterator[Remark]:
     """Yield all errors and warnings about one object."""
-    verdict = admit(one, context)
+    verdict = admit(one, context, fields=fields)
     for error in verdict.errors:
         place = positions.place(one.source, error.field)
         yield Remark(one, ERROR, error.rule or ADMISSION, str(error.field), error.text(), place)
@@ -202,7 +206,7 @@ def _from_warning(one: Loaded, warning: FieldWarning, positions: Positions) -> R
 
 def _from_text(one: Loaded, text: str, positions: Positions) -> Remark:
     """Return what is only known as the text of an answer: an unknown field, or a field and what became of it."""
-    unknown = _UNKNOWN.fullmatch(text)
+    unknown = UNKNOWN.fullmatch(text)
     field, _, message = (unknown[1], "", "is no field of this kind") if unknown else text.partition(": ")
     path = positions.path(one.source, field)
     if path is None and not unknown:

@@ -16,8 +16,9 @@ from webhook.admission.registry import Operation
 from webhook.admission.rehearsal import WriteOperation, rehearse
 from webhook.answers.proposal import has_rules
 from webhook.cli.documents import Loaded
+from webhook.cli.field_validation import UNKNOWN, FieldCheck
 from webhook.validation.context import Context
-from webhook.validation.field import FieldError, FieldWarning
+from webhook.validation.field import FieldError, FieldWarning, path_order
 from webhook.validation.guard_rail import Write
 from webhook.validation.live.check import run_checks
 from webhook.validation.rule import rules_of
@@ -66,13 +67,23 @@ def context_of(loaded: Iterable[Loaded], now: datetime) -> Context:
     return Context.of_objects([one.document for one in loaded], now=now, on_failure=log_failure)
 
 
-def admit(loaded: Loaded, context: Context, old: JsonObject | None = None) -> Verdict:
-    """Do to one object what the hub does when it is created, or when it replaces *old*."""
+def admit(loaded: Loaded, context: Context, old: JsonObject | None = None, fields: FieldCheck | None = None) -> Verdict:
+    """Do to one object what the hub does when it is created, or when it replaces *old*.
+
+    Args:
+        loaded: The object.
+        context: What rules may read.
+        old: The stored object, on an update.
+        fields: The check for unknown fields. None: unset, so unknown fields of kinds with rules are warnings.
+    """
     operation: WriteOperation = "CREATE" if old is None else "UPDATE"
     verdict = rehearse(loaded.document, old, operation, context)
     ruled = has_rules(loaded.document)
     warnings = verdict.warnings if ruled else ()
     errors = _said_once(verdict.errors)
+    if fields is not None:
+        errors = tuple(sorted((*errors, *fields.errors(loaded)), key=path_order))
+        warnings = (*fields.warnings(loaded), *(text for text in warnings if not UNKNOWN.fullmatch(text)))
     return Verdict(loaded, verdict.document, errors, verdict.refusal, warnings, ruled, operation, old)
 
 

@@ -21,6 +21,7 @@ from webhook.cli.admission_findings import findings
 from webhook.cli.connection import Connection
 from webhook.cli.documents import DEFAULT_NAMESPACE, Loaded, load, load_ours
 from webhook.cli.failure import UserError, complain
+from webhook.cli.field_validation import FieldCheck, Validation, validate_option
 from webhook.cli.files import Files
 from webhook.cli.hub_options import HubOptions, called_by_kubectl, hub_options
 from webhook.cli.instants import now_option
@@ -121,6 +122,7 @@ class Wanted:
         pair: Two files whose policies are compared.
         named: The run that the plan is about; None: all placements, and all runs that are not over.
         namespace: That of the run.
+        validation: How unknown fields in *files* are treated.
     """
 
     files: Files
@@ -131,6 +133,7 @@ class Wanted:
     pair: tuple[str, str] | None
     named: str | None
     namespace: str
+    validation: Validation
 
     @property
     def run(self) -> Identity | None:
@@ -206,6 +209,7 @@ class Wanted:
         help="Only what this staged update run would do.",
     ),
     run_namespace_option,
+    validate_option,
 )
 @output_option("table", "json", "yaml", "markdown", "sarif")
 @now_option
@@ -229,7 +233,7 @@ def _plan(wanted: Wanted, output: str, now: datetime | None, hub: HubOptions) ->
                 "(-f FILE)"
             )
         ground = _Ground(connection, load_ours(Files((*files.paths, *bases), files.ignored)) if not live else (), now)
-        return _compare(wanted.pair, ground, output)
+        return _compare(wanted.pair, ground, output, wanted.validation)
     if connection is None and not bases:
         if called_by_kubectl():
             complain("planning on these files alone; to plan on the hub of the current context, give --hub")
@@ -237,11 +241,19 @@ def _plan(wanted: Wanted, output: str, now: datetime | None, hub: HubOptions) ->
     namespace = connection.namespace if connection else DEFAULT_NAMESPACE
     given = load_ours(files, namespace=namespace, texts=texts) if files else []
     _point_to_upgrades(given)
+    fields = FieldCheck.of(wanted.validation, given)
     hub_files = Files(bases, files.ignored)
     document = _Ground(connection, load_ours(hub_files) if bases else (), now).plan(
         given, lost=lost, drained=drained, named=wanted.run
     )
+    document = _settled(document, given, fields, of_hub=connection is not None)
     return _Report(output, texts).show(document, given, everything=wanted.run is not None)
+
+
+def _settled(document: JsonObject, given: Sequence[Loaded], fields: FieldCheck, *, of_hub: bool) -> JsonObject:
+    """Return a plan with the unknown fields of *given* settled in its verdicts."""
+    own = [fields.settled(each, one, of_hub=of_hub) for each, one in zip(document["admission"], given, strict=False)]
+    return {**document, "admission": [*own, *document["admission"][len(own) :]]}
 
 
 def _point_to_upgrades(loaded: Sequence[Loaded]) -> None:
@@ -255,7 +267,10 @@ def _plan_files(loaded: Sequence[Loaded], wanted: Wanted, report: "_Report", now
     """Plan on files that are both the hub and what is planned on it."""
     _point_to_upgrades(loaded)
     fate = Fate(wanted.lost, wanted.drained)
+    fields = FieldCheck.of(wanted.validation, loaded)
+    fields.check(one for one in loaded if one.kind not in (*PLACEMENTS, *RUNS))
     document, planned = plan_files(loaded, fate, now=now, clock=datetime.now(UTC), named=wanted.run)
+    document = _settled(document, planned, fields, of_hub=False)
     everything = wanted.run is not None or not (wanted.lost or wanted.drained)
     return report.show(document, planned, everything=everything)
 
@@ -356,7 +371,7 @@ def _check(admission: Sequence[JsonObject], given: Sequence[Loaded]) -> None:
         complain(f"Warning: {one.source}: {warning}")
 
 
-def _compare(pair: tuple[str, str], ground: _Ground, output: str) -> int:
+def _compare(pair: tuple[str, str], ground: _Ground, output: str, validation: Validation) -> int:
     """Compare two policies: both are planned as new placements in one request, so on the same state of the fleet."""
     originals = [_the_placement(file) for file in pair]
     suffix = secrets.token_hex(4)  # so that the new names do not meet placements of the hub
@@ -364,7 +379,8 @@ def _compare(pair: tuple[str, str], ground: _Ground, output: str) -> int:
         one.with_document({**one.document, "metadata": {**_place(one), "name": f"compare-{side}-{suffix}"}})
         for side, one in zip(("left", "right"), originals, strict=True)
     ]
-    document = ground.plan(renamed, only=renamed)
+    fields = FieldCheck.of(validation, originals)
+    document = _settled(ground.plan(renamed, only=renamed), originals, fields, of_hub=ground.connection is not None)
     _check(document["admission"], originals)
     entries = {entry["name"]: entry for entry in document["placements"]}
     if any(one.name not in entries for one in renamed):

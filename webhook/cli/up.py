@@ -274,6 +274,7 @@ class _Session:
         from webhook.cli.apply import tell
         from webhook.cli.applying import apply_all
         from webhook.cli.client import Client
+        from webhook.cli.field_validation import FieldCheck
 
         refused = 0
         counts: dict[str, int] = {}
@@ -288,7 +289,7 @@ class _Session:
                         counts[outcome.action] = counts.get(outcome.action, 0) + 1
                     else:
                         refused += 1
-                        tell(outcome)
+                        tell(outcome, FieldCheck())
         said = {"kept": "kept as changed on the hub"}
         words = [f"{count} {said.get(action, action)}" for action, count in sorted(counts.items())]
         if refused:

@@ -15,6 +15,7 @@ from scorer.upgrade.inventories import OBSERVED
 from webhook.cli.client import Client, Place, RefusedError
 from webhook.cli.documents import Loaded, load_ours
 from webhook.cli.failure import UserError, complain
+from webhook.cli.field_validation import FieldCheck, Validation, validate_option
 from webhook.cli.files import Files
 from webhook.cli.hub_options import HubOptions, hub_options
 from webhook.cli.offline_admission import admit, context_of
@@ -64,17 +65,18 @@ PATIENCE_SECONDS: Final = 6.0
 @click.command("plan", help=HELP, short_help="Show when an upgrade run reaches each member.")
 @click.argument("name", default="", shell_complete=tab("upgrades"))
 @file_option
+@validate_option
 @output_option("table", "json", "yaml")
 @hub_options
-def command(name: str, files: Files, output: str, hub: HubOptions) -> int:
+def command(name: str, files: Files, validation: Validation, output: str, hub: HubOptions) -> int:
     """Show the plan of a run."""
     if not name and not files:
         raise click.UsageError("name a run, or give files with -f")
-    return run(_plan_of_files(hub, name, files, output) if files else _plan(hub, name, output))
+    return run(_plan_of_files(hub, name, files, validation, output) if files else _plan(hub, name, output))
 
 
-async def _plan_of_files(hub: HubOptions, name: str, files: Files, output: str) -> int:
-    loaded = _checked(files)
+async def _plan_of_files(hub: HubOptions, name: str, files: Files, validation: Validation, output: str) -> int:
+    loaded = _checked(files, validation)
     given = {one.name for one in loaded if one.kind == UPGRADE_RUN}
     async with Client(hub.find()) as client:
         follows = ""
@@ -93,13 +95,14 @@ async def _plan_of_files(hub: HubOptions, name: str, files: Files, output: str) 
     return 0
 
 
-def _checked(files: Files) -> list[Loaded]:
+def _checked(files: Files, validation: Validation) -> list[Loaded]:
     """Read files, and check what a plan is made from as admission would.
 
     Raises:
         UserError: With every mistake.
     """
     loaded = load_ours(files)
+    FieldCheck.of(validation, loaded).check(loaded)
     context = context_of(loaded, datetime.now(UTC))
     verdicts = [admit(one, context) for one in loaded if one.kind in PLANNED]
     if mistakes := [line for verdict in verdicts if not verdict.allowed for line in verdict.lines()]:

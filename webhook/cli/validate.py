@@ -9,6 +9,7 @@ from scorer.api.meta import JsonObject
 from webhook.access.user import UserInfo
 from webhook.admission.catalogue import what_rules_demand
 from webhook.cli.documents import DEFAULT_NAMESPACE, load_ours
+from webhook.cli.field_validation import FieldCheck, Validation, validate_option
 from webhook.cli.files import Files
 from webhook.cli.lint import remarks_about, result_of
 from webhook.cli.offline_admission import Verdict, admit, context_of
@@ -21,7 +22,8 @@ from webhook.cli.sarif import sarif_log
 HELP = """Check objects as admission would, without a hub.
 
 Defaults and judges every object by the rules of the webhook and of `harbormaster up`, as if an administrator created
-it. All mistakes are shown, with the path of the field. Of kinds without rules, only the metadata is checked.
+it. All mistakes are shown, with the path of the field. Of kinds without rules, only the metadata is checked. An unknown
+field of a NodePool or another foreign kind is a warning, unless the definition of the kind is among the files.
 
 \b
 Examples:
@@ -41,8 +43,9 @@ _ADMINISTRATOR = UserInfo("harbormaster:validate", frozenset({"system:masters", 
 @click.command("validate", help=HELP, short_help="Check objects as admission would.")
 @file_option
 @namespace_option
+@validate_option
 @output_option("table", "json", "yaml", "sarif")
-def command(files: Files, namespace: str | None, output: str) -> int:
+def command(files: Files, namespace: str | None, validation: Validation, output: str) -> int:
     """Check files."""
     if not files:
         raise click.UsageError("say what to check: -f FILE")
@@ -50,14 +53,15 @@ def command(files: Files, namespace: str | None, output: str) -> int:
     with failures_told(output):
         loaded = load_ours(files, namespace=namespace or DEFAULT_NAMESPACE, texts=texts)
     context = context_of(loaded, datetime.now(UTC)).asked_by(_ADMINISTRATOR)
-    verdicts = [admit(one, context) for one in loaded]
+    fields = FieldCheck.of(validation, loaded)
+    verdicts = [admit(one, context, fields=fields) for one in loaded]
     allowed = all(verdict.allowed for verdict in verdicts)
     if output == "table":
         rows = [row for verdict in verdicts for row in _rows(verdict)]
         print_table(["DOCUMENT", "OBJECT", "VERDICT", "WHY"], rows)
     elif output == "sarif":
         positions = Positions(texts)
-        results = [result_of(remark) for one in loaded for remark in remarks_about(one, context, positions)]
+        results = [result_of(remark) for one in loaded for remark in remarks_about(one, context, positions, fields)]
         print_document(sarif_log(results, what_rules_demand(), Path.cwd()), "json")
     else:
         print_document({"allowed": allowed, "items": [_item(verdict) for verdict in verdicts]}, output)

@@ -97,7 +97,7 @@ class Changed:
     async def get(self, _place):
         return self.stored
 
-    async def patch(self, _place, patch, *, dry_run=False):
+    async def patch(self, _place, patch, *, dry_run=False, validation=""):
         changed = merge_patch(self.stored, patch)
         if not dry_run:
             self.written.append(patch)

@@ -120,12 +120,14 @@ def test_unknown_fields_and_old_names_have_places_too(cli, tmp_path):
     preferred = {"clusterAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": terms}}
     document["spec"]["policy"] = {"placementType": "PickN", "numberOfClusters": 1, "affinity": preferred}
     file = write(tmp_path / "a.yaml", document)
-    rows = [re.match(r".*?:(\d+):\d+: warning (\S+)", line).groups() for line in lines(cli("lint", "-f", file))[:-1]]
+    rows = [re.match(r".*?:(\d+):\d+: (\w+) (\S+)", line).groups() for line in lines(cli("lint", "-f", file))[:-1]]
     text = (tmp_path / "a.yaml").read_text().splitlines()
-    assert {(rule, text[int(line) - 1].strip()) for line, rule in rows} >= {
-        ("unknown-field", "colour: red"),
-        ("X-18", "preferredDuringSchedulingIgnoredDuringExecution:"),
+    assert {(severity, rule, text[int(line) - 1].strip()) for line, severity, rule in rows} >= {
+        ("error", "unknown-field", "colour: red"),
+        ("warning", "X-18", "preferredDuringSchedulingIgnoredDuringExecution:"),
     }
+    result = cli("lint", "-f", file, "--validate=warn")
+    assert (result.exit_code, "warning unknown-field" in result.stdout) == (0, True)
 
 
 @pytest.mark.parametrize(

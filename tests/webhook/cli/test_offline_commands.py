@@ -362,11 +362,3 @@ class TestValidate:
         lines = cli("validate", "-f", file).stdout.splitlines()
         assert lines[1].split("   ")[:3] == [f"{file}: document 1", "ClusterResourcePlacement web", "refused"]
         assert lines[2].strip().startswith("spec.policy.numberOfClusters: Required value")
-
-    def test_unknown_fields_and_old_names_are_warnings(self, cli, tmp_path):
-        document = placement()
-        document["spec"]["colour"] = "red"
-        result = cli("validate", "-f", write(tmp_path / "a.yaml", document), "-o", "yaml")
-        item = yaml.safe_load(result.stdout)["items"][0]
-        assert (result.exit_code, item["allowed"]) == (0, True)
-        assert 'unknown field "spec.colour"' in item["warnings"]

@@ -410,6 +410,16 @@ class TestTheRunningHub:
         file.write_text(result.stdout)
         return file
 
+    def test_it_judges_unknown_fields(self, cli, hub, tmp_path):
+        document = make_placement("newer", pick_n(3))
+        document["spec"]["polcy"] = document["spec"].pop("policy")
+        file = write(tmp_path / "typo.yaml", document)
+        refused = cli("plan", "--data", hub, "-f", file)
+        said = f"error: {file}: document 1: spec.polcy: Forbidden: unknown field; did you mean policy?"
+        assert (refused.exit_code, refused.stdout, said in refused.stderr) == (1, "", True), refused.stderr
+        warned = cli("plan", "--data", hub, "-f", file, "--validate=warn")
+        assert (warned.exit_code, 'unknown field "spec.polcy"' in warned.stderr) == (2, True), warned.stderr
+
     @pytest.mark.parametrize(
         "words",
         [
