@@ -209,6 +209,7 @@ async def _start(connection: Connection, wanted: WantedRun, waiting: Waiting, hu
         found = await runs.find(wanted.name)
         if found is None:
             _check_complete(wanted)
+            await runs.check(wanted)
             title = await runs.create(wanted.document())
             click.echo(f"{title} created{' to be planned only' if planning else ''}")
         else:

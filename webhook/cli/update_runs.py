@@ -15,20 +15,29 @@ from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_PLACEMENT, RESOURCE_INDEX, TARGET_UPDATE_RUN
 from scorer.rollout.resource_snapshots import snapshot_groups
-from scorer.staged_update.orders import OrderRefusedError, approved_conditions, is_approved, parent_run
+from scorer.staged_update.orders import (
+    OrderRefusedError,
+    WantedRun,
+    approved_conditions,
+    is_approved,
+    parent_run,
+)
 from scorer.staged_update.waiting import Situation, situation_of
 from scorer.upgrade import orders as upgrades
 from webhook.cli.client import Answer, Client, Place, RefusedError
 from webhook.cli.documents import title_of
 from webhook.cli.failure import UserError, complain
+from webhook.cli.object_names import names
 from webhook.cli.options import tab
 from webhook.settings.clock import utc_now
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
+_FORBIDDEN: Final = 403
 _CONFLICT: Final = 409
 _MISSING: Final = 404
 _ATTEMPTS: Final = 5
+_MOST_NAMED: Final = 20
 
 
 def not_empty(context: click.Context, param: click.Parameter, value: str | None) -> str | None:
@@ -140,6 +149,41 @@ class Runs:
         snapshots = await self._list(place, f"{PARENT_PLACEMENT}={placement},{RESOURCE_INDEX}")
         return {group.index for group in snapshot_groups(snapshots) if group.master is not None}
 
+    async def check(self, wanted: WantedRun) -> None:
+        """Make sure that the placement and the strategy of a new run exist, as far as the caller may read them.
+
+        Raises:
+            UserError: One of them does not exist. All mistakes are named, with the objects that exist.
+        """
+        references = (
+            ("--placement", self.family.placement, wanted.placement),
+            ("--strategy", self.family.strategy, wanted.strategy),
+        )
+        mistakes = [
+            f"{option} {name}: there is no such {kind.kind}{self._within()}; {await self._existing(kind)}"
+            for option, kind, name in references
+            if await self._is_missing(kind, name)
+        ]
+        if mistakes:
+            raise UserError(mistakes)
+
+    async def _is_missing(self, kind: Kind, name: str) -> bool:
+        try:
+            return await self._get(kind, name) is None
+        except RefusedError as error:
+            if error.code != _FORBIDDEN:
+                raise
+            return False
+
+    async def _existing(self, kind: Kind) -> str:
+        """Return the objects of a kind in words."""
+        try:
+            known = await names(self._client, Place(kind, self._space))
+        except RefusedError:
+            return f"you may not list {kind.plural}"
+        more = f" and {len(known) - _MOST_NAMED} more" if len(known) > _MOST_NAMED else ""
+        return f"existing: {', '.join(known[:_MOST_NAMED])}{more}" if known else f"there are no {kind.plural}"
+
     async def create(self, document: JsonObject) -> str:
         """Create a run; return its title."""
         tell_warnings(await self._client.create(self.family.run, document))
@@ -196,7 +240,10 @@ class Runs:
         return [{**about, **item} for item in listing.get("items") or ()]
 
     def _other_family(self) -> str:
-        return f" in namespace {self.namespace}" if self.namespace else "; for that of a namespace: -n NAMESPACE"
+        return self._within() or "; for that of a namespace: -n NAMESPACE"
+
+    def _within(self) -> str:
+        return f" in namespace {self.namespace}" if self.namespace else ""
 
 
 def tell_warnings(answer: Answer) -> None:

@@ -22,7 +22,7 @@ from tests.webhook.controllers.staged_world import STAGES, approve, make_strateg
 from tests.webhook.controllers.world import make_config_map
 from webhook.cli.client import Client, RefusedError
 from webhook.cli.failure import UserError
-from webhook.kube.ports import Key
+from webhook.kube.ports import Key, NotFoundError
 
 START = ("run", "start", "spring", "--placement", "p", "--strategy", "careful")
 
@@ -138,6 +138,47 @@ def test_a_new_run_needs_a_placement_and_a_strategy(cli, opened):
     assert "--strategy: missing, and there is no run spring yet" in refused(
         cli("run", "start", "spring", "--placement", "p")
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        pytest.param(
+            ("--placement", "q", "--strategy", "careful"),
+            ["--placement q: there is no such ClusterResourcePlacement; existing: p"],
+            id="placement",
+        ),
+        pytest.param(
+            ("--placement", "p", "--strategy", "carefull"),
+            ["--strategy carefull: there is no such ClusterStagedUpdateStrategy; existing: careful"],
+            id="strategy",
+        ),
+        pytest.param(
+            ("--placement", "q", "--strategy", "bold"),
+            [
+                "--placement q: there is no such ClusterResourcePlacement; existing: p",
+                "--strategy bold: there is no such ClusterStagedUpdateStrategy; existing: careful",
+            ],
+            id="both",
+        ),
+        pytest.param(
+            ("--placement", "p", "--strategy", "careful", "-n", "shop"),
+            [
+                "--placement p: there is no such ResourcePlacement in namespace shop; there are no resourceplacements",
+                "--strategy careful: there is no such StagedUpdateStrategy in namespace shop; there are no "
+                "stagedupdatestrategies",
+            ],
+            id="other-family",
+        ),
+    ],
+)
+@pytest.mark.parametrize("more", [[], ["--initialize-only"], ["--wait"]], ids=["start", "initialise", "wait"])
+def test_a_run_of_what_does_not_exist_is_refused(cli, opened, words, said, more):
+    error = refused(cli("run", "start", "spring", *words, *more))
+    assert error.splitlines() == [f"error: {line}" for line in said]
+    namespace = "shop" if "shop" in words else ""
+    with pytest.raises(NotFoundError):
+        opened.get(NAMESPACED_STAGED_RUN if namespace else STAGED_RUN, "spring", namespace)
 
 
 def test_what_admission_refuses_is_told(cli, opened):
