@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from scorer.api.crd import MODELS, OPEN, OTHER_METADATA, WHOLE_OBJECT, metadata_schema, structural_schema
-from scorer.api.field_path import FieldPath
+from scorer.api.field_path import LONGEST_PART, FieldPath
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
 from scorer.api.staged_update import RunState
@@ -140,7 +140,7 @@ def nearest_field(path: FieldPath, schema: JsonObject) -> str:
         named = _properties(schema).get(part) if isinstance(part, str) else None
         schema = named if isinstance(named, dict) else _below(schema, part)
     by_letters = {each.lower(): each for each in _properties(schema)}
-    close = get_close_matches(str(name).lower(), by_letters, n=1)
+    close = get_close_matches(str(name)[:LONGEST_PART].lower(), by_letters, n=1)
     return by_letters[close[0]] if close else ""
 
 

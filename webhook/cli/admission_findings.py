@@ -24,7 +24,7 @@ def findings(admission: Sequence[JsonObject], given: Sequence[Loaded], texts: Ma
     """
     positions = Positions(texts)
     for verdict, one in zip(admission, given, strict=False):
-        name = f"{one.kind.kind} {one.namespace}/{one.name}" if one.namespace else f"{one.kind.kind} {one.name}"
+        name = f"{one.kind.kind} {one.shown_name}"
         told = [("error", error["rule"] or ADMISSION, error["field"], error["message"]) for error in verdict["errors"]]
         for warning in verdict["warnings"]:
             field, _, message = warning.partition(": ")

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from scorer.api.quoting import LONGEST_NAME, shortened
 from webhook.cli.sarif import Result, relative_path
 
 _LEVELS: Final = {"error": "error", "warning": "warning", "note": "notice"}
@@ -15,7 +16,7 @@ _OF_PROPERTIES: Final = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A", ":"
 
 
 def annotations(results: Sequence[Result], folder: Path) -> Iterator[str]:
-    """Yield one line per finding.
+    """Yield one line per finding, with values of bounded length: GitHub drops what is too long.
 
     Args:
         results: The findings.
@@ -23,10 +24,10 @@ def annotations(results: Sequence[Result], folder: Path) -> Iterator[str]:
     """
     for result in results:
         properties = {
-            "file": relative_path(result.file, folder),
+            "file": shortened(relative_path(result.file, folder)),
             "line": str(result.place.line),
             "col": str(result.place.column),
-            "title": f"harbormaster {result.rule}",
+            "title": f"harbormaster {shortened(result.rule, LONGEST_NAME)}",
         }
         written = ",".join(f"{name}={value.translate(_OF_PROPERTIES)}" for name, value in properties.items())
-        yield f"::{_LEVELS[result.level]} {written}::{result.message.translate(_OF_MESSAGES)}"
+        yield f"::{_LEVELS[result.level]} {written}::{shortened(result.message).translate(_OF_MESSAGES)}"

@@ -13,7 +13,7 @@ from typing import Any, Final, NoReturn
 
 from scorer.api.json_object import JsonObject
 from scorer.api.kinds import KINDS, OUR_KINDS, Kind, api_version, group_kind, split_api_version
-from scorer.api.quoting import printable, quote
+from scorer.api.quoting import LONGEST_NAME, printable, quote, shortened
 from webhook.cli.failure import UserError, complain
 from webhook.cli.files import STDIN_NAME, Files, Search, UnreadableError
 from webhook.cli.yaml_text import DEEPEST, YamlError, parse_yaml
@@ -57,6 +57,12 @@ class Loaded:
         return str(self.document["metadata"].get("namespace", ""))
 
     @property
+    def shown_name(self) -> str:
+        """Name, with namespace if it has one, fit for a terminal and a report."""
+        parts = (self.namespace, self.name) if self.namespace else (self.name,)
+        return printable("/".join(shortened(part, LONGEST_NAME) for part in parts))
+
+    @property
     def identity(self) -> Identity:
         """What identifies the object: group, kind, namespace, name."""
         return (*self.kind.group_kind, self.namespace, self.name)
@@ -82,6 +88,7 @@ class Found:
 def title_of(kind: Kind, name: str) -> str:
     """Name an object as kubectl does, fit for a terminal."""
     singular = kind.kind.lower()
+    name = shortened(name, LONGEST_NAME)
     return printable(f"{singular}.{kind.group}/{name}" if kind.group else f"{singular}/{name}")
 
 

@@ -5,6 +5,8 @@ from typing import IO, Any
 
 import click
 
+from scorer.api.quoting import shortened
+
 MOST_LINES = 20
 """How many mistakes are shown; the others are only counted."""
 
@@ -31,7 +33,8 @@ class UserError(click.ClickException):
 
 
 def complain(line: str, file: IO[Any] | None = None) -> None:
-    """Write one line to standard error; control characters, which could act on a terminal, are replaced."""
+    """Write one line of bounded length to standard error, without characters that could act on a terminal."""
+    line = shortened(line)
     click.echo(
         "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in line), file, err=True
     )

@@ -11,7 +11,7 @@ import click
 
 from scorer.api.field_path import FieldPath
 from scorer.api.meta import JsonObject, dump_json
-from scorer.api.quoting import printable
+from scorer.api.quoting import printable, shortened
 from scorer.node_budgets.lints import block_style, flow_style
 from webhook.access.user import UserInfo
 from webhook.admission.catalogue import what_rules_demand
@@ -68,6 +68,8 @@ ERROR: Final = "error"
 WARNING: Final = "warning"
 
 _AND_MORE: Final = re.compile(r"and [0-9]+ more warnings")
+_LARGEST_FIX: Final = 16 * 1024
+"""Bytes of the corrected budgets of one pool."""
 _ADMINISTRATOR: Final = UserInfo("harbormaster:lint", frozenset({"system:masters", "system:authenticated"}))
 _BUDGETS: Final = FieldPath.of("spec", "disruption", "budgets")
 _REPLACES: Final = "Write the corrected budgets; comments between the old ones are lost."
@@ -106,12 +108,12 @@ class Remark:
     def object(self) -> str:
         """The object, as one names it in a sentence."""
         one = self.about
-        return printable(f"{one.kind.kind} {f'{one.namespace}/' if one.namespace else ''}{one.name}")
+        return f"{one.kind.kind} {one.shown_name}"
 
     @property
     def text(self) -> str:
         """Field and message."""
-        return printable(f"{self.field}: {self.message}" if self.field else self.message)
+        return shortened(printable(f"{self.field}: {self.message}" if self.field else self.message))
 
 
 @click.command("lint", help=HELP, short_help="Find what is wrong or odd in files, for CI.")
@@ -200,6 +202,8 @@ def _remarks(one: Loaded, context: Context, positions: Positions, fields: FieldC
 def _from_warning(one: Loaded, warning: FieldWarning, positions: Positions) -> Remark:
     place = positions.place(one.source, warning.field)
     fix = warning.fix if isinstance(warning, BudgetWarning) else None
+    if fix is not None and len(dump_json(list(fix))) > _LARGEST_FIX:
+        fix = None
     replacement = None if fix is None else _replacement(one, fix, positions)
     return Remark(one, WARNING, warning.rule, str(warning.field), warning.message, place, fix, replacement)
 

@@ -11,7 +11,7 @@ from typing import Final
 from urllib.parse import quote
 
 from scorer.api.meta import JsonObject
-from scorer.api.quoting import printable
+from scorer.api.quoting import printable, shortened
 from webhook.cli.positions import Place
 from webhook.settings.distribution import installed_version
 
@@ -77,7 +77,7 @@ def sarif_log(
         "results": [_result(result, ids.index(result.rule), folder) for result in results],
     }
     if failures:
-        notes = [{"level": "error", "message": {"text": printable(failure)}} for failure in failures]
+        notes = [{"level": "error", "message": {"text": shortened(printable(failure))}} for failure in failures]
         run["invocations"] = [{"executionSuccessful": False, "toolExecutionNotifications": notes}]
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
 
@@ -94,7 +94,7 @@ def _result(result: Result, index: int, folder: Path) -> JsonObject:
         "ruleId": result.rule,
         "ruleIndex": index,
         "level": result.level,
-        "message": {"text": result.message},
+        "message": {"text": shortened(result.message)},
         "locations": [{"physicalLocation": {"artifactLocation": artifact, "region": region}}],
     }
     if result.replacement is not None:

@@ -17,7 +17,7 @@ from pydantic.alias_generators import to_camel
 
 from scorer.api.field_path import FieldPath
 from scorer.api.meta import JsonObject, parse_time
-from scorer.api.quoting import printable, quote
+from scorer.api.quoting import LONGEST_NAME, printable, quote, shortened
 from scorer.node_budgets.answer import Verdict
 from scorer.node_budgets.blockers import DisruptionClass
 from scorer.node_budgets.question import QUESTION_REASONS
@@ -485,4 +485,4 @@ def described(case: Case) -> str:
 
 def shown_name(test: PolicyTest, case: Case) -> str:
     """Return the full name of a case, fit for a terminal."""
-    return printable(f"{test.name}: {case.name}")
+    return printable(f"{shortened(test.name, LONGEST_NAME)}: {shortened(case.name, LONGEST_NAME)}")

@@ -12,7 +12,7 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 import click
 
 from scorer.api.meta import JsonObject
-from scorer.api.quoting import printable
+from scorer.api.quoting import LONGEST_NAME, printable, shortened
 from webhook.cli.output import print_table
 from webhook.cli.sarif import Result as Finding
 from webhook.cli.test_cases import Outcome, Result
@@ -56,9 +56,9 @@ def place_of(outcome: Outcome) -> str:
 
 def explained(outcome: Outcome) -> Iterator[str]:
     """Yield line by line why a case did not pass."""
-    yield from map(printable, outcome.mistakes)
+    yield from map(shortened, map(printable, outcome.mistakes))
     for difference in outcome.differences:
-        yield from _difference(difference)
+        yield from map(shortened, _difference(difference))
 
 
 def _difference(difference: Difference) -> Iterator[str]:
@@ -71,7 +71,7 @@ def _difference(difference: Difference) -> Iterator[str]:
 def print_outcomes(outcomes: Sequence[Outcome], coverage: Coverage | None) -> None:
     """Print a table of all cases, and below it why some did not pass."""
     rows = [
-        [_shown(outcome.result), printable(outcome.test.name), printable(outcome.placed.case.name), place_of(outcome)]
+        [_shown(outcome.result), *map(_short, (outcome.test.name, outcome.placed.case.name)), place_of(outcome)]
         for outcome in outcomes
     ]
     print_table(["RESULT", "TEST", "CASE", "AT"], rows)
@@ -86,6 +86,10 @@ def print_outcomes(outcomes: Sequence[Outcome], coverage: Coverage | None) -> No
         print_table(["RULE", "CASES", "SEVERITY", "DEMANDS"], list(coverage.rows()))
         click.echo(f"\n{coverage.summary()}")
     click.echo(f"\n{summary(outcomes)}")
+
+
+def _short(name: str) -> str:
+    return printable(shortened(name, LONGEST_NAME))
 
 
 def _shown(result: Result) -> str:
@@ -146,7 +150,7 @@ def junit(outcomes: Sequence[Outcome]) -> str:
 def _totals(outcomes: Sequence[Outcome], name: str) -> dict[str, str]:
     counts = counts_of(outcomes)
     return {
-        "name": _xml(name),
+        "name": _xml(shortened(name, LONGEST_NAME)),
         "tests": str(len(outcomes)),
         "failures": str(counts[Result.FAILED]),
         "errors": str(counts[Result.ERROR]),
@@ -156,7 +160,8 @@ def _totals(outcomes: Sequence[Outcome], name: str) -> dict[str, str]:
 
 def _test_case(suite: Element, outcome: Outcome) -> None:
     case = outcome.placed.case
-    attributes = {"name": case.name, "classname": outcome.test.name, "file": outcome.test.file}
+    names = {"name": case.name, "classname": outcome.test.name}
+    attributes = {key: shortened(name, LONGEST_NAME) for key, name in names.items()} | {"file": outcome.test.file}
     element = SubElement(suite, "testcase", {name: _xml(value) for name, value in attributes.items()})
     element.set("line", str(outcome.placed.place.line))
     lines = list(explained(outcome))

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from scorer.api.meta import JsonObject
+from scorer.api.quoting import shortened
 from webhook.access.user import UserInfo
 from webhook.admission.catalogue import what_rules_demand
 from webhook.cli.documents import DEFAULT_NAMESPACE, load_ours
@@ -72,10 +73,10 @@ def _rows(verdict: Verdict) -> list[list[str]]:
     """Return one row per object; further mistakes and warnings get rows of their own below it."""
     notes = [str(error) for error in verdict.errors] + ([verdict.refusal] if verdict.refusal else [])
     notes += [f"warning: {warning}" for warning in verdict.warnings]
+    notes = list(map(shortened, notes))
     one = verdict.loaded
-    name = f"{one.namespace}/{one.name}" if one.namespace else one.name
     word = "allowed" if verdict.allowed else "refused"
-    first = [str(one.source), f"{one.kind.kind} {name}", word, notes[0] if notes else ""]
+    first = [str(one.source), f"{one.kind.kind} {one.shown_name}", word, notes[0] if notes else ""]
     return [first, *(["", "", "", note] for note in notes[1:])]
 
 

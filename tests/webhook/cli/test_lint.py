@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from scorer.api.node_pool import Budget
+from scorer.api.quoting import LONGEST_LINE
 from scorer.node_budgets.lints import lint_budgets
 from tests.webhook.cli.fleets import placement, write
 
@@ -249,3 +250,40 @@ def test_a_name_of_several_lines_stays_in_its_line(cli, tmp_path, output):
     assert result.exit_code == 1
     assert not [line for line in result.stdout.splitlines() if line.startswith("::add-mask")]
     assert "\x1b" not in result.stdout
+
+
+HUGE = "x" * 50_000
+
+
+def longest(value):
+    """Return the length of the longest text in a JSON document."""
+    if isinstance(value, dict):
+        return max(map(longest, [*value, *value.values()]), default=0)
+    return max(map(longest, value), default=0) if isinstance(value, list) else len(str(value))
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        pytest.param(placement(HUGE), id="name"),
+        pytest.param({**placement(), "metadata": {"name": "a", "namespace": HUGE}}, id="namespace"),
+        pytest.param({**placement(), "metadata": {"name": "a", "labels": {HUGE: HUGE}}}, id="label"),
+        pytest.param({**placement(), "kind": HUGE}, id="kind"),
+        pytest.param({**placement(), "apiVersion": HUGE}, id="version"),
+        pytest.param({**placement(), HUGE: 1}, id="field"),
+        pytest.param({**placement(), "spec": {f"{HUGE}{at}": {} for at in range(3)}}, id="several-fields"),
+        pytest.param(placement(placementType=HUGE, numberOfClusters=HUGE, clusterNames=[HUGE] * 2), id="policy"),
+        pytest.param(pool(budgets=[{"nodes": HUGE, "schedule": HUGE, "duration": HUGE}]), id="budget"),
+        pytest.param(pool(budgets=[{"nodes": "1", "reasons": [HUGE]}, *WEEKEND]), id="reason"),
+        pytest.param({"kind": "List", "apiVersion": "v1", "items": [HUGE, [HUGE], {"kind": HUGE}]}, id="items"),
+        pytest.param(HUGE, id="text"),
+    ],
+)
+@pytest.mark.parametrize("command", ["lint", "plan"])
+def test_no_value_is_printed_that_swamps_a_log(cli, tmp_path, command, document):
+    file = write(tmp_path / "a.yaml", document)
+    formats = ("text", "github", "sarif") if command == "lint" else ("table", "markdown", "sarif")
+    for output in formats:
+        result = cli(command, "-o", output, "-f", file)
+        told = longest(json.loads(result.stdout)) if output == "sarif" else longest(result.stdout.splitlines())
+        assert max(told, longest(result.stderr.splitlines())) < 3 * LONGEST_LINE  # escaped for a command of the runner

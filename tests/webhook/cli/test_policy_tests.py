@@ -7,6 +7,7 @@ import jsonschema
 import pytest
 import yaml
 
+from scorer.api.quoting import LONGEST_LINE
 from tests.webhook.cli.fleets import member, write
 from tests.webhook.cli.sarif_schema import LOG
 
@@ -387,6 +388,26 @@ def test_github_gets_an_annotation_of_one_line(cli, fleet):
         "::error file=harbormaster-test.yaml,line=11,col=3,title=harbormaster case-failed::t: bad%0A"
     )
     assert last == "2 cases: 1 passed, 1 failed"
+
+
+HUGE = "x" * 50_000
+
+
+@pytest.mark.parametrize("output", ["table", "github", "junit", "sarif"])
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param({**PLACED, "name": HUGE, "expect": {"ranking": ["x"]}}, id="name"),
+        pytest.param({**PLACED, "expect": {"ranking": [HUGE]}}, id="expected"),
+        pytest.param({**PLACED, "placement": f"crp/{HUGE}", "expect": {"ranking": ["x"]}}, id="placement"),
+        pytest.param({**WRITTEN, "expect": {"errors": [{"field": HUGE}]}}, id="field"),
+    ],
+)
+def test_no_value_is_printed_that_swamps_a_log(cli, fleet, output, case):
+    result = run(cli, fleet, case, options=("-o", output), name=HUGE)
+    told = [*result.stdout.splitlines(), *result.stderr.splitlines()]
+    assert result.exit_code != 0
+    assert max(map(len, told)) < 3 * LONGEST_LINE
 
 
 def test_one_run_writes_several_forms(cli, fleet):
