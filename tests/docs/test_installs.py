@@ -1,4 +1,4 @@
-"""Nothing that users copy or run installs a distribution from an index that the project does not own."""
+"""Nothing that users copy or run installs foreign code by a name that can come to mean other code."""
 
 import re
 import tomllib
@@ -77,6 +77,47 @@ def test_the_action_installs_itself_or_a_wheel():
     text = (ROOT / "action.yml").read_text(encoding="utf-8")
     assert '"${pip[@]}" --no-deps --no-build-isolation "${WHEEL:-$ACTION}"' in text
     assert "==" not in "".join(line for line in text.splitlines() if "pip" in line)
+
+
+USES = re.compile(
+    r"""(?:^|[\s{,"'-])uses["']?\s*:\s*["']?(?P<action>[^\s"'#,}/]+/[^\s"'#,}]+)|(?P<image>\bdocker://[^\s"'#]+)"""
+)
+PINNED = re.compile(r"[\w./-]+@[0-9a-f]{40}|docker://[\w./:-]+@sha256:[0-9a-f]{64}")
+OURS = re.compile(r"\./\S*|OWNER/harbormaster@REVISION")
+"""A local action, and this one as documents name it."""
+
+
+def unpinned_actions(text):
+    """Return the foreign actions and images in *text* that a tag or a branch names, which can be moved."""
+    used = [found["action"] or found["image"] for found in USES.finditer(text)]
+    return [each for each in used if not (PINNED.fullmatch(each) or OURS.fullmatch(each))]
+
+
+@pytest.mark.parametrize(
+    ("line", "is_pinned"),
+    [
+        pytest.param(f"- uses: actions/checkout@{'0a' * 20}  # v5.0.1", True, id="commit"),
+        pytest.param(f"    uses: 'github/codeql-action/upload-sarif@{'0a' * 20}'", True, id="quoted"),
+        pytest.param("- uses: actions/checkout@v5", False, id="tag"),
+        pytest.param('- "uses" : "actions/checkout@main"', False, id="branch"),
+        pytest.param("- uses: actions/checkout", False, id="nothing"),
+        pytest.param(f"- uses: actions/checkout@{'0a' * 4}", False, id="short-commit"),
+        pytest.param("steps: [{uses: actions/checkout@v5, id: a}]", False, id="flow"),
+        pytest.param("- uses: docker://alpine:3.20", False, id="image-tag"),
+        pytest.param(f"- uses: docker://alpine@sha256:{'0' * 64}", True, id="image-digest"),
+        pytest.param("- uses: ./.github/actions/build", True, id="local"),
+        pytest.param("- uses: OWNER/harbormaster@REVISION", True, id="ours-in-documents"),
+        pytest.param("- uses: stranger/harbormaster@main", False, id="a-strangers"),
+        pytest.param("Two real uses: checking and linting", True, id="prose"),
+    ],
+)
+def test_which_actions_are_pinned(line, is_pinned):
+    assert (not unpinned_actions(line)) == is_pinned
+
+
+@pytest.mark.parametrize("name", shipped_texts())
+def test_foreign_actions_are_named_by_their_commit(name):
+    assert unpinned_actions((ROOT / name).read_text(encoding="utf-8", errors="replace")) == []
 
 
 def test_our_distribution_does_not_have_the_name_of_a_strangers():
