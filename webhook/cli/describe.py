@@ -8,8 +8,10 @@ import click
 
 from scorer.api.documents import conditions_of, dict_at, name_of, namespace_of, text_at
 from scorer.api.json_object import JsonObject, parse_time
+from scorer.api.kinds import group_kind
 from scorer.api.printer_columns import cells, columns_of, format_age, last_seen
 from scorer.api.quoting import printable
+from scorer.api.secret_values import SECRET, is_shown
 from webhook.cli.client import Client, Place, RefusedError
 from webhook.cli.connection import Connection
 from webhook.cli.documents import DEFAULT_NAMESPACE
@@ -34,7 +36,6 @@ Exit codes:
   1  no such object or kind, or no hub
 """
 _HEADING: Final = ("apiVersion", "kind", "metadata", "status")
-_MASKED: Final = ("data", "stringData")
 _COPY: Final = "/last-applied-configuration"
 _GAP: Final = "  "
 _WIDTH: Final = len("Annotations:") + 2
@@ -131,7 +132,9 @@ def description(document: JsonObject, events: Sequence[JsonObject], now: datetim
     if namespace_of(document):
         yield _line("Namespace", namespace_of(document))
     yield from _map("Labels", dict_at(metadata, "labels"), "=")
-    yield from _map("Annotations", _annotations(metadata), ": ")
+    is_secret = group_kind(document) == SECRET
+    annotations = _annotations(metadata)
+    yield from _map("Annotations", _lengths(annotations) if is_secret else annotations, ": ")
     yield _line("API Version", text_at(document, "apiVersion"))
     yield _line("Kind", text_at(document, "kind"))
     created = text_at(metadata, "creationTimestamp")
@@ -141,8 +144,7 @@ def description(document: JsonObject, events: Sequence[JsonObject], now: datetim
         yield _line("Deleted", f"{leaving} ({_age(leaving, now)} ago), held by {finalizers}")
     for name, value in document.items():
         if name not in _HEADING and value not in (None, {}, []):
-            shown = _lengths(value) if name in _MASKED and document.get("kind") == "Secret" else value
-            yield from _part(name, shown)
+            yield from _part(name, _lengths(value) if is_secret and not is_shown((name,)) else value)
     status = {name: value for name, value in dict_at(document, "status").items() if name != "conditions"}
     if status:
         yield from _part("status", status)
@@ -168,7 +170,9 @@ def _map(name: str, values: JsonObject, between: str) -> Iterator[str]:
 
 def _lengths(values: Any) -> Any:
     """Show how long the values of a Secret are, and not what they are."""
-    return {key: f"{len(str(value))} characters" for key, value in values.items()} if isinstance(values, dict) else {}
+    if isinstance(values, dict):
+        return {key: f"{len(str(value))} characters" for key, value in values.items()}
+    return f"{len(str(values))} characters"
 
 
 def _part(name: str, value: Any) -> Iterator[str]:

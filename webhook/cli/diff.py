@@ -14,6 +14,7 @@ import click
 from scorer.api.documents import annotations_of
 from scorer.api.json_object import JsonObject
 from scorer.api.quoting import printable
+from scorer.api.secret_values import hidden
 from webhook.cli.applying import LAST_APPLIED, merged
 from webhook.cli.client import Client, RefusedError
 from webhook.cli.connection import Connection
@@ -46,7 +47,6 @@ Exit codes:
 """
 DIFFERENT: Final = 1
 FAILED: Final = 2
-_HIDDEN: Final = "***"
 
 
 class DiffCommand(click.Command):
@@ -98,14 +98,12 @@ async def _pair(client: Client, one: Loaded, fields: FieldCheck) -> Pair:
     for warning in answer.warnings:
         complain(f"Warning: {one.title}: {warning}")
     parts = (one.kind.group, one.kind.kind, one.namespace, one.name)
-    texts = _texts(one, live, answer.document)
+    texts = _texts(live, answer.document)
     return Pair((".".join(filter(None, parts)), *texts))
 
 
-def _texts(one: Loaded, live: JsonObject | None, then: JsonObject) -> tuple[str, str]:
-    before, after = ({} if live is None else _without_noise(live)), _without_noise(then)
-    if one.kind.kind == "Secret" and not one.kind.group:
-        before, after = _masked(before, after)
+def _texts(live: JsonObject | None, then: JsonObject) -> tuple[str, str]:
+    before, after = hidden({} if live is None else _without_noise(live), _without_noise(then))
     return "" if live is None else format_yaml(before), format_yaml(after)
 
 
@@ -115,21 +113,6 @@ def _without_noise(document: JsonObject) -> JsonObject:
     annotations = {name: text for name, text in annotations_of(document).items() if name != LAST_APPLIED}
     metadata.pop("annotations", None)
     return {**document, "metadata": metadata | ({"annotations": annotations} if annotations else {})}
-
-
-def _masked(before: JsonObject, after: JsonObject) -> tuple[JsonObject, JsonObject]:
-    """Hide the values of a Secret; those that differ are told apart."""
-    for member in ("data", "stringData"):
-        old, new = before.get(member) or {}, after.get(member) or {}
-        if not (isinstance(old, dict) and isinstance(new, dict)):  # no Secret of Kubernetes, but it may hold as much
-            for document in (before, after):
-                document |= {member: _HIDDEN} if document.get(member) else {}
-            continue
-        changed = {key for key in old.keys() & new.keys() if old[key] != new[key]}
-        for document, values, note in ((before, old, " (before)"), (after, new, " (after)")):
-            if values:
-                document[member] = {key: _HIDDEN + (note if key in changed else "") for key in values}
-    return before, after
 
 
 def _shown(pairs: Sequence[Pair]) -> int:

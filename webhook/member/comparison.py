@@ -15,6 +15,7 @@ import orjson
 
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject, dump_json, without_nulls
+from scorer.api.secret_values import SECRET, is_shown
 from scorer.rollout.work_status import DETAIL_LIMIT
 from webhook.kube.ports import InvalidObjectError, StoreError
 from webhook.member.manifests import Manifest
@@ -82,12 +83,12 @@ def differences(kind: Kind, wanted: JsonObject, live: JsonObject) -> tuple[JsonO
     Raises:
         NotComparableError: One of the two is nested too deeply.
     """
-    secret = kind.group_kind == ("", "Secret")
+    is_secret = kind.group_kind == SECRET
     details = []
     try:
         for path, in_member, in_hub in _differences((), _comparable(live), _comparable(wanted)):
             detail: JsonObject = {"path": "/" + "/".join(part.replace("~", "~0").replace("/", "~1") for part in path)}
-            hidden = secret and path[0] in ("data", "stringData")
+            hidden = is_secret and not is_shown(path)
             for field, value in (("valueInMember", in_member), ("valueInHub", in_hub)):
                 if value is not _ABSENT:
                     detail[field] = REDACTED if hidden else _text(value)

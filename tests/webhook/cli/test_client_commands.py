@@ -369,10 +369,12 @@ class TestDelete:
 def test_describe_shows_no_value_of_a_secret(cli, hub, tmp_path):
     """Whatever applies objects leaves a copy of them in an annotation."""
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a", "namespace": "shop"}}
+    secret["metadata"]["annotations"] = {"kapp.k14s.io/original": '{"data":{"password":"aHVudGVyMg=="}}'}
     secret |= {"data": {"password": "aHVudGVyMg=="}}
     cli("apply", "-f", write(tmp_path / "a.yaml", secret))
     result = cli("describe", "secret", "a", "-n", "shop")
     assert (result.exit_code, "password: 12 characters" in result.stdout) == (0, True)
+    assert "kapp.k14s.io/original: 36 characters" in result.stdout
     assert "aHVudGVyMg==" not in result.stdout
 
 
@@ -507,6 +509,54 @@ def test_a_failure_of_diff_is_no_difference(cli, hub, tmp_path, monkeypatch):
     content = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a" * 253, "namespace": "shop"}}
     result = cli("diff", "-f", write(tmp_path / "a.yaml", content))
     assert (result.exit_code, "file name too long" in result.stderr.lower()) == (2, True)
+
+
+CANARY = "aHVudGVyMg=="
+
+
+def secret_with(value):
+    """Return a Secret with *value* wherever one can be."""
+    metadata = {
+        "name": "a",
+        "namespace": "shop",
+        "labels": {"token": value.strip("=")},
+        "annotations": {"kapp.k14s.io/original": f'{{"data":{{"a":"{value}"}}}}', "note": value},
+    }
+    content = {"data": {"a": value}, "stringData": {"b": value}, "odd": [{"deep": value}], "type": "Opaque"}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, **content}
+
+
+def in_work(secret):
+    content = {"spec": {"workload": {"manifests": [secret]}}, "metadata": {"name": "w", "namespace": "shop"}}
+    return {"apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "Work", **content}
+
+
+def in_envelope(secret):
+    content = {"data": {"a.yaml": secret}, "metadata": {"name": "e", "namespace": "shop"}}
+    return {"apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "ResourceEnvelope", **content}
+
+
+@pytest.mark.parametrize("wrapped", [lambda secret: secret, in_work, in_envelope], ids=["alone", "work", "envelope"])
+@pytest.mark.parametrize("exists", [False, True], ids=["new", "changed"])
+@pytest.mark.parametrize("program", ["", "diff -N -u"], ids=["built-in", "external"])
+def test_a_diff_shows_no_value_of_a_secret(cli, hub, tmp_path, monkeypatch, capfd, wrapped, exists, program):
+    monkeypatch.setenv("KUBECTL_EXTERNAL_DIFF", program)
+    if exists:
+        applied = cli("apply", "-f", write(tmp_path / "old.yaml", wrapped(secret_with("Zm9vYmFyCg=="))))
+        assert applied.exit_code == 0, applied.output
+    file = write(tmp_path / "a.yaml", wrapped(secret_with(CANARY)))
+    result = cli("diff", "-f", file)
+    shown = result.output + capfd.readouterr().out
+    assert result.exit_code == 1
+    assert not [value for value in (CANARY.strip("="), "Zm9vYmFyCg") if value in shown]
+
+
+def test_a_diff_of_a_secret_tells_what_differs(cli, hub, tmp_path):
+    cli("apply", "-f", write(tmp_path / "old.yaml", secret_with("Zm9vYmFyCg==")))
+    changed = {**secret_with(CANARY), "data": {"a": "Zm9vYmFyCg==", "b": CANARY}}
+    result = cli("diff", "-f", write(tmp_path / "a.yaml", changed))
+    lines = [line.strip() for line in result.stdout.splitlines()]
+    assert {"a: '***'", "-    note: '*** (before)'", "+    note: '*** (after)'", "+  b: '***'"} <= set(lines)
 
 
 def test_a_secret_of_another_shape_is_hidden_as_well(cli, hub, tmp_path):

@@ -117,9 +117,14 @@ def test_what_the_system_writes_is_not_compared():
 
 
 def test_secrets_are_not_shown():
-    found = differences(KINDS["", "Secret"], {"data": {"a": "cGFzcw=="}}, {"data": {"a": "Zm9v"}, "type": "x"})
+    metadata = {"annotations": {"kapp.k14s.io/original": "Zm9v"}, "labels": {"b": "Zm9v"}}
+    live = {"data": {"a": "Zm9v"}, "odd": {"c": "Zm9v"}, "metadata": metadata, "type": "x"}
+    found = differences(KINDS["", "Secret"], {"data": {"a": "cGFzcw=="}}, live)
     assert found == (
         {"path": "/data/a", "valueInMember": REDACTED, "valueInHub": REDACTED},
+        {"path": "/metadata/annotations", "valueInMember": REDACTED},
+        {"path": "/metadata/labels", "valueInMember": REDACTED},
+        {"path": "/odd", "valueInMember": REDACTED},
         {"path": "/type", "valueInMember": "x"},
     )
 

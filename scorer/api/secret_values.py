@@ -1,0 +1,56 @@
+"""The values of a Secret that may be shown: its identity and its type.
+
+Its data is not the only place of its values: programs that apply objects keep copies of the whole object in
+annotations, such as ``kapp.k14s.io/original``.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from scorer.api.json_object import JsonObject
+from scorer.api.kinds import group_kind
+
+SECRET: Final = ("", "Secret")
+HIDDEN: Final = "***"
+_SHOWN: Final = frozenset({"apiVersion", "kind", "type", "immutable"})
+_FREE_TEXT: Final = frozenset({"annotations", "labels"})
+
+
+def is_shown(path: Sequence[str | int]) -> bool:
+    """Return whether the value at *path* of a Secret may be shown."""
+    if path[0] == "metadata":
+        return len(path) > 1 and path[1] not in _FREE_TEXT
+    return path[0] in _SHOWN
+
+
+def hidden(before: JsonObject, after: JsonObject) -> tuple[JsonObject, JsonObject]:
+    """Return two states of an object with the values of Secrets hidden, also of those within it.
+
+    A Work, a snapshot and an envelope hold whole objects. A value that differs is marked as such on both sides.
+    """
+    return _hidden(before, after), _hidden(after, before, " (after)")
+
+
+def _hidden(value: Any, other: Any, note: str = " (before)") -> Any:
+    """Return *value* with Secrets hidden, compared with *other*, the value at the same place on the other side."""
+    if isinstance(value, list):
+        items = other if isinstance(other, list) else []
+        padded = [*items, *[None] * (len(value) - len(items))]
+        return [_hidden(each, its_other, note) for each, its_other in zip(value, padded, strict=False)]
+    if not isinstance(value, Mapping):
+        return value
+    others = other if isinstance(other, Mapping) else {}
+    if group_kind(value) == SECRET:
+        return {name: _masked(each, others.get(name), (name,), note) for name, each in value.items()}
+    return {name: _hidden(each, others.get(name), note) for name, each in value.items()}
+
+
+def _masked(value: Any, other: Any, path: tuple[str | int, ...], note: str) -> Any:
+    if is_shown(path):
+        return value
+    if isinstance(value, Mapping):
+        others = other if isinstance(other, Mapping) else {}
+        return {name: _masked(each, others.get(name), (*path, name), note) for name, each in value.items()}
+    if value is None or value in ("", []):
+        return value
+    return HIDDEN + (note if other is not None and other != value else "")
