@@ -8,7 +8,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NoReturn
 
 from scorer.api.json_object import JsonObject
@@ -32,6 +32,8 @@ class Source:
     file: str
     number: int = 1
     item: int | None = None
+    confidential: bool = field(default=False, compare=False)
+    """Whether messages must not repeat what stands there."""
 
     def __str__(self) -> str:
         place = f"{self.file}: document {self.number}"
@@ -126,7 +128,7 @@ def read(files: Files, *, texts: dict[str, str] | None = None, may_be_empty: boo
         if texts is not None:
             texts[name] = text
         try:
-            objects = objects_in(name, text, search.problems)
+            objects = objects_in(name, text, search.problems, confidential=search.is_confidential(name))
             if name == STDIN_NAME and not objects and not search.problems:  # the left end of a pipe has failed
                 search.problems.append(f"no objects in {STDIN_NAME}")
             found += objects
@@ -154,24 +156,31 @@ def read_text(name: str, text: str) -> list[Found]:
     return found
 
 
-def objects_in(name: str, text: str, problems: list[str]) -> list[Found]:
+def objects_in(name: str, text: str, problems: list[str], *, confidential: bool = False) -> list[Found]:
     """Return the objects in the text of a file.
 
     Args:
         name: Of the file.
         text: Its text.
-        problems: Gets what is no object, one line each.
+        problems: Gets the values that are no objects, one line each, without the values.
+        confidential: Whether no message may repeat anything of the text.
 
     Raises:
         UnreadableError: The text is neither YAML nor JSON.
     """
     found: list[Found] = []
-    for number, value in enumerate(_values(name, text), start=1):
-        source = Source(name, number)
+    try:
+        values = _values(name, text)
+    except UnreadableError:
+        if confidential:
+            raise UnreadableError(f"{name}: is neither YAML nor JSON") from None
+        raise
+    for number, value in enumerate(values, start=1):
+        source = Source(name, number, confidential=confidential)
         if value is None:
             continue
         if not isinstance(value, dict):
-            problems.append(f"{source}: {quote(value)} is {_type_name(value)}, expected an object")
+            problems.append(f"{source}: is {_type_name(value)}, expected an object")
         else:
             found += _members(value, source, problems)
     return found
@@ -239,7 +248,7 @@ def _members(document: JsonObject, source: Source, problems: list[str]) -> Itera
         return
     items = document["items"]
     if not isinstance(items, list):
-        problems.append(f"{source}: items: {quote(items)} is {_type_name(items)}, expected a list")
+        problems.append(f"{source}: items: is {_type_name(items)}, expected a list")
         return
     own_kind = {} if kind == "List" else {"apiVersion": document.get("apiVersion"), "kind": str(kind)[: -len("List")]}
     for position, item in enumerate(items):
@@ -247,7 +256,7 @@ def _members(document: JsonObject, source: Source, problems: list[str]) -> Itera
         if isinstance(item, dict):
             yield Found({**own_kind, **item}, place)
         else:
-            problems.append(f"{place}: {quote(item)} is {_type_name(item)}, expected an object")
+            problems.append(f"{place}: is {_type_name(item)}, expected an object")
 
 
 def _type_name(value: Any) -> str:
@@ -291,6 +300,8 @@ def resolve(
     places: dict[Identity, Source] = {}
     for each in found:
         mistakes = list(_mistakes(each.document, known))
+        if mistakes and each.source.confidential:
+            mistakes = ["is no object of a known kind with a name"]
         if mistakes:
             problems += (f"{each.source}: {mistake}" for mistake in mistakes)
             continue
@@ -332,7 +343,8 @@ def without_foreign(found: Sequence[Found], named: Collection[str]) -> tuple[lis
             and split_api_version(version)[0] not in (groups | {""})
             and kind not in names
         ):
-            skipped.setdefault(f"{kind} of {version}, which is not known here", []).append(each)
+            about = "a kind" if each.source.confidential else f"{kind} of {version},"
+            skipped.setdefault(f"{about} which is not known here", []).append(each)
         else:
             ours.append(each)
     notes = []

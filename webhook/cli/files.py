@@ -37,10 +37,12 @@ class Files:
     Args:
         paths: Files, folders, or ``-`` for standard input.
         ignored: Patterns of files and folders to pass over: see `is_ignored`.
+        named_in: The file that names the paths, if the user does not: see `Search.is_confidential`.
     """
 
     paths: Sequence[str] = ()
     ignored: Sequence[str] = ()
+    named_in: str = ""
 
     def __bool__(self) -> bool:
         """Whether anything is named."""
@@ -84,6 +86,26 @@ class Search:
             except UnreadableError as error:
                 self.problems.append(str(error))
 
+    def is_confidential(self, name: str) -> bool:
+        """Return whether messages must not repeat anything of a file that has been read.
+
+        CI reads files of strangers. A link among them can lead to any file of the machine, and so can a path in a test.
+        The log of the job would show the beginning of that file, such as a credential.
+        """
+        if name == STDIN_NAME:
+            return False
+        here = Path.cwd()
+        place = Path(os.path.normpath(here / name))  # resolve() would follow the links that are looked for
+        base = here if place.is_relative_to(here) else place.parent
+        below = place.relative_to(base).parts
+        if any(base.joinpath(*below[: end + 1]).is_symlink() for end in range(len(below))):
+            return True
+        if not self.files.named_in:
+            return False
+        roots = (here, Path(os.path.normpath(here / self.files.named_in)).parent)
+        inside = [place.relative_to(root).parts for root in roots if place.is_relative_to(root)]
+        return not inside or all(any(part.startswith(".") for part in parts) for parts in inside)
+
     def notes(self) -> Iterator[str]:
         """Yield what the user should know about files that were passed over without being asked for."""
         for folder, count in sorted(self.templates.items()):
@@ -110,6 +132,7 @@ class Search:
         for file in self._files_in(folder):
             count += 1
             try:
+                _check_within(file, folder)
                 yield str(file), _decode(str(file), _content(file, regular=True))
             except UnreadableError as error:
                 self.problems.append(str(error))
@@ -195,6 +218,11 @@ def _fits(name: str, pattern: str) -> bool:
         else:
             return False
     return not pattern[at:].strip("*")
+
+
+def _check_within(file: Path, folder: Path) -> None:
+    if not file.resolve().is_relative_to(folder.resolve()):
+        raise UnreadableError(f"{file}: is a link out of {folder}; to read it, name the file itself")
 
 
 def _content(file: Path, *, regular: bool = False) -> bytes:

@@ -118,7 +118,8 @@ class Scene:
             UserError: One cannot be used; every mistake is named.
         """
         fleet, objects = (
-            load_ours(Files(tuple(map(test.path, paths)))) if paths else [] for paths in (test.fleet, test.objects)
+            load_ours(Files(tuple(map(test.path, paths)), named_in=test.file)) if paths else []
+            for paths in (test.fleet, test.objects)
         )
         return cls(test, clock, fleet, objects)
 
@@ -226,7 +227,7 @@ class Scene:
             (found,) = resolve([Found(given, Source(self.test.file))], custom=self._custom())
             return found
         if given.endswith(SUFFIXES):
-            several = load(Files((self.test.path(given),)))
+            several = load(Files((self.test.path(given),), named_in=self.test.file))
             if len(several) != 1:
                 raise UserError(f"{given}: has {len(several)} objects: name one of the files of the test as KIND/NAME")
             return several[0]

@@ -351,12 +351,16 @@ def read_tests(files: Files) -> list[PolicyTest]:
     search = Search(files, wanted=lambda name: TEST_FILE.fullmatch(name) is not None, may_be_empty=True)
     for name, text in search.texts():
         positions = Positions({name: text})
+        problems: list[str] = []
         try:
-            documents = objects_in(name, text, search.problems)
-            tests = [_read(each.document, each.source, positions, search.problems) for each in documents]
+            documents = objects_in(name, text, problems)
+            tests = [_read(each.document, each.source, positions, problems) for each in documents]
             found += (test for test in tests if test is not None)
         except UnreadableError as error:
-            search.problems.append(str(error))
+            problems.append(str(error))
+        if problems and search.is_confidential(name):
+            problems = [f"{name}: is no test; the mistakes are not shown, because a link leads to the file"]
+        search.problems += problems
     if search.problems:
         raise UserError(search.problems)
     if not found:

@@ -140,3 +140,103 @@ def test_lint_annotates_for_github(cli, tmp_path, monkeypatch):
         "spec.policy.numberOfClusters: Required value: PickN must say how many clusters to pick"
     )
     assert not any("100%:" in line for line in result.stdout.splitlines())
+
+
+CANARY = "hunter2swordfish"
+SECRETS = [
+    pytest.param(f"{CANARY}\n", id="text"),
+    pytest.param(f"- {CANARY}\n", id="list"),
+    pytest.param(f"{CANARY}: 1\n{CANARY}: 2\n", id="key-given-twice"),
+    pytest.param(f"a: !{CANARY} 1\n", id="tag"),
+    pytest.param(f"a: *{CANARY}\n", id="alias"),
+    pytest.param(f"a: [{CANARY}\n", id="not-yaml"),
+    pytest.param(f'{{"{CANARY}": 1, "{CANARY}": 2}}', id="json-twice"),
+    pytest.param(f"apiVersion: {CANARY}/v1\nkind: {CANARY}\nmetadata: {{name: {CANARY}}}\n", id="unknown-object"),
+    pytest.param(f"apiVersion: [{CANARY}]\nkind: {{a: {CANARY}}}\nmetadata: {CANARY}\n", id="wrong-types"),
+    pytest.param(f"apiVersion: v1\nkind: List\nitems: [{CANARY}]\n", id="items"),
+    pytest.param(f"apiVersion: v1\nkind: List\nitems: {CANARY}\n", id="no-items"),
+]
+
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch):
+    """The working directory of a job, beside a file of the machine."""
+    folder = tmp_path / "checkout"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    write(folder / "fleet.yaml", member("dover"))
+    return folder
+
+
+def linked(checkout, name, target):
+    (checkout / name).symlink_to(target)
+
+
+CI = [
+    pytest.param(("lint", "."), "a.yaml", id="lint-folder"),
+    pytest.param(("lint", "a.yaml"), "a.yaml", id="lint"),
+    pytest.param(("lint", "-o", "github", "-f", "a.yaml"), "a.yaml", id="lint-github"),
+    pytest.param(("lint", "--report", "sarif=/dev/stderr", "."), "a.yaml", id="lint-sarif"),
+    pytest.param(("validate", "-f", "."), "a.yaml", id="validate"),
+    pytest.param(("plan", "-f", "."), "a.yaml", id="plan-folder"),
+    pytest.param(("plan", "-o", "markdown", "-f", "a.yaml"), "a.yaml", id="plan"),
+    pytest.param(("plan", "--on", "a.yaml", "-f", "fleet.yaml"), "a.yaml", id="plan-on"),
+    pytest.param(("plan", "-f", "fleet.yaml", "-f", "deep/b.yaml"), "deep", id="linked-folder"),
+    pytest.param(("test", "."), "harbormaster-test.yaml", id="test-folder"),
+    pytest.param(("test", "harbormaster-test.yaml"), "harbormaster-test.yaml", id="test"),
+]
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+@pytest.mark.parametrize(("words", "name"), CI)
+@pytest.mark.parametrize("hidden", [False, True], ids=["outside", "hidden"])
+def test_nothing_is_printed_of_a_file_that_a_link_leads_to(cli, tmp_path, checkout, words, name, hidden, secret):
+    home = checkout / ".git" if hidden else tmp_path / "home"
+    home.mkdir()
+    (home / "b.yaml").write_text(secret)
+    linked(checkout, name, home if name == "deep" else home / "b.yaml")
+    result = cli(*words)
+    assert result.exit_code in (0, 1), result.output  # 0: an object of an unknown kind is skipped with a note
+    assert CANARY not in result.output
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+@pytest.mark.parametrize("member_of", ["fleet", "objects", "object"])
+@pytest.mark.parametrize("place", ["../home/b.yaml", "/absolute", ".git/b.yaml", "link.yaml"])
+def test_nothing_is_printed_of_a_file_that_a_test_names(cli, tmp_path, checkout, secret, member_of, place):
+    home = checkout / ".git" if place.startswith(".git") else tmp_path / "home"
+    home.mkdir()
+    (home / "b.yaml").write_text(secret)
+    linked(checkout, "link.yaml", home / "b.yaml")
+    path = str(home / "b.yaml") if place == "/absolute" else place
+    case = {"name": "c", "admission": {"object": path if member_of == "object" else "crp/web"}, "expect": {}}
+    files = {member_of: [path]} if member_of != "object" else {}
+    test = {"apiVersion": "cli.harbormaster.dev/v1alpha1", "kind": "Test", "fleet": ["fleet.yaml"], "cases": [case]}
+    write(checkout / "harbormaster-test.yaml", {**test, **files})
+    result = cli("test", "harbormaster-test.yaml")
+    assert result.exit_code != 0, result.output
+    assert CANARY not in result.output
+
+
+def test_a_folder_has_no_links_out_of_it(cli, tmp_path, checkout):
+    write(tmp_path / "b.yaml", member("essen"))
+    linked(checkout, "a.yaml", tmp_path / "b.yaml")
+    result = cli("validate", "-f", checkout)
+    said = f"error: {checkout}/a.yaml: is a link out of {checkout}; to read it, name the file itself\n"
+    assert (result.exit_code, result.stdout, result.stderr) == (1, "", said)
+    assert cli("validate", "-f", checkout / "a.yaml").exit_code == 0
+
+
+def test_links_within_a_folder_are_followed(cli, checkout):
+    """As those of a ConfigMap that is mounted."""
+    (checkout / "..data").mkdir()
+    write(checkout / "..data" / "b.yaml", member("essen"))
+    linked(checkout, "b.yaml", "..data/b.yaml")
+    result = cli("validate", "-f", ".", "-o", "json")
+    assert (result.exit_code, '"essen"' in result.stdout) == (0, True), result.output
+
+
+def test_a_value_that_is_no_object_is_named_by_its_type(cli, checkout):
+    (checkout / "a.yaml").write_text("text of mine\n")
+    result = cli("lint", "a.yaml")
+    assert result.stderr == "error: a.yaml: document 1: is text, expected an object\n"

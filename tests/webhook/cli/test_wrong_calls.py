@@ -136,7 +136,7 @@ def there(tmp_path, monkeypatch):
         ("apply -f none.yaml", "none.yaml: no such file or directory"),
         ("apply -f folder", "folder: no *.yaml, *.yml or *.json file in this folder"),
         ("apply -f empty.yaml", "no objects in empty.yaml"),
-        ("apply -f text.yaml", 'text.yaml: document 1: "just text" is text, expected an object'),
+        ("apply -f text.yaml", "text.yaml: document 1: is text, expected an object"),
         ("apply -f list.yaml", "is a list, expected an object"),
         ("apply -f broken.yaml", "broken.yaml: line"),
         ("apply -f tabs.yaml", "tabs.yaml: line 2"),
