@@ -241,11 +241,26 @@ def test_that_an_answer_is_computed_here_is_said_once(ours: Run) -> None:
     assert (done.returncode, done.stderr.count("note: computed here")) == (0, 1)
 
 
-def fetch(address: str, opener: urllib.request.OpenerDirector | None = None, **headers: str) -> tuple[int, str]:
-    """Status and body; without *opener* as a stranger who keeps no cookies."""
+def token_from(address: str) -> str:
+    """Return the token to which the address of a dashboard leads."""
+
+    class Stay(urllib.request.HTTPRedirectHandler):
+        def redirect_request(self, *_arguments: object) -> None:
+            return None
+
+    try:
+        urllib.request.build_opener(Stay()).open(address, timeout=PATIENCE)
+    except urllib.error.HTTPError as answer:
+        assert (answer.code, answer.headers["Set-Cookie"]) == (303, None)
+        return str(answer.headers["Location"]).removeprefix("/#token=")
+    raise AssertionError
+
+
+def fetch(address: str, **headers: str) -> tuple[int, str]:
+    """Status and body."""
     request = urllib.request.Request(address, headers=headers)
     try:
-        with (opener or urllib.request.build_opener()).open(request, timeout=PATIENCE) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
@@ -258,13 +273,18 @@ def test_the_dashboard_is_for_its_owner_alone_and_leaves_nothing(ours: Run, twin
         assert child.stdout.readline().startswith(twin.url)
         address = child.stdout.readline().strip()
         page, _, key = address.partition("?key=")
-        for stranger in (page, f"{page}v1/clusters", f"{page}?key=x", f"{page}v1/clusters?key={key}"):
+        for stranger in (f"{page}v1/clusters", f"{page}?key=x", f"{page}v1/clusters?key={key}"):
             assert fetch(stranger)[0] == 403
         assert fetch(address, Host="elsewhere.example")[0] == 403
-        owner = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
-        assert fetch(address, owner)[1].startswith("<!doctype html>")
-        assert '"dover"' in fetch(f"{page}v1/clusters", owner)[1]
-        assert '"web-9"' in fetch(f"{page}v1/placements", owner)[1]
+        token = token_from(address)
+        assert fetch(address)[0] == 403
+        assert child.stdout.readline() == "Ctrl-C ends it.\n"
+        assert child.stdout.readline().startswith(f"Opened. For another tab: {page}?key=")
+        bearer = f"Bearer {token}"
+        assert fetch(page)[1].startswith("<!doctype html>")
+        assert '"dover"' in fetch(f"{page}v1/clusters", Authorization=bearer)[1]
+        assert '"web-9"' in fetch(f"{page}v1/placements", Authorization=bearer)[1]
+        assert fetch(f"{page}v1/clusters", Cookie=f"harbormaster={token}")[0] == 403
         busy = ours("dashboard", "--port", page.rstrip("/").rpartition(":")[2])
         assert (busy.returncode, busy.stderr.count("\n")) == (1, 1)
         child.send_signal(signal.SIGINT)

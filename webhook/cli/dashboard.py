@@ -15,8 +15,9 @@ from webhook.cli.options import run
 HELP = """Show the page over a hub, from this machine.
 
 Nothing is installed on the hub and nothing is written there: it is read with your rights, until Ctrl-C. The page is on
-loopback alone, and its address has a key, so that no other user of this machine sees what you may see. `harbormaster
-up` and `harbormaster serve` have the page themselves.
+loopback alone, and its address has a key, so that no other user of this machine sees what you may see. The key counts
+once: for another tab, use the address that is printed then. `harbormaster up` and `harbormaster serve` have the page
+themselves.
 
 \b
 Examples:
@@ -58,7 +59,13 @@ async def _show(connection: Connection, port: int, *, opens: bool) -> int:
         loop.add_signal_handler(number, task.cancel)
     try:
         settings = ServerSettings.read(os.environ)
-        async with await open_server(connection) as hub, dashboard(hub, settings, port) as (address, unread):
+        async with (
+            await open_server(connection) as hub,
+            dashboard(hub, settings, port, _tell_next) as (
+                address,
+                unread,
+            ),
+        ):
             _tell(connection, address, unread)
             if opens:
                 webbrowser.open(address)
@@ -74,6 +81,10 @@ async def _show(connection: Connection, port: int, *, opens: bool) -> int:
     except OSError as error:
         raise UserError(f"--port {port}: {HOST}: {(error.strerror or str(error)).lower()}") from error
     return 0
+
+
+def _tell_next(address: str) -> None:
+    click.echo(f"Opened. For another tab: {address}")
 
 
 def _tell(connection: Connection, address: str, unread: list[str]) -> None:

@@ -466,7 +466,7 @@ function showConnection() {
 setInterval(() => state.connection.state === "disconnected" && showConnection(), 1000);
 
 // Only the plain listener, which is on this machine, needs no credentials.
-by("open-to-all").hidden = location.protocol !== "http:";
+by("open-to-all").hidden = location.protocol !== "http:" || token() !== "";
 
 const reopen = follow(
   (change) => {

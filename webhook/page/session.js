@@ -28,3 +28,16 @@ export function readToken(text) {
   const found = text.trim().replace(/^(authorization:\s*)?bearer\s+/i, "");
   return /^[\x21-\x7e]{1,7000}$/.test(found) ? found : null;
 }
+
+/**
+ * Keep the token that the address has brought, and take it out of the address: `harbormaster dashboard` sends its owner
+ * here with one. Another server gets no token this way, because a link could bring that of someone else.
+ */
+function adopt() {
+  const found = /^#token=([\w-]+)$/.exec(location.hash);
+  if (!found || location.protocol !== "http:" || location.hostname !== "127.0.0.1") return;
+  keepToken(found[1]);
+  history.replaceState(history.state, "", location.pathname);
+}
+
+adopt();

@@ -1,10 +1,9 @@
 """The page over the hub of a kubeconfig, for its owner: nothing is installed on the hub, and nothing is written there.
 
-It listens on loopback alone, and shows nothing without a key that only its owner is told.
+It listens on loopback alone, and shows nothing without a key that only its owner gets, and that counts once.
 """
 
-import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from aiohttp import web
@@ -12,39 +11,47 @@ from aiohttp import web
 from webhook.history.desk import HistoryDesk
 from webhook.kube.client import ApiServer
 from webhook.processes.hub_reading import HubReading
-from webhook.server.app import make_dashboard_app
+from webhook.server.app import Entrance, make_dashboard_app
 from webhook.settings.clock import utc_now
 from webhook.settings.programs import ServerSettings
 
 HOST = "127.0.0.1"
-_KEY_BYTES = 24
 _END_SECONDS = 1.0
 
 
 @asynccontextmanager
-async def dashboard(hub: ApiServer, settings: ServerSettings, port: int) -> AsyncIterator[tuple[str, list[str]]]:
+async def dashboard(
+    hub: ApiServer, settings: ServerSettings, port: int, renewed: Callable[[str], None]
+) -> AsyncIterator[tuple[str, list[str]]]:
     """Serve the page until the block ends; yield its address, and the kinds that could not be read.
 
     Args:
         hub: The API server.
         settings: Those that its `harbormaster serve` has.
         port: On loopback; 0: any free one.
+        renewed: Called with the next address when one has been opened: each counts once.
 
     Raises (on entering):
         NotReadableError: The hub does not let us read what the page needs.
         OSError: The port is taken.
     """
-    key = secrets.token_urlsafe(_KEY_BYTES)
+    address = ""
+
+    def address_with(key: str) -> str:
+        return f"{address}/?key={key}"
+
+    entrance = Entrance(lambda key: renewed(address_with(key)))
     reading = await HubReading.begin(hub, settings, utc_now, of_nodes=True)
     assert reading.disruption is not None
     history = HistoryDesk(reading.store, settings.namespace, None, utc_now, is_kept=True)
-    made = make_dashboard_app(reading.answers, reading.disruption, history, settings, key)
+    made = make_dashboard_app(reading.answers, reading.disruption, history, settings, entrance)
     async with reading.running():
         runner = web.AppRunner(made.app, access_log=None, shutdown_timeout=_END_SECONDS)
         await runner.setup()
         try:
             await web.TCPSite(runner, HOST, port).start()
-            yield f"http://{HOST}:{runner.addresses[0][1]}/?key={key}", reading.cache.unread()
+            address = f"http://{HOST}:{runner.addresses[0][1]}"
+            yield address_with(entrance.key), reading.cache.unread()
         finally:
             made.health.draining.set()
             await runner.cleanup()

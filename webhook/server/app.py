@@ -6,7 +6,6 @@ answer needs.
 Source: serving.md 0 (D1) and 3.3.
 """
 
-import hashlib
 import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -153,37 +152,76 @@ def make_answering_api(answers: Answers, settings: ServerSettings) -> Api:
     return api
 
 
-def make_dashboard_app(
-    answers: Answers, disruption: Disruption, kept: HistoryDesk, settings: ServerSettings, key: str
-) -> Dashboard:
-    """Make an application that shows the page to whoever has *key*, and answers what the page asks; it only reads.
+class Entrance:
+    """How the owner of a dashboard gets in: a key that counts once is exchanged for a token.
 
-    The key is in the address that its owner opens, and from then on in a cookie: another user of this machine, and
-    another page in the same browser, have neither. Every request must name this machine as its host, as above.
+    Cookies do not isolate ports: a browser sends those of 127.0.0.1 to every server on this machine, which could use
+    them here. The token is in no cookie. The page keeps it in the session storage of its origin, which includes the
+    port, and sends it in a header.
+
+    Args:
+        renewed: Called with the next key, for another tab or browser, when one has been used.
+    """
+
+    def __init__(self, renewed: Callable[[str], None]) -> None:
+        self.key = secrets.token_urlsafe(_KEY_BYTES)
+        self._token = secrets.token_urlsafe(_KEY_BYTES)
+        self._renewed = renewed
+
+    def exchange(self, key: str) -> str:
+        """Return the token for the current key, which is then void. Empty for any other key."""
+        if not _same(key, self.key):
+            return ""
+        self.key = secrets.token_urlsafe(_KEY_BYTES)
+        self._renewed(self.key)
+        return self._token
+
+    def admits(self, request: web.Request) -> bool:
+        """Return whether a request asks for nothing but the page, which holds no data, or has the token."""
+        if request.path in _OPEN_PATHS or request.path.startswith("/ui/"):
+            return True
+        given = request.headers.get("Authorization", "")
+        return _same(given, f"Bearer {self._token}")
+
+
+def _same(given: str, wanted: str) -> bool:
+    """Compare in constant time; *given* may hold bytes that are no text."""
+    return secrets.compare_digest(given.encode(errors="surrogatepass"), wanted.encode())
+
+
+_KEY_BYTES: Final = 24
+_OPEN_PATHS: Final = frozenset({*page.PAGES.values(), "/v1/openapi.json"})
+
+
+def make_dashboard_app(
+    answers: Answers, disruption: Disruption, kept: HistoryDesk, settings: ServerSettings, entrance: Entrance
+) -> Dashboard:
+    """Make an application that shows the page, and answers what the page asks with the token. It only reads.
+
+    Every request must name this machine as its host, as above.
     """
     health = Health()
     app = make_plain_app(health, settings.admission_body_bytes)
-    app.middlewares.extend((_only_this_machine, _only_with(key)))
+    app.middlewares.extend((_only_this_machine, _only_through(entrance)))
     api = Api(app, answers, settings, Metrics())
     _add_page_and_its_questions(api, disruption, kept, health)
     add_last_route(app)
     return Dashboard(app, health)
 
 
-def _only_with(key: str) -> Middleware:
-    cookie = f"harbormaster-{hashlib.sha256(key.encode()).hexdigest()[:8]}"  # cookies know no ports
-
+def _only_through(entrance: Entrance) -> Middleware:
     @web.middleware
     async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
-        given = request.query.get("key", "") if request.path == "/" else ""
-        if given and secrets.compare_digest(given.encode(), key.encode()):
-            response = web.Response(status=303, headers={"Location": "/", "Cache-Control": "no-store"})
-            response.set_cookie(cookie, key, httponly=True, samesite="Strict")
-            return response
-        if not secrets.compare_digest(request.cookies.get(cookie, "").encode(), key.encode()):
-            detail = "open the address that harbormaster dashboard has printed, with its key"
-            return problem_response(request, ProblemError(Problem.FORBIDDEN, detail))
-        return await handler(request)
+        if request.path == "/" and "key" in request.query:
+            if token := entrance.exchange(request.query["key"]):
+                # A browser keeps the fragment to itself: no server gets it.
+                return web.Response(status=303, headers={"Location": f"/#token={token}", "Cache-Control": "no-store"})
+            detail = "the key is void: open the last address that harbormaster dashboard has printed"
+        elif entrance.admits(request):
+            return await handler(request)
+        else:
+            detail = "open the last address that harbormaster dashboard has printed, with its key"
+        return problem_response(request, ProblemError(Problem.FORBIDDEN, detail))
 
     return guard
 
