@@ -4,6 +4,7 @@ Commands run in this process, as their tests do: to start the program takes long
 call of it, and the dashboard, are processes of their own.
 """
 
+import copy
 import gc
 import os
 import re
@@ -15,15 +16,17 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from subprocess import CompletedProcess
+from typing import Any
 
 import pytest
 import yaml
 from click.testing import CliRunner
 
-from e2e.controlplane.cluster import Cluster
+from e2e.controlplane.cluster import ApiError, Cluster
 from e2e.controlplane.process import PATIENCE
 from e2e.controlplane.service import HARBORMASTER
 from e2e.fleet.objects import Objects
+from scorer.api.kinds import PLACEMENT
 from tests.webhook.cli.fleets import member, placement
 from webhook.cli.root import root
 
@@ -239,6 +242,65 @@ def test_that_an_answer_is_computed_here_is_said_once(ours: Run) -> None:
     """Also of a calendar, for which several questions are asked."""
     done = ours("budgets", "calendar")
     assert (done.returncode, done.stderr.count("note: computed here")) == (0, 1)
+
+
+def with_typo(document: dict[str, Any], *path: str | int) -> str:
+    """Return a document with another field, as YAML."""
+    *parents, name = path
+    wrong = copy.deepcopy(document)
+    parent: Any = wrong
+    for part in parents:
+        parent = parent[part]
+    parent[name] = {}
+    return yaml.safe_dump(wrong)
+
+
+@pytest.mark.parametrize(
+    ("document", "field", "near"),
+    [
+        pytest.param(with_typo(placement("web-9"), "spec", "polcy"), "spec.polcy", "policy", id="existing"),
+        pytest.param(with_typo(placement("new"), "spec", "polcy"), "spec.polcy", "policy", id="new"),
+        pytest.param(with_typo(placement("new"), "spce"), "spce", "spec", id="top"),
+        pytest.param(with_typo(placement("web-9"), "metadata", "lables"), "metadata.lables", "labels", id="metadata"),
+        pytest.param(
+            with_typo(placement("new"), "spec", "resourceSelectors", 0, "nmae"),
+            "spec.resourceSelectors[0].nmae",
+            "name",
+            id="item",
+        ),
+        pytest.param(with_typo(config_map("boat"), "datta"), "datta", "", id="built-in"),
+        pytest.param(
+            with_typo(config_map("sloop"), "metadata", "lables"), "metadata.lables", "labels", id="built-in-new"
+        ),
+    ],
+)
+@pytest.mark.parametrize("words", ["apply", "apply --dry-run=server", "diff", "plan"])
+def test_an_api_server_judges_unknown_fields(
+    ours: Run, twin: Cluster, document: str, field: str, near: str, words: str
+) -> None:
+    if words == "plan" and "ConfigMap" in document:
+        pytest.skip("a plan does not judge kinds without rules")
+    command, *options = words.split()
+    refused = ours(command, *options, "-f", "-", given=document)
+    hint = f"; did you mean {near}?" if near else ""
+    assert refused.returncode == (2 if command == "diff" else 1), refused.stderr
+    assert f"standard input: document 1: {field}: " in refused.stderr
+    assert refused.stderr.rstrip().endswith(f"unknown field{hint}")
+    assert twin.kubectl("get", "crp", "new", "--ignore-not-found").stdout == ""
+    if words != "apply":
+        ignored = ours(command, *options, "--validate=ignore", "-f", "-", given=document)
+        assert "unknown field" not in ignored.stderr
+
+
+def test_a_patch_is_refused_in_the_words_that_the_embedded_hub_repeats(twin: Cluster, objects: None) -> None:
+    path = f"/apis/{PLACEMENT.api_version}/{PLACEMENT.plural}/web-9?fieldValidation=Strict"
+    with pytest.raises(ApiError) as caught:
+        twin.request("PATCH", path, {"spec": {"polcy": {}}}, content_type="application/merge-patch+json")
+    (cause,) = caught.value.causes
+    assert (caught.value.code, caught.value.status["reason"]) == (422, "Invalid")
+    assert caught.value.status["message"].startswith(' "" is invalid: patch: Invalid value: "{')
+    assert (cause["field"], cause["reason"]) == ("patch", "FieldValueInvalid")
+    assert cause["message"].endswith('}": strict decoding error: unknown field "spec.polcy"')
 
 
 def token_from(address: str) -> str:

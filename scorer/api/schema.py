@@ -134,12 +134,15 @@ def unknown_fields(document: JsonObject, schema: JsonObject) -> tuple[FieldPath,
 
 
 def nearest_field(path: FieldPath, schema: JsonObject) -> str:
-    """Return the field that the schema has beside the unknown one at *path* and that is spelled most like it."""
+    """Return the field that the schema has beside the unknown one at *path* and that is spelled most like it.
+
+    Empty: none is like it, or the schema does not name all fields.
+    """
     *parents, name = path.parts
     for part in parents:
         named = _properties(schema).get(part) if isinstance(part, str) else None
         schema = named if isinstance(named, dict) else _below(schema, part)
-    by_letters = {each.lower(): each for each in _properties(schema)}
+    by_letters = {} if schema.get(OPEN) else {each.lower(): each for each in _properties(schema)}
     close = get_close_matches(str(name)[:LONGEST_PART].lower(), by_letters, n=1)
     return by_letters[close[0]] if close else ""
 
