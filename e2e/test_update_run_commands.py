@@ -11,7 +11,10 @@ import yaml
 from e2e.controlplane.cluster import Cluster, JsonObject
 from e2e.controlplane.process import PATIENCE
 from e2e.controlplane.service import HARBORMASTER
+from e2e.fleet.objects import Objects
 from e2e.fleet.waiting import wait_until
+from scorer.api.kinds import STAGED_STRATEGY
+from tests.webhook.cli.fleets import placement
 
 GUIDE = Path(__file__).parents[1] / "docs" / "running-a-fleet.md"
 GROUP = "/apis/placement.kubernetes-fleet.io/v1beta1"
@@ -69,7 +72,15 @@ def asking(own_hub: Cluster) -> Iterator[Cluster]:
     wait_until(
         "bob may list", lambda: own_hub.kubectl(*words, user="bob", check=False).stdout.strip().removeprefix("yes")
     )
-    assert run(own_hub, "admin", "run", "start", "spring", "--placement=p", "--strategy=careful").returncode == 0
+    start = ("run", "start", "spring", "--placement=p", "--strategy=careful")
+    refused = run(own_hub, "admin", *start)
+    assert (refused.returncode, refused.stderr.count("there is no such ")) == (1, 2)
+    external = placement("p", placementType="PickAll")
+    external["spec"]["strategy"] = {"type": "External"}
+    stages = {"stages": [{"name": "test", "afterStageTasks": [{"type": "Approval"}]}]}
+    strategy = {"apiVersion": STAGED_STRATEGY.api_version, "kind": STAGED_STRATEGY.kind, "spec": stages}
+    Objects(own_hub).apply([external, {**strategy, "metadata": {"name": "careful"}}])
+    assert run(own_hub, "admin", *start).returncode == 0
     stored = own_hub.request("GET", f"{RUNS}/spring")[0]
     own_hub.request("PUT", f"{RUNS}/spring/status", {**stored, "status": waiting_run()})
     spec = {"parentStageRollout": "spring", "targetStage": "test"}
@@ -79,6 +90,8 @@ def asking(own_hub: Cluster) -> Iterator[Cluster]:
     yield own_hub
     for path in (f"{ROLES}/{APPROVER}", f"{BINDINGS}/{APPROVER}"):
         own_hub.request("DELETE", path)
+    for words in (("crp", "p"), (STAGED_STRATEGY.resource, "careful")):
+        own_hub.kubectl("delete", *words, "--wait=false")
 
 
 def run(hub: Cluster, user: str, *words: str) -> subprocess.CompletedProcess[str]:
