@@ -7,8 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.internal.conjecture import engine
 
+from scorer.api.kinds import NAMESPACE
+from tests import thoroughness
 from tests.docs.pages import ROOT
-from tests.thoroughness import DEFAULT_EXAMPLES, SHRINKING_SECONDS, SOAK, examples, seed_of
+from tests.thoroughness import DEFAULT_EXAMPLES, SHRINKING_SECONDS, SOAK, delay_writes, examples, seed_of
+from tests.webhook.controllers.by_hand import opened
+from tests.webhook.kube.still_time import run_in_still_time
+from webhook.embedded.store import EmbeddedStore
 
 
 def test_a_third_of_the_examples_are_tried_but_in_a_soak():
@@ -39,6 +44,21 @@ def test_what_goes_on_for_longer_in_a_soak_is_run_by_it():
     modules = {f"e2e/{path.name}": path.read_text(encoding="utf-8") for path in (ROOT / "e2e").glob("test_*.py")}
     assert {name for name, text in modules.items() if "mark.soak" in text} == run
     assert {name for name, text in modules.items() if re.search(r"\bif SOAK\b", text)} <= run
+
+
+def test_a_store_takes_no_time_where_time_stands_still(monkeypatch):
+    """Otherwise a test that measures by that time would measure the delay."""
+    monkeypatch.setattr(EmbeddedStore, "_turn", EmbeddedStore._turn)  # put back in the end
+    monkeypatch.setattr(thoroughness, "DELAYED_SHARE", 1.0)
+    delay_writes(1)
+
+    async def scenario(loop):
+        begun = loop.time()
+        with opened() as store:
+            await store.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}})
+        assert loop.time() == begun
+
+    run_in_still_time(scenario)
 
 
 @pytest.mark.parametrize(("text", "seed"), [("", None), ("0", 0), ("28", 28)])
