@@ -81,7 +81,10 @@ class Away(Rights):
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
 async def world():
-    """Four members in two stages, a placement on two of them, and a run that nobody has started."""
+    """Four members in two stages, a placement on two of them, and a run that has not been started.
+
+    For tests that upgrade no member: the others have a world of their own.
+    """
     async with upgrading() as found:
         await found.add(make_placement("web", pick_n(2)))
         await found.until(lambda: found.view("web")["state"] == "available")
@@ -103,6 +106,12 @@ async def ask(port, path, body=None):
     data = b"" if body is None else json.dumps(body).encode()
     async with port.dial() as connection:
         return await connection.post(path, data)
+
+
+async def end(world, name):
+    """Delete a run; other tests share the world, and plan with members that no run has."""
+    await world.store.delete(UPGRADE_RUN, Key(name))
+    await world.until(lambda: not run_of(world, name))
 
 
 async def plan(port, **body):
@@ -281,7 +290,7 @@ async def test_a_run_that_has_started_takes_no_other_strategy(world, port):
     body = {"run": "begun", "strategy": make_upgrade_strategy(name="gated")}
     found = assert_problem(await ask(port, "/v1/upgrade/plan", body), "validation-failed", 422)
     assert "has started" in found["detail"]
-    await world.store.delete(UPGRADE_RUN, Key("begun"))
+    await end(world, "begun")
 
 
 async def test_absurd_numbers_do_not_break_a_plan(port):
@@ -401,7 +410,7 @@ async def test_a_run_that_is_going_on_is_not_started_again(world, port, monkeypa
     assert "told to stop" in early["detail"]
     slow.set()
     await world.until(lambda: state(world, "going") == "Stopped")
-    await world.store.delete(UPGRADE_RUN, Key("going"))
+    await end(world, "going")
 
 
 async def test_a_run_is_stopped_and_started_again(world, port):
@@ -415,7 +424,7 @@ async def test_a_run_is_stopped_and_started_again(world, port):
     assert (await ask(port, "/v1/upgrade/runs/halted:start")).json["changed"] is True
     await world.until(lambda: state(world, "halted") == "Pending")
     assert dict_at(run_of(world, "halted"), "spec")["restartToken"]
-    await world.store.delete(UPGRADE_RUN, Key("halted"))
+    await end(world, "halted")
 
 
 @pytest.mark.parametrize(
@@ -426,23 +435,24 @@ async def test_a_skip_says_what(port, body):
     assert_problem(await ask(port, "/v1/upgrade/runs/planned:skip", body), "validation-failed", 422)
 
 
-async def test_a_gate_is_answered(world, port):
-    gate = [{"type": "Approval", "displayName": "go"}]
-    stages = [{"name": "test", "groups": [{"name": "t"}], "beforeGates": gate}]
-    await world.add(make_upgrade_run("gated", strategyRef=None, strategy={"stages": stages}))
-    await world.until(lambda: list(gates(world)))
-    (name,) = gates(world)
-    answer = await ask(port, f"/v1/upgrade/gates/{name}:approve", {"message": "looks good"})
-    assert (answer.status, answer.json["changed"]) == (200, True), answer.body
-    await world.until(lambda: state(world, "gated") in ("Completed", "Skipped"))
-    stored = await world.store.get(UPGRADE_GATE, Key(name))
-    assert annotation(stored, REQUESTED_BY) == OWNER_NAME
-    (said,) = [each for each in status_of(stored)["conditions"] if each["type"] == "Approved"]
-    assert (said["status"], said["message"]) == ("True", "looks good")
-    again = await ask(port, f"/v1/upgrade/gates/{name}:approve")
-    assert again.json["changed"] is False
-    rejected = assert_problem(await ask(port, f"/v1/upgrade/gates/{name}:reject"), "conflict", 409)
-    assert "only one that is Pending" in rejected["detail"]
+async def test_a_gate_is_answered():
+    async with upgrading() as world, serving(world) as port:
+        gate = [{"type": "Approval", "displayName": "go"}]
+        stages = [{"name": "test", "groups": [{"name": "t"}], "beforeGates": gate}]
+        await world.add(make_upgrade_run("gated", strategyRef=None, strategy={"stages": stages}))
+        await world.until(lambda: list(gates(world)))
+        (name,) = gates(world)
+        answer = await ask(port, f"/v1/upgrade/gates/{name}:approve", {"message": "looks good"})
+        assert (answer.status, answer.json["changed"]) == (200, True), answer.body
+        await world.until(lambda: state(world, "gated") in ("Completed", "Skipped"))
+        stored = await world.store.get(UPGRADE_GATE, Key(name))
+        assert annotation(stored, REQUESTED_BY) == OWNER_NAME
+        (said,) = [each for each in status_of(stored)["conditions"] if each["type"] == "Approved"]
+        assert (said["status"], said["message"]) == ("True", "looks good")
+        again = await ask(port, f"/v1/upgrade/gates/{name}:approve")
+        assert again.json["changed"] is False
+        rejected = assert_problem(await ask(port, f"/v1/upgrade/gates/{name}:reject"), "conflict", 409)
+        assert "only one that is Pending" in rejected["detail"]
 
 
 async def test_an_answer_that_admission_refuses_leaves_no_note(world, port, monkeypatch):
@@ -458,28 +468,28 @@ async def test_an_answer_that_admission_refuses_leaves_no_note(world, port, monk
     await world.store.delete(UPGRADE_GATE, Key("refused"))
 
 
-async def test_an_order_that_is_refused_is_told_on_the_run(world):
+async def test_an_order_that_is_refused_is_told_on_the_run():
     """Also one of a gate: its run is what people look at."""
-    stage = {"name": "only", "groups": [{"name": "t"}], "beforeGates": [{"type": "Approval", "displayName": "go"}]}
-    await world.add(make_upgrade_run("told", strategyRef=None, strategy={"stages": [stage]}))
-    await world.until(lambda: state(world, "told") == "Pending")
-    (gate,) = (name for name in gates(world) if name.startswith("told-"))
-    told = []
-    async with serving(world, record=lambda document, event: told.append((document, event))) as port:
-        assert (await ask(port, f"/v1/upgrade/gates/{gate}:approve")).status == 200
-        assert not told
-        await world.until(lambda: state(world, "told") in ("Completed", "Skipped"))
-        assert_problem(await ask(port, "/v1/upgrade/runs/told:stop"), "conflict", 409)
-        assert_problem(await ask(port, f"/v1/upgrade/gates/{gate}:reject"), "conflict", 409)
-    run = run_of(world, "told")
-    assert [
-        (each["apiVersion"], each["kind"], name_of(each), each["metadata"]["uid"], event.reason, event.type)
-        for each, event in told
-    ] == [(API, "ClusterUpgradeRun", "told", run["metadata"]["uid"], "CommandRefused", "Warning")] * 2
-    (stop, reject) = (event.message for _, event in told)
-    assert stop == f"what {OWNER_NAME} has ordered is refused: run told is {state(world, 'told')}"
-    assert f"gate {gate} is Completed: only one that is Pending is answered" in reject
-    await world.store.delete(UPGRADE_RUN, Key("told"))
+    async with upgrading() as world:
+        stage = {"name": "only", "groups": [{"name": "t"}], "beforeGates": [{"type": "Approval", "displayName": "go"}]}
+        await world.add(make_upgrade_run("told", strategyRef=None, strategy={"stages": [stage]}))
+        await world.until(lambda: state(world, "told") == "Pending")
+        (gate,) = (name for name in gates(world) if name.startswith("told-"))
+        told = []
+        async with serving(world, record=lambda document, event: told.append((document, event))) as port:
+            assert (await ask(port, f"/v1/upgrade/gates/{gate}:approve")).status == 200
+            assert not told
+            await world.until(lambda: state(world, "told") in ("Completed", "Skipped"))
+            assert_problem(await ask(port, "/v1/upgrade/runs/told:stop"), "conflict", 409)
+            assert_problem(await ask(port, f"/v1/upgrade/gates/{gate}:reject"), "conflict", 409)
+        run = run_of(world, "told")
+        assert [
+            (each["apiVersion"], each["kind"], name_of(each), each["metadata"]["uid"], event.reason, event.type)
+            for each, event in told
+        ] == [(API, "ClusterUpgradeRun", "told", run["metadata"]["uid"], "CommandRefused", "Warning")] * 2
+        (stop, reject) = (event.message for _, event in told)
+        assert stop == f"what {OWNER_NAME} has ordered is refused: run told is {state(world, 'told')}"
+        assert f"gate {gate} is Completed: only one that is Pending is answered" in reject
 
 
 @pytest.mark.parametrize("denied", ["get clusterupgraderuns", "update clusterupgraderuns"])
@@ -490,19 +500,20 @@ async def test_nothing_is_told_of_an_order_of_somebody_who_may_not_give_it(world
     assert not told
 
 
-async def test_a_profile_generates_a_run_for_what_is_published(world, port):
-    channel = {"channel": "TargetKubernetesVersion", "targetKubernetesVersion": "1.31", "disabled": True}
-    await world.add(of_upgrades("ClusterUpgradeProfile", "p", **channel))
-    nothing = assert_problem(await ask(port, "/v1/upgrade/profiles/p:generate"), "conflict", 409)
-    assert "TargetVersionNotReleased" in nothing["detail"]
-    await world.add(publishing("1.31.2"))
-    await world.until(lambda: world.cache.list(VERSION_CATALOG))
-    made = await ask(port, "/v1/upgrade/profiles/p:generate")
-    assert (made.status, made.json["changed"]) == (200, True), made.body
-    run = await world.store.get(UPGRADE_RUN, Key(made.json["name"]))
-    assert run["spec"]["state"] == "Initialize"
-    assert annotation(run, REQUESTED_BY) == OWNER_NAME
-    assert (await ask(port, "/v1/upgrade/profiles/p:generate")).json["changed"] is False
+async def test_a_profile_generates_a_run_for_what_is_published():
+    async with upgrading() as world, serving(world) as port:
+        channel = {"channel": "TargetKubernetesVersion", "targetKubernetesVersion": "1.31", "disabled": True}
+        await world.add(of_upgrades("ClusterUpgradeProfile", "p", **channel))
+        nothing = assert_problem(await ask(port, "/v1/upgrade/profiles/p:generate"), "conflict", 409)
+        assert "TargetVersionNotReleased" in nothing["detail"]
+        await world.add(publishing("1.31.2"))
+        await world.until(lambda: world.cache.list(VERSION_CATALOG))
+        made = await ask(port, "/v1/upgrade/profiles/p:generate")
+        assert (made.status, made.json["changed"]) == (200, True), made.body
+        run = await world.store.get(UPGRADE_RUN, Key(made.json["name"]))
+        assert run["spec"]["state"] == "Initialize"
+        assert annotation(run, REQUESTED_BY) == OWNER_NAME
+        assert (await ask(port, "/v1/upgrade/profiles/p:generate")).json["changed"] is False
 
 
 @pytest.mark.parametrize(
@@ -569,19 +580,20 @@ async def test_rights_that_cannot_be_reviewed_change_nothing(world):
     assert ordered_of(world, "planned") == before
 
 
-async def test_an_order_begins_again_when_others_write_at_the_same_time(world, port, monkeypatch):
-    await world.add(make_upgrade_run("busy", state="Initialize"))
-    await world.until(lambda: entries(world, "busy"))
-    replace, lost = world.store.replace, []
+async def test_an_order_begins_again_when_others_write_at_the_same_time(monkeypatch):
+    async with upgrading() as world, serving(world) as port:
+        await world.add(make_upgrade_run("busy", state="Initialize"))
+        await world.until(lambda: entries(world, "busy"))
+        replace, lost = world.store.replace, []
 
-    async def losing(kind, document):
-        if len(lost) < 2 and name_of(document) == "busy":
-            lost.append(document)
-            raise ConflictError("somebody else")
-        return await replace(kind, document)
+        async def losing(kind, document):
+            if len(lost) < 2 and name_of(document) == "busy":
+                lost.append(document)
+                raise ConflictError("somebody else")
+            return await replace(kind, document)
 
-    monkeypatch.setattr(world.store, "replace", losing)
-    answer = await ask(port, "/v1/upgrade/runs/busy:start")
-    assert (answer.status, len(lost)) == (200, 2), answer.body
-    await world.until(lambda: state(world, "busy") in ("Completed", "Skipped"))
-    assert len({each["metadata"]["name"] for each in requests(world)}) == len(requests(world))
+        monkeypatch.setattr(world.store, "replace", losing)
+        answer = await ask(port, "/v1/upgrade/runs/busy:start")
+        assert (answer.status, len(lost)) == (200, 2), answer.body
+        await world.until(lambda: state(world, "busy") in ("Completed", "Skipped"))
+        assert len({each["metadata"]["name"] for each in requests(world)}) == len(requests(world))
