@@ -215,34 +215,76 @@ class NarrowClients:
         return f"{name_of(authority)} at {replica.port}: {trouble}" if trouble else ""
 
 
-@pytest.mark.soak
-def test_rollovers_are_noticed_by_nobody(bare_hub, start_service, tmp_path):
-    """Life times of seconds, steady writers, and clients that trust one authority alone, the old one or the new one."""
-    lives = {"authority_life_seconds": SHORT_LIFE_SECONDS, "leaf_life_seconds": SHORT_LIFE_SECONDS / 2}
-    with installed(bare_hub, start_service, tmp_path, **lives) as brief:
-        with SteadyWriters(bare_hub, writers=2) as writers, NarrowClients(brief) as clients:
-            for generation in range(2, ROLLOVERS + 2):
-                brief.wait_settled(generation)
-            last = brief.lineage().generation
-        writers.check()
-        assert clients.failures == []
-        assert clients.results["new"] >= ROLLOVERS
-        assert last > ROLLOVERS
-        assert len(brief.lineage().trusted()) <= 3
+class Installations:
+    """One installation after another: two on one hub would take each other's Secret and webhook configurations.
+
+    Args:
+        hub: Asks their replicas.
+        start_service: Starts a replica.
+        folders: For their secrets.
+    """
+
+    def __init__(self, hub: Cluster, start_service: StartService, folders: pytest.TempPathFactory) -> None:
+        self._hub = hub
+        self._start_service = start_service
+        self._folders = folders
+        self._open = contextlib.ExitStack()
+        self._shared: Installation | None = None
+
+    def shared(self) -> Installation:
+        """Return the one that tests share, which has the lifetimes of every installation; start it if there is none."""
+        if self._shared is None:
+            self._shared = self.own()
+        return self._shared
+
+    def own(self, **settings: object) -> Installation:
+        """End the one before, and start one that later tests do not share."""
+        self.end()
+        folder = self._folders.mktemp("installation")
+        return self._open.enter_context(installed(self._hub, self._start_service, folder, **settings))
+
+    def end(self) -> None:
+        """End the one that there is."""
+        self._shared = None
+        self._open.close()
 
 
 @pytest.fixture(scope="module")
-def lasting(
+def installations(
     bare_hub: Cluster, start_service: StartService, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Installation]:
-    """An installation with the life times of every installation."""
-    with installed(bare_hub, start_service, tmp_path_factory.mktemp("lasting")) as found:
-        yield found
+) -> Iterator[Installations]:
+    found = Installations(bare_hub, start_service, tmp_path_factory)
+    yield found
+    found.end()
+
+
+@pytest.fixture
+def lasting(installations: Installations) -> Installation:
+    """The installation that tests share: each leaves it settled, whatever its authority is by then."""
+    return installations.shared()
+
+
+@pytest.mark.soak
+def test_rollovers_are_noticed_by_nobody(bare_hub, installations):
+    """Life times of seconds, steady writers, and clients that trust one authority alone, the old one or the new one."""
+    lives = {"authority_life_seconds": SHORT_LIFE_SECONDS, "leaf_life_seconds": SHORT_LIFE_SECONDS / 2}
+    brief = installations.own(**lives)
+    with SteadyWriters(bare_hub, writers=2) as writers, NarrowClients(brief) as clients:
+        for generation in range(2, ROLLOVERS + 2):
+            brief.wait_settled(generation)
+        last = brief.lineage().generation
+    writers.check()
+    assert clients.failures == []
+    assert clients.results["new"] >= ROLLOVERS
+    assert last > ROLLOVERS
+    assert len(brief.lineage().trusted()) <= 3
 
 
 @pytest.mark.core
-def test_replicas_agree_on_one_authority_and_have_it_trusted(lasting):
-    """Both started at once, on a hub without a Secret, registered without a `caBundle`."""
+def test_replicas_agree_on_one_authority_and_have_it_trusted(installations):
+    """Both started concurrently, on a hub without a Secret, registered without a `caBundle`."""
+    installations.end()
+    lasting = installations.shared()
     lineage = lasting.lineage()
     assert lineage.generation == 1
     assert lasting.serves(lineage.active.name)
@@ -421,28 +463,29 @@ def test_a_clock_that_jumps_by_a_month_and_back_costs_no_write(lasting):
         kill(replica.program)
 
 
-def test_the_printed_roles_are_enough_and_less_is_told(lasting):
+def test_the_printed_roles_are_enough_and_less_is_told(installations):
     """A replica with exactly these rights works; without those to the Secret, it runs and says why it is not ready."""
-    hub, bob = lasting.hub, lasting.hub.kubeconfigs["bob"]
+    installation = installations.own()
+    hub, bob = installation.hub, installation.hub.kubeconfigs["bob"]
     environment = {"HARBORMASTER_CERTIFICATE_SECRET": SECRET}
     roles = printed_with(environment, "rbac", "serve", "--user", "bob", "-n", NAMESPACE)
     less = printed_with({}, "rbac", "serve", "--user", "bob", "-n", NAMESPACE)
     replica = None
     try:
         hub.kubectl("apply", "-f", "-", given=less)
-        replica = lasting.start(kubeconfig=bob, wait=False)
+        replica = installation.start(kubeconfig=bob, wait=False)
         until(lambda: "[-]ca-bundle failed" in replica.checks(), replica.program.last_words)
         told = next(line for line in replica.checks().splitlines() if "ca-bundle" in line)
         assert 'cannot get resource "secrets"' in told
         hub.kubectl("apply", "-f", "-", given=roles)
         until(replica.ready, lambda: f"{replica.checks()}{replica.program.last_words()}")
-        delete(lasting)
-        lasting.replicas, kept = [replica], lasting.replicas
+        delete(installation)
+        installation.replicas, kept = [replica], installation.replicas
         kill(*(each.program for each in kept))
-        lasting.wait_settled(1)
+        installation.wait_settled(1)
         for path in CONFIGURATIONS:
             hub.request("PATCH", path, wiped(hub, path), content_type=MERGE)
-        lasting.wait_settled(1)
+        installation.wait_settled(1)
     finally:
         hub.kubectl("delete", "-f", "-", given=roles)
 
