@@ -3,18 +3,20 @@
 Source: upgrade-runs.md 8 and 9.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
-from scorer.api.conditions import FALSE, find_condition
-from scorer.api.meta import format_time
+from scorer.api.conditions import FALSE, TRUE, find_condition
+from scorer.api.documents import conditions_of, name_of
+from scorer.api.meta import JsonObject, format_time
 from scorer.api.upgrade.fields import UpgradeState
 from scorer.api.upgrade.run import ClusterUpgradeRun, GateReport, MemberStatus, RunState, StageStatus, UpgradeRunStatus
 from scorer.api.upgrade.strategy import GateType
 from scorer.upgrade.conditions import INITIALIZED, PROGRESSING, SUCCEEDED
+from scorer.upgrade.gates import APPROVED
 from scorer.upgrade.record import OVER
 from scorer.upgrade.simulation import gates_of
 
@@ -53,6 +55,7 @@ class UpgradeWait:
         since: When it began; None: nobody knows.
         until: When it ends by itself; None: that is not known.
         needs_person: Whether it ends only when somebody acts.
+        answered: Of a gate: it is approved, and the run has not taken that in yet.
     """
 
     kind: WaitKind
@@ -63,6 +66,7 @@ class UpgradeWait:
     since: datetime | None = None
     until: datetime | None = None
     needs_person: bool = False
+    answered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +101,22 @@ class UpgradeSituation:
         return any(wait.needs_person for wait in self.waits)
 
 
-def situation_of(run: ClusterUpgradeRun) -> UpgradeSituation:
-    """Say where a run stands."""
+def approved_gates(gates: Iterable[JsonObject]) -> frozenset[str]:
+    """Return the names of the gates that are approved, whether their runs have taken that in or not."""
+    return frozenset(
+        name_of(gate)
+        for gate in gates
+        if any(each.get("type") == APPROVED and each.get("status") == TRUE for each in conditions_of(gate))
+    )
+
+
+def situation_of(run: ClusterUpgradeRun, approved: Collection[str] = ()) -> UpgradeSituation:
+    """Say where a run stands.
+
+    Args:
+        run: The run.
+        approved: The `approved_gates`; without them, an approval counts from when the run has taken it in.
+    """
     status = run.status
     current = next((stage for stage in status.stages if stage.state not in OVER), None)
     begun = status.start_time is not None
@@ -106,7 +124,7 @@ def situation_of(run: ClusterUpgradeRun) -> UpgradeSituation:
         phase=status.state,
         stage=current.name if current is not None and begun else "",
         message=_message(run, current),
-        waits=tuple(_waits(run, current)),
+        waits=tuple(_waits(run, current, approved)),
     )
 
 
@@ -123,7 +141,7 @@ def is_moving(run: ClusterUpgradeRun, situation: UpgradeSituation, soon: datetim
         return False
     if run.status.state in (UpgradeState.NOT_STARTED, UpgradeState.STOPPING):
         return True
-    if any(wait.until is not None and wait.until < soon for wait in situation.waits):
+    if any(wait.answered or (wait.until is not None and wait.until < soon) for wait in situation.waits):
         return True
     ends = {each.name: each.end for each in (run.status.plan.members if run.status.plan is not None else ())}
     return any(
@@ -148,7 +166,7 @@ def _message(run: ClusterUpgradeRun, current: StageStatus | None) -> str:
     return progressing.message if progressing is not None and run.status.state not in OVER else ""
 
 
-def _waits(run: ClusterUpgradeRun, current: StageStatus | None) -> Iterator[UpgradeWait]:
+def _waits(run: ClusterUpgradeRun, current: StageStatus | None, approved: Collection[str]) -> Iterator[UpgradeWait]:
     status = run.status
     if status.state in OVER:
         return
@@ -157,7 +175,7 @@ def _waits(run: ClusterUpgradeRun, current: StageStatus | None) -> Iterator[Upgr
         return
     if status.state in _HALTED:
         yield UpgradeWait(WaitKind.START, f"a start: the run is {status.state.value}", needs_person=True)
-    yield from _gates(run)
+    yield from _gates(run, approved)
     if current is None or status.state in _HALTED or status.state is UpgradeState.STOPPING:
         return
     wait = current.after_stage_wait
@@ -177,14 +195,17 @@ def _before_start(run: ClusterUpgradeRun) -> Iterator[UpgradeWait]:
         yield UpgradeWait(WaitKind.START, "its start", needs_person=True)
 
 
-def _gates(run: ClusterUpgradeRun) -> Iterator[UpgradeWait]:
+def _gates(run: ClusterUpgradeRun, approved: Collection[str]) -> Iterator[UpgradeWait]:
     later = ", once the run is started again" if run.status.state in _HALTED else ""
     for place, gate in gates_of(run.status):
         if gate.state is not UpgradeState.PENDING:
             continue
         where = f"group {place.group}" if place.group else f"stage {place.stage}"
+        answered = gate.gate in approved
         message = f"gate {gate.gate}{_named(gate)} {place.timing.value.lower()} {where}"
-        if gate.message:
+        if answered:
+            message += ": approved, the run is about to go on"
+        elif gate.message:
             _, rejected, why = gate.message.partition(_WAS_REJECTED)
             message += f" (rejected before: {why})" if rejected else f" ({gate.message})"
         yield UpgradeWait(
@@ -194,7 +215,8 @@ def _gates(run: ClusterUpgradeRun) -> Iterator[UpgradeWait]:
             gate.gate,
             since=gate.start_time,
             until=gate.absolute_start_time,
-            needs_person=_needs_approval(gate),
+            needs_person=_needs_approval(gate) and not answered,
+            answered=answered,
         )
 
 

@@ -25,7 +25,7 @@ _NOT_GOING_ON: Final = ("NotStarted", "Stopped", "Failed")
 def answer_to(wait: UpgradeWait, name: str, hub: HubOptions) -> str:
     """Return the command that answers what the run of that name waits for; empty: no command does."""
     match wait.kind:
-        case WaitKind.GATE if wait.gate:
+        case WaitKind.GATE if wait.gate and not wait.answered:
             words = ["approve", wait.gate]
         case WaitKind.START:
             words = ["upgrade", "start", name]

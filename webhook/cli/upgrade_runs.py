@@ -11,7 +11,7 @@ from scorer.api.kinds import UPGRADE_GATE, UPGRADE_RUN, Kind
 from scorer.api.meta import JsonObject, first_mistake
 from scorer.api.upgrade.run import ClusterUpgradeRun
 from scorer.upgrade.orders import order_answer
-from scorer.upgrade.situation import UpgradeSituation, situation_of
+from scorer.upgrade.situation import UpgradeSituation, WaitKind, approved_gates, situation_of
 from webhook.cli.client import Client, Place, RefusedError
 from webhook.cli.documents import title_of
 from webhook.cli.failure import UserError, complain
@@ -53,7 +53,7 @@ class UpgradeRuns:
     async def find(self, name: str) -> FoundUpgrade | None:
         """Return a run; None: there is none of that name."""
         document = await self._get(UPGRADE_RUN, name)
-        return None if document is None else _found(document)
+        return None if document is None else await self._found(document)
 
     async def get(self, name: str) -> FoundUpgrade:
         """Return a run.
@@ -69,7 +69,7 @@ class UpgradeRuns:
     async def seen(self, name: str) -> FoundUpgrade | None:
         """Return a run; None: there is none of that name, or none that the caller may see."""
         try:
-            return _found(await self._client.get(Place(UPGRADE_RUN, name=name)))
+            return await self._found(await self._client.get(Place(UPGRADE_RUN, name=name)))
         except RefusedError as error:
             if error.code not in (_FORBIDDEN, _MISSING):
                 raise
@@ -80,7 +80,7 @@ class UpgradeRuns:
         found = []
         for document in dicts_at(await self._client.list(Place(UPGRADE_RUN)), "items"):
             try:
-                found.append(_found(document))
+                found.append(await self._found(document))
             except UserError as error:
                 complain(f"warning: {error.message}")
         return found
@@ -142,13 +142,18 @@ class UpgradeRuns:
                 return None
             raise UserError(f"the hub knows no {kind.plural}; install them: harbormaster crds") from error
 
-
-def _found(document: JsonObject) -> FoundUpgrade:
-    try:
-        read = ClusterUpgradeRun.read(document)
-    except pydantic.ValidationError as error:
-        raise UserError(f"run {name_of(document)} cannot be read: {first_mistake(error)}") from error
-    return FoundUpgrade(document, read, situation_of(read))
+    async def _found(self, document: JsonObject) -> FoundUpgrade:
+        try:
+            read = ClusterUpgradeRun.read(document)
+        except pydantic.ValidationError as error:
+            raise UserError(f"run {name_of(document)} cannot be read: {first_mistake(error)}") from error
+        situation = situation_of(read)
+        # An approval is on its gate at once, and in the status of the run when the loop has taken it in.
+        waiting = [wait.gate for wait in situation.waits if wait.kind is WaitKind.GATE and wait.needs_person]
+        if waiting:
+            gates = [gate for name in waiting if (gate := await self.gate(name)) is not None]
+            situation = situation_of(read, approved_gates(gates))
+        return FoundUpgrade(document, read, situation)
 
 
 def new_token() -> str:

@@ -21,13 +21,13 @@ from aiohttp import web
 from certs.client_authorities import AuthorityFile
 from scorer.api.documents import name_of
 from scorer.api.family import FAMILIES
-from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, KINDS, MEMBER_CLUSTER, NAMESPACE, UPGRADE_RUN
+from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, KINDS, MEMBER_CLUSTER, NAMESPACE, UPGRADE_GATE, UPGRADE_RUN
 from scorer.api.meta import JsonObject
 from scorer.api.upgrade.run import ClusterUpgradeRun
 from scorer.rollout.resource_snapshots import SnapshotSettings
 from scorer.rollout.selectable_kinds import DEFAULT_SETTINGS as DEFAULT_SELECTION
 from scorer.staged_update.waiting import RunPhase, Situation, WaitKind, situation_of
-from scorer.upgrade.situation import UpgradeSituation, is_moving
+from scorer.upgrade.situation import UpgradeSituation, approved_gates, is_moving
 from scorer.upgrade.situation import situation_of as upgrade_situation
 from webhook.admission.cached import CachedContext
 from webhook.admission.rights import UndisputedRights
@@ -201,7 +201,8 @@ class Up:
     def upgrades(self) -> list[tuple[ClusterUpgradeRun, UpgradeSituation]]:
         """Return the upgrade runs that are not over, and where each stands."""
         runs = readable_runs(self.cache.list(UPGRADE_RUN))
-        found = [(run, upgrade_situation(run)) for run in runs]
+        approved = approved_gates(self.cache.list(UPGRADE_GATE))
+        found = [(run, upgrade_situation(run, approved)) for run in runs]
         return [(run, situation) for run, situation in found if not situation.is_over]
 
     @property

@@ -2,9 +2,11 @@
 
 from dataclasses import replace
 
+import pytest
+
 from scorer.api.conditions import Condition
 from scorer.upgrade.simulation import Start
-from scorer.upgrade.situation import overview, situation_of
+from scorer.upgrade.situation import approved_gates, is_moving, overview, situation_of
 from tests.scorer.upgrade.scenarios import BEGIN, at, daily, member, play, prepared, stage
 
 APPROVAL = {"type": "Approval", "displayName": "healthy?"}
@@ -41,6 +43,27 @@ def test_a_run_waits_for_an_approval_and_the_end_of_a_wait():
     assert (gate.kind, gate.needs_person, '"healthy?" after stage s' in gate.message) == ("Gate", True, True)
     assert (wait.kind, wait.until) == ("TimedWait", at("40m"))
     assert (found.phase, found.stage, found.needs_person, found.is_over) == ("Pending", "s", True, False)
+
+
+@pytest.mark.parametrize(
+    ("status", "is_answered"),
+    [
+        pytest.param("True", True, id="approved"),
+        pytest.param("False", False, id="rejected"),
+        pytest.param("Unknown", False, id="unknown"),
+    ],
+)
+def test_an_approval_that_the_run_has_not_taken_in_needs_no_person(status, is_answered):
+    hub = started(member("a"), stages=[stage("s", "g", afterGates=[APPROVAL])])
+    hub.evaluate(at("30m"))
+    (open_wait,) = situation_of(hub.run).waits
+    condition = {"type": "Approved", "status": status}
+    gates = [{"metadata": {"name": open_wait.gate}, "status": {"conditions": [condition]}}]
+    found = situation_of(hub.run, approved_gates([*gates, {"metadata": {"name": "another"}}]))
+    (wait,) = found.waits
+    assert (wait.answered, wait.needs_person, found.needs_person) == (is_answered, not is_answered, not is_answered)
+    assert wait.message == open_wait.message + (": approved, the run is about to go on" if is_answered else "")
+    assert is_moving(hub.run, found, at("30m")) is is_answered
 
 
 def test_members_that_wait_for_their_windows_are_told_by_opening():

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
 
 import pytest
@@ -21,6 +21,7 @@ from tests.webhook.controllers.upgrade_world import (
     states,
     upgrading,
 )
+from tests.webhook.controllers.world import held_up
 from webhook.kube.ports import Key
 from webhook.settings.clock import utc_now
 
@@ -49,6 +50,16 @@ class Hub:
 
     def annotate(self, member, **annotations):
         self.hub.run(annotate(self.world, member, **annotations))
+
+    @contextmanager
+    def held_up(self, controller):
+        """Let a controller begin with nothing for so long."""
+        holding = held_up(self.world.loop.queues[controller])
+        self.hub.run(holding.__aenter__())
+        try:
+            yield
+        finally:
+            self.hub.run(holding.__aexit__(None, None, None))
 
 
 @pytest.fixture
@@ -102,6 +113,18 @@ def test_a_run_is_started_approved_and_waited_for(cli, opened):
     conditions = opened.get(UPGRADE_GATE, gate)["status"]["conditions"]
     assert [each["type"] for each in conditions] == ["Approved", "ApprovalAccepted"]
     assert conditions[0]["message"].endswith(": error rate is flat")
+
+
+def test_an_approval_that_the_loop_has_not_taken_in_is_not_asked_for_again(cli, opened):
+    opened.add(make_upgrade_run())
+    gate = the_gate(opened)
+    with opened.held_up("cluster_upgrade"):
+        ok(cli("approve", gate))
+        shown = ok(cli("upgrade", "status", "r"))
+        assert f'waits for gate {gate} "fine?" after stage test: approved, the run is about to go on' in shown
+        assert "harbormaster approve" not in shown
+        assert cli("upgrade", "status", "r", "--wait", "--timeout", "0s").exit_code == 3
+    assert ok(cli("upgrade", "status", "r", "--wait", "--timeout", "2m")).splitlines()[-1] == "run r: Completed"
 
 
 def test_a_gate_that_is_rejected_stops_the_run_and_can_be_answered_again(cli, opened):
