@@ -4,7 +4,9 @@ from datetime import UTC, datetime
 
 from scorer.api.kinds import LEASE, NAMESPACE, UPGRADE_RUN
 from scorer.reservations import MEMBER
+from tests.webhook.edits import edit
 from webhook.gate.reservations import LeaseReservations
+from webhook.kube.ports import Key
 
 NAMESPACE_OF_OURS = "harbormaster-system"
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -26,13 +28,7 @@ async def set_upgrade(store, **states):
     """Make a run, or give it another status."""
     members = [{"name": name, "state": state} for name, state in states.items()]
     status = {"stages": [{"name": "s", "state": "Running", "groups": [{"name": "g", "members": members}]}]}
-    found = (await store.list(UPGRADE_RUN)).items
-    document = (
-        found[0]
-        if found
-        else await store.create(
-            UPGRADE_RUN,
-            {"apiVersion": UPGRADE_RUN.api_version, "kind": UPGRADE_RUN.kind, "metadata": {"name": "v131"}, "spec": {}},
-        )
-    )
-    await store.replace_status(UPGRADE_RUN, {**document, "status": status})
+    if not (await store.list(UPGRADE_RUN)).items:
+        head = {"apiVersion": UPGRADE_RUN.api_version, "kind": UPGRADE_RUN.kind}
+        await store.create(UPGRADE_RUN, {**head, "metadata": {"name": "v131"}, "spec": {}})
+    await edit(store, UPGRADE_RUN, Key("v131"), lambda it: {**it, "status": status}, status=True)

@@ -131,7 +131,6 @@ def gates(world: World) -> Iterator[str]:
 
 async def answer(world: World, gate: str, *, approve: bool = True) -> None:
     """Approve a gate, or reject it."""
-    stored = await world.store.get(UPGRADE_GATE, Key(gate))
     said = {
         "type": "Approved",
         "status": "True" if approve else "False",
@@ -139,10 +138,11 @@ async def answer(world: World, gate: str, *, approve: bool = True) -> None:
         "message": "by hand",
         "lastTransitionTime": format_time(utc_now()),
     }
-    conditions = [*conditions_of(stored), said]
-    await world.store.replace_status(
-        UPGRADE_GATE, {**stored, "status": {**status_of(stored), "conditions": conditions}}
-    )
+
+    def answered(stored: JsonObject) -> JsonObject:
+        return {**stored, "status": {**status_of(stored), "conditions": [*conditions_of(stored), said]}}
+
+    await edit(world.store, UPGRADE_GATE, Key(gate), answered, status=True)
 
 
 async def tell(world: World, request: JsonObject, **status: Any) -> None:
