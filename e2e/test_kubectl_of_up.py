@@ -250,6 +250,7 @@ def test_kubectl_uses_kinds_that_were_defined_on_this_hub(kubectl):
         ["NAME", "SAILS"],
         ["b", "3"],
     ]
+    done(kubectl("delete", "crd", "boats.example.com"))
 
 
 def test_kubectl_applies_on_the_server(kubectl):

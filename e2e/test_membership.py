@@ -246,11 +246,7 @@ async def test_a_member_that_does_not_answer_goes_by_force(cluster: Cluster, adm
         await admin.create(MEMBER_CLUSTER, member())
         await until(lambda: condition(admin, "ReadyToJoin"))
         await admin.create(WORK, work("w1"))
-        await admin.delete(MEMBER_CLUSTER, Key("lion"))
-        await until(lambda: _told(admin, "Leave"))
-        keeper.skew = timedelta(minutes=15)
-        keeper.queue.add("lion")
-        await until(lambda: gone(admin, MEMBER_CLUSTER, Key("lion")))
+        await force_out(admin, keeper)
         assert await gone(admin, NAMESPACE, Key(SPACE))
 
 
@@ -272,15 +268,20 @@ async def test_a_namespace_that_is_deleted_comes_back_with_the_agents_access(clu
         await until(is_new)
         await until(lambda: _async(may(cluster, "update", PLACEMENT, "works/status")))
         assert await gone(admin, WORK, Key("w1", SPACE))
-        await admin.delete(MEMBER_CLUSTER, Key("lion"))
-        await until(lambda: _told(admin, "Leave"))
-        keeper.skew = timedelta(minutes=15)
-        keeper.queue.add("lion")
-        await until(lambda: gone(admin, MEMBER_CLUSTER, Key("lion")))
+        await force_out(admin, keeper)
+
+
+async def force_out(admin: HubStore, keeper: Keeper) -> None:
+    """Delete the member, and wait until the hub has given up waiting for its agent."""
+    await admin.delete(MEMBER_CLUSTER, Key("lion"))
+    await until(lambda: _told(admin, "Leave"))
+    keeper.skew = timedelta(minutes=15)
+    keeper.queue.add("lion")
+    await until(lambda: gone(admin, MEMBER_CLUSTER, Key("lion")))
 
 
 async def test_a_refused_identity_is_reported(cluster: Cluster, admin: HubStore) -> None:
-    async with kept(cluster):
+    async with kept(cluster) as keeper:
         await admin.create(
             MEMBER_CLUSTER, member(identity={"kind": "ServiceAccount", "name": "No Such", "namespace": "x"})
         )
@@ -291,6 +292,7 @@ async def test_a_refused_identity_is_reported(cluster: Cluster, admin: HubStore)
         stored = await admin.get(MEMBER_CLUSTER, Key("lion"))
         await admin.replace(MEMBER_CLUSTER, {**stored, "spec": member()["spec"]})
         await until(lambda: _is(admin, "ReadyToJoin", "True"))
+        await force_out(admin, keeper)
 
 
 async def _async(value: Any) -> Any:

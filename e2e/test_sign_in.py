@@ -213,9 +213,11 @@ def test_clocks_that_differ_are_said(place: Place, context: BrowserContext) -> N
 
 
 def test_a_provider_that_is_away_is_said(place: Place, context: BrowserContext) -> None:
-    """It stays away: the last test here."""
     page, back = way_back(place, context)
     kill(place.provider.program)
-    page.goto(back)
-    expect_form(page, SAID["unreachable"])
-    assert page.url == f"{place.service.url}/{SHOWN}"
+    try:
+        page.goto(back)
+        expect_form(page, SAID["unreachable"])
+        assert page.url == f"{place.service.url}/{SHOWN}"
+    finally:
+        place.provider.start()

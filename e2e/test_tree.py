@@ -28,9 +28,16 @@ def put(hub: Cluster, collection: str, document: JsonObject) -> None:
 
 
 @pytest.fixture(scope="module")
-def placed(twin: Cluster) -> Iterator[Cluster]:
-    """A hub with a placement on one cluster: what the loop and an agent would have made of it."""
+def space(twin: Cluster) -> Iterator[str]:
+    """The namespace of a member."""
     twin.kubectl("create", "namespace", MEMBER)
+    yield MEMBER
+    twin.request("DELETE", f"/api/v1/namespaces/{MEMBER}")
+
+
+@pytest.fixture
+def placed(twin: Cluster, space: str) -> Iterator[Cluster]:
+    """A hub with a placement on one cluster: what the loop and an agent would have made of it."""
     placement = make_placement()
     placement["spec"]["resourceSelectors"] = [{"group": "", "version": "v1", "kind": "Namespace", "name": "shop"}]
     put(twin, "clusterresourceplacements", placement)
@@ -40,10 +47,10 @@ def placed(twin: Cluster) -> Iterator[Cluster]:
     snapshot = make_snapshot()
     snapshot["metadata"]["annotations"] = {"kubernetes-fleet.io/resource-hash": "0"}
     put(twin, "clusterresourcesnapshots", snapshot)
-    put(twin, f"namespaces/{MEMBER}/works", make_work("dover", entry("a"), entry("b", ordinal=1)))
+    put(twin, f"namespaces/{space}/works", make_work("dover", entry("a"), entry("b", ordinal=1)))
     other = make_work("dover", entry("c"), name="shop.web-work")
     other["metadata"]["labels"]["kubernetes-fleet.io/parent-placement-namespace"] = "shop"
-    put(twin, f"namespaces/{MEMBER}/works", other)
+    put(twin, f"namespaces/{space}/works", other)
     yield twin
     for path in (
         "clusterresourcebindings/web-dover",
@@ -52,8 +59,7 @@ def placed(twin: Cluster) -> Iterator[Cluster]:
     ):
         with contextlib.suppress(ApiError):
             twin.request("DELETE", f"{GROUP}/{path}")
-    twin.request("DELETE", f"{GROUP}/namespaces/{MEMBER}/works")
-    twin.request("DELETE", f"/api/v1/namespaces/{MEMBER}")
+    twin.request("DELETE", f"{GROUP}/namespaces/{space}/works")
 
 
 def tree(hub: Cluster, *words: str) -> subprocess.CompletedProcess[str]:
