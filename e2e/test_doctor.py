@@ -187,7 +187,11 @@ class Installation:
             role.program.stop(number=signal.SIGKILL)
         for kind in CONFIGURATIONS:
             self.objects.delete(kind, "harbormaster")
+        # Others on this hub use the same namespace, and nothing can be made in one that is still being deleted.
         self.objects.delete(KINDS["", "Namespace"], SYSTEM)
+        wait_until(
+            "its namespace is gone", lambda: "not yet" if self.objects.find(KINDS["", "Namespace"], SYSTEM) else ""
+        )
 
 
 @pytest.fixture(scope="module")
