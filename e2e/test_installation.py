@@ -172,6 +172,8 @@ def test_an_upgrade_fails_no_write(release):
         release.upgrade({"image": {"tag": NEXT}})
         assert release.versions("serve") == release.versions("reconcile") == {NEXT}
     authors.check()
+    release.rollback()  # the other tests are about this version
+    release.wait_ended()
 
 
 @pytest.mark.parametrize("accident", ["bundle wiped", "secret deleted", "secret full of garbage"])
