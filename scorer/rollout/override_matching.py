@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from scorer.api.documents import dict_at, dicts_at, name_of, namespace_of
+from scorer.api.documents import annotation, dict_at, dicts_at, name_of, namespace_of
 from scorer.api.kinds import KINDS, NAMESPACE, NAMESPACED_ENVELOPE, Kind, split_api_version
 from scorer.api.meta import JsonObject
+from scorer.api.names import IGNORE_RESOURCE_OVERRIDES
 from scorer.api.override import PlacementScope
 from scorer.rollout.bindings import NO_OVERRIDES, Overrides
 from scorer.rollout.envelopes import EnvelopeError, unwrap
@@ -71,6 +72,11 @@ def placement_key(override: Mapping[str, Any], namespace: str) -> str:
     return f"{namespace}/{name}" if placement.get("scope") == PlacementScope.NAMESPACED else name
 
 
+def ignores_resource_overrides(placement: JsonObject) -> bool:
+    """Return whether a ClusterResourcePlacement has opted out of the ResourceOverrides of namespaces."""
+    return not namespace_of(placement) and annotation(placement, IGNORE_RESOURCE_OVERRIDES) == "true"
+
+
 def matching_overrides(
     placement: JsonObject,
     group: SnapshotGroup,
@@ -81,16 +87,18 @@ def matching_overrides(
     """Return the override snapshots that apply to a placement's objects, in the order in which they are applied.
 
     Args:
-        placement: ClusterResourcePlacement or ResourcePlacement.
+        placement: ClusterResourcePlacement or ResourcePlacement; see `ignores_resource_overrides`.
         group: The objects that it places.
         snapshots: Override snapshots of both kinds; only the latest of each override counts.
         kinds: The known kinds, for the scope of objects in envelopes.
     """
     key = f"{namespace_of(placement)}/{name_of(placement)}" if namespace_of(placement) else name_of(placement)
+    cluster_wide_only = ignores_resource_overrides(placement)
     meant = [
         snapshot
         for snapshot in latest_override_snapshots(snapshots)
         if placement_key(override_spec(snapshot), namespace_of(snapshot)) in ("", key)
+        and not (cluster_wide_only and namespace_of(snapshot))
     ]
     if not meant:
         return []

@@ -26,6 +26,7 @@ DOCUMENTS: Final = tuple(
 
 _PARSER: Final = MarkdownIt("commonmark").enable("table")
 _NAMED: Final = re.compile(r'<a\s+(?:id|name)="([^"]+)"')
+_MANIFEST: Final = re.compile(r"\s*(#.*\n\s*)*apiVersion: ")
 _NOT_IN_ANCHORS: Final = re.compile(r"[^\w\- ]")
 
 
@@ -55,6 +56,15 @@ class Page:
     links: tuple[str, ...]
     blocks: tuple[str, ...]
     spans: tuple[str, ...]
+
+
+def manifests_of(path: Path) -> list[str]:
+    """Return the blocks of a page that are whole manifests."""
+    return [
+        block
+        for block in read_page(path).blocks
+        if _MANIFEST.match(block) and "metadata:" in block and "…" not in block
+    ]
 
 
 def anchor_of(text: str) -> str:

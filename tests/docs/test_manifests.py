@@ -1,22 +1,10 @@
 """The manifests that documents show are ones that admission lets pass."""
 
-import re
-
 import pytest
 from click.testing import CliRunner
 
-from tests.docs.pages import DOCUMENTS, ROOT, read_page
+from tests.docs.pages import DOCUMENTS, ROOT, manifests_of
 from webhook.cli.root import root
-
-FIRST = re.compile(r"\s*(#.*\n\s*)*apiVersion: ")
-
-
-def manifests_of(path):
-    """Return the blocks of a page that are whole manifests."""
-    return [
-        block for block in read_page(path).blocks if FIRST.match(block) and "metadata:" in block and "…" not in block
-    ]
-
 
 PAGES = [path for path in DOCUMENTS if "apiVersion: " in path.read_text(encoding="utf-8") and manifests_of(path)]
 

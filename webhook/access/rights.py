@@ -1,6 +1,6 @@
 """Rights to ask about, and the answers."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from scorer.api.meta import JsonObject
@@ -15,11 +15,13 @@ class Access:
     """One thing that the author must be allowed to do.
 
     Args:
-        verb: ``get``, ``place``, ``patch`` or ``ignorewindows``.
+        verb: ``get``, ``create``, ``update``, ``delete``, ``place``, ``patch`` or ``ignorewindows``.
         group: API group.
         resource: Plural, with ``/status`` for the status alone.
         name: One object; empty: all of them.
         namespace: Where; empty: everywhere, or cluster-scoped.
+        or_place: The verb ``place`` on the same object will do as well.
+        advisory: Without the right there is a warning, never a refusal.
     """
 
     verb: str
@@ -27,13 +29,22 @@ class Access:
     resource: str
     name: str = ""
     namespace: str = ""
+    or_place: bool = False
+    advisory: bool = False
+
+    @property
+    def alternatives(self) -> tuple["Access", ...]:
+        """The questions to ask: one of them has to be answered with yes."""
+        plain = replace(self, or_place=False, advisory=False)
+        return (plain, replace(plain, verb="place")) if self.or_place else (plain,)
 
     def __str__(self) -> str:
         resource, slash, subresource = self.resource.partition("/")
         what = (f"{resource}.{self.group}" if self.group else resource) + slash + subresource
         which = f" {quote(self.name)}" if self.name else ""
         where = f" in namespace {quote(self.namespace)}" if self.namespace else ""
-        return f"{self.verb} {what}{which}{where}"
+        instead = f" or place {'it' if self.name else 'them'}" if self.or_place else ""
+        return f"{self.verb} {what}{which}{where}{instead}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +55,13 @@ class Reviewed:
         denied: What the author may not do.
         unanswered: Why some of it could not be found out; empty when all of it was.
         binding: Nothing goes on without all of it, whatever the operator has set for placements.
+        advisory: A missing right is a warning, also with ``Enforce``.
     """
 
     denied: tuple[Access, ...] = ()
     unanswered: str = ""
     binding: bool = False
+    advisory: bool = False
 
     @property
     def is_undisputed(self) -> bool:

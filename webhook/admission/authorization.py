@@ -3,11 +3,14 @@
 A powerful agent carries placements out: a user with the right to write one could have ClusterRoles, webhooks or whole
 namespaces with their Secrets applied to every member, or copied there to be read. So the author needs the right to read
 what is selected, and the verb ``place`` for objects that grant power: those of the groups of RBAC, admission,
-definitions and aggregated APIs, and the system's namespaces. The same holds
+definitions, aggregated APIs, flow control and runtime classes, and the system's namespaces. Rights are reviewed
 
-* for overrides, which rewrite what is placed: any change of ``spec`` counts;
+* for overrides, which rewrite what is placed: the author needs the right to ``update`` what a rule patches, and to
+  ``delete`` what a rule of type Delete leaves out, or the verb ``place``. Any change of ``spec`` counts. An update that
+  only drops selectors or rules is never refused: what was there before keeps its effect, and the author gets a warning;
 * for where a placement places, and how it writes there, not only for what it selects;
-* for envelopes, entry by entry: their content is placed as written, and no API server has checked it;
+* for envelopes, entry by entry: their content is placed as written, and no API server has checked it, so that the
+  author needs the right to ``create`` it as well;
 * for snapshots written by hand, which hold what is placed, what rewrites it, or where it goes, and for bindings and
   Works.
 
@@ -34,7 +37,15 @@ from scorer.api.documents import annotation, dict_at, dicts_at, label, name_of, 
 from scorer.api.family import FAMILIES, family_in
 from scorer.api.kinds import Kind, group_kind
 from scorer.api.meta import JsonObject, without_nulls
-from scorer.api.names import ANALYSIS, PARENT_PLACEMENT, SYSTEM_NAMESPACE_PREFIXES
+from scorer.api.names import (
+    ANALYSIS,
+    IS_LATEST_SNAPSHOT,
+    OVERRIDE_INDEX,
+    PARENT_OVERRIDE,
+    PARENT_PLACEMENT,
+    SYSTEM_NAMESPACE_PREFIXES,
+)
+from scorer.api.override import OverrideType
 from scorer.api.quoting import printable, quote
 from scorer.api.schema import apply_schema_defaults
 from scorer.api.upgrade.run import WindowMode
@@ -55,6 +66,8 @@ POWERFUL_GROUPS: Final = frozenset(
         "admissionregistration.k8s.io",
         "apiextensions.k8s.io",
         "apiregistration.k8s.io",
+        "flowcontrol.apiserver.k8s.io",
+        "node.k8s.io",
     }
 )
 
@@ -72,9 +85,10 @@ def needed_access(request: JsonObject, user: UserInfo, context: Context) -> tupl
         return ()
     if isinstance(old, dict) and _is_left_alone(author, document, old):
         return ()
+    advisory = isinstance(old, dict) and author.is_narrower(document, old)
     found: dict[Access, None] = {}
     for access in author.needs(document, context):
-        found[access] = None
+        found[replace(access, advisory=advisory)] = None
         if len(found) > MOST_AT_ONCE:  # too many to review: none of them is asked about, so the rest does not matter
             break
     return tuple(found)
@@ -111,6 +125,11 @@ def _asked_about(request: JsonObject, user: UserInfo, context: Context) -> "_Aut
 
 
 Needs: TypeAlias = Callable[[JsonObject, Context], Iterator[Access]]
+Narrower: TypeAlias = Callable[[JsonObject, JsonObject], bool]
+
+
+def _never(_document: JsonObject, _old: JsonObject) -> bool:
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +142,15 @@ class _Authored:
         matters: The fields of a document that say what is placed, where, and how it is written there; an update that
             leaves them alone needs no rights.
         always: The rights are needed whatever the operator has set for placements.
+        is_narrower: Returns whether an update only takes away from what the old document does. Its author gets a
+            warning for rights that are missing.
     """
 
     kind: Kind
     needs: Needs
     matters: tuple[tuple[str, ...], ...] = (("spec",),)
     always: bool = False
+    is_narrower: Narrower = _never
 
 
 def _is_left_alone(author: _Authored, document: JsonObject, old: JsonObject) -> bool:
@@ -177,11 +199,43 @@ def _overriding(*path: str) -> Needs:
     def needs(document: JsonObject, context: Context) -> Iterator[Access]:
         namespace = namespace_of(document)
         yield from _of_system_namespace(namespace, context)
-        for member in ("clusterResourceSelectors", "resourceSelectors"):
+        types = {rule["overrideType"] for rule in _rules(document, *path)}
+        verbs = [verb for verb, used in (("update", types != _DELETES), ("delete", types & _DELETES)) if used]
+        for member in _OVERRIDDEN:
             for term in dicts_at(document, *path, member):
-                yield from _of_overridden(term, namespace, context)
+                yield from _of_overridden(term, namespace, verbs, context)
 
     return needs
+
+
+_FOR: Final = ("spec", "placement")
+_OVERRIDDEN: Final = ("clusterResourceSelectors", "resourceSelectors")
+_DELETES: Final = frozenset({OverrideType.DELETE.value})
+
+
+def _rules(document: JsonObject, *path: str) -> list[JsonObject]:
+    """Return the rules of an override, each with its type; the schema refuses one that is no text."""
+    rules = (without_nulls(rule) for rule in dicts_at(document, *path, "policy", "overrideRules"))
+    return [{**rule, "overrideType": text_at(rule, "overrideType") or OverrideType.JSON_PATCH.value} for rule in rules]
+
+
+def _overrides_less(document: JsonObject, old: JsonObject) -> bool:
+    """Return whether an override only drops selectors or whole rules of the old one.
+
+    Another patch or cluster selector, or another order of the rules, can write something that was not written before.
+    """
+    if not same_json(_at(document, _FOR), _at(old, _FOR)):
+        return False
+    if not all(_selected(document, member) <= _selected(old, member) for member in _OVERRIDDEN):
+        return False
+    before = iter(_rules(old, "spec"))
+    return all(any(same_json(rule, each) for each in before) for rule in _rules(document, "spec"))
+
+
+def _selected(document: JsonObject, member: str) -> set[tuple[str, ...]]:
+    """Return which objects an override selects, as they are matched: the version counts."""
+    terms = dicts_at(document, "spec", member)
+    return {tuple(str(term.get(part) or "") for part in ("group", "version", "kind", "name")) for term in terms}
 
 
 def _of_envelope(document: JsonObject, context: Context) -> Iterator[Access]:
@@ -245,6 +299,12 @@ _PARENT: Final = ("metadata", "labels", PARENT_PLACEMENT)
 _OF_A_MACHINE: Final = (("spec",), _PARENT)
 """For objects that the loop writes: with another label they belong to another placement."""
 
+_OF_A_VERSION: Final = (
+    ("spec",),
+    *(("metadata", "labels", key) for key in (PARENT_OVERRIDE, OVERRIDE_INDEX, IS_LATEST_SNAPSHOT)),
+)
+"""The labels of an override snapshot decide which one has effect."""
+
 _OF_AN_UPGRADE: Final = (
     ("spec", "windowPolicy", "mode"),
     *(("spec", field) for field in ("upgrade", "strategy", "strategyRef", "memberSelector")),
@@ -259,12 +319,12 @@ _AUTHORED: Final[Mapping[tuple[str, str], _Authored]] = {
             for family in FAMILIES
             for authored in (
                 _Authored(family.placement, _of_placement, _OF_A_PLACEMENT),
-                _Authored(family.override, _overriding("spec")),
+                _Authored(family.override, _overriding("spec"), is_narrower=_overrides_less),
                 _Authored(family.envelope, _of_envelope, (("data",),)),
                 _Authored(family.resource_snapshot, _of_resource_snapshot, _OF_A_MACHINE),
                 _Authored(family.binding, _of_its_placement, _OF_A_MACHINE),
                 _Authored(family.policy_snapshot, _of_its_placement, _OF_A_MACHINE),
-                _Authored(family.override_snapshot, _overriding("spec", "overrideSpec")),
+                _Authored(family.override_snapshot, _overriding("spec", "overrideSpec"), _OF_A_VERSION),
                 _Authored(family.run, _of_analysis, (("metadata", "annotations", ANALYSIS),)),
             )
         ),
@@ -289,7 +349,7 @@ def _of_term(term: JsonObject, namespace: str, context: Context) -> Iterator[Acc
         yield from _of_system_namespace(name, context)
 
 
-def _of_overridden(term: JsonObject, namespace: str, context: Context) -> Iterator[Access]:
+def _of_overridden(term: JsonObject, namespace: str, verbs: Sequence[str], context: Context) -> Iterator[Access]:
     """Yield the rights for rewriting an object or, where a Namespace is named, everything that is placed in it.
 
     An override has no scope, and the object that it rewrites may come out of an envelope: then the hub may not know its
@@ -303,16 +363,22 @@ def _of_overridden(term: JsonObject, namespace: str, context: Context) -> Iterat
     if not isinstance(name, str):
         name = ""
     kind = context.kinds.find(group, word)
-    yield from _of_named(group, kind.plural if kind is not None else "*", name, namespace)
+    plural = kind.plural if kind is not None else "*"
+    if group in POWERFUL_GROUPS:
+        yield from _of_named(group, plural, name, namespace)
+        return
+    for verb in verbs:
+        yield Access(verb, group, plural, name, namespace, or_place=True)
     if kind == kinds.NAMESPACE:
-        yield Access("get", "", "secrets", "", name)
+        for verb in verbs:
+            yield Access(verb, "*", "*", "", name, or_place=True)
         for role in (ROLE, ROLE_BINDING):
             yield Access("place", role.group, role.plural, "", name)
         yield from _of_system_namespace(name, context)
 
 
 def _of_object(entry: JsonObject, namespace: str, context: Context) -> Iterator[Access]:
-    """Yield the rights for placing one object that its author has written out.
+    """Yield the rights for placing one object that its author has written out, and so creates on members.
 
     The hub may not know its kind, though members do: then the author needs the right to all kinds of that group.
     """
@@ -322,7 +388,10 @@ def _of_object(entry: JsonObject, namespace: str, context: Context) -> Iterator[
     kind = context.kinds.find(group, word)
     name = name_of(entry)
     yield from _of_system_namespace(namespace, context)
-    yield from _of_named(group, kind.plural if kind is not None else "*", name, namespace)
+    plural = kind.plural if kind is not None else "*"
+    yield from _of_named(group, plural, name, namespace)
+    if group not in POWERFUL_GROUPS:
+        yield Access("create", group, plural, name, namespace, or_place=True)
     if kind == kinds.NAMESPACE:
         yield from _of_system_namespace(name, context)
 
@@ -344,9 +413,15 @@ def is_binding(needed: Iterable[Access]) -> bool:
     return any(access.verb == IGNORE_WINDOWS for access in needed)
 
 
+def weighed(reviewed: Reviewed, needed: Sequence[Access]) -> Reviewed:
+    """Return the review of *needed*, and whether a right that is missing refuses the write or only warns."""
+    advisory = bool(needed) and all(access.advisory for access in needed)
+    return replace(reviewed, binding=is_binding(needed), advisory=advisory)
+
+
 def is_enforced(reviewed: Reviewed, mode: PlacementAuthorization) -> bool:
-    """Say whether a write is refused for a right that its author lacks, and must wait for one that is not known."""
-    return reviewed.binding or mode is PlacementAuthorization.ENFORCE
+    """Return whether a write is refused for a right that its author lacks, and must wait for one that is not known."""
+    return reviewed.binding or (mode is PlacementAuthorization.ENFORCE and not reviewed.advisory)
 
 
 def authorized(judgement: Judgement, reviewed: Reviewed, user: UserInfo, mode: PlacementAuthorization) -> Judgement:
@@ -362,7 +437,7 @@ def authorized(judgement: Judgement, reviewed: Reviewed, user: UserInfo, mode: P
         return judgement
     who = quote(user.username)
     lacking = [f"{who} may not {access}" for access in reviewed.denied]
-    if reviewed.unanswered and mode is not PlacementAuthorization.ENFORCE:
+    if reviewed.unanswered:
         lacking.append(f"the rights of {who} could not be reviewed: {reviewed.unanswered}")
     if is_enforced(reviewed, mode):
         why = "windowPolicy.mode Ignore" if reviewed.binding else "placementAuthorization Enforce"

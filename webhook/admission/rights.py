@@ -6,14 +6,13 @@ Source: serving.md 3.4.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Protocol
 
 from scorer.api.meta import JsonObject
 from webhook.access.ports import AccessReviewer
 from webhook.access.rights import UNDISPUTED, Access, Reviewed
 from webhook.access.user import UserInfo
-from webhook.admission.authorization import is_binding, may_need_access, needed_access
+from webhook.admission.authorization import may_need_access, needed_access, weighed
 from webhook.validation.context import Context
 
 
@@ -64,13 +63,13 @@ class AuthorRights:
     def known(self, user: UserInfo, needed: Sequence[Access]) -> Reviewed | None:
         """See `Rights.known`."""
         found = self._reviewer.known(user, needed) if needed else UNDISPUTED
-        return None if found is None else replace(found, binding=is_binding(needed))
+        return None if found is None else weighed(found, needed)
 
     async def review(self, user: UserInfo, needed: Sequence[Access]) -> Reviewed:
         """Ask the reviewer, unless nothing is needed."""
         if not needed:
             return UNDISPUTED
-        return replace(await self._reviewer.review(user, needed), binding=is_binding(needed))
+        return weighed(await self._reviewer.review(user, needed), needed)
 
 
 class UndisputedRights:

@@ -39,6 +39,7 @@ from scorer.rollout.bindings import (
     views,
     waits_for_window,
 )
+from scorer.rollout.override_matching import ignores_resource_overrides
 from scorer.rollout.planner import Action, RolloutPlan, blocked_reason
 from scorer.rollout.writes import replace
 from scorer.windows.member_windows import ClosedWindow
@@ -372,8 +373,8 @@ def waits_for_member(binding: JsonObject) -> bool:
 
 
 def _itself(family: Family, change: Change) -> Iterator[PlacementRef]:
-    """Yield a placement that is new or gone, or whose spec or deletion mark has changed."""
-    if change.touches(desired):
+    """Yield a placement that is new or gone, or whose spec, deletion mark or choice of overrides has changed."""
+    if change.touches(desired) or change.alters(ignores_resource_overrides):
         yield family.ref(change.document)
 
 

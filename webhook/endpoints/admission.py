@@ -29,7 +29,7 @@ from scorer.api.meta import JsonObject
 from webhook.access.rights import UNDISPUTED, Reviewed
 from webhook.access.user import UserInfo
 from webhook.access.vouching import vouch_for, vouch_for_client
-from webhook.admission.authorization import is_binding, is_enforced
+from webhook.admission.authorization import is_enforced, weighed
 from webhook.admission.judge import Judgement, as_warnings
 from webhook.admission.registration import ENFORCEMENT_PATH
 from webhook.admission.review import BadReviewError, answer, parse_review, respond
@@ -405,7 +405,7 @@ class Desk:
             async with asyncio.timeout_at(deadline - RIGHTS_MARGIN_SECONDS):
                 return await self._rights.review(user, needed)
         except TimeoutError:
-            return Reviewed((), "there was no time left", binding=is_binding(needed))
+            return weighed(Reviewed((), "there was no time left"), needed)
 
     def _fail(self, hook: Hook, request: web.Request, uid: str) -> web.Response:
         identity = request_id(request)

@@ -46,7 +46,7 @@ class AccessReviewer:
         """Return what `review` would, if every answer is remembered."""
         if len(wanted) > MOST_AT_ONCE:
             return None
-        answers = [self._reviews.known(_key(user, access)) for access in wanted]
+        answers = [self._known(user, access) for access in wanted]
         if None in answers:
             return None
         for _ in answers:
@@ -62,7 +62,7 @@ class AccessReviewer:
             return Reviewed(
                 unanswered=f"{len(wanted)} rights or more are needed, and at most {MOST_AT_ONCE} are asked about"
             )
-        answers = await asyncio.gather(*(self.may(user, access) for access in wanted), return_exceptions=True)
+        answers = await asyncio.gather(*(self._may_one_of(user, access) for access in wanted), return_exceptions=True)
         denied = tuple(access for access, answer in zip(wanted, answers, strict=True) if answer is False)
         failures = [answer for answer in answers if isinstance(answer, BaseException)]
         for failure in failures:
@@ -71,6 +71,16 @@ class AccessReviewer:
         if failures:
             _log.warning("access not reviewed", extra={"user": user.username, "reason": str(failures[0])})
         return Reviewed(denied, "the API server did not answer" if failures else "")
+
+    def _known(self, user: UserInfo, wanted: Access) -> bool | None:
+        answers = [self._reviews.known(_key(user, access)) for access in wanted.alternatives]
+        return True if True in answers else None if None in answers else False
+
+    async def _may_one_of(self, user: UserInfo, wanted: Access) -> bool:
+        for access in wanted.alternatives:
+            if await self.may(user, access):
+                return True
+        return False
 
     async def may(self, user: UserInfo, wanted: Access | PathAccess) -> bool:
         """Say whether *user* may do it. Raises `NotReviewedError` when the API server does not say."""

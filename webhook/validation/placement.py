@@ -14,11 +14,12 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from scorer.api.documents import dict_at
 from scorer.api.field_path import FieldPath
 from scorer.api.int_or_percent import LARGEST, count_or_percent, percent
 from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION
-from scorer.api.meta import JsonObject
-from scorer.api.names import FLEET
+from scorer.api.meta import JsonObject, ObjectMeta
+from scorer.api.names import FLEET, IGNORE_RESOURCE_OVERRIDES
 from scorer.api.placement import (
     ClusterAffinity,
     ClusterResourcePlacement,
@@ -43,7 +44,13 @@ from webhook.validation import reserved
 from webhook.validation.context import Context
 from webhook.validation.field import Cause, FieldError, FieldWarning, duplicate, invalid, not_supported, too_long
 from webhook.validation.grammar import dns_subdomain_error, label_value_error, qualified_name_error
-from webhook.validation.metadata import USER_RULES, validate_metadata, validate_name_length, warn_about_reserved_keys
+from webhook.validation.metadata import (
+    METADATA,
+    USER_RULES,
+    validate_metadata,
+    validate_name_length,
+    warn_about_reserved_keys,
+)
 from webhook.validation.plain_placement import has_prefix, is_plain, is_plain_update
 from webhook.validation.reading import Finding, read_object, wish
 from webhook.validation.rule import (
@@ -224,6 +231,7 @@ RULES: Final = (
     ),
     deny("X-28", f"A policy has at most {MOST_REQUIREMENTS} requirements on labels and properties.", OURS),
     warn("X-19", "The node count goes by its present name.", f"{OURS}; seed 000"),
+    deny("X-69", f"The annotation {IGNORE_RESOURCE_OVERRIDES} is true or false, on a cluster-scoped placement.", OURS),
 )
 CLUSTER_RULES: Final = (
     *RULES,
@@ -294,7 +302,9 @@ def _judge_plainly(
     new: Mapping[str, Any], stored: Mapping[str, Any] | None, context: Context, *, namespaced: bool
 ) -> Iterator[Finding] | None:
     """Judge the resource selectors of a placement all else of which is plainly in order; None: it may not be."""
-    if not is_plain(new) or (not context.is_ours and has_prefix(new, FLEET)):
+    if not is_plain(new) or IGNORE_RESOURCE_OVERRIDES in dict_at(new, "metadata", "annotations"):
+        return None
+    if not context.is_ours and has_prefix(new, FLEET):
         return None
     if namespaced and reserved.is_of_the_fleet(new["metadata"].get("namespace", ""), context):
         return None
@@ -313,12 +323,25 @@ def _judge(
     yield from validate_metadata(new.metadata, old.metadata if old else None)
     yield from validate_name_length(new.metadata.name, "P-01")
     yield from warn_about_reserved_keys(new.metadata, old.metadata if old else None, context)
+    yield from validate_ignored_overrides(new.metadata, namespaced=namespaced)
     if namespaced and reserved.is_of_the_fleet(new.metadata.namespace, context):
         message = f"namespace {quote(new.metadata.namespace)} is of the fleet itself, nothing in it is placed"
         yield FieldError(NAMESPACE_FIELD, Cause.FORBIDDEN, message, "X-01")
     yield from validate_spec(new.spec, context, namespaced=namespaced)
     if old is not None:
         yield from validate_update(new.spec, old.spec, namespaced=namespaced)
+
+
+def validate_ignored_overrides(metadata: ObjectMeta, *, namespaced: bool) -> Iterator[FieldError]:
+    """A misspelt value of the annotation would leave the overrides in force without a sign of it (X-69)."""
+    given = metadata.annotations.get(IGNORE_RESOURCE_OVERRIDES)
+    at = METADATA / "annotations" / IGNORE_RESOURCE_OVERRIDES
+    if given is None:
+        return
+    if namespaced:
+        yield FieldError(at, Cause.FORBIDDEN, "only a ClusterResourcePlacement can ignore ResourceOverrides", "X-69")
+    elif given not in {"true", "false"}:
+        yield invalid(at, given, 'must be "true" or "false"', "X-69")
 
 
 def validate_spec(spec: PlacementSpec, context: Context, *, namespaced: bool) -> Iterator[Finding]:

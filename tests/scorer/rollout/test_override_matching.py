@@ -154,6 +154,30 @@ def test_the_placement_that_an_override_is_for(override, placement, hit):
     assert matched([CONFIG_MAP], snapshot, placement=placement) == (["o-0"] if hit else [])
 
 
+IGNORE = "harbormaster.dev/ignore-resource-overrides"
+
+
+@pytest.mark.parametrize(
+    ("metadata", "namespace", "names"),
+    [
+        pytest.param({"annotations": {IGNORE: "true"}}, "", ["x-0"], id="opted-out"),
+        pytest.param({"annotations": {IGNORE: "false"}}, "", ["x-0", "named-0", "own-0"], id="not-opted-out"),
+        pytest.param({"labels": {IGNORE: "true"}}, "", ["x-0", "named-0", "own-0"], id="a-label"),
+        pytest.param({}, "", ["x-0", "named-0", "own-0"], id="absent"),
+        pytest.param({"annotations": {IGNORE: "true"}}, "shop", ["x-0", "own-0"], id="of-a-namespace"),
+    ],
+)
+@pytest.mark.parametrize("content", [CONFIG_MAP, envelope("ResourceEnvelope", "shop", CONFIG_MAP)])
+def test_a_cluster_placement_opts_out_of_the_overrides_of_namespaces(content, metadata, namespace, names):
+    home = make_placement("p", namespace=namespace, metadata=metadata)
+    snapshots = (
+        make_snapshot("own", RATES, namespace="shop"),
+        make_snapshot("named", RATES, namespace="shop", placement="p"),
+        make_snapshot("x", NAMESPACE),
+    )
+    assert matched([content], *snapshots, placement=home) == names
+
+
 def test_a_cluster_wide_override_for_a_namespaced_placement_is_for_none():
     """Denied at admission (O-02); if it exists anyway, it must not reach the cluster-scoped placement of that name."""
     assert placement_key({"placement": {"name": "p", "scope": "Namespaced"}}, "") == "/p"

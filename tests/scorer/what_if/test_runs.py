@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from scorer.api.meta import format_time
-from scorer.api.names import IS_LATEST_SNAPSHOT, UPGRADE_WINDOWS
+from scorer.api.names import IGNORE_RESOURCE_OVERRIDES, IS_LATEST_SNAPSHOT, UPGRADE_WINDOWS
 from scorer.fleet import Fleet
 from scorer.staged_update.engine import advance
 from scorer.staged_update.forecast import as_initialised
@@ -131,6 +131,30 @@ class TestANewRun:
             each["cluster"]: each["differs"] for each_stage in found["stages"] for each in each_stage["clusters"]
         }
         assert changes == {"t1": ["content", "overrides"], "v1": ["content"], "v2": ["content"]}
+
+    def test_overrides_that_a_placement_ignores_are_not_foreseen(self):
+        spec = {
+            "resourceSelectors": [{"group": "", "version": "v1", "kind": "ConfigMap", "name": "rates"}],
+            "policy": {"overrideRules": [{"clusterSelector": {}, "overrideType": "Delete"}]},
+        }
+        made = {
+            "apiVersion": API,
+            "kind": "ResourceOverrideSnapshot",
+            "metadata": {"name": "o-0", "namespace": "shop", "labels": {IS_LATEST_SNAPSHOT: "true"}},
+            "spec": {"overrideSpec": spec, "overrideHash": ""},
+        }
+        state = hub(overrides=[made])
+        ignoring = [
+            {**each, "metadata": {**each["metadata"], "annotations": {IGNORE_RESOURCE_OVERRIDES: "true"}}}
+            for each in state.placements
+        ]
+
+        def changed(state):
+            found = [each for stage in entry(state)["stages"] for each in stage["clusters"]]
+            return {each["cluster"] for each in found if "overrides" in each["differs"]}
+
+        assert changed(state) == {"t1", "v1", "v2"}
+        assert changed(replace(state, placements=ignoring)) == set()
 
     def test_one_that_is_only_to_be_initialised_says_that_it_waits(self):
         found = entry(hub(runs=[run(state="Initialize")]))

@@ -91,15 +91,74 @@ def test_what_a_cluster_placement_needs(terms, wanted):
         pytest.param(
             "ResourcePlacement", "resourceSelectors", 'get configmaps "a" in namespace "shop"', id="namespaced"
         ),
-        pytest.param("ResourceOverride", "resourceSelectors", 'get configmaps "a" in namespace "shop"', id="override"),
         pytest.param(
-            "ClusterResourceOverride", "clusterResourceSelectors", 'get configmaps "a"', id="cluster-override"
+            "ResourceOverride",
+            "resourceSelectors",
+            'update configmaps "a" in namespace "shop" or place it',
+            id="override",
+        ),
+        pytest.param(
+            "ClusterResourceOverride",
+            "clusterResourceSelectors",
+            'update configmaps "a" or place it',
+            id="cluster-override",
         ),
     ],
 )
-def test_others_that_select_need_the_same(kind, member, wanted):
+def test_others_that_select_are_asked_about_it(kind, member, wanted):
     asked = request(term("ConfigMap", name="a"), kind=kind, member=member)
     assert words(needed_access(asked, ALICE, CONTEXT)) == [wanted]
+
+
+PATCH = {"clusterSelector": {}, "jsonPatchOverrides": [{"op": "remove", "path": "/spec"}]}
+DELETE = {"clusterSelector": {}, "overrideType": "Delete"}
+OVERRIDES = [("ClusterResourceOverride", "clusterResourceSelectors"), ("ResourceOverride", "resourceSelectors")]
+
+
+def overriding(terms, rules, kind="ClusterResourceOverride", member="clusterResourceSelectors", old=None):
+    """Return the review of an override; *old*: the terms and rules before."""
+    asked = request(*terms, kind=kind, member=member, **({} if old is None else {"operation": "UPDATE", "old": old[0]}))
+    asked["object"]["spec"]["policy"] = {"overrideRules": rules}
+    if old is not None:
+        asked["oldObject"]["spec"]["policy"] = {"overrideRules": old[1]}
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("rules", "verbs"),
+    [
+        pytest.param([PATCH], ["update"], id="a-patch"),
+        pytest.param([PATCH | {"overrideType": "JSONPatch"}], ["update"], id="a-patch-by-its-type"),
+        pytest.param([PATCH | {"overrideType": None}], ["update"], id="null-is-the-default"),
+        pytest.param([DELETE], ["delete"], id="a-deletion"),
+        pytest.param([PATCH, DELETE, PATCH], ["update", "delete"], id="both"),
+        pytest.param([], ["update"], id="no-rules"),
+        pytest.param([DELETE, {"overrideType": ["Delete"]}, "x"], ["update", "delete"], id="junk"),
+        pytest.param([{"overrideType": "delete"}], ["update"], id="an-unknown-type"),
+    ],
+)
+@pytest.mark.parametrize(("kind", "member"), OVERRIDES)
+def test_an_override_needs_the_right_to_do_by_itself_what_its_rules_do(kind, member, rules, verbs):
+    where = ' in namespace "shop"' if kind == "ResourceOverride" else ""
+    found = needed_access(overriding([term("ConfigMap", name="a")], rules, kind, member), ALICE, CONTEXT)
+    assert words(found) == [f'{verb} configmaps "a"{where} or place it' for verb in verbs]
+
+
+@pytest.mark.parametrize("group", ["flowcontrol.apiserver.k8s.io", "node.k8s.io"])
+def test_what_can_starve_a_cluster_takes_the_verb_place(group):
+    """Flow control decides whose requests an API server answers, a runtime class how Pods are isolated."""
+    kind = {"flowcontrol.apiserver.k8s.io": "FlowSchema", "node.k8s.io": "RuntimeClass"}[group]
+    plural = {"FlowSchema": "flowschemas", "RuntimeClass": "runtimeclasses"}[kind]
+    named = term(kind, group, name="a")
+    for asked in (
+        request(named),
+        overriding([named], [PATCH]),
+        overriding([named], [DELETE]),
+        wrapped(manifest(kind, "a", group)),
+    ):
+        found = [access for access in needed_access(asked, ALICE, CONTEXT) if access.verb == "place"]
+        assert found
+        assert {(access.group, access.or_place) for access in found} == {(group, False)}, plural
 
 
 @pytest.mark.parametrize(
@@ -108,15 +167,17 @@ def test_others_that_select_need_the_same(kind, member, wanted):
         pytest.param(
             term(name="shop", selectionScope="NamespaceOnly"),
             {
-                'get namespaces "shop"',
-                'get secrets in namespace "shop"',
+                'update namespaces "shop" or place it',
+                'update *.* in namespace "shop" or place them',
                 'place roles.rbac.authorization.k8s.io in namespace "shop"',
                 'place rolebindings.rbac.authorization.k8s.io in namespace "shop"',
             },
             id="all-that-is-in-a-namespace-whatever-its-scope",
         ),
         pytest.param(
-            term("Policy", "kyverno.io", name="a"), {'get *.kyverno.io "a"'}, id="a-kind-that-only-members-have"
+            term("Policy", "kyverno.io", name="a"),
+            {'update *.kyverno.io "a" or place it'},
+            id="a-kind-that-only-members-have",
         ),
         pytest.param(
             term("NewPolicy", "admissionregistration.k8s.io", name="a"),
@@ -166,16 +227,61 @@ def test_an_update_that_selects_something_else_is_asked_about():
 PATCHES = {"policy": {"overrideRules": [{"jsonPatchOverrides": [{"op": "remove", "path": "/spec"}]}]}}
 
 
-@pytest.mark.parametrize(
-    ("kind", "member"),
-    [("ClusterResourceOverride", "clusterResourceSelectors"), ("ResourceOverride", "resourceSelectors")],
-)
+@pytest.mark.parametrize(("kind", "member"), OVERRIDES)
 def test_an_override_is_asked_about_when_anything_in_its_spec_changes(kind, member):
     """What a patch writes matters as much as what it is written to."""
     asked = request(SHOP, kind=kind, member=member, operation="UPDATE", old=[SHOP])
     assert needed_access(asked, ALICE, CONTEXT) == ()
     asked["object"]["spec"] |= PATCHES
     assert words(needed_access(asked, ALICE, CONTEXT))
+
+
+A, B = term("ConfigMap", name="a"), term("ConfigMap", name="b")
+ELSEWHERE = PATCH | {"clusterSelector": {"clusterSelectorTerms": [{"labelSelector": {"matchLabels": {"a": "b"}}}]}}
+NEWER = PATCH | {"jsonPatchOverrides": [{"op": "remove", "path": "/data"}]}
+
+
+@pytest.mark.parametrize(
+    ("terms", "rules", "old_terms", "old_rules", "advisory"),
+    [
+        pytest.param([A], [PATCH], [A, B], [PATCH], True, id="fewer-objects"),
+        pytest.param([A], [PATCH], [A], [DELETE, PATCH], True, id="fewer-rules"),
+        pytest.param([A], [PATCH], [A, B], [PATCH | {"overrideType": "JSONPatch"}, DELETE], True, id="a-default"),
+        pytest.param([B, A], [PATCH], [A, B], [PATCH], True, id="objects-in-another-order"),
+        pytest.param([A, B], [PATCH], [A], [PATCH], False, id="another-object"),
+        pytest.param([B], [PATCH], [A], [PATCH], False, id="an-object-in-place-of-another"),
+        pytest.param([A | {"version": "v2"}], [PATCH], [A], [PATCH], False, id="another-version"),
+        pytest.param([A], [PATCH, DELETE], [A], [PATCH], False, id="another-type"),
+        pytest.param([A], [NEWER], [A], [PATCH], False, id="other-content"),
+        pytest.param([A], [PATCH, PATCH], [A], [PATCH], False, id="a-rule-twice"),
+        pytest.param([A], [NEWER, PATCH], [A], [PATCH, NEWER], False, id="rules-in-another-order"),
+        pytest.param([A], [PATCH], [A], [ELSEWHERE], False, id="other-clusters"),
+        pytest.param([A], [PATCH | {"jsonPatchOverrides": []}], [A], [PATCH], False, id="part-of-a-rule"),
+        pytest.param([A], [PATCH], [], [], False, id="nothing-before"),
+    ],
+)
+@pytest.mark.parametrize(("kind", "member"), OVERRIDES)
+def test_an_override_that_is_there_already_may_do_less_without_the_rights(
+    kind, member, terms, rules, old_terms, old_rules, advisory
+):
+    asked = needed_access(overriding(terms, rules, kind, member, old=(old_terms, old_rules)), ALICE, CONTEXT)
+    assert asked
+    assert {access.advisory for access in asked} == {advisory}
+
+
+def test_an_override_for_another_placement_does_not_do_less():
+    asked = overriding([A], [PATCH], old=([A, B], [PATCH]))
+    asked["oldObject"]["spec"]["placement"] = {"name": "web"}
+    assert not any(access.advisory for access in needed_access(asked, ALICE, CONTEXT))
+
+
+@pytest.mark.parametrize("label", ["parent-resource-override", "override-index", "is-latest-snapshot"])
+def test_a_version_of_an_override_does_not_take_effect_by_its_labels_without_the_rights(label):
+    spec = {"overrideSpec": {"clusterResourceSelectors": [A], "policy": {"overrideRules": [DELETE]}}}
+    asked = snapshot("ClusterResourceOverrideSnapshot", spec, old=spec)
+    assert needed_access(asked, ALICE, CONTEXT) == ()
+    asked["object"]["metadata"]["labels"] = {f"kubernetes-fleet.io/{label}": "true"}
+    assert words(needed_access(asked, ALICE, CONTEXT)) == ['delete configmaps "a" or place it']
 
 
 @pytest.mark.parametrize("kind", ["ClusterResourcePlacement", "ResourcePlacement"])
@@ -239,11 +345,20 @@ PLACE_ADMIN = 'place clusterrolebindings.rbac.authorization.k8s.io "admin"'
     ("entries", "namespace", "wanted"),
     [
         pytest.param([ADMIN], "", [GET_ADMIN, PLACE_ADMIN], id="what-gives-power"),
-        pytest.param([manifest("Namespace", "shop")], "", ['get namespaces "shop"'], id="a-namespace-comes-alone"),
+        pytest.param(
+            [manifest("Namespace", "shop")],
+            "",
+            ['get namespaces "shop"', 'create namespaces "shop" or place it'],
+            id="a-namespace-comes-alone",
+        ),
         pytest.param(
             [manifest("Namespace", "kube-system")],
             "",
-            ['get namespaces "kube-system"', 'place namespaces "kube-system"'],
+            [
+                'get namespaces "kube-system"',
+                'create namespaces "kube-system" or place it',
+                'place namespaces "kube-system"',
+            ],
             id="namespaces-of-the-system",
         ),
         pytest.param(
@@ -260,6 +375,7 @@ PLACE_ADMIN = 'place clusterrolebindings.rbac.authorization.k8s.io "admin"'
             "shop",
             [
                 'get configmaps "a" in namespace "shop"',
+                'create configmaps "a" in namespace "shop" or place it',
                 'get rolebindings.rbac.authorization.k8s.io "b" in namespace "shop"',
                 'place rolebindings.rbac.authorization.k8s.io "b" in namespace "shop"',
             ],
@@ -268,13 +384,22 @@ PLACE_ADMIN = 'place clusterrolebindings.rbac.authorization.k8s.io "admin"'
         pytest.param(
             [manifest("ConfigMap", "a", namespace="kube-system")],
             "kube-system",
-            ['place namespaces "kube-system"', 'get configmaps "a" in namespace "kube-system"'],
+            [
+                'place namespaces "kube-system"',
+                'get configmaps "a" in namespace "kube-system"',
+                'create configmaps "a" in namespace "kube-system" or place it',
+            ],
             id="in-a-namespace-of-the-system",
         ),
         pytest.param(
-            [manifest("Policy", "a", "kyverno.io")], "", ['get *.kyverno.io "a"'], id="a-kind-that-only-members-have"
+            [manifest("Policy", "a", "kyverno.io")],
+            "",
+            ['get *.kyverno.io "a"', 'create *.kyverno.io "a" or place it'],
+            id="a-kind-that-only-members-have",
         ),
-        pytest.param(["x", None, 3, {"kind": 7}, {"apiVersion": 3}], "", ["get *"], id="junk"),
+        pytest.param(
+            ["x", None, 3, {"kind": 7}, {"apiVersion": 3}], "", ["get *", "create * or place them"], id="junk"
+        ),
     ],
 )
 def test_an_envelope_needs_for_each_entry_what_a_selector_of_it_would_need(entries, namespace, wanted):
@@ -284,7 +409,8 @@ def test_an_envelope_needs_for_each_entry_what_a_selector_of_it_would_need(entri
 def test_an_envelope_is_asked_about_at_each_change_of_its_data_and_then_for_all_of_it():
     assert needed_access(wrapped(ADMIN, old=[ADMIN]), ALICE, CONTEXT) == ()
     asked = wrapped(ADMIN, manifest("Namespace", "shop"), old=[ADMIN])
-    assert words(needed_access(asked, ALICE, CONTEXT)) == [GET_ADMIN, PLACE_ADMIN, 'get namespaces "shop"']
+    made = 'create namespaces "shop" or place it'
+    assert words(needed_access(asked, ALICE, CONTEXT)) == [GET_ADMIN, PLACE_ADMIN, 'get namespaces "shop"', made]
 
 
 def snapshot(kind, spec, old=None):
@@ -375,6 +501,22 @@ def test_enforced_it_is_a_refusal():
     verdict = authorized(Judgement(), DENIED, ALICE, PlacementAuthorization.ENFORCE)
     assert (verdict.allowed, verdict.code, verdict.reason) == (False, 403, "Forbidden")
     assert '"alice" may not get secrets in namespace "shop"' in verdict.message
+
+
+@pytest.mark.parametrize("mode", [PlacementAuthorization.WARN, PlacementAuthorization.ENFORCE])
+def test_a_right_that_is_missing_for_what_was_there_before_is_a_warning(mode):
+    access = Access("update", "", "configmaps", "a", "shop", or_place=True, advisory=True)
+    for reviewed, wanted in (
+        (Reviewed((access,)), '"alice" may not update configmaps "a" in namespace "shop" or place it'),
+        (Reviewed((), "no answer"), 'the rights of "alice" could not be reviewed: no answer'),
+    ):
+        found = authorization.weighed(reviewed, [access])
+        assert not authorization.is_enforced(found, mode)
+        verdict = authorized(Judgement(), found, ALICE, mode)
+        assert (verdict.allowed, verdict.warnings) == (True, (wanted,))
+    assert authorization.is_enforced(
+        authorization.weighed(Reviewed(), [access, replace(access, advisory=False)]), PlacementAuthorization.ENFORCE
+    )
 
 
 def test_a_refusal_for_another_reason_stays_what_it_is():

@@ -10,6 +10,7 @@ from scorer.api.kinds import (
     OVERRIDE_SNAPSHOT,
     PLACEMENT,
 )
+from scorer.api.names import IGNORE_RESOURCE_OVERRIDES
 from tests.builders.placement import make_placement
 from tests.webhook.controllers.override_rules import delete, make_override, rule
 from tests.webhook.controllers.world import CONFIG_MAP, World, make_config_map, make_member, running
@@ -87,6 +88,24 @@ async def test_an_override_that_names_its_placement_is_rolled_out_at_once_and_ta
         await world.until(lambda: is_available(world) and lists(world) == [[], [], []])
         assert await placed(world, "b") == {"value": "1"}
         assert world.cache.get(NAMESPACED_OVERRIDE, "own", "shop") is None
+
+
+async def test_a_placement_that_ignores_overrides_of_namespaces_does_so_at_once_and_until_it_no_longer_does():
+    async with running() as world:
+        await add_members(world)
+        await world.add(make_override("own", rule("new", path="/data/value", op="replace"), placement=""))
+        await world.until(lambda: bool(world.cache.list(NAMESPACED_OVERRIDE_SNAPSHOT)))
+        await world.add(make_placement("p"))
+        await world.until(lambda: is_available(world) and lists(world) == [["own-0"]] * 3)
+        for value, named, data in (("true", [], "1"), ("false", ["own-0"], "new")):
+            await edit(
+                world.store,
+                PLACEMENT,
+                Key("p"),
+                lambda it, value=value: with_metadata(it, annotations={IGNORE_RESOURCE_OVERRIDES: value}),
+            )
+            await world.until(lambda named=named: is_available(world) and lists(world) == [named] * 3)
+            assert [await placed(world, cluster) for cluster in "abc"] == [{"value": data}] * 3
 
 
 async def test_what_cannot_be_applied_says_why_and_a_better_override_follows_at_once():

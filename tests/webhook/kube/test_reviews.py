@@ -31,6 +31,7 @@ class Hub:
 
     tokens: dict = field(default_factory=dict)
     status: dict = field(default_factory=lambda: {"allowed": True})
+    verbs: set | None = None
     asked: list = field(default_factory=list)
     code: int = 201
     config_map: dict | None = None
@@ -45,7 +46,9 @@ class Hub:
     async def access_review(self, request):
         self.asked.append((await request.json())["spec"])
         await self.gate.wait()
-        return web.json_response({"status": self.status}, status=self.code)
+        verb = self.asked[-1].get("resourceAttributes", {}).get("verb")
+        status = self.status if self.verbs is None else {"allowed": verb in self.verbs}
+        return web.json_response({"status": status}, status=self.code)
 
     async def authorities(self, _request):
         if self.config_map is None:
@@ -276,6 +279,23 @@ async def test_what_is_remembered_of_all_rights_is_known_without_asking(hub, acc
     assert len(hub.asked) == 2
     labels = {"kind": "access", "result": "cache"}
     assert registry.get_sample_value("harbormaster_auth_reviews_total", labels) == 1 + 2 + 2 + 2
+
+
+@pytest.mark.parametrize(
+    ("verbs", "asked", "allowed"),
+    [
+        pytest.param({"update", "place"}, ["update"], True, id="both"),
+        pytest.param({"place"}, ["update", "place"], True, id="the-other"),
+        pytest.param({"get"}, ["update", "place"], False, id="neither"),
+    ],
+)
+async def test_one_of_two_rights_is_enough(hub, access_reviewer, verbs, asked, allowed):
+    hub.verbs = verbs
+    wanted = Access("update", "", "configmaps", "a", "shop", or_place=True, advisory=True)
+    for _ in range(2):
+        assert (await access_reviewer.review(ANN, [wanted])).denied == (() if allowed else (wanted,))
+        assert access_reviewer.known(ANN, [wanted]) == Reviewed(() if allowed else (wanted,))
+    assert [spec["resourceAttributes"]["verb"] for spec in hub.asked] == asked
 
 
 async def test_admission_hears_of_what_could_not_be_found_out(hub, access_reviewer):

@@ -630,6 +630,23 @@ def test_a_reporting_scope_has_no_effect_on_a_resource_placement():
     assert warnings_of(document, validate=validate_resource_placement) == {("X-17", "spec.statusReportingScope")}
 
 
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [("true", False), ("false", False), ("True", True), ("yes", True), ("", True), (" true", True)],
+)
+def test_a_choice_of_overrides_that_is_none_is_refused(value, wanted):
+    document, field = make_placement(), "metadata.annotations[harbormaster.dev/ignore-resource-overrides]"
+    document["metadata"]["annotations"] = {"harbormaster.dev/ignore-resource-overrides": value}
+    assert errors_of(document) == ({("X-69", field)} if wanted else set())
+
+
+def test_a_resource_placement_has_no_choice_of_overrides():
+    document = make_placement(selectors=[DEPLOYMENT])
+    document["metadata"]["annotations"] = {"harbormaster.dev/ignore-resource-overrides": "true"}
+    field = "metadata.annotations[harbormaster.dev/ignore-resource-overrides]"
+    assert errors_of(document, validate=validate_resource_placement) == {("X-69", field)}
+
+
 def test_only_users_are_told_about_the_reserved_prefix():
     document = make_placement()
     document["metadata"]["labels"] = {"kubernetes-fleet.io/mine": "1", "kubernetes-fleet.io/is-latest-snapshot": "true"}
