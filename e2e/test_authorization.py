@@ -115,8 +115,8 @@ def test_enforced_nobody_places_what_they_have_no_right_to_by_another_way(bare_h
     write(bare_hub, "Work", "namespaces/default/works", "alice", work)
     harmless = {"b.yaml": manifest("ClusterRole", "view", ROLE["group"])}
     write(bare_hub, "ClusterResourceEnvelope", "clusterresourceenvelopes", bob, {"data": harmless})
+    more = {"data": harmless | {"a.yaml": manifest("Namespace", "shop")}}
     with pytest.raises(ApiError, match='"bob" may not create namespaces "shop" or place it'):
-        more = {"data": harmless | {"a.yaml": manifest("Namespace", "shop")}}
         write(bare_hub, "ClusterResourceEnvelope", "clusterresourceenvelopes", bob, more)
     system = {"data": {"a.yaml": manifest("Namespace", "kube-system")}}
     with pytest.raises(ApiError, match=r'data\[a.yaml\].metadata.name: .*"kube-system" is reserved'):

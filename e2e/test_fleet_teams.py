@@ -200,6 +200,7 @@ def test_an_override_of_an_earlier_release_keeps_its_effect_and_does_no_more(pla
     earlier = override("earlier", targets[0], DELETE)
     earlier["spec"]["resourceSelectors"] = targets
     fleet.on_hub.create(earlier)
+    wait_until("the loop has written what it writes", lambda: "" if snapshots(fleet) else "no snapshot")
     path = path_of(NAMESPACED_OVERRIDE, HOME, "earlier")
 
     def change(stored: JsonObject, **spec: object) -> tuple[JsonObject, list[str]]:
@@ -223,7 +224,6 @@ def test_an_override_of_an_earlier_release_keeps_its_effect_and_does_no_more(pla
         with pytest.raises(ApiError, match='"rita" may not'):
             change(stored(), **spec)
 
-    wait_until("the override has a snapshot", lambda: "" if snapshots(fleet) else "none")
     rolled_out(fleet, "true", left_out=False)
     rolled_out(fleet, "false", left_out=True)
     rolled_out(fleet, "true", left_out=False)
@@ -246,10 +246,12 @@ def rolled_out(fleet: Fleet, ignores: str, *, left_out: bool) -> None:
     wait_until("the overrides are applied or not", problem)
 
 
-def test_the_quotas_of_the_page_hold_on_a_member(platform, fleet):
+def test_the_quotas_of_the_page_hold_on_a_member(platform, fleet, scene):
     """No controller counts here: what is used is written by the test. The API server decides."""
     member = fleet.clusters[PRODUCTION[0]]
     wait_until("quotas are there", lambda: missing(fleet, "limits") or missing(fleet, "no-system-priority"))
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": HOME}}
+    scene.put(account, on=member)
     for quota in ("limits", "no-system-priority"):
         hard = member.get(QUOTA, quota, HOME)["spec"]["hard"]
         member.patch_status(QUOTA, quota, {"hard": hard, "used": dict.fromkeys(hard, "0")}, HOME)

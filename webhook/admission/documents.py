@@ -102,6 +102,11 @@ class DocumentSet:
             touched.setdefault(kind, dict(self._shelves.get(kind, {}))).pop(key, None)
         return DocumentSet({**self._shelves, **touched}, self._known | touched.keys(), fleet)
 
+    def limited(self, shown: Collection[tuple[str, str]]) -> "DocumentSet":
+        """Return the set with the objects of these kinds only. All other kinds are not known."""
+        shelves = {kind: shelf for kind, shelf in self._shelves.items() if kind in shown}
+        return DocumentSet(shelves, self._known & frozenset(shown), self._fleet)
+
     def _shelf(self, kind: Kind) -> _Shelf:
         if kind.group_kind not in self._known:
             raise NotKnownError(kind)

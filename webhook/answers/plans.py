@@ -118,6 +118,9 @@ async def _reviews(
         ProposalError: There are too many to review.
         NotReviewedError: They cannot be reviewed, and nothing may be allowed without that.
     """
+    judged = context
+    if audience.compared is not None:
+        judged = replace(context, hub=hub.limited(audience.compared))
     needs, count = {}, 0
     for at, each in enumerate(proposal.objects):
         identity, old = each.identity, stored(hub, each, audience)
@@ -127,7 +130,7 @@ async def _reviews(
             "object": each.document,
             "oldObject": old,
         }
-        needs[identity] = rights.needed(write, context.user, context)
+        needs[identity] = rights.needed(write, context.user, judged)
         count += len(needs[identity])
         if count > MOST_RIGHTS:
             detail = f"the objects up to here need {count} rights; at most {MOST_RIGHTS} can be reviewed"

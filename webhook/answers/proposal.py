@@ -116,20 +116,23 @@ class Audience:
         only: The placements that the caller asks about; None: all.
         runs: The staged update runs that the caller asks about; None: all that are not over.
         contents: The kinds of resource snapshots whose content the caller may see.
+        compared: The kinds with whose objects admission may compare, as group and kind; None: unlimited.
     """
 
     kinds: Collection[Kind] = frozenset((*PLACEMENTS, *RUNS))
     only: Collection[Identity] | None = None
     runs: Collection[Identity] | None = None
     contents: Collection[Kind] = frozenset(RESOURCE_SNAPSHOTS)
+    compared: Collection[tuple[str, str]] | None = None
 
     def knows(self, identity: tuple[str, str]) -> bool:
         """Say whether the caller may see objects of a group and kind.
 
-        Only placements may be hidden, and what is made for them and tells of them.
+        Placements may be hidden, together with their bindings, snapshots and runs, and so may all kinds that admission
+        must not compare with. Members never are.
         """
         if identity not in FIELDS:
-            return True
+            return self.compared is None or identity in self.compared
         kind = KINDS[identity]
         family = NAMESPACED if kind.namespaced else CLUSTER
         return family.placement in self.kinds and (kind != family.run or kind in self.kinds)
@@ -184,7 +187,8 @@ def plan(
     documents = [document for document in documents if _is_readable(document)]
     gone = [((each.group, each.kind), Key(each.name, each.namespace)) for each in deleted]
     gone += [(kinds.MEMBER_CLUSTER.group_kind, Key(name)) for name in proposal.lost]
-    thought = hub.overlaid(documents, gone, fleet)
+    compared = hub if audience.compared is None else hub.limited(audience.compared)
+    thought = compared.overlaid(documents, gone, fleet)
     context = replace(context, existing=thought.existing, hub=thought)
     judged = _Judged()
     for each in proposal.adopted:
@@ -390,8 +394,8 @@ def _resolved(hub: DocumentSet, proposal: Proposal, known: KnownKinds, audience:
     given = {each.identity for each in proposal.objects}
     for at, each in enumerate(proposal.deleted):
         here = f"/deleted/{at}"
-        found = [kind for kind in _kinds_named(each.kind, known) if audience.knows(kind.group_kind)]
-        if not _kinds_named(each.kind, known):
+        found = [kind for kind in kinds_named(each.kind, known) if audience.knows(kind.group_kind)]
+        if not kinds_named(each.kind, known):
             mistakes.append(Misfit(f"{here}/kind", "unknown", f"{quote(each.kind)} is not a known kind"))
             continue
         there = [kind for kind in found if hub.find(kind, each.name, each.namespace) is not None]
@@ -409,7 +413,7 @@ def _resolved(hub: DocumentSet, proposal: Proposal, known: KnownKinds, audience:
     return list(deleted)
 
 
-def _kinds_named(word: str, known: KnownKinds) -> list[Kind]:
+def kinds_named(word: str, known: KnownKinds) -> list[Kind]:
     """Return the kinds of that name, ours first: several groups may use the same name."""
     every = (*OUR_KINDS, *KINDS.values(), *known.custom.values())
     return list(dict.fromkeys(kind for kind in every if kind.kind == word))

@@ -220,8 +220,8 @@ OPERATIONS: Final = (
         "What has happened in the last days",
         "Decisions, rollouts, refusals and warnings of admission, answers of the gate, and all else the loop tells, as "
         "the loop and all servers have kept it. What other processes did in the last seconds may not be there yet. "
-        "Entries about placements, runs, overrides, strategies and approval requests are for callers who may list "
-        "those, and entries about other objects in namespaces for callers who may list ConfigMaps.",
+        "Entries about objects of harbormaster's own kinds are for callers who may list those, and entries about other "
+        "objects for callers who may list ConfigMaps. Events of members and node pools are for every caller.",
         History,
         problems=(Problem.VALIDATION_FAILED,),
         tagged=True,

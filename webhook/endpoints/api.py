@@ -186,15 +186,17 @@ class Api:
         """Say whether the caller may get an object. Raises `ProblemError` when the hub does not say."""
         return self._callers is None or await self._callers.may_get(caller_of(request), kind, name, namespace)
 
-    async def readable_kinds(self, request: web.Request, of: Collection[Kind] = PLACEMENT_KINDS) -> frozenset[Kind]:
-        """Return which of these kinds the caller may list in all namespaces.
+    async def readable_kinds(
+        self, request: web.Request, of: Collection[Kind] = PLACEMENT_KINDS, namespace: str = ""
+    ) -> frozenset[Kind]:
+        """Return which of these kinds the caller may list, in one namespace or, with none, in all of them.
 
         Raises:
             ProblemError: The hub does not say.
         """
         if self._callers is None:
             return frozenset(of)
-        return await self._callers.readable_kinds(caller_of(request), of)
+        return await self._callers.readable_kinds(caller_of(request), of, namespace)
 
     def bad_signature(self, request: web.Request, detail: str) -> ProblemError:
         """Return the refusal of a request that is not signed as it should be, or of one too many from an address."""

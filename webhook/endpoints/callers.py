@@ -268,10 +268,17 @@ class Callers:
         """Say whether *caller* may get an object. Raises `ProblemError` when the hub does not answer."""
         return await self._may(caller, Access("get", kind.group, kind.plural, name, namespace))
 
-    async def readable_kinds(self, caller: UserInfo, of: Iterable[Kind] = PLACEMENT_KINDS) -> frozenset[Kind]:
-        """Return which of these kinds *caller* may list. Raises `ProblemError` when the hub does not answer."""
+    async def readable_kinds(
+        self, caller: UserInfo, of: Iterable[Kind] = PLACEMENT_KINDS, namespace: str = ""
+    ) -> frozenset[Kind]:
+        """Return which of these kinds *caller* may list, in one namespace or, with none, everywhere.
+
+        Raises:
+            ProblemError: The hub does not answer.
+        """
         kinds = tuple(of)
-        answers = await asyncio.gather(*(self._may(caller, Access("list", kind.group, kind.plural)) for kind in kinds))
+        wanted = (Access("list", kind.group, kind.plural, namespace=namespace) for kind in kinds)
+        answers = await asyncio.gather(*(self._may(caller, access) for access in wanted))
         return frozenset(kind for kind, may in zip(kinds, answers, strict=True) if may)
 
     async def _may(self, caller: UserInfo, wanted: Access | PathAccess) -> bool:

@@ -9,6 +9,9 @@ from typing import Final
 
 from aiohttp import web
 
+from scorer.api.documents import text_at
+from scorer.api.family import family_in
+from scorer.api.kinds import KINDS, UPGRADE_RUN
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.quoting import printable, quote
 from scorer.api.references import ref_prefixes
@@ -19,6 +22,7 @@ from webhook.admission.enforcement import HOLDER
 from webhook.endpoints.answers import JSON, headers, tagged
 from webhook.endpoints.api import Api, ModelT, read_model
 from webhook.endpoints.callers import caller_of
+from webhook.endpoints.clusters import HOLDING
 from webhook.endpoints.gate_problems import problems
 from webhook.endpoints.gate_question import (
     DisruptionBatchModel,
@@ -27,16 +31,18 @@ from webhook.endpoints.gate_question import (
     ReservationModel,
     refusal,
 )
-from webhook.endpoints.member_gates import ClusterUpdateModel, RolloutModel
-from webhook.endpoints.noting import note_nodes, note_reservation
+from webhook.endpoints.member_gates import UNNAMED, ClusterUpdateModel, RolloutModel, require_run, told
+from webhook.endpoints.noting import note_nodes, note_reservation, without_pods
 from webhook.endpoints.problems import Mistake, ProblemError
 from webhook.gate.desk import GateDesk
-from webhook.gate.errors import RefusedError
+from webhook.gate.errors import MemberHeldError, RefusedError
 from webhook.gate.keeper import Claimant
 from webhook.history.desk import HistoryDesk
 from webhook.kube.json_text import encode
 
 QUESTION: Final = "/question"
+PODS: Final = frozenset({KINDS["", "Pod"], KINDS["policy", "PodDisruptionBudget"]})
+"""The kinds whose objects an answer about nodes may name."""
 _REVISION: Final = "reservations"
 _OF_ROLLOUTS: Final = rollout_holder("")
 _HEADERS: Final = headers(Content_Type=JSON, Cache_Control="no-store")
@@ -54,7 +60,7 @@ def add_routes(api: Api, desk: GateDesk, history: HistoryDesk) -> None:
             answers = await desk.answer(questions, Claimant(identity, identity))
         for question, answer in zip(questions, answers, strict=True):
             note_nodes(history, question.pool, answer, identity)
-        documents = [answer.document() for answer in answers]
+        documents = [await told_of_nodes(request, answer.document()) for answer in answers]
         return _answered({"answers": documents} if isinstance(body, DisruptionBatchModel) else documents[0])
 
     async def every(request: web.Request) -> web.Response:
@@ -82,9 +88,27 @@ def add_routes(api: Api, desk: GateDesk, history: HistoryDesk) -> None:
         try:
             return await reserve_for(request, body, claimant)
         except ProblemError as problem:
-            if isinstance(problem.__cause__, RefusedError):
-                note_reservation(history, body.question, problem.__cause__.answer, claimant.identity)
+            cause = problem.__cause__
+            if isinstance(cause, RefusedError):
+                note_reservation(history, body.question, cause.answer, claimant.identity)
+                answer = await told_of(request, body, cause.answer)
+                members = {"answer": answer}
+                raise ProblemError(
+                    problem.problem, answer["message"], retry_after=problem.retry_after, members=members
+                ) from cause
+            if isinstance(cause, MemberHeldError) and not await api.readable_kinds(request, HOLDING) >= HOLDING:
+                raise ProblemError(problem.problem, UNNAMED, retry_after=problem.retry_after) from cause
             raise
+
+    async def told_of(request: web.Request, body: ReservationModel, answer: JsonObject) -> JsonObject:
+        if body.gate == "disruption":
+            return await told_of_nodes(request, answer)
+        namespace = text_at(body.question, "placement", "ref", "namespace")
+        return await told(api, request, answer, family_in(namespace).run if body.gate == "rollout" else UPGRADE_RUN)
+
+    async def told_of_nodes(request: web.Request, answer: JsonObject) -> JsonObject:
+        without = without_pods(answer)
+        return answer if without == answer or await api.readable_kinds(request, PODS) >= PODS else without
 
     async def reserve_for(request: web.Request, body: ReservationModel, claimant: Claimant) -> web.Response:
         with problems(lambda _: QUESTION):
@@ -97,6 +121,7 @@ def add_routes(api: Api, desk: GateDesk, history: HistoryDesk) -> None:
                 held = await desk.reserve_rollout(rollout.ref, rollout.cluster, claimant, body.ttl_seconds)
             else:
                 update = _read_question(ClusterUpdateModel, body)
+                await require_run(api, request, update.run or "")
                 held = await desk.reserve_update(update.cluster, update.run or "", claimant, body.ttl_seconds)
         return _answered(_document(held), 201)
 

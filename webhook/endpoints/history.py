@@ -1,8 +1,11 @@
 """``/v1/history``: what has happened in the last days, as kept on the hub by all processes.
 
-Who may ask sees what admission refused to whom, and what the gate answered. Entries about placements, runs, and what
-belongs to them are for those who may list these everywhere: a refusal repeats values that somebody wrote. Entries about
-anything else in a namespace are for those who may list ConfigMaps everywhere, and so could read the record itself.
+Entries about objects of harbormaster's own kinds are for callers who may list these everywhere: a refusal repeats
+values that a user wrote. Entries about objects of other kinds are for callers who may list ConfigMaps everywhere, and
+so could read the record itself.
+
+The path alone is enough for events of members and node pools, as for ``/v1/clusters`` and ``/v1/budgets``. It is not
+enough for refusals and warnings, nor for answers of the gate about a member, which name what disrupts it.
 """
 
 from collections.abc import Iterable
@@ -12,11 +15,11 @@ from typing import Final
 
 from aiohttp import web
 
-from scorer.api.family import FAMILIES
-from scorer.api.kinds import UPGRADE_RUN, Kind
+from scorer.api.kinds import MEMBER_CLUSTER, NODE_POOL, OUR_KINDS, Kind
 from scorer.api.quoting import quote
 from webhook.endpoints.answers import tagged
 from webhook.endpoints.api import Api
+from webhook.endpoints.clusters import HOLDING
 from webhook.endpoints.parameters import check_names, instant, refuse, whole_number
 from webhook.endpoints.problems import Problem, ProblemError
 from webhook.history.desk import HistoryDesk
@@ -25,17 +28,11 @@ from webhook.history.query import MOST_ITEMS, USUAL_ITEMS, Query, parse_place
 from webhook.history.record import CONFIG_MAP
 from webhook.kube.ports import StoreError
 
-LISTED: Final[frozenset[Kind]] = frozenset(
-    {
-        UPGRADE_RUN,
-        *(
-            kind
-            for family in FAMILIES
-            for kind in (family.placement, family.run, family.override, family.strategy, family.approval_request)
-        ),
-    }
-)
-"""The kinds whose entries are shown to those who may list them."""
+OPEN: Final[frozenset[Kind]] = frozenset({MEMBER_CLUSTER, NODE_POOL})
+"""The kinds that callers with the path see, apart from what users wrote about them."""
+LISTED: Final[frozenset[Kind]] = frozenset(OUR_KINDS) - OPEN
+"""The kinds whose entries are shown to callers who may list them."""
+_WRITTEN: Final = (EntryType.REFUSAL, EntryType.WARNING)
 _TEXTS: Final = ("kind", "namespace", "name", "reason", "by")
 _LISTS: Final = ("type",)
 _PARAMETERS: Final = (*_LISTS, *_TEXTS, "since", "before", "continue", "limit")
@@ -62,12 +59,7 @@ def add_routes(api: Api, history: HistoryDesk) -> None:
             reason=text("reason"),
             by=text("by"),
         )
-        readable = await api.readable_kinds(request, {*LISTED, CONFIG_MAP})
-        query = replace(
-            query,
-            hidden=_words(LISTED - readable),
-            in_namespaces=None if CONFIG_MAP in readable else _words(readable),
-        )
+        query = _restricted(query, await api.readable_kinds(request, {*OUR_KINDS, CONFIG_MAP}))
         try:
             found = await history.find(query)
         except StoreError as error:
@@ -76,6 +68,21 @@ def add_routes(api: Api, history: HistoryDesk) -> None:
         return tagged(request, body, "history")
 
     api.get("/v1/history", "/v1/history", every)
+
+
+def _restricted(query: Query, readable: frozenset[Kind]) -> Query:
+    """Return the query for a caller who may list these kinds."""
+    untold = {(kind.kind, written) for kind in OPEN - readable for written in _WRITTEN}
+    if not readable >= HOLDING:
+        untold.add((MEMBER_CLUSTER.kind, EntryType.GATE))
+    others = None if CONFIG_MAP in readable else _words(readable | OPEN)
+    return replace(
+        query,
+        hidden=_words(LISTED - readable),
+        in_namespaces=others,
+        cluster_scoped=others,
+        untold=frozenset(untold),
+    )
 
 
 def _words(kinds: Iterable[Kind]) -> frozenset[str]:

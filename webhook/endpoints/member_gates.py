@@ -8,13 +8,18 @@ from typing import Final
 from aiohttp import web
 from pydantic import field_validator
 
+from scorer.api.family import family_in
+from scorer.api.kinds import UPGRADE_RUN, Kind
 from scorer.api.meta import JsonObject
 from scorer.api.references import PlacementRef
+from scorer.member_gate.answer import MemberReason
 from webhook.endpoints.answers import JSON, headers
 from webhook.endpoints.api import Api, RequestModel
 from webhook.endpoints.callers import caller_of
+from webhook.endpoints.clusters import HOLDING
 from webhook.endpoints.gate_problems import problems
 from webhook.endpoints.noting import note_member
+from webhook.endpoints.problems import Problem, ProblemError
 from webhook.endpoints.question import Name, PlacementModel
 from webhook.gate.desk import GateDesk
 from webhook.history.desk import HistoryDesk
@@ -55,6 +60,40 @@ class ClusterUpdateModel(RequestModel):
     """Name of the ClusterUpgradeRun that asks; absent: the oldest unfinished run that includes the cluster."""
 
 
+OTHERS: Final = frozenset({MemberReason.MEMBER_HELD, MemberReason.PLACEMENT_GUARD})
+"""Reasons whose messages name any of the objects that disrupt members."""
+UNNAMED: Final = "the caller may not list what it waits for"
+"""In place of a message and a detail that name objects."""
+
+
+async def told(api: Api, request: web.Request, answer: JsonObject, runs: Kind) -> JsonObject:
+    """Return the answer of a gate for the caller, without the names of objects that the caller may not list.
+
+    Args:
+        api: Knows what the caller may list.
+        request: The caller's.
+        answer: The document of a `MemberAnswer`.
+        runs: The kind of run that the answer names in its detail.
+    """
+    detail = answer["detail"]
+    if answer["reason"] in OTHERS:
+        needed = HOLDING
+    elif "run" in detail:
+        needed = frozenset({runs, UPGRADE_RUN} if "busyWith" in detail else {runs})
+    else:
+        return answer
+    if needed <= await api.readable_kinds(request, needed):
+        return answer
+    held = {name: value for name, value in (detail.get("heldBy") or {}).items() if name != "by"}
+    return answer | {"message": UNNAMED, "detail": {"heldBy": held | {"by": ""}} if held else {}}
+
+
+async def require_run(api: Api, request: web.Request, run: str) -> None:
+    """Check that the caller may get an upgrade run. Raises `ProblemError` as for a run that does not exist."""
+    if run and not await api.may_get(request, UPGRADE_RUN, run, ""):
+        raise ProblemError(Problem.NOT_FOUND, f"there is no ClusterUpgradeRun {run[:320]!r}")
+
+
 def add_routes(api: Api, desk: GateDesk, history: HistoryDesk) -> None:
     """Serve the questions."""
 
@@ -65,15 +104,16 @@ def add_routes(api: Api, desk: GateDesk, history: HistoryDesk) -> None:
         await api.require_placement(request, body.ref)
         answer = desk.rollout(body.ref, body.cluster)
         note_member(history, body.cluster, answer, caller_of(request).username)
-        return _answered(answer.document())
+        return _answered(await told(api, request, answer.document(), family_in(body.ref.namespace).run))
 
     async def cluster_update(request: web.Request) -> web.Response:
         body = await api.read(request, ClusterUpdateModel)
         with problems():
             desk.require_members()
+        await require_run(api, request, body.run or "")
         answer = desk.cluster_update(body.cluster, body.run or "")
         note_member(history, body.cluster, answer, caller_of(request).username)
-        return _answered(answer.document())
+        return _answered(await told(api, request, answer.document(), UPGRADE_RUN))
 
     api.post("/v1/gate/rollout", "/v1/gate/rollout", rollout)
     api.post("/v1/gate/cluster-update", "/v1/gate/cluster-update", cluster_update)

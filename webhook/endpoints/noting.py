@@ -10,6 +10,8 @@ from scorer.node_budgets.answer import Answer
 from webhook.history.desk import HistoryDesk
 from webhook.history.entry import About, EntryType
 
+UNNAMED_PODS: Final = "pods hold the node, which the caller may not list"
+_OF_PODS: Final = ("Pod ", "PodDisruptionBudget ")
 OPERATIONS: Final = {"CREATE": "create", "UPDATE": "update", "DELETE": "delete"}
 
 
@@ -39,10 +41,25 @@ def note_review(history: HistoryDesk, asked: JsonObject, response: JsonObject) -
     )
 
 
+def without_pods(answer: JsonObject) -> JsonObject:
+    """Return the answer about nodes without the names of pods and of their budgets."""
+    message, nodes = answer["message"], []
+    for node in answer["nodes"]:
+        blockers = []
+        for blocker in node["blockers"]:
+            if blocker["source"].startswith(_OF_PODS):
+                message = message.replace(blocker["message"], UNNAMED_PODS)
+                blocker = blocker | {"message": UNNAMED_PODS, "source": blocker["source"].partition(" ")[0]}
+            blockers.append(blocker)
+        nodes.append(node | {"blockers": blockers})
+    return answer | {"message": message, "nodes": nodes}
+
+
 def note_nodes(history: HistoryDesk, pool: str, answer: Answer, by: str) -> None:
     """Note that nodes of a pool may not be disrupted now."""
     if not answer.allowed:
-        history.note(EntryType.GATE, About(NODE_POOL.kind, pool), str(answer.verdict), answer.message, by)
+        message = without_pods(answer.document())["message"]  # a node pool is shown to callers who may not list pods
+        history.note(EntryType.GATE, About(NODE_POOL.kind, pool), str(answer.verdict), message, by)
 
 
 def note_member(history: HistoryDesk, cluster: str, answer: MemberAnswer, by: str) -> None:
@@ -61,5 +78,6 @@ def note_reservation(history: HistoryDesk, question: JsonObject, answer: JsonObj
         by: Who asked.
     """
     pool = text_at(question, "pool")
+    answer = without_pods(answer) if pool else answer
     about = About(NODE_POOL.kind, pool) if pool else About(MEMBER_CLUSTER.kind, text_at(question, "cluster"))
     history.note(EntryType.GATE, about, text_at(answer, "reason") or "Refused", text_at(answer, "message"), by)

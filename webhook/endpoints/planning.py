@@ -16,8 +16,18 @@ from scorer.api.meta import JsonObject
 from scorer.api.quoting import quote
 from scorer.what_if.state import Identity
 from webhook.access.ports import NotReviewedError
+from webhook.admission.limited import OPEN, compared_kinds, shown_with
 from webhook.answers.one_at_a_time import BusyError
-from webhook.answers.proposal import RESOURCE_SNAPSHOTS, RUNS, Audience, Deleted, Given, Proposal, ProposalError
+from webhook.answers.proposal import (
+    RESOURCE_SNAPSHOTS,
+    RUNS,
+    Audience,
+    Deleted,
+    Given,
+    Proposal,
+    ProposalError,
+    kinds_named,
+)
 from webhook.endpoints.answers import JSON, headers
 from webhook.endpoints.api import Api, RequestModel
 from webhook.endpoints.callers import caller_of
@@ -76,7 +86,8 @@ def add_routes(api: Api) -> None:
         proposal = _proposal(body, api.answers.admission().kinds)
         contents = await api.readable_kinds(request, RESOURCE_SNAPSHOTS)
         kinds = await api.readable_kinds(request, (*PLACEMENTS, *RUNS))
-        audience = Audience(kinds, _only(body), _runs(body), contents)
+        compared = await _compared(api, request, proposal, body)
+        audience = Audience(kinds, _only(body), _runs(body), contents, compared)
         try:
             document = await api.answers.planner.plan(proposal, caller_of(request), audience)
         except ProposalError as error:
@@ -89,6 +100,15 @@ def add_routes(api: Api) -> None:
         return web.Response(body=encode(document, sort=True), headers=_HEADERS)
 
     api.post("/v1/plan", "/v1/plan", plan, of_page=True)
+
+
+async def _compared(api: Api, request: web.Request, proposal: Proposal, body: PlanModel) -> frozenset[tuple[str, str]]:
+    """Return the kinds whose objects the verdicts of admission may be about, by group and kind."""
+    known = api.answers.admission().kinds
+    asked = compared_kinds((each.document for each in proposal.objects), known)
+    asked |= {each.kind for each in proposal.objects}
+    asked |= {kind for each in body.deleted for kind in kinds_named(each.kind, known)}
+    return frozenset(kind.group_kind for kind in shown_with(await api.readable_kinds(request, asked - {OPEN})))
 
 
 def _only(body: PlanModel) -> list[Identity] | None:

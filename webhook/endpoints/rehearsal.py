@@ -1,6 +1,8 @@
 """``/v1/validate`` and ``/v1/default``: what admission would say and fill in, for CI.
 
 The rules are those of the hooks, with the caller as the user: a caller whose write admission would refuse is told so.
+Objects that the caller may not list are as if they did not exist, and a warning names their kind where a rule compares
+with them.
 
 Source: serving.md 3.1.
 """
@@ -12,10 +14,12 @@ from aiohttp import web
 from pydantic import Field
 
 from scorer.api.documents import name_of, namespace_of
+from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
 from scorer.api.quoting import printable, quote
 from webhook.access.rights import Reviewed
 from webhook.admission.authorization import is_enforced
+from webhook.admission.limited import Readable, compared_kinds, limited, shown_with
 from webhook.admission.rehearsal import Verdict, WriteOperation, default, rehearse
 from webhook.endpoints.answers import JSON, headers
 from webhook.endpoints.api import Api, RequestModel
@@ -48,11 +52,12 @@ def add_routes(api: Api) -> None:
     async def validate(request: web.Request) -> web.Response:
         body = await _read(api, request)
         context = api.answers.admission().asked_by(caller_of(request))
+        hidden: set[Kind] = set()
+        context = limited(context, await _readable(api, request, body.object_, context), hidden)
         reviewed = await _rights(api, body, context)
         verdict = rehearse(body.object_, body.old_object, body.done(), context, reviewed)
-        return _answer(
-            {"allowed": verdict.allowed, "errors": list(_errors(verdict)), "warnings": list(verdict.warnings)}
-        )
+        warnings = [*verdict.warnings, *(_not_compared(kind) for kind in sorted(hidden, key=lambda kind: kind.plural))]
+        return _answer({"allowed": verdict.allowed, "errors": list(_errors(verdict)), "warnings": warnings})
 
     async def defaults(request: web.Request) -> web.Response:
         body = await _read(api, request)
@@ -68,6 +73,19 @@ async def _read(api: Api, request: web.Request) -> RehearsalModel:
     if mistakes := list(_mistakes(body)):
         raise ProblemError(Problem.VALIDATION_FAILED, f"{mistakes[0].pointer}: {mistakes[0].detail}", mistakes=mistakes)
     return body
+
+
+async def _readable(api: Api, request: web.Request, document: JsonObject, context: Context) -> Readable:
+    """Return which objects the verdict on a document may depend on."""
+    kinds, namespace = compared_kinds([document], context.kinds), namespace_of(document)
+    everywhere = await api.readable_kinds(request, kinds)
+    rest = {kind for kind in kinds - everywhere if kind.namespaced}
+    inside = await api.readable_kinds(request, rest, namespace) if rest and namespace else frozenset()
+    return Readable(shown_with(everywhere), namespace, shown_with(inside))
+
+
+def _not_compared(kind: Kind) -> str:
+    return f"not compared with other {kind.plural}, which the caller may not list"
 
 
 def _mistakes(body: RehearsalModel) -> Iterator[Mistake]:

@@ -30,6 +30,8 @@ class Query:
         limit: How many at most, the latest ones.
         hidden: Not about objects of these kinds.
         in_namespaces: About objects in namespaces only of these kinds; None: of any.
+        cluster_scoped: About cluster-scoped objects only of these kinds; None: unlimited.
+        untold: Not of these types about objects of these kinds.
     """
 
     types: frozenset[EntryType] = frozenset()
@@ -44,6 +46,8 @@ class Query:
     limit: int = USUAL_ITEMS
     hidden: frozenset[str] = frozenset()
     in_namespaces: frozenset[str] | None = None
+    cluster_scoped: frozenset[str] | None = None
+    untold: frozenset[tuple[str, EntryType]] = frozenset()
 
     def wants(self, entry: Entry) -> bool:
         """Say whether an entry is wanted."""
@@ -51,7 +55,9 @@ class Query:
         return (
             (not self.types or entry.type in self.types)
             and about.kind not in self.hidden
+            and (about.kind, entry.type) not in self.untold
             and (self.in_namespaces is None or not about.namespace or about.kind in self.in_namespaces)
+            and (self.cluster_scoped is None or about.namespace or about.kind in self.cluster_scoped)
             and self.kind in ("", about.kind)
             and self.namespace in ("", about.namespace)
             and self.name in ("", about.name)

@@ -9,9 +9,11 @@ import pytest_asyncio
 from scorer.api import kinds
 from scorer.member_gate.holds import MemberDisruption
 from scorer.reservations import DISRUPTION, RESERVATIONS, lease_name
+from tests.scorer.node_pool_builders import pod
 from tests.waiting import PATIENCE_SECONDS, until
-from tests.webhook.description.example_hub import serving
+from tests.webhook.description.example_hub import changed, serving
 from tests.webhook.gate.gates import NAMESPACE, node_pool, put_pool
+from webhook.access.rights import Access
 from webhook.gate.keeper import Claimant
 from webhook.kube.ports import Key
 
@@ -87,6 +89,38 @@ async def test_a_refusal_is_an_answer_and_says_why(caller):
     )
     assert 'budgets[0] (nodes "0")' in told["message"]
     assert told["retryAfterSeconds"] == 10
+
+
+class ListsNothing:
+    """Lets everybody ask everything, and list nothing."""
+
+    async def may(self, _user, wanted):
+        return not isinstance(wanted, Access)
+
+
+async def test_the_pods_that_hold_a_node_are_named_to_those_who_may_list_them(caller):
+    store, name = caller.up.store, "secret-pod"
+    made = pod(name, "batch-0", annotations={"karpenter.sh/do-not-disrupt": "true"})
+    await store.create(kinds.NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}})
+    await store.create(kinds.POD, made)
+    question = asked(count=None, nodes=["batch-0"])
+    try:
+
+        async def held():
+            return not (await caller.ask("POST", GATE, question)).json["allowed"]
+
+        await until(held)
+        told = await caller.ask("POST", GATE, question)
+        refused = await caller.ask("POST", RESERVE, wanted(question))
+        async with changed(caller, authorizer=ListsNothing()) as stranger:
+            hidden = await stranger.ask("POST", GATE, question)
+            hidden_refused = await stranger.ask("POST", RESERVE, wanted(question))
+            record = await stranger.ask("GET", "/v1/history?type=gate&name=batch")
+    finally:
+        await store.delete(kinds.POD, Key(name, made["metadata"]["namespace"]))
+    assert all(name in str(answer.json) for answer in (told, refused))
+    assert not any(name in str(answer.json) for answer in (hidden, hidden_refused, record))
+    assert (hidden.json["verdict"], hidden.json["nodes"][0]["disruptable"]) == ("NodeBlocked", False)
 
 
 async def test_a_pool_that_is_nowhere_is_judged_with_its_defaults(caller):

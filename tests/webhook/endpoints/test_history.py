@@ -3,7 +3,7 @@
 import pytest
 import pytest_asyncio
 
-from scorer.api.kinds import MEMBER_CLUSTER, NODE_POOL, PLACEMENT
+from scorer.api.kinds import MEMBER_CLUSTER, NODE_POOL, OUR_KINDS, PLACEMENT
 from tests.builders.placement import make_placement
 from tests.waiting import PATIENCE_SECONDS, until
 from tests.webhook.controllers.world import make_member, pick_n
@@ -157,6 +157,39 @@ async def test_what_is_in_namespaces_is_shown_to_those_who_may_list_it(caller, p
     async with changed(caller, authorizer=Reading(plural)) as stranger:
         items = (await stranger.ask("GET", f"{HISTORY}?namespace=theirs")).json["items"]
     assert {each["object"]["kind"] for each in items} == seen
+
+
+OURS = [kind for kind in OUR_KINDS if kind not in (MEMBER_CLUSTER, NODE_POOL)]
+
+
+@pytest.mark.parametrize("kind", OURS, ids=lambda kind: kind.kind)
+async def test_what_users_wrote_is_shown_to_those_who_may_list_its_kind(caller, kind):
+    """Envelopes, evictions, budgets and members' objects among them, cluster-scoped or not."""
+    about = About(kind.kind, f"of-{kind.plural}", "theirs" if kind.namespaced else "")
+    for found in EntryType:
+        caller.up.services.history.note(found, about, "X-01", 'value "hunter2" is refused', "bob")
+    query = f"{HISTORY}?name={about.name}"
+    for authorizer, count in ((AllButReading(), 0), (Reading("configmaps"), 0), (Reading(kind.plural), len(EntryType))):
+        async with changed(caller, authorizer=authorizer) as stranger:
+            assert len((await stranger.ask("GET", query)).json["items"]) == count
+
+
+@pytest.mark.parametrize(
+    ("kind", "types"),
+    [
+        ("MemberCluster", {"Decision", "Rollout", "Event"}),
+        ("NodePool", {"Decision", "Rollout", "Event", "Gate"}),
+        ("CustomResourceDefinition", set()),
+        ("Widget", set()),
+    ],
+)
+async def test_of_what_is_in_no_namespace_the_path_shows_what_other_paths_do(caller, kind, types):
+    """What the gate says of a member names what disrupts it, and a refusal repeats what somebody wrote."""
+    for found in EntryType:
+        caller.up.services.history.note(found, About(kind, "o-z"), "X-01", "crp/hidden is in the way", "bob")
+    async with changed(caller, authorizer=AllButReading()) as stranger:
+        items = (await stranger.ask("GET", f"{HISTORY}?name=o-z&kind={kind}")).json["items"]
+    assert {each["type"] for each in items} == types
 
 
 async def test_nothing_is_told_without_credentials(caller):

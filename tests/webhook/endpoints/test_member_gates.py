@@ -5,6 +5,7 @@ import pytest_asyncio
 
 from scorer.api.kinds import MEMBER_CLUSTER, PLACEMENT, STAGED_RUN, UPGRADE_RUN
 from scorer.api.references import PlacementRef
+from scorer.member_gate.holds import MemberDisruption
 from tests.builders.placement import make_placement
 from tests.waiting import PATIENCE_SECONDS, until
 from tests.webhook.controllers.world import held_up, make_member, pick_n
@@ -13,6 +14,8 @@ from webhook.access.rights import Access
 from webhook.access.user import UserInfo
 from webhook.controllers.result import DONE
 from webhook.description.member_gates import MemberGateAnswer
+from webhook.endpoints.clusters import HOLDING
+from webhook.gate.keeper import Claimant
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -218,6 +221,66 @@ class AllButReading:
 
     async def may(self, _user, wanted):
         return not isinstance(wanted, Access)
+
+
+class Listing(AllButReading):
+    """Lets everybody ask everything, get everything, and list some kinds."""
+
+    def __init__(self, kinds):
+        self._plurals = {kind.plural for kind in kinds}
+
+    async def may(self, _user, wanted):
+        return not isinstance(wanted, Access) or wanted.verb == "get" or wanted.resource in self._plurals
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "kinds", "words"),
+    [
+        pytest.param(UPDATE, {"cluster": "b"}, [UPGRADE_RUN], "v131", id="the-run-that-upgrades-it"),
+        pytest.param(UPDATE, {"cluster": "a"}, HOLDING, "private-tool", id="what-holds-it-from-an-upgrade"),
+    ],
+)
+async def test_what_a_member_waits_for_is_named_to_those_who_may_list_it(caller, path, body, kinds, words):
+    claimant = Claimant("private-tool", "somebody else")
+    held = await caller.up.services.disruption.keeper.hold_member("a", MemberDisruption.EVICTION, claimant, 60)
+    try:
+        found = {}
+        for listed in (kinds, ()):
+            async with changed(caller, authorizer=Listing(listed)) as stranger:
+                found[bool(listed)] = (await stranger.ask("POST", path, body)).json
+    finally:
+        await caller.up.services.disruption.keeper.release(held.id, claimant.identity)
+    MemberGateAnswer.model_validate(found[False], strict=True)
+    assert words in str(found[True])
+    assert words not in str(found[False])
+    same = ("allowed", "reason", "retryAfterSeconds")
+    assert [found[True][name] for name in same] == [found[False][name] for name in same]
+
+
+async def test_a_run_that_the_caller_may_not_get_does_not_exist(caller):
+    async with changed(caller, authorizer=AllButReading()) as stranger:
+        for path, body in (
+            (UPDATE, {"cluster": "b", "run": "v131"}),
+            (RESERVE, wanted("cluster-update", cluster="b", run="v131")),
+        ):
+            answer = await stranger.ask("POST", path, body)
+            assert of(answer) == (404, "not-found", [])
+            assert answer.json["detail"] == "there is no ClusterUpgradeRun 'v131'"
+
+
+async def test_what_is_not_reserved_names_no_more_than_an_answer(caller):
+    claimant = Claimant("private-tool", "somebody else")
+    held = await caller.up.services.disruption.keeper.hold_member("a", MemberDisruption.EVICTION, claimant, 60)
+    try:
+        told = await caller.ask("POST", RESERVE, wanted("cluster-update", cluster="a"))
+        async with changed(caller, authorizer=Listing(()), authenticator=SomebodyElse()) as stranger:
+            hidden = await stranger.ask("POST", RESERVE, wanted("cluster-update", cluster="a"))
+    finally:
+        await caller.up.services.disruption.keeper.release(held.id, claimant.identity)
+    assert [(answer.status, "private-tool" in str(answer.json)) for answer in (told, hidden)] == [
+        (409, True),
+        (409, False),
+    ]
 
 
 async def test_a_placement_that_the_caller_may_not_read_does_not_exist(caller):

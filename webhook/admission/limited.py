@@ -1,0 +1,117 @@
+"""The context of admission as far as a caller may read the hub: what ``/v1`` judges proposed writes by.
+
+Rules and live checks compare an object with others, and name them: an override that selects the same object, a
+placement on the same clusters. The hooks answer the author of a write. A caller of ``/v1`` writes nothing, so a verdict
+must not depend on an object of a kind that the caller may not list. Such an object counts as absent for rules, and as
+unknown for live checks. Member clusters are an exception, since each path of ``/v1`` is about them.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from scorer.api.documents import dicts_at, namespace_of, text_at
+from scorer.api.family import FAMILIES
+from scorer.api.kinds import MEMBER_CLUSTER, Kind
+from scorer.api.meta import JsonObject
+from scorer.fleet import Fleet
+from webhook.admission.cached import ADMISSION_KINDS, WANTED_KINDS
+from webhook.validation.context import Context, HubView, KnownKinds, NotKnownError
+from webhook.validation.member_cluster import INTERNAL_SERVICE_EXPORT
+
+OPEN: Final = MEMBER_CLUSTER
+"""The kind that callers of ``/v1`` need no right to list."""
+
+
+_WITH_PLACEMENTS: Final = {
+    kind: family.placement
+    for family in FAMILIES
+    for kind in (family.policy_snapshot, family.resource_snapshot, family.binding)
+}
+"""The kinds that tell of placements: they are shown to callers who may list those."""
+
+
+def compared_kinds(documents: Iterable[JsonObject], known: KnownKinds) -> frozenset[Kind]:
+    """Return the kinds that a caller has to be allowed to list, if a verdict on *documents* is to depend on them."""
+    found: set[Kind | None] = {*ADMISSION_KINDS, *WANTED_KINDS, INTERNAL_SERVICE_EXPORT}
+    for document in documents:
+        for term in dicts_at(document, "spec", "resourceSelectors"):
+            found.add(known.find(text_at(term, "group"), text_at(term, "kind")))
+    return frozenset(_WITH_PLACEMENTS.get(kind, kind) for kind in found if kind is not None and kind != OPEN)
+
+
+def shown_with(listed: Collection[Kind]) -> frozenset[Kind]:
+    """Return the kinds whose objects are shown to a caller who may list these kinds."""
+    return frozenset({OPEN, *listed, *(kind for kind, parent in _WITH_PLACEMENTS.items() if parent in listed)})
+
+
+@dataclass(frozen=True, slots=True)
+class Readable:
+    """What a caller may list.
+
+    Args:
+        kinds: Kinds that the caller may list everywhere; as `shown_with`.
+        namespace: Of the object that is judged; empty: it is cluster-scoped.
+        inside: Kinds that the caller may list in that namespace only; as `shown_with`.
+    """
+
+    kinds: Collection[Kind]
+    namespace: str = ""
+    inside: Collection[Kind] = frozenset()
+
+    def shows(self, kind: Kind, namespace: str = "") -> bool:
+        """Return whether the caller may list a kind, in one namespace or, with none, everywhere."""
+        if kind in self.kinds:
+            return True
+        return bool(namespace) and namespace == self.namespace and kind in self.inside
+
+
+def limited(context: Context, readable: Readable, hidden: set[Kind] | None = None) -> Context:
+    """Return the same context for a caller who may list no more than that.
+
+    Args:
+        context: What the rules may read.
+        readable: What the caller may list.
+        hidden: Gets the kinds whose objects a rule looked for and did not see; None: not needed.
+    """
+
+    def existing(kind: Kind) -> Sequence[JsonObject]:
+        if readable.shows(kind):
+            return context.existing(kind)
+        if not readable.shows(kind, readable.namespace):
+            if hidden is not None:
+                hidden.add(kind)
+            return ()
+        return [document for document in context.existing(kind) if namespace_of(document) == readable.namespace]
+
+    return replace(context, existing=existing, hub=_LimitedHub(context.hub, readable))
+
+
+class _LimitedHub:
+    """A hub that knows nothing of the kinds that a caller may not list."""
+
+    def __init__(self, hub: HubView, readable: Readable) -> None:
+        self._hub = hub
+        self._readable = readable
+
+    def get(self, kind: Kind, name: str, namespace: str = "") -> JsonObject | None:
+        """See `HubView.get`."""
+        return self._of(kind, namespace).get(kind, name, namespace)
+
+    def list(self, kind: Kind, namespace: str = "") -> Collection[JsonObject]:
+        """See `HubView.list`."""
+        return self._of(kind, namespace).list(kind, namespace)
+
+    def labelled(self, kind: Kind, label: str, value: str, namespace: str = "") -> Collection[JsonObject]:
+        """See `HubView.labelled`."""
+        return self._of(kind, namespace).labelled(kind, label, value, namespace)
+
+    @property
+    def fleet(self) -> Fleet:
+        """See `HubView.fleet`."""
+        return self._hub.fleet
+
+    def _of(self, kind: Kind, namespace: str) -> HubView:
+        if not self._readable.shows(kind, namespace):
+            raise NotKnownError(kind, namespace)
+        return self._hub
