@@ -85,7 +85,7 @@ LIVE_RULES: Final[Mapping[Callable[..., Any], tuple[Rule, ...]]] = {
     impact.warn_about_lost_clusters: _LOSSES,
     impact.warn_about_lost_objects: _LOSSES,
     taking_over.warn_about_taking_over: (
-        warn(taking_over.RULE, "Says how many objects that members have already would go with the placement."),
+        warn(taking_over.RULE, "Says what members have already, or may have, that would go with the placement."),
     ),
     live_placement.warn_about_number: (
         warn("X-05", "As many clusters as numberOfClusters have joined and fit the terms and tolerations."),

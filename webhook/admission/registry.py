@@ -116,7 +116,7 @@ _ENTRIES: Final = (
             placement_defaults.default,
             _CUD,
             warn_about_deletion=placement.warn_about_deletion,
-            live=(*impact.CHECKS, *taking_over.CHECKS, *live_placement.CHECKS),
+            live=(*impact.CHECKS, *live_placement.CHECKS, *taking_over.CHECKS),
         )
         for family, validate in (
             (CLUSTER, placement.validate_cluster_placement),

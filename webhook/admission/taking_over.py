@@ -1,28 +1,58 @@
 """Which objects that were on members before a write of a placement makes ours (X-29).
 
 By default a placement takes over the objects that it finds, and they later go with the placement. Of the objects that
-are there before anything is applied, the hub knows namespaces, where agents report them, and objects that the placement
-was told not to take over, which agents report as well. The hub does not know of any others; there is no warning about
-them.
+are there before anything is applied, the hub knows
+
+* namespaces, where agents report them: selected by name, or by labels that namespaces of the hub have now;
+* that a namespace is the member's own, in which a ResourcePlacement may find objects of the same names;
+* objects that the placement was told not to take over, which agents report as well.
+
+A member that has not reported its namespaces yet, or not all of them, may have any. The warning counts such clusters.
+The hub does not know of any other objects, and there is no warning about them.
+
+Each distinct report is compared once before the clusters are planned, and the clusters within the time for live checks.
 
 Source: rollout.md 11.1; KubeFleet pkg/controllers/workapplier.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from scorer.api.documents import dict_at, dicts_at, name_of, namespace_of, text_at
+import numpy as np
+from pydantic import ValidationError
+
+from scorer.api.documents import (
+    dict_at,
+    dicts_at,
+    is_deleting,
+    labels_of,
+    name_of,
+    namespace_of,
+    text_at,
+    texts_at,
+)
 from scorer.api.kinds import NAMESPACE
+from scorer.api.label_selector import LabelSelector
+from scorer.api.member_cluster import MemberCluster
 from scorer.api.meta import JsonObject
+from scorer.api.names import AGENT_VERSION
+from scorer.api.placement import PlacementType
+from scorer.columns import BoolColumn
+from scorer.fleet import NOT_JOINED, NOT_REPORTING, Fleet
+from scorer.framework.cycle import Cycle
+from scorer.membership.member_status import NAMESPACE_LIMIT
 from scorer.placement.binding_plan import BrokenBindingError
 from scorer.placement.plan_document import decide
+from scorer.placement.request import read_request
 from scorer.rollout.work_status import ManifestReason
+from scorer.selectors import InvalidPolicyError
 from webhook.admission.impact import planned_clusters
 from webhook.validation.context import Context, NotKnownError
 from webhook.validation.field import FieldWarning
 from webhook.validation.live.check import LiveCheck, counted, timed
 from webhook.validation.live.relations import children, cluster_of, family_of, holds_cluster
 from webhook.validation.placement import SELECTORS
+from webhook.validation.reserved import is_never_placed_namespace
 
 RULE: Final = "X-29"
 
@@ -37,21 +67,32 @@ def warn_about_taking_over(
     if document is None or not _takes_over(document) or (old is not None and not _changes(document, old)):
         return
     took_over = old is not None and _takes_over(old)
-    wanted = _namespaces(document)
-    if (old is None or took_over) and not _are_reported(wanted, context):  # the hub knows of no such object
+    wanted = _wanted(document, context)
+    if (old is None or took_over) and not _may_be_there(wanted, context):  # the hub knows of no such object
         return
+    before = _before(document, old, context) if old is not None and took_over else frozenset()
     held = {} if old is None else _bindings_by_cluster(document, context)
     found: set[tuple[str, object]] = set()
+    unseen: set[str] = set()
     for cluster in timed(_clusters(document, old, context), context):
-        known = took_over and cluster in held
-        names = wanted - (_namespaces(old or {}) if known else frozenset())
-        found |= {(cluster, name) for name in names if _is_unowned(cluster, name, context)}
+        names = wanted - before if cluster in held else wanted
+        member = context.hub.fleet.member(cluster)
+        if member is not None:
+            found |= {(cluster, name) for name in names if (member.status.namespaces or {}).get(name) == ""}
+            if _may_have_others(names, member, context.hub.fleet):
+                unseen.add(cluster)
         if cluster in held and not took_over:
             found |= {(cluster, identity) for identity in _refused(held[cluster])}
+    if wanted and (not took_over or not wanted <= before or _policy(document) != _policy(old)):
+        unseen |= _to_come(document, context)
     if found:
-        objects, clusters = len(found), len({cluster for cluster, _ in found})
-        text = f"{counted(objects, 'existing object')} would become ours, and go with the placement"
-        yield FieldWarning(SELECTORS, f"{text} ({counted(clusters, 'cluster')})", RULE)
+        clusters = counted(len({cluster for cluster, _ in found}), "cluster")
+        what = "existing objects there" if namespace_of(document) else counted(len(found), "existing object")
+        yield FieldWarning(SELECTORS, f"{what} would become ours, and go with the placement ({clusters})", RULE)
+    if unseen:
+        clusters = counted(len(unseen), "cluster")
+        text = f"namespaces of {clusters} are not reported yet: objects there are taken over unseen"
+        yield FieldWarning(SELECTORS, text, RULE)
 
 
 CHECKS: Final[tuple[LiveCheck, ...]] = (warn_about_taking_over,)
@@ -84,29 +125,109 @@ def _clusters(document: JsonObject, old: JsonObject | None, context: Context) ->
     return frozenset(pick.cluster for pick in run.picked)
 
 
-def _namespaces(document: JsonObject) -> frozenset[str]:
-    """Return the namespaces that are selected by name."""
-    terms = dicts_at(document, "spec", "resourceSelectors")
-    found = (term.get("name") for term in terms if (term.get("group") or "", term.get("kind")) == NAMESPACE.group_kind)
-    return frozenset(name for name in found if isinstance(name, str) and name)
+def _wanted(document: JsonObject, context: Context) -> frozenset[str]:
+    """Return the namespaces that are selected, or for a ResourcePlacement the one that all it selects is in."""
+    if namespace := namespace_of(document):
+        return frozenset({namespace})
+    terms = [
+        term
+        for term in dicts_at(document, "spec", "resourceSelectors")
+        if (term.get("group") or "", term.get("kind")) == NAMESPACE.group_kind
+    ]
+    named = {name for term in terms if isinstance(name := term.get("name"), str) and name}
+    return frozenset(named | _labelled([term for term in terms if not term.get("name")], context))
 
 
-def _are_reported(names: frozenset[str], context: Context) -> bool:
-    """Say whether any member has reported one of these namespaces, whoever created it.
+def _labelled(terms: Sequence[JsonObject], context: Context) -> set[str]:
+    """Return the namespaces of the hub that terms without a name select now; none where they are not known."""
+    if not terms:
+        return set()
+    try:
+        selectors = [LabelSelector.read(term.get("labelSelector") or {}) for term in terms]
+        return {
+            name_of(namespace)
+            for namespace in timed(context.hub.list(NAMESPACE), context)
+            if not is_deleting(namespace)
+            and not is_never_placed_namespace(name_of(namespace), context)
+            and any(selector.matches(labels_of(namespace)) for selector in selectors)
+        }
+    except (NotKnownError, ValidationError, ValueError):
+        return set()
 
-    Much cheaper than to decide which clusters the placement would get, and almost always the answer is no.
+
+def _before(document: JsonObject, old: JsonObject, context: Context) -> frozenset[str]:
+    """Return the namespaces for which an update selects nothing new."""
+    terms, stored = (dicts_at(each, "spec", "resourceSelectors") for each in (document, old))
+    if namespace_of(document) and any(term not in stored for term in terms):
+        return frozenset()
+    return _wanted(old, context)
+
+
+def _may_be_there(names: frozenset[str], context: Context) -> bool:
+    """Return whether any member has one of these namespaces, no matter who created it, or may have one.
+
+    Much cheaper than to decide which clusters the placement would get, and in most fleets the answer is no.
     """
     if not names:
         return False
-    views = timed(context.hub.fleet.namespaces.values, context)
-    return any(reported is not None and not names.isdisjoint(reported) for _, reported in views)
+    fleet = context.hub.fleet
+    views = timed(fleet.namespaces.values, context)
+    return (
+        bool(_silent(fleet).any())
+        or any(reported is not None and not names.isdisjoint(reported) for _, reported in views)
+        or any(_may_have_others(names, member, fleet) for member in timed(fleet.members, context))
+    )
 
 
-def _is_unowned(cluster: str, namespace: str, context: Context) -> bool:
-    """Say whether a member has reported a namespace that no Work created."""
-    member = context.hub.fleet.member(cluster)
-    reported = member.status.namespaces if member is not None else None
-    return reported is not None and reported.get(namespace) == ""
+def _may_have_others(names: frozenset[str], member: MemberCluster, fleet: Fleet) -> bool:
+    """Return whether a member may have one of these namespaces although its agent, which reports them, has not.
+
+    Agents of other projects, and simulated members, never report any: a warning about each placement would say nothing.
+    """
+    reported = member.status.namespaces
+    if reported is None:
+        return bool(names) and (AGENT_VERSION in member.status.properties or _collects(member.metadata.name, fleet))
+    return len(reported) >= NAMESPACE_LIMIT and not names <= reported.keys()
+
+
+def _to_come(document: JsonObject, context: Context) -> frozenset[str]:
+    """Return the members that the placement may get as soon as they report: no decision names them before."""
+    fleet = context.hub.fleet
+    silent, policy = _silent(fleet), _policy(document)
+    if not silent.any():
+        return frozenset()
+    try:
+        profile = read_request(policy).profile
+    except InvalidPolicyError as error:
+        raise NotKnownError("policy") from error
+    if policy.get("placementType") == PlacementType.PICK_FIXED:
+        named = fleet.rows(texts_at(document, "spec", "policy", "clusterNames"))
+        return _names(fleet, silent & named)
+    nowhere = np.zeros(len(fleet), dtype=np.bool_)
+    cycle = Cycle(fleet, context.now, "", nowhere, nowhere)
+    for plugin in (profile.affinity, profile.taints):
+        if (mask := plugin.filter(cycle)) is not None:
+            silent = silent & mask
+    return _names(fleet, silent)
+
+
+def _collects(cluster: str, fleet: Fleet) -> bool:
+    view = None if (row := fleet.row(cluster)) is None else fleet.namespaces.value(row)
+    return view is not None and view[0]
+
+
+def _silent(fleet: Fleet) -> BoolColumn:
+    failed = fleet.eligibility.failed
+    silent: BoolColumn = (failed == NOT_REPORTING) | (failed == NOT_JOINED)
+    return silent
+
+
+def _names(fleet: Fleet, rows: BoolColumn) -> frozenset[str]:
+    return frozenset(fleet.names[row] for row in np.flatnonzero(rows))
+
+
+def _policy(document: JsonObject | None) -> JsonObject:
+    return dict_at(document, "spec", "policy")
 
 
 def _refused(binding: JsonObject) -> Iterator[object]:

@@ -16,13 +16,11 @@ from scorer.api.documents import dicts_at, status_of
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, MEMBER_CLUSTER, Kind
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.names import MEMBER_AGENT
+from scorer.membership.member_status import NAMESPACE_LIMIT
 from webhook.kube.ports import ConflictError, Key, Store
 
 JITTER = 0.05
 """Heartbeats come up to this share of the period early or late."""
-
-NAMESPACE_LIMIT = 200
-"""How many namespaces are reported; with more, the report says that it is incomplete."""
 
 MOST_ATTEMPTS = 3
 """How often a heartbeat is attempted when other clients write the same object at the same moment."""
