@@ -105,7 +105,7 @@ def plan_bindings(
         snapshot: Name of the policy snapshot that was scheduled.
         documents: The bindings as stored.
         blank: ``apiVersion`` and ``kind`` of a new binding.
-        lost: Those that the decision counted although they are not stored; see `scorer.rollout.lost_bindings`.
+        lost: Those that the decision counted although they are not stored (`scorer.rollout.lost_bindings`).
         now: The time to write on dropped bindings; None: none is written.
         is_taken: Returns whether a binding of another placement has that name.
 
@@ -175,7 +175,7 @@ def lost_binding(
     blank: JsonObject,
     is_taken: Callable[[str], bool] = _NONE_TAKEN,
 ) -> JsonObject:
-    """Return the binding to create for a cluster whose binding is gone, if it is still feasible.
+    """Return the binding to create for a cluster whose binding was deleted, if the cluster is still feasible.
 
     Args:
         placement: The placement that lost it.

@@ -265,7 +265,7 @@ def _screened(profile: Profile, cycle: Cycle, known: Schedule | None) -> Screene
 def confirm(request: Request, fleet: Fleet, bindings: Iterable[Binding], now: datetime) -> list[Binding]:
     """Return bindings as current if their cluster passes the filters now, else as made under an earlier policy.
 
-    For bindings that were lost: a feasible cluster keeps what it has, whichever cluster would score best now.
+    For bindings that were lost: scores do not count, so a feasible cluster keeps its content.
     """
     feasible = screen(request, fleet, Holdings(), now).screened.rows
     clusters = {fleet.names[row] for row in feasible}

@@ -37,7 +37,7 @@ class Provenance:
     placement_uid: str = ""
 
     def sign(self, work: JsonObject) -> JsonObject:
-        """Return a Work with its proof; the same object if the proof is current, or if there is no key."""
+        """Return a Work with its proof: the same object if the proof is current, or without a key."""
         if not self.keys or not self.placement_uid:
             return work
         proof = self._proof(self.keys[0], work)

@@ -241,7 +241,7 @@ class SchedulerController:
     async def _lost(
         self, family: Family, ref: PlacementRef, placement: JsonObject, snapshot: str, documents: list[JsonObject]
     ) -> list[JsonObject]:
-        """Return the bindings that another client deleted, as their Works describe them; see `lost_bindings`.
+        """Return the bindings that another client deleted, as their Works describe them (`lost_bindings`).
 
         They are not stored: the decision judges their clusters first (`scorer.placement.schedule.confirm`).
 

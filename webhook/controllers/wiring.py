@@ -153,7 +153,7 @@ class Wiring(Generic[K]):
         makes: Kinds of which it creates objects that must not be created twice: they are listed once more before it
             begins, because the leader before may have created some just before its end.
         trims: What it needs of objects that are large and numerous; the cache keeps no more of them.
-        prepares: Awaited before the first key is reconciled; a function that several controllers name is called once.
+        prepares: Awaited before the first key is reconciled. Several controllers may name the same function.
         background: What runs beside its queue; what several controllers name is run once.
         ends: Called when the loop has ended; what several controllers name is called once.
     """

@@ -1,7 +1,7 @@
-"""The Secret with the keys by which the loop signs Works (`scorer.rollout.provenance`).
+"""The Secret with the keys that sign Works (`scorer.rollout.provenance`).
 
 The first loop creates it with a random key. To rotate the key, an operator moves ``key`` to ``previous`` and stores a
-new ``key``; the loop then signs every Work again with the new key, and ``previous`` can be removed.
+new ``key``. The loop then signs every Work with the new key. After that, ``previous`` can be removed.
 
 Source: docs/specifications/rollout.md 9.5.
 """
@@ -27,13 +27,13 @@ PREVIOUS: Final = "previous"
 """Entries of the Secret; `PREVIOUS` is optional."""
 REFRESH_SECONDS: Final = 60.0
 RETRY_SECONDS: Final = (0.2, 1.0, 5.0)
-"""The pauses before the Secret is read again while the hub does not answer; the last one repeats."""
+"""Backoff while the hub does not answer. The last pause repeats."""
 
 log = logging.getLogger(__name__)
 
 
 class WorkKeys:
-    """The keys of one hub. Without permission for the Secret there are none, and no Work is signed.
+    """The keys of one hub. Without permission for the Secret, no Work is signed.
 
     Args:
         store: The hub.
@@ -49,11 +49,11 @@ class WorkKeys:
         self.current: tuple[bytes, ...] = ()
 
     def of(self, placement: JsonObject | None) -> Provenance:
-        """Return what signs and verifies the Works of a placement; nothing is signed for a placement that is gone."""
+        """Return what signs and verifies the Works of a placement. None: unknown, and nothing is signed."""
         return Provenance(self.current, text_at(placement or {}, "metadata", "uid"))
 
     async def load(self) -> None:
-        """Read the keys, and create the Secret if there is none. Waits while the hub does not answer."""
+        """Read the keys, and create the Secret if it does not exist. Retries while the hub does not answer."""
         pauses = iter(RETRY_SECONDS)
         while True:
             try:
@@ -104,7 +104,7 @@ class WorkKeys:
 
 
 def _keys_in(document: JsonObject) -> tuple[bytes, ...]:
-    """Return the keys of a Secret; none if the current one is unusable, for its Works could not be verified later."""
+    """Return the keys of a Secret. Empty: the current key is unusable."""
     keys = [_decoded(dict_at(document, "data").get(name)) for name in (CURRENT, PREVIOUS)]
     usable = tuple(key for key in keys if len(key) >= SHORTEST_KEY_BYTES)
     return usable if len(keys[0]) >= SHORTEST_KEY_BYTES else ()

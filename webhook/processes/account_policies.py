@@ -3,9 +3,9 @@
 RBAC cannot limit ``create`` to names, a verb to namespaces with a prefix, or an update to some fields. Without these
 policies the loop would hold rights over all namespaces and Roles of the hub, every account that reserves would hold
 rights over the leader's Lease, and an agent could relabel its Works. A policy applies to one account, or to every user
-with exceptions; if the API server cannot evaluate it, it refuses the write.
+with exceptions. If the API server cannot evaluate a policy, it refuses the write.
 
-Source: Kubernetes, Validating Admission Policy; docs/specifications/placement-api.md 8, G-11.
+Source: Kubernetes, Validating Admission Policy. docs/specifications/placement-api.md 8, G-11.
 """
 
 import json
@@ -44,8 +44,8 @@ class Policy:
         whose: CEL that selects the requests. Empty: those of the account that the policies are printed for.
         subresource: Subresource of the kinds. Empty: the objects themselves.
         operations: Operations of an admission request.
-        exempt: Users to whom it does not apply, besides that account and the groups of administrators; it applies to
-            all others that *whose* selects. None: unset.
+        exempt: Exempt users, besides that account and the groups of administrators. All others that *whose* selects
+            are limited. None: unset.
         more_conditions: CEL, with the same refusal.
     """
 
@@ -69,7 +69,7 @@ class Policy:
             yield {"name": "no-admin", "expression": f"!request.userInfo.groups.exists(g, g in [{groups}])"}
 
     def validations(self) -> Iterator[JsonObject]:
-        """Yield its conditions, all of which a request must meet."""
+        """Yield its conditions. A request must meet all of them."""
         for condition in (self.condition, *self.more_conditions):
             yield {"expression": condition, "message": self.message, "reason": "Forbidden"}
 
@@ -82,7 +82,7 @@ def reconcile_policies(lease: str) -> tuple[Policy, ...]:
     """Return what narrows the account of the loop, and what keeps accounts from making tokens of themselves that last.
 
     Args:
-        lease: Name of the Lease by which one process leads.
+        lease: Name of the leader's Lease.
     """
     members = json.dumps(MEMBER_NAMESPACE_PREFIX)
     return (
@@ -145,7 +145,7 @@ def member_policies(allowed_users: Iterable[str]) -> tuple[Policy, ...]:
 
 
 def _kept(field: str, empty: str, part: str = "") -> str:
-    """Return CEL that is true if *part* of a field is what it was; an absent field equals an empty one."""
+    """Return CEL that is true if *part* of a field is unchanged. An absent field equals an empty one."""
     *parents, name = field.split(".")
     new, old = (".".join((each, *parents, f"?{name}.orValue({empty}){part}")) for each in ("object", "oldObject"))
     return f"{new} == {old}"

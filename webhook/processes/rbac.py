@@ -226,7 +226,7 @@ def reconcile_roles(
         ),
         Rule("to go on leading", ("get", "update"), (Resource.of(kinds.LEASE),), (lease,)),
         Rule(
-            "the keys that sign Works are created once; create cannot be limited to a name",
+            "the keys that sign Works are created once, and create cannot be limited to a name",
             ("create",),
             (Resource.of(SECRET),),
         ),

@@ -122,7 +122,7 @@ class RuleSettings(Settings):
 
 
 class AllowedUserSettings(Settings):
-    """Who administers the hub."""
+    """The administrators of the hub."""
 
     allowed_users: Words = Field(default=(), description="User names that count as admins for the guard rails.")
 
@@ -144,7 +144,7 @@ class GuardRailSettings(AllowedUserSettings):
     )
     protect_works: bool = Field(
         default=True,
-        description="Works and InternalMemberClusters are written by the loop only; their agent writes status (G-11).",
+        description="Works and InternalMemberClusters are written by the loop only, except for the status (G-11).",
     )
     protect_deletions: bool = Field(
         default=True,

@@ -39,7 +39,7 @@ TRUSTED_USERS: Final = (
     "system:serviceaccount:kube-system:generic-garbage-collector",
     "system:serviceaccount:kube-system:namespace-controller",
 )
-"""Components of Kubernetes that write any object; the last two are what kube-controller-manager runs as."""
+"""Components of Kubernetes that write any object. kube-controller-manager runs as the last two."""
 _FLEET_GROUPS: Final = frozenset(
     {CLUSTER_GROUP, PLACEMENT_GROUP, "networking.fleet.azure.com", "multicluster.x-k8s.io"}
 )
@@ -103,7 +103,7 @@ RULES: Final = (
     deny("G-10", "Only trusted users write namespaces named fleet-* (off by default).", _HANDLER),
     deny(
         "G-11",
-        "Only trusted users write in a member's namespace; its agent writes status, and its finalizer of Works.",
+        "Only trusted users write in a member's namespace, except for its agent's status and finalizer.",
         _HANDLER,
     ),
     deny("G-16", "Only admins change the identity of a member (off by default, a switch of its own).", OURS, on=UPDATE),
@@ -189,7 +189,7 @@ def guard_namespace(write: Write, context: Context) -> Iterator[str]:
 
 @enforces(*pick(RULES, "G-11"))
 def guard_member_work(write: Write, context: Context) -> Iterator[str]:
-    """Only trusted users write in a member's namespace (G-11); its agent writes status, and its finalizer of Works.
+    """Only trusted users write in a member's namespace, except for the agent's status and finalizer (G-11).
 
     The loop acts on the labels and annotations of a Work, and the garbage collector on its owners: an agent that could
     change them could claim content of other members, or have its Works deleted.
