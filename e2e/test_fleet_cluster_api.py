@@ -13,7 +13,7 @@ import yaml
 from e2e.controlplane.cluster import ApiError, JsonObject
 from e2e.controlplane.printed import printed_with
 from e2e.fleet.bed import ACCOUNT, Fleet, grant
-from e2e.fleet.cluster_api import CLUSTER, QUAYS, Provider, install_cluster_api
+from e2e.fleet.cluster_api import CLUSTER, QUAYS, Provider, cluster_api
 from e2e.fleet.objects import condition_of
 from e2e.fleet.scene import Scene
 from e2e.fleet.settled import assert_settled
@@ -37,15 +37,15 @@ def member(name: str) -> JsonObject:
 
 @pytest.fixture(scope="module", autouse=True)
 def _upgraded(fleet: Fleet) -> Iterator[None]:
-    install_cluster_api(fleet)
-    words = ("rbac", "reconcile", "--service-account", ACCOUNT, "--secrets")
-    roles = list(yaml.safe_load_all(printed_with({"HARBORMASTER_UPGRADERS": "cluster-api,handoff"}, *words)))
-    fleet.on_hub.apply([role for role in roles if role["kind"] == "ClusterRole"])
-    loop = fleet.add_reconciler("by-cluster-api", **SETTINGS_HERE)
-    with fleet.other_reconcilers(loop):
-        fleet.wait_leader(loop.identity)
-        with ships(fleet, [member(name) for name in NAMES]):
-            yield
+    with cluster_api(fleet):
+        words = ("rbac", "reconcile", "--service-account", ACCOUNT, "--secrets")
+        roles = list(yaml.safe_load_all(printed_with({"HARBORMASTER_UPGRADERS": "cluster-api,handoff"}, *words)))
+        fleet.on_hub.apply([role for role in roles if role["kind"] == "ClusterRole"])
+        loop = fleet.add_reconciler("by-cluster-api", **SETTINGS_HERE)
+        with fleet.other_reconcilers(loop):
+            fleet.wait_leader(loop.identity)
+            with ships(fleet, [member(name) for name in NAMES]):
+                yield
     grant(fleet.hub, "reconcile", ACCOUNT, "--secrets")
     assert_settled(fleet)
 

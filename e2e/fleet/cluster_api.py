@@ -6,6 +6,8 @@ step by step. As in Cluster API 1.13, a MachinePool has no conditions, so that t
 Unknown.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import yaml
@@ -16,7 +18,7 @@ from e2e.fleet.objects import Objects, make_namespace
 from e2e.fleet.waiting import wait_until
 from e2e.karpenter.module_files import Module, read_files
 from scorer.api.documents import conditions_of
-from scorer.api.kinds import UPGRADE_RUN, Kind
+from scorer.api.kinds import NAMESPACE, UPGRADE_RUN, Kind
 from scorer.upgrade.cluster_api.change import HOLD
 from scorer.upgrade.cluster_api.topology import GROUP, OPERATION
 from tests.builders.cluster_api import (
@@ -52,13 +54,27 @@ QUAYS: Final = "quays"
 WORKERS: Final = ("blue", "red")
 
 
-def install_cluster_api(fleet: Fleet) -> None:
-    """Install the definitions as Cluster API ships them, but without its conversion webhook."""
-    for document in yaml.safe_load_all(read_files(MODULE, _FILES)):
-        if document:
-            fleet.on_hub.create(document)
+@contextmanager
+def cluster_api(fleet: Fleet) -> Iterator[None]:
+    """Install the definitions as Cluster API ships them, but without its conversion webhook, until the block ends.
+
+    Left behind, they would be kinds that the loop of other tests may not read, which it records on every placement.
+    """
+    definitions = [document for document in yaml.safe_load_all(read_files(MODULE, _FILES)) if document]
+    for document in definitions:
+        fleet.on_hub.create(document)
     wait_until("the definitions are served", lambda: _not_served(fleet.on_hub))
     fleet.on_hub.create(make_namespace(QUAYS))
+    try:
+        yield
+    finally:
+        names = [document["metadata"]["name"] for document in definitions]
+        fleet.on_hub.delete(NAMESPACE, QUAYS)
+        for name in names:
+            fleet.on_hub.delete(DEFINITION, name)
+        wait_until(
+            "the definitions are gone", lambda: " ".join(name for name in names if fleet.on_hub.find(DEFINITION, name))
+        )
 
 
 def _not_served(hub: Objects) -> str:
