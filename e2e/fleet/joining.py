@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 from collections.abc import Callable, Mapping
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,7 @@ class Pair:
         self.on_hub, self.in_member = Objects(self.hub), Objects(self.member)
         self.loop: Reconciler | None = None
         self.agent: Role | None = None
+        self._agents = count()
 
     def start(self) -> None:
         """Start both clusters; neither loop nor agent runs yet."""
@@ -177,7 +179,8 @@ class Pair:
         token = self.member.token_of(SYSTEM, AGENT)
         kubeconfig = self.member.write_kubeconfig("agent", token)
         called = [*AGENT_WORDS, f"--kubeconfig={kubeconfig}", *words]
-        self.agent = Role(called, self.folder / "agent.log", settings)
+        # A log of its own: tests read it, and must not find what the agent of another one has said.
+        self.agent = Role(called, self.folder / f"agent-{next(self._agents)}.log", settings)
         self.agent.start(wait=wait)
         return self.agent
 
