@@ -115,7 +115,7 @@ def situation_of(run: ClusterUpgradeRun, approved: Collection[str] = ()) -> Upgr
 
     Args:
         run: The run.
-        approved: The `approved_gates`; without them, an approval counts from when the run has taken it in.
+        approved: Names of the `approved_gates`. Empty: an approval counts once the run has taken it in.
     """
     status = run.status
     current = next((stage for stage in status.stages if stage.state not in OVER), None)

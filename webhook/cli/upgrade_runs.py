@@ -148,7 +148,7 @@ class UpgradeRuns:
         except pydantic.ValidationError as error:
             raise UserError(f"run {name_of(document)} cannot be read: {first_mistake(error)}") from error
         situation = situation_of(read)
-        # An approval is on its gate at once, and in the status of the run when the loop has taken it in.
+        # The approval is on its gate first. The run shows it only after the loop has taken it in.
         waiting = [wait.gate for wait in situation.waits if wait.kind is WaitKind.GATE and wait.needs_person]
         if waiting:
             gates = [gate for name in waiting if (gate := await self.gate(name)) is not None]
