@@ -21,6 +21,7 @@ NOT_SLOW = {
     "scorer/node_disruption/instance_types.py": "numbers are matched as a whole",
     "scorer/rollout/override_application.py": "after its first word it always matches",
     "scorer/windows/cron.py": "after its first character it always matches",
+    "webhook/cli/field_validation.py": "after its first character it always matches",
     "webhook/cli/explanation.py": "messages of the server that the user has named",
     "webhook/cli/jsonpath.py": "a template that the user types",
     "scorer/api/printer_columns.py": "paths in definitions of the server that the user has named",

@@ -37,8 +37,8 @@ UNKNOWN: Final = re.compile(r'unknown field "(.*)"', re.DOTALL)
 """The warning of an API server."""
 _STRICT_GROUPS: Final = frozenset({PLACEMENT_GROUP, CLUSTER_GROUP, UPGRADE_GROUP})
 _STRICT_ERROR: Final = "strict decoding error: "
-_REFUSED: Final = re.compile(r'(unknown|duplicate) field "(.*?)"(?=, (?:unknown|duplicate) field "|$)', re.DOTALL)
-_PART: Final = re.compile(r"\[([0-9]+)\]|\[([^\]]*)\]|([^.\[]+)")
+_REFUSALS: Final = ('unknown field "', 'duplicate field "')
+_PART: Final = re.compile(r"\[([^][]*)\]?|([^.[]+)")
 
 
 class Validation(StrEnum):
@@ -169,13 +169,18 @@ def unknown_lines(error: "RefusedError", schema: JsonObject) -> list[str]:
     An API server answers a patch with the whole object in JSON before the reason.
     """
     _, strict, reason = error.message.rpartition(_STRICT_ERROR)
-    mistakes = [(match[1], path_of_text(match[2])) for match in _REFUSED.finditer(reason if strict else "")]
-    return [f"{path}: {word} field{_hint(path, schema)}" for word, path in mistakes]
+    mistakes = [
+        (word, path_of_text(part[len(word) :].removesuffix('"')))
+        for part in (reason if strict else "").split('", ')
+        for word in _REFUSALS
+        if part.startswith(word)
+    ]
+    return [f"{path}: {word[:-2]}{_hint(path, schema)}" for word, path in mistakes]
 
 
 def path_of_text(text: str) -> FieldPath:
     """Return the path that an API server writes as *text*."""
-    return FieldPath(int(item) if item else key or name for item, key, name in _PART.findall(text))
+    return FieldPath(int(key) if key.isdecimal() else key or name for key, name in _PART.findall(text))
 
 
 def _hint(path: FieldPath, schema: JsonObject) -> str:
