@@ -11,7 +11,7 @@ from e2e.fleet.bed import grant
 from e2e.fleet.objects import Objects, make_placement
 from e2e.fleet.processes import SYSTEM
 from e2e.fleet.waiting import wait_until
-from e2e.test_upgrade_orders import API, AUDIENCE, PATHS, RIGHTS, RUN, account
+from e2e.upgrade_callers import API, AUDIENCE, PATHS, RIGHTS, RUN, account
 from scorer.api.kinds import PLACEMENT, UPGRADE_RUN
 
 SERVER = "narrow-serve"

@@ -6,19 +6,16 @@ from typing import Any
 import pytest
 
 from e2e.conftest import StartService
-from e2e.controlplane.cluster import Cluster, JsonObject
+from e2e.controlplane.cluster import Cluster
 from e2e.controlplane.service import Answer, Service
 from e2e.fleet.bed import grant
 from e2e.fleet.objects import Objects
 from e2e.fleet.processes import SYSTEM
 from e2e.fleet.waiting import wait_until
+from e2e.upgrade_callers import API, AUDIENCE, PATHS, RIGHTS, RUN, account
 from scorer.api.documents import annotation, status_of
 from scorer.api.kinds import UPGRADE_GATE, UPGRADE_PROFILE, UPGRADE_RUN, VERSION_CATALOG
 
-API = "upgrade.harbormaster.dev/v1alpha1"
-AUDIENCE = f"harbormaster.{SYSTEM}.svc"
-RBAC = "rbac.authorization.k8s.io"
-RUN = {"state": "Initialize", "upgrade": {"type": "Full", "kubernetesVersion": "1.31.2"}}
 GATE = {"runName": "ordered", "stage": "s", "timing": "Before", "index": 0, "type": "Approval"}
 CATALOG = {"regions": [{"name": "default", "kubernetesVersions": [{"version": "1.31.2"}]}]}
 PROFILE = {"channel": "TargetKubernetesVersion", "targetKubernetesVersion": "1.31", "disabled": True}
@@ -28,35 +25,8 @@ MADE = (
     (VERSION_CATALOG, "published", CATALOG),
     (UPGRADE_PROFILE, "minor", PROFILE),
 )
-RIGHTS: list[JsonObject] = [
-    {
-        "apiGroups": ["upgrade.harbormaster.dev"],
-        "resources": [
-            "clusterupgraderuns",
-            "clusterupgradegates",
-            "clusterupgradegates/status",
-            "clusterupgradeprofiles",
-        ],
-        "verbs": ["get", "update", "create"],
-    }
-]
 LOOP = {"username": f"system:serviceaccount:{SYSTEM}:harbormaster-reconcile", "groups": ["system:masters"]}
 """Who makes and removes gates: the hub asks replicas, which refuse anybody else."""
-PATHS = [{"nonResourceURLs": ["/v1/upgrade/*"], "verbs": ["post"]}]
-
-
-def account(hub: Cluster, name: str, rules: list[JsonObject]) -> None:
-    """Make an account with these rights."""
-    subject = {"kind": "ServiceAccount", "namespace": SYSTEM, "name": name}
-    reference = {"apiGroup": RBAC, "kind": "ClusterRole", "name": f"orders-{name}"}
-    about = {"apiVersion": f"{RBAC}/v1", "metadata": {"name": f"orders-{name}"}}
-    Objects(hub).apply(
-        [
-            {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": SYSTEM}},
-            {**about, "kind": "ClusterRole", "rules": rules},
-            {**about, "kind": "ClusterRoleBinding", "roleRef": reference, "subjects": [subject]},
-        ]
-    )
 
 
 @pytest.fixture(scope="module")

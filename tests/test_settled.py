@@ -5,11 +5,13 @@ from collections import Counter
 
 import orjson
 
-from scorer.api.documents import label, name_of, namespace_of, spec_of
+from scorer.api.documents import label, name_of, namespace_of, spec_of, with_metadata
 from scorer.api.kinds import BINDING, PLACEMENT, WORK
-from scorer.api.names import PARENT_PLACEMENT
+from scorer.api.names import PARENT_PLACEMENT, PROVENANCE
 from scorer.placement.binding_plan import lost_binding
-from tests.bench.settled import placed, settled
+from scorer.rollout.provenance import Provenance
+from tests.bench.settled import keys_of, placed, settled
+from webhook.kube.work_keys import SECRET
 
 _UID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
@@ -28,6 +30,11 @@ def comparable(state):
             name = words.get(name_of(each), name_of(each))
             words[each["metadata"]["uid"]] = f"uid of {each['kind']} {namespace_of(each)}/{name}"
     assert len(words) == len(set(words.values()))
+    keys, signed = keys_of(state), state[WORK]
+    assert all(
+        Provenance(keys, placements[label(each, PARENT_PLACEMENT)]["metadata"]["uid"]).proves(each) for each in signed
+    )
+    state = {**state, SECRET: [], WORK: [with_metadata(each, annotations={PROVENANCE: None}) for each in signed]}
     pattern = re.compile("|".join(map(re.escape, sorted(words, key=len, reverse=True))))
     found = {}
     for kind, documents in state.items():

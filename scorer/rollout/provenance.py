@@ -61,8 +61,8 @@ class Provenance:
         written = {write.name for write in plan.writes}
         kept = (work for work in works if name_of(work) not in written and not is_deleting(work))
         pairs = ((work, self.sign(work)) for work in kept)
-        unsigned = (replace(signed) for work, signed in pairs if signed is not work)
-        return dataclasses.replace(plan, writes=(*map(self._signed, plan.writes), *unsigned))
+        signatures = tuple(replace(signed) for work, signed in pairs if signed is not work)
+        return dataclasses.replace(plan, writes=tuple(map(self._signed, plan.writes)), signatures=signatures)
 
     def _signed(self, write: Write) -> Write:
         return write if write.verb is Verb.DELETE else Write(write.verb, self.sign(write.document))

@@ -10,7 +10,7 @@ Source: rollout.md 9; KubeFleet pkg/controllers/workgenerator.
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from hashlib import sha256
@@ -99,6 +99,20 @@ Override: TypeAlias = Callable[[JsonObject], JsonObject | OverrideError | None]
 
 
 @dataclass(frozen=True, slots=True)
+class Placeable:
+    """Which objects may be placed.
+
+    Args:
+        kinds: The known kinds, for the scope of objects in envelopes.
+        settings: The operator's selection settings. An object that is never placed does not get into a Work either,
+            even from a snapshot that is older than that decision.
+    """
+
+    kinds: Mapping[tuple[str, str], Kind] = field(default_factory=lambda: KINDS)
+    settings: SelectionSettings = DEFAULT_SETTINGS
+
+
+@dataclass(frozen=True, slots=True)
 class WorkPlan:
     """What to write.
 
@@ -107,11 +121,13 @@ class WorkPlan:
             marked as meant: see `scorer.rollout.deletion.plan_work_deletion`.
         waiting: A wanted Work is still being deleted, so its successor, of the same name, cannot be created yet.
         problem: Set when the Works cannot be made.
+        signatures: Writes that only sign a Work (`scorer.rollout.provenance`), which applies nothing.
     """
 
     writes: tuple[Write, ...] = ()
     waiting: bool = False
     problem: WorkProblem | None = None
+    signatures: tuple[Write, ...] = ()
 
     @property
     def changed(self) -> bool:
@@ -155,9 +171,8 @@ def plan_works(
     override: Override = _as_it_is,
     report_back: Mapping[str, Any] | None = None,
     is_taken: Callable[[str], bool] = _NONE_TAKEN,
-    kinds: Mapping[tuple[str, str], Kind] = KINDS,
+    placeable: Placeable = Placeable(),
     now: datetime | None = None,
-    settings: SelectionSettings = DEFAULT_SETTINGS,
 ) -> WorkPlan:
     """Make the Works of a binding match its snapshot group, overrides and apply strategy.
 
@@ -168,12 +183,10 @@ def plan_works(
         override: Applies the override snapshots that the binding lists.
         report_back: The placement's ``strategy.reportBackStrategy``.
         is_taken: Returns whether a Work of another placement has that name in the member's namespace.
-        kinds: The known kinds, for the scope of objects in envelopes.
-        now: The time to write on Works; None: none is written.
-        settings: What the operator decided about selection. An object that is never placed does not get into a Work
-            either, even from a snapshot that is older than that decision.
+        placeable: Which objects may be placed.
+        now: The time to write on Works. None: unset.
     """
-    return _WorkPlanner(binding, list(works), override, report_back, is_taken, kinds, now, settings).plan(group)
+    return _WorkPlanner(binding, list(works), override, report_back, is_taken, placeable, now).plan(group)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,9 +212,8 @@ class _WorkPlanner:
         override: Override,
         report_back: Mapping[str, Any] | None,
         is_taken: Callable[[str], bool],
-        kinds: Mapping[tuple[str, str], Kind],
+        placeable: Placeable,
         now: datetime | None,
-        settings: SelectionSettings,
     ) -> None:
         spec = spec_of(binding)
         self._binding = binding
@@ -210,9 +222,8 @@ class _WorkPlanner:
         self._works = {name_of(work): work for work in works}
         self._override = override
         self._is_taken = is_taken
-        self._kinds = kinds
+        self._placeable = placeable
         self._now = now
-        self._settings = settings
         self._strategy = {
             "applyStrategy": effective_apply_strategy(spec.get("applyStrategy")),
             "reportBackStrategy": dict(report_back) if report_back else None,
@@ -357,7 +368,7 @@ class _WorkPlanner:
     def _manifests(self, slot: _Slot) -> list[JsonObject]:
         if slot.envelope is None:
             return list(self._overridden(slot.contents))
-        contents = unwrap(slot.contents[0], self._kinds, self._settings)
+        contents = unwrap(slot.contents[0], self._placeable.kinds, self._placeable.settings)
         if isinstance(contents, EnvelopeError):
             raise _ProblemError(WorkProblem(WorkCause.SYNCHRONIZED, contents.message))
         return sorted(self._overridden(contents), key=dump_json, reverse=True)
@@ -369,7 +380,7 @@ class _WorkPlanner:
                 raise _ProblemError(WorkProblem(WorkCause.OVERRIDDEN, result.message))
             if result is None:
                 continue
-            if why := self._settings.why_never_placed(result):
+            if why := self._placeable.settings.why_never_placed(result):
                 what = f"{result.get('kind')} {name_of(result)}"
                 raise _ProblemError(WorkProblem(WorkCause.SYNCHRONIZED, f"{what} {why} and cannot be placed"))
             yield result

@@ -18,11 +18,13 @@ from scorer.api.kinds import BINDING, PLACEMENT, RESOURCE_SNAPSHOT, WORK, Kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_BINDING, RESOURCE_HASH, WORK_OBJECTS
 from scorer.placement.binding_plan import lost_binding
+from scorer.rollout.provenance import Provenance
 from scorer.rollout.removal import objects_digest
 from scorer.rollout.resource_snapshots import resource_hash, selected_resources
 from tests.builders.placement import make_placement
 from tests.webhook.controllers.world import World, make_config_map, make_member, pick_n, running
 from webhook.kube.event_documents import EVENT
+from webhook.kube.work_keys import SECRET, keys_in
 
 CONTENTS: Final = 2
 """ConfigMaps that each placement selects, besides their namespace."""
@@ -74,10 +76,16 @@ def settled(once: Mapping[Kind, Sequence[JsonObject]], placements: int) -> dict[
                 copied.append((kind, document, text))
             else:
                 state[kind].append(text)
+    keys = keys_of(once)
     for number in range(placements):
-        for kind, text in _copies(copied, number):
+        for kind, text in _copies(copied, number, keys):
             state[kind].append(text)
     return state
+
+
+def keys_of(hub: Mapping[Kind, Sequence[JsonObject]]) -> tuple[bytes, ...]:
+    """Return the keys that sign the Works of a hub."""
+    return next(keys_in(each) for kind, found in hub.items() if kind == SECRET for each in found)
 
 
 def _numbered(once: Mapping[Kind, Sequence[JsonObject]]) -> dict[Kind, list[bytes]]:
@@ -99,7 +107,9 @@ def _numbered(once: Mapping[Kind, Sequence[JsonObject]]) -> dict[Kind, list[byte
     return {kind: [text_of(document) for document in documents] for kind, documents in once.items()}
 
 
-def _copies(copied: Sequence[tuple[Kind, JsonObject, bytes]], number: int) -> Iterator[tuple[Kind, bytes]]:
+def _copies(
+    copied: Sequence[tuple[Kind, JsonObject, bytes]], number: int, keys: tuple[bytes, ...]
+) -> Iterator[tuple[Kind, bytes]]:
     def renamed(text: bytes) -> bytes:
         text = text.replace(b"00000000-0000-4000-a000", f"{number:08}-0000-4000-a000".encode())
         text = text.replace(b'"resourceVersion":"10000', f'"resourceVersion":"1{number:04}'.encode())
@@ -107,6 +117,7 @@ def _copies(copied: Sequence[tuple[Kind, JsonObject, bytes]], number: int) -> It
         return text.replace(_FIRST, f"app-{number:04}".encode())
 
     placement = next(orjson.loads(renamed(text)) for kind, _, text in copied if kind == PLACEMENT)
+    provenance = Provenance(keys, placement["metadata"]["uid"])
     suffixes, digest = {}, ""
     for kind, document, _ in copied:
         if kind == BINDING:
@@ -124,6 +135,7 @@ def _copies(copied: Sequence[tuple[Kind, JsonObject, bytes]], number: int) -> It
             digest = digest or objects_digest(spec_of(orjson.loads(text))["workload"]["manifests"])
             text = _exchanged(text, annotation(document, WORK_OBJECTS), digest)
             text = _exchanged(text, _suffix(binding), suffixes[binding])
+            text = orjson.dumps(provenance.sign(orjson.loads(text)))
         yield kind, text
 
 

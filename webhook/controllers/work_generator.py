@@ -22,7 +22,7 @@ from scorer.rollout.deletion import is_abandoned, is_to_go
 from scorer.rollout.intent import is_meant
 from scorer.rollout.resource_snapshots import SnapshotGroup, snapshot_groups
 from scorer.rollout.selectable_kinds import DEFAULT_SETTINGS, SelectionSettings
-from scorer.rollout.works import WorkCause, WorkPlan, WorkProblem, needs_works, plan_works
+from scorer.rollout.works import Placeable, WorkCause, WorkPlan, WorkProblem, needs_works, plan_works
 from scorer.rollout.writes import Verb, Write
 from webhook.controllers.failures import Concerned
 from webhook.controllers.inventory import all_bindings, bindings_on_relabelled
@@ -175,16 +175,16 @@ class WorkGenerator:
             override=override_of(self._hub.cache, binding, member),
             report_back=strategy.get("reportBackStrategy"),
             is_taken=partial(self._is_taken, family.parent(binding), binding["spec"]["targetCluster"]),
-            kinds=self._served.kinds or KINDS,
+            placeable=Placeable(self._served.kinds or KINDS, self._selection),
             now=self._now(),
-            settings=self._selection,
         )
         plan = self._keys.of(placement).sign_plan(plan, works)
         # The finalizer before the first Work: a deletion in between would leave Works that nothing removes.
         if plan.writes and (held := with_finalizer(binding, WORK_CLEANUP)) is not None:
             binding = await self._hub.replace(family.binding, held)
         try:
-            made, kept, gone = _in_turn([await whole(self._hub, write) for write in plan.writes])
+            writes = [await whole(self._hub, write) for write in (*plan.writes, *plan.signatures)]
+            made, kept, gone = _in_turn(writes)
             await self._hub.carry_out_at_once(WORK, made)
             await self._adopt(family, binding, made)
             await self._hub.carry_out_at_once(WORK, kept)

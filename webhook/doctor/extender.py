@@ -23,7 +23,7 @@ ADVICE: Final = (
     "wait instead"
 )
 LONGEST_LINE: Final = 256
-_REFUSED_AT: Final = "harbormaster_extender_refusal_timestamp_seconds{"
+_REFUSED_AT: Final = "harbormaster_extender_refusal_timestamp_seconds"
 _CODE: Final = re.compile(r'code="([0-9]{3})"')
 
 

@@ -83,7 +83,7 @@ class WorkKeys:
                 document = await self._store.create(SECRET, self._document())
             except AlreadyExistsError:  # another replica was faster
                 document = await self._store.get(SECRET, self._key)
-        keys = _keys_in(document)
+        keys = keys_in(document)
         if not keys:
             why = f"data.{CURRENT} must have at least {SHORTEST_KEY_BYTES} bytes"
             log.error("work key unusable", extra={"secret": str(self._key), "error": why})
@@ -103,7 +103,7 @@ class WorkKeys:
         }
 
 
-def _keys_in(document: JsonObject) -> tuple[bytes, ...]:
+def keys_in(document: JsonObject) -> tuple[bytes, ...]:
     """Return the keys of a Secret. Empty: the current key is unusable."""
     keys = [_decoded(dict_at(document, "data").get(name)) for name in (CURRENT, PREVIOUS)]
     usable = tuple(key for key in keys if len(key) >= SHORTEST_KEY_BYTES)

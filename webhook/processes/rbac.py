@@ -10,6 +10,8 @@ Every rule says why it is there. Three things decide their shape:
 
 Discovery (``/api``, ``/apis``) is open to everyone who is logged in, by ``system:discovery``.
 
+Over 500 lines because it is one table: every right of every process, with its reason.
+
 Source: serving.md 3.4 and 5.3; rollout.md 17 to 21; Kubernetes, Using RBAC Authorization.
 """
 

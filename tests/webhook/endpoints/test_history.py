@@ -40,8 +40,9 @@ async def caller(tmp_path_factory):
         pool = {"apiVersion": NODE_POOL.api_version, "kind": NODE_POOL.kind, "metadata": {"name": "general"}}
         await store.create(NODE_POOL, {**pool, "spec": SHUT})
         assert await owner.up.settled(PATIENCE_SECONDS)
+        hook = f"/hooks/{owner.up.hook_secret_file.read_text(encoding='ascii').strip()}/validate"
         for review in (asked("refused"), asked("rehearsed", dryRun=True), make_review()):
-            assert (await owner.ask("POST", "/validate", review)).status == 200
+            assert (await owner.ask("POST", hook, review)).status == 200
         nodes = owner.up.services.disruption.nodes
         await until(lambda: nodes.synced)
         question = {"pool": "general", "reason": "Drifted", "count": 1, "observed": {"total": 10}}

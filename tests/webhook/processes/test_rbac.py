@@ -68,7 +68,7 @@ def test_every_rule_says_why_and_names_one_group():
 
 
 def test_the_hub_is_never_written_but_for_what_the_loop_owns():
-    """Of the kinds that are not ours only namespaces, roles of agents, events, leases and the history are written."""
+    """Of other kinds, only namespaces, roles of agents, Events, Leases, the history and the keys are written."""
     ours = {(kind.group, kind.plural) for kind in OUR_KINDS}
     written = {
         (group, plural)
@@ -78,6 +78,7 @@ def test_the_hub_is_never_written_but_for_what_the_loop_owns():
     assert written == {
         ("", "configmaps"),
         ("", "namespaces"),
+        ("", "secrets"),
         ("coordination.k8s.io", "leases"),
         ("events.k8s.io", "events"),
         ("rbac.authorization.k8s.io", "rolebindings"),
