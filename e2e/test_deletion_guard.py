@@ -8,6 +8,7 @@ import pytest
 from e2e.controlplane.cluster import ApiError, Cluster, JsonObject
 from e2e.fleet.objects import MERGE
 from e2e.fleet.waiting import wait_until
+from scorer.api.names import WORK_CLEANUP
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 MEMBERS = "/apis/cluster.kubernetes-fleet.io/v1/memberclusters"
@@ -91,14 +92,16 @@ def test_works_are_written_by_the_machinery_alone(hub, member):
             return f"{error.code} {error}"
         return ""
 
-    def refused(*request: object) -> bool:
-        found = written("alice", *request)
+    def refused(username: str, *request: object) -> bool:
+        found = written(username, *request)
         return found.startswith("403") and "denied the request" in found
 
+    held = {"metadata": {"finalizers": [WORK_CLEANUP]}}
     try:
-        wait_until("the member is known", lambda: written(member, "PATCH", f"{works}/web", changed))
-        assert refused("POST", works, {**work, "metadata": {"name": "forged"}})
-        assert refused("PATCH", f"{works}/web", changed)
-        assert refused("DELETE", f"{works}/web")
+        wait_until("the member is known", lambda: written(member, "PATCH", f"{works}/web", held))
+        for username in ("alice", member):
+            assert refused(username, "POST", works, {**work, "metadata": {"name": "forged"}})
+            assert refused(username, "PATCH", f"{works}/web", changed)
+            assert refused(username, "DELETE", f"{works}/web")
     finally:
         hub.request("DELETE", f"{works}/web")
