@@ -11,6 +11,7 @@ Source: rollout.md 17, 20 and 21.
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -276,10 +277,15 @@ class MemberController:
     async def _clear(self, cluster: str, namespace: JsonObject | None) -> bool:
         """Take the finalizers off the member's Works, then delete them and the namespace; say whether that is gone.
 
+        The agent's access goes first. Works are deleted as they were judged, so an agent that kept writing to one could
+        hold up its own removal without end.
+
         The Works are read from the store: the cache may keep only parts of them, and writing those would store a Work
         without manifests. An agent that is still running would take that for an order to delete what it placed.
         """
         space = member_namespace(cluster)
+        if namespace is not None:
+            await self._access.revoke(cluster, _uid(namespace))
         works = (await self._hub.store.list(WORK, space)).items
         await at_once(self._take_away(work) for work in works)
         if namespace is not None and not is_deleting(namespace):
@@ -373,6 +379,22 @@ class _AccessBook:
             self._known[kind, key] = _Known(home, await write(kind, repair.document))
         except (AlreadyExistsError, NotFoundError) as error:
             raise ConflictError(str(error)) from error  # changed since it was read: read it again
+
+    async def revoke(self, cluster: str, home: str) -> None:
+        """Delete the RoleBinding of a member's agent, which leaves it without access.
+
+        Args:
+            cluster: Name of the member.
+            home: The uid of its namespace.
+        """
+        key = Key(role_binding_name(cluster), member_namespace(cluster))
+        binding = await self.get(ROLE_BINDING, key, home)
+        if binding is None:
+            return
+        self._known.pop((ROLE_BINDING, key), None)
+        self._hub.writes += 1
+        with suppress(NotFoundError):
+            await self._hub.store.delete(ROLE_BINDING, key, uid=_uid(binding))
 
     def forget(self, cluster: str) -> None:
         """Drop what is known of a member that is gone."""

@@ -326,6 +326,29 @@ async def test_a_member_that_does_not_answer_is_waited_for_a_quarter_of_an_hour(
     assert not await stage.exists(MEMBER_CLUSTER, LION)
 
 
+async def test_an_agent_that_keeps_writing_cannot_prevent_its_removal(stage, monkeypatch):
+    """It writes between any two writes of the loop, as long as the API server lets it."""
+    await stage.add()
+    await stage.reconcile()
+    await stage.beat()
+    await stage.work("w1")
+    await stage.store.delete(MEMBER_CLUSTER, LION)
+    await stage.reconcile()
+    replace = stage.store.replace
+
+    async def replace_and_be_overtaken(kind, document):
+        stored = await replace(kind, document)
+        if kind == WORK and await stage.exists(ROLE_BINDING, BINDING_KEY):
+            await stage.store.replace_status(WORK, {**stored, "status": {"conditions": []}})
+        return stored
+
+    monkeypatch.setattr(stage.store, "replace", replace_and_be_overtaken)
+    stage.time += timedelta(minutes=15)
+    await stage.reconcile()
+    assert not await stage.exists(WORK, Key("w1", SPACE))
+    assert not await stage.exists(MEMBER_CLUSTER, LION)
+
+
 async def test_a_work_never_loses_its_manifests_before_it_goes(stage):
     """An agent that is late would delete what it placed."""
     await stage.add()
