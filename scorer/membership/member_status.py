@@ -4,6 +4,8 @@ Copied from the InternalMemberCluster: agents, resource usage, properties, names
 are not copied as they are: ``observedGeneration`` becomes the MemberCluster's, and times become the hub's
 (`scorer.membership.heartbeats`): a condition changed when the heartbeat that reported the change arrived.
 
+A report that no reader of the MemberCluster could read is not copied: see `_problem_of`.
+
 An InternalMemberCluster to which no agent has written yet reports nothing; when it replaces one that a user deleted by
 hand, the earlier report stays in the MemberCluster, and grows old.
 
@@ -15,8 +17,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from pydantic import ValidationError
+
 from scorer.api.conditions import FALSE, TRUE, UNKNOWN, make_condition, merge_conditions
 from scorer.api.documents import dicts_at, status_of
+from scorer.api.field_path import FieldPath
+from scorer.api.member_cluster import MemberClusterStatus
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.names import MEMBER_AGENT
 from scorer.membership.heartbeats import Heard, agents_of, read_time
@@ -98,6 +104,8 @@ def member_status(
     old: JsonObject = status_of(member)
     generation = int(member["metadata"].get("generation") or 0)
     reported = status_of(internal or {})
+    if unreadable := _problem_of(reported):
+        reported = {}
     source = reported if any(agents_of(reported)) else {}
     agents = [*_agents(source or old, old, heard, generation, now)]
     status = {name: value for name, value in old.items() if name not in ("conditions", "agentStatus", *_REPORTS)}
@@ -117,7 +125,23 @@ def member_status(
     new = [*merge_conditions(before, mine), *_received(extra, before, generation, came)]
     named = {entry["type"] for entry in new}
     status["conditions"] = [*new, *(entry for entry in before if entry.get("type") not in named)]
-    return MemberReport(status, tuple(_events(before, mine)), again)
+    ignored = [MemberEvent("UnreadableReport", f"ignored: {unreadable}", warning=True)] if unreadable else []
+    return MemberReport(status, (*ignored, *_events(before, mine)), again)
+
+
+def _problem_of(reported: Mapping[str, Any]) -> str:
+    """Return why the report of an agent cannot be read; empty when it can.
+
+    An API server accepts instants that no program here can read, such as ``0000-01-01T00:00:00Z``. The scheduler keeps
+    the last state of a MemberCluster that it cannot read, with its labels and taints, so an agent that reported such an
+    instant would keep what a later label or taint takes from its cluster.
+    """
+    try:
+        MemberClusterStatus.read(reported)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        return f"{FieldPath.of('status', *first['loc'])}: {first['msg']}"
+    return ""
 
 
 def _agents(

@@ -58,6 +58,7 @@ EVENTS: Final[dict[str, tuple[Told, ...]]] = {
         Told("MemberClusterReadyToJoin", NORMAL, "the hub is ready for the agent"),
         Told("MemberClusterJoined", NORMAL, "the agent has joined"),
         Told("MemberClusterJoinStateUnknown", WARNING, "the agent no longer says whether it has joined"),
+        Told("UnreadableReport", WARNING, "a report of the agent was ignored, because it cannot be read"),
         Told("MemberClusterSilent", WARNING, "the agent has not reported for five minutes"),
         Told("MemberClusterReporting", NORMAL, "the agent reports"),
         Told("NamespaceCreated", NORMAL, "its namespace on the hub was made"),

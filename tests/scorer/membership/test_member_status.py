@@ -182,3 +182,30 @@ def test_an_agent_cannot_say_the_hubs_part():
 
 def test_the_state_of_nobody_is_unknown():
     assert joined_state({})[0] is None
+
+
+@pytest.mark.parametrize(
+    ("reports", "field"),
+    [
+        pytest.param({"properties": {"a/b": {"value": 1}}}, "status.properties[a/b].value", id="value"),
+        pytest.param(
+            {"properties": {"a/b": {"value": "1", "observationTime": "0000-01-01T00:00:00Z"}}},
+            "status.properties[a/b].observationTime",
+            id="instant",
+        ),
+        pytest.param({"resourceUsage": {"capacity": {"cpu": []}}}, "status.resourceUsage.capacity.cpu", id="amount"),
+        pytest.param({"namespaces": {"a": 1}}, "status.namespaces.a", id="namespaces"),
+        pytest.param({"conditions": [{"type": "X", "status": "Maybe"}]}, "status.conditions[0].status", id="condition"),
+    ],
+)
+def test_a_report_that_cannot_be_read_is_not_copied(reports, field):
+    hub = Hub()
+    before = hub.take(internal(agent(), **REPORTS))
+    later = NOW + timedelta(minutes=1)
+    status = hub.take(internal(agent(now=later), **REPORTS | reports), later)
+    assert {name: status[name] for name in REPORTS} == REPORTS
+    assert status["conditions"] == before["conditions"]
+    assert status["agentStatus"][0]["lastReceivedHeartbeat"] == format_time(later)
+    (event,) = hub.events
+    assert (event.reason, event.warning) == ("UnreadableReport", True)
+    assert field in event.message
