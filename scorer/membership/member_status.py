@@ -130,7 +130,7 @@ def member_status(
 
 
 def _problem_of(reported: Mapping[str, Any]) -> str:
-    """Return why the report of an agent cannot be read; empty when it can.
+    """Return why the report of an agent cannot be read, empty when it can.
 
     An API server accepts instants that no program here can read, such as ``0000-01-01T00:00:00Z``. The scheduler keeps
     the last state of a MemberCluster that it cannot read, with its labels and taints, so an agent that reported such an

@@ -29,7 +29,7 @@ from scorer.api.documents import (
 )
 from scorer.api.event import Event
 from scorer.api.family import family_in
-from scorer.api.meta import JsonObject, format_time, parse_time
+from scorer.api.meta import JsonObject, dump_json, format_time, parse_time
 from scorer.api.placement import PlacementType, StrategyType
 from scorer.rollout.bindings import (
     APPLIED,
@@ -41,12 +41,16 @@ from scorer.rollout.bindings import (
 )
 from scorer.rollout.planner import Limits, Wanted
 from scorer.rollout.stalling import STALLED, STALLED_REASON, find_rest
+from scorer.rollout.work_status import OBJECT_SIZE_LIMIT
 
 RESYNC = timedelta(minutes=30)
 """How long until the controller looks again, without an event, at a placement that is not complete."""
 
 JUDGED_AGAIN = "being judged again"
 """Shown of a placement that a user has changed, beside the earlier decision, until there is a new one."""
+
+_LISTS_OF_AGENTS = frozenset({"failedPlacements", "driftedPlacements", "diffedPlacements"})
+"""What of a cluster's entry its agent reports."""
 
 SCHEDULED = "Scheduled"
 STATUS_SYNCED = "StatusSynced"
@@ -324,6 +328,7 @@ class _Reporter:
         )  # its transition time is that of the last move, not of the last status
         before = [condition for condition in old if condition.get("type") != stalled]
         status["conditions"] = [*merge_conditions(before, conditions), *kept]
+        status = _fitting(self._placement, status)
         complete = is_complete(self._placement, status)
         changes = self._events(old_status, conditions, complete=complete)
         events = (*_scheduling_events(self._placement, scheduled), *changes)
@@ -501,6 +506,31 @@ def _clusters(count: int) -> str:
 
 def _overrides(entry: JsonObject) -> bool:
     return bool(entry.get("applicableClusterResourceOverrides") or entry.get("applicableResourceOverrides"))
+
+
+def _fitting(placement: JsonObject, status: JsonObject) -> JsonObject:
+    """Return a status with which the placement can be stored: the longest lists of a cluster are left out first.
+
+    Their length is up to the agents. A status that the API server refused for its size would hide what all other
+    clusters report.
+    """
+    entries: list[JsonObject] = status["placementStatuses"]
+    if not any(_LISTS_OF_AGENTS & entry.keys() for entry in entries):
+        return status
+    surplus = len(dump_json({**placement, "status": status})) - OBJECT_SIZE_LIMIT
+    if surplus <= 0:
+        return status
+    short = [_without_lists(entry) for entry in entries]
+    saved = [len(dump_json(entry)) - len(dump_json(rest)) for entry, rest in zip(entries, short, strict=True)]
+    kept = list(entries)
+    for at in sorted(range(len(entries)), key=lambda at: -saved[at]):
+        if surplus > 0:
+            kept[at], surplus = short[at], surplus - saved[at]
+    return {**status, "placementStatuses": kept}
+
+
+def _without_lists(entry: JsonObject) -> JsonObject:
+    return {name: value for name, value in entry.items() if name not in _LISTS_OF_AGENTS}
 
 
 def _lists(binding: JsonObject, statuses: Mapping[str, str]) -> JsonObject:

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from scorer.api.meta import dump_json
 from scorer.api.names import UNSCHEDULED_AT
 from scorer.api.placement import PlacementStatus
 from scorer.rollout.bindings import WAITS_FOR_WINDOW
@@ -275,6 +276,25 @@ def test_which_lists_a_cluster_shows(reached, good, strategy, shown):
     assert entry["applicableResourceOverrides"] == [{"name": "r", "namespace": "x"}]
     overridden = short(report.status["conditions"])[2]
     assert overridden == ("Overridden", "True", "OverriddenSucceeded")
+
+
+@pytest.mark.parametrize("huge", ["failed", "drifted", "diffed"])
+@pytest.mark.parametrize("hostile", [1, 3], ids=["one-cluster", "three-clusters"])
+def test_lists_without_bounds_do_not_hide_what_other_clusters_report(huge, hostile):
+    """An agent decides what its own lists hold; etcd stores no object over 1.5 MiB."""
+    entry = {**LISTS[f"{huge}Placements"][0], "name": "n" * 16_000}
+    bindings = [make_binding(f"h{number}", good=False, **LISTS) for number in range(hostile)]
+    for binding in bindings:
+        binding["status"][f"{huge}Placements"] = [entry] * 100
+    names = [binding["spec"]["targetCluster"] for binding in bindings]
+    placement = make_placement(hostile + 1)
+    honest = make_binding("a", good=False, **LISTS)
+    report = decide(placement, make_policy(["a", *names]), [honest, *bindings])
+    assert len(dump_json({**placement, "status": report.status})) < 1_572_864
+    shown = {entry["clusterName"]: LISTS.keys() & entry.keys() for entry in report.status["placementStatuses"]}
+    assert shown["a"] == LISTS.keys()
+    assert set() in shown.values()
+    assert all(short(entry["conditions"])[-1][1] == "False" for entry in report.status["placementStatuses"])
 
 
 def test_report_diff_completes_with_its_own_event():
