@@ -95,15 +95,16 @@ class Search:
         if name == STDIN_NAME:
             return False
         here = Path.cwd()
-        place = Path(os.path.normpath(here / name))  # resolve() would follow the links that are looked for
+        place = Path(os.path.normpath(here / name))
         base = here if place.is_relative_to(here) else place.parent
-        below = place.relative_to(base).parts
-        if any(base.joinpath(*below[: end + 1]).is_symlink() for end in range(len(below))):
+        # The system follows a link before it takes the way up: with a link a, the file a/../b is not b.
+        if (here / name).resolve() != base.resolve() / place.relative_to(base):
             return True
         if not self.files.named_in:
             return False
         roots = (here, Path(os.path.normpath(here / self.files.named_in)).parent)
-        inside = [place.relative_to(root).parts for root in roots if place.is_relative_to(root)]
+        # In the root of the machine, as in a container, every file would be inside.
+        inside = [place.relative_to(root).parts for root in roots if place.is_relative_to(root) and root.name]
         return not inside or all(any(part.startswith(".") for part in parts) for parts in inside)
 
     def notes(self) -> Iterator[str]:

@@ -218,6 +218,57 @@ def test_nothing_is_printed_of_a_file_that_a_test_names(cli, tmp_path, checkout,
     assert CANARY not in result.output
 
 
+CASE = {"name": "c", "admission": {"object": "crp/web"}, "expect": {}}
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+@pytest.mark.parametrize(
+    "place", ["out/../b.yaml", "./out/../b.yaml", "sub/../out/../b.yaml", "here/../out/../b.yaml", "chain/../b.yaml"]
+)
+@pytest.mark.parametrize(
+    "words", [("test", "."), ("lint", "PLACE"), ("validate", "-f", "PLACE"), ("plan", "-f", "PLACE")]
+)
+def test_nothing_is_printed_of_a_file_beside_the_target_of_a_link(cli, tmp_path, checkout, secret, place, words):
+    """The system follows a link before it takes the way up: ``out/..`` is not the folder of ``out``."""
+    (tmp_path / "home" / "deep").mkdir(parents=True)
+    (tmp_path / "home" / "b.yaml").write_text(secret)
+    (checkout / "sub").mkdir()
+    linked(checkout, "out", tmp_path / "home" / "deep")
+    linked(checkout, "here", "sub")
+    linked(checkout, "chain", "out")
+    test = {"apiVersion": "cli.harbormaster.dev/v1alpha1", "kind": "Test", "fleet": [place], "cases": [CASE]}
+    if words[0] == "test":
+        write(checkout / "harbormaster-test.yaml", test)
+    result = cli(*(place if word == "PLACE" else word for word in words))
+    assert result.exit_code in (0, 1), result.output
+    assert CANARY not in result.output
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+def test_nothing_is_printed_of_a_file_outside_of_the_folder_of_a_test_in_a_container(
+    cli, tmp_path, checkout, monkeypatch, secret
+):
+    """There the working directory is the root, and everything is below it."""
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "b.yaml").write_text(secret)
+    test = {"apiVersion": "cli.harbormaster.dev/v1alpha1", "kind": "Test", "fleet": ["../home/b.yaml"], "cases": [CASE]}
+    file = write(checkout / "harbormaster-test.yaml", test)
+    monkeypatch.chdir("/")
+    result = cli("test", file)
+    assert result.exit_code != 0, result.output
+    assert CANARY not in result.output
+
+
+@pytest.mark.parametrize("place", ["/proc/self/environ", "/proc/self/fd/0", "/dev/stdin", "/dev/zero", "..", "/"])
+def test_nothing_is_printed_of_what_is_no_file_that_a_test_names(cli, checkout, monkeypatch, place):
+    monkeypatch.setenv("TOKEN", CANARY)
+    test = {"apiVersion": "cli.harbormaster.dev/v1alpha1", "kind": "Test", "fleet": [place], "cases": [CASE]}
+    write(checkout / "harbormaster-test.yaml", test)
+    result = cli("test", ".")
+    assert result.exit_code != 0, result.output
+    assert CANARY not in result.output
+
+
 def test_a_folder_has_no_links_out_of_it(cli, tmp_path, checkout):
     write(tmp_path / "b.yaml", member("essen"))
     linked(checkout, "a.yaml", tmp_path / "b.yaml")
