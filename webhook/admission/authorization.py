@@ -220,16 +220,15 @@ def _rules(document: JsonObject, *path: str) -> list[JsonObject]:
 
 
 def _overrides_less(document: JsonObject, old: JsonObject) -> bool:
-    """Return whether an override only drops selectors or whole rules of the old one.
+    """Return whether an override only drops selectors of the old one.
 
-    Another patch or cluster selector, or another order of the rules, can write something that was not written before.
+    Dropping a rule is no less: of two rules that write the same field, the first takes effect without the second, and
+    without a rule of type Delete, the objects are placed.
     """
-    if not same_json(_at(document, _FOR), _at(old, _FOR)):
+    same = ((_at(document, _FOR), _at(old, _FOR)), (_rules(document, "spec"), _rules(old, "spec")))
+    if not all(same_json(new, stored) for new, stored in same):
         return False
-    if not all(_selected(document, member) <= _selected(old, member) for member in _OVERRIDDEN):
-        return False
-    before = iter(_rules(old, "spec"))
-    return all(any(same_json(rule, each) for each in before) for rule in _rules(document, "spec"))
+    return all(_selected(document, member) <= _selected(old, member) for member in _OVERRIDDEN)
 
 
 def _selected(document: JsonObject, member: str) -> set[tuple[str, ...]]:
