@@ -1,17 +1,19 @@
 """The values of a Secret that may be shown: its identity and its type.
 
 Its data is not the only place of its values: programs that apply objects keep copies of the whole object in
-annotations, such as ``kapp.k14s.io/original``.
+annotations, such as ``kapp.k14s.io/original``. So the annotations of an object that holds Secrets are hidden as well.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from scorer.api.documents import dict_at
 from scorer.api.json_object import JsonObject
 from scorer.api.kinds import group_kind
 
 SECRET: Final = ("", "Secret")
 HIDDEN: Final = "***"
+_SECRETS: Final = frozenset({SECRET, ("", "SecretList")})
 _SHOWN: Final = frozenset({"apiVersion", "kind", "type", "immutable"})
 _FREE_TEXT: Final = frozenset({"annotations", "labels"})
 
@@ -40,9 +42,20 @@ def _hidden(value: Any, other: Any, note: str = " (before)") -> Any:
     if not isinstance(value, Mapping):
         return value
     others = other if isinstance(other, Mapping) else {}
-    if group_kind(value) == SECRET:
+    if group_kind(value) in _SECRETS:
         return {name: _masked(each, others.get(name), (name,), note) for name, each in value.items()}
-    return {name: _hidden(each, others.get(name), note) for name, each in value.items()}
+    shown = {name: _hidden(each, others.get(name), note) for name, each in value.items()}
+    metadata = shown.get("metadata")
+    if not isinstance(metadata, Mapping) or not (_holds_secret(value) or _holds_secret(others)):
+        return shown
+    copies = _masked(metadata.get("annotations"), dict_at(others, "metadata", "annotations"), ("annotations",), note)
+    return shown | {"metadata": {**metadata} | ({"annotations": copies} if copies is not None else {})}
+
+
+def _holds_secret(value: Any) -> bool:
+    if isinstance(value, list):
+        return any(map(_holds_secret, value))
+    return isinstance(value, Mapping) and (group_kind(value) in _SECRETS or any(map(_holds_secret, value.values())))
 
 
 def _masked(value: Any, other: Any, path: tuple[str | int, ...], note: str) -> Any:

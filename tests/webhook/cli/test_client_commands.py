@@ -526,17 +526,43 @@ def secret_with(value):
     return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, **content}
 
 
+def copying(secret, **metadata):
+    """Return the metadata of an object that holds *secret*, with a copy of it as programs that apply objects make."""
+    return {**metadata, "annotations": {"kapp.k14s.io/original": json.dumps(secret)}}
+
+
 def in_work(secret):
-    content = {"spec": {"workload": {"manifests": [secret]}}, "metadata": {"name": "w", "namespace": "shop"}}
+    content = {"spec": {"workload": {"manifests": [secret]}}, "metadata": copying(secret, name="w", namespace="shop")}
     return {"apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "Work", **content}
 
 
 def in_envelope(secret):
-    content = {"data": {"a.yaml": secret}, "metadata": {"name": "e", "namespace": "shop"}}
+    content = {"data": {"a.yaml": secret}, "metadata": copying(secret, name="e", namespace="shop")}
     return {"apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "ResourceEnvelope", **content}
 
 
-@pytest.mark.parametrize("wrapped", [lambda secret: secret, in_work, in_envelope], ids=["alone", "work", "envelope"])
+def in_list(secret):
+    return {"apiVersion": "v1", "kind": "List", "items": [secret]}
+
+
+def in_list_of_its_kind(secret):
+    """The items of such a list have no kind of their own."""
+    item = {name: value for name, value in secret.items() if name not in {"apiVersion", "kind"}}
+    return {"apiVersion": "v1", "kind": "SecretList", "items": [item]}
+
+
+WRAPPED = {
+    "alone": lambda secret: secret,
+    "work": in_work,
+    "envelope": in_envelope,
+    "list": in_list,
+    "list-of-its-kind": in_list_of_its_kind,
+    "work-of-a-list": lambda secret: in_work(in_list(secret)),
+    "work-of-a-list-of-its-kind": lambda secret: in_work(in_list_of_its_kind(secret)),
+}
+
+
+@pytest.mark.parametrize("wrapped", WRAPPED.values(), ids=WRAPPED)
 @pytest.mark.parametrize("exists", [False, True], ids=["new", "changed"])
 @pytest.mark.parametrize("program", ["", "diff -N -u"], ids=["built-in", "external"])
 def test_a_diff_shows_no_value_of_a_secret(cli, hub, tmp_path, monkeypatch, capfd, wrapped, exists, program):
@@ -549,6 +575,15 @@ def test_a_diff_shows_no_value_of_a_secret(cli, hub, tmp_path, monkeypatch, capf
     shown = result.output + capfd.readouterr().out
     assert result.exit_code == 1
     assert not [value for value in (CANARY.strip("="), "Zm9vYmFyCg") if value in shown]
+
+
+def test_a_diff_shows_no_copy_of_a_secret_that_an_object_no_longer_holds(cli, hub, tmp_path):
+    """The program that made the copy may not have applied the change."""
+    old = in_envelope(secret_with(CANARY))
+    assert cli("apply", "-f", write(tmp_path / "old.yaml", old)).exit_code == 0
+    held = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "shop"}}
+    result = cli("diff", "-f", write(tmp_path / "a.yaml", {**old, "data": {"a.yaml": held}}))
+    assert (result.exit_code, CANARY in result.output) == (1, False), result.output
 
 
 def test_a_diff_of_a_secret_tells_what_differs(cli, hub, tmp_path):
