@@ -234,6 +234,52 @@ async def test_beside_the_secret_path_there_is_nothing(launch, review_bytes, sec
     assert SECRET.encode() not in answer.body or SECRET in path
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param("/hooks//validate", id="empty-secret"),
+        pytest.param("/hooks/%00/validate", id="nul"),
+        pytest.param("/hooks/%2e%2e/validate", id="encoded-way-up"),
+        pytest.param(f"/hooks/{'w' * 32}/../validate", id="way-up"),
+        pytest.param(f"/hooks/{SECRET}%2Fvalidate", id="encoded-slash"),
+        pytest.param(f"/hooks/{SECRET}%20/validate", id="blank-behind"),
+        pytest.param(f"/hooks/{SECRET.swapcase()}/validate", id="other-case"),
+        pytest.param(f"/hooks/{SECRET}{OLDER}/validate", id="both"),
+        pytest.param(f"/hooks/{SECRET}%0A{OLDER}/validate", id="the-file-as-it-is"),
+        pytest.param(f"/HOOKS/{SECRET}/validate", id="other-case-before"),
+        pytest.param(f"/hooks/validate/{SECRET}", id="other-order"),
+        pytest.param(f"/hooks;{SECRET}/validate", id="parameter"),
+        pytest.param(f"/validate?secret={SECRET}", id="query"),
+        pytest.param(f"/validate/..;/hooks/{SECRET}/validate", id="way-up-with-a-parameter"),
+        pytest.param(f"/validate#/hooks/{SECRET}/validate", id="fragment"),
+        pytest.param(f"https://hooks/{SECRET}/validate", id="in-the-place-of-a-host"),
+        pytest.param("//validate", id="two-slashes"),
+        pytest.param("/validate/", id="slash-behind"),
+        pytest.param("/%76alidate", id="encoded-letter"),
+        pytest.param("https://a/validate", id="absolute"),
+    ],
+)
+@pytest.mark.parametrize("header", [b"", b"X-Original-URL: ", b"X-Forwarded-Prefix: ", b"Referer: "])
+async def test_no_other_spelling_of_a_path_makes_a_sender_the_api_server(
+    launch, review_bytes, secret_file, monkeypatch, path, header
+):
+    monkeypatch.setattr("webhook.endpoints.doorkeeper.LEARNING_SECONDS", 0)
+    rights, body = Rights(), review_bytes()
+    lines = [
+        f"POST {path} HTTP/1.1".encode(),
+        b"Host: a",
+        *([header + f"/hooks/{SECRET}/validate".encode()] if header else []),
+        b"Content-Type: application/json",
+        b"Content-Length: %d" % len(body),
+    ]
+    async with launch(calls=Called(secrets=[SECRET]), access=rights, webhook_secret_file=secret_file) as port:
+        async with port.dial() as connection:
+            await connection.send(b"\r\n".join(lines) + b"\r\n\r\n" + body)
+            answer = await connection.answer()
+    assert rights.asked == []
+    if answer.status == 200:
+        assert UNKNOWN in warnings_of(answer)[0]
+
 async def test_both_hooks_and_every_kind_stand_below_the_secret(launch, review_bytes, secret_file):
     async with launch(webhook_secret_file=secret_file) as port, port.dial() as connection:
         for path in ("validate", "mutate", f"mutate/{PLACEMENTS}", "validate/disruption"):

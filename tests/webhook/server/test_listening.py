@@ -177,6 +177,71 @@ async def test_a_malformed_request_leaves_nothing_of_itself_in_the_log(port, cap
     assert not [record for record in caplog.records if CANARY.decode() in record.getMessage() + str(vars(record))]
 
 
+SECRET_HEADERS = (
+    b"Authorization: Bearer %b",
+    b"Proxy-Authorization: %b",
+    b"Cookie: a;;%b=\x80;[%b]=1; =%b",
+    b"Content-Encoding: %b",
+    b"Transfer-Encoding: %b",
+    b"Content-Type: application/json; charset=%b",
+    b"Upgrade: %b\r\nConnection: upgrade",
+    b"Expect: %b",
+    b"Host: %b",
+    b"Traceparent: 00-%b",
+    b"X-%b: 1",
+)
+BODIES = {
+    "chunk-extension": b"Transfer-Encoding: chunked\r\n\r\n2;%b=1\r\n{}\r\n0\r\n\r\n",
+    "chunk-size": b"Transfer-Encoding: chunked\r\n\r\n%b\r\n{}\r\n0\r\n\r\n",
+    "chunk-too-long": b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}%b\r\n0\r\n\r\n",
+    "trailer": b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nX-T: %b\r\n\r\n",
+    "malformed-trailer": b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nX-T: %b\x00\r\n\r\n",
+    "no-json": b"Content-Length: 6\r\n\r\n%b",
+    "no-gzip": b"Content-Encoding: gzip\r\nContent-Length: 6\r\n\r\n%b",
+    "half": b"Content-Length: 9\r\n\r\n{%b",
+}
+
+
+def well_formed_heads():
+    """Yield requests that are refused behind the parser, with the canary in every part of them."""
+    for path in (b"/hooks/%b/validate", b"/v1/%b", b"//%b", b"/validate?timeout=%b", b"/v1/clusters?%b=1", b"/%%ff%b"):
+        for target in (path, b"http://a" + path):
+            yield b"POST %b HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n" % (target % CANARY)
+    yield b"CONNECT %b:443 HTTP/1.1\r\nHost: a\r\n\r\n" % CANARY
+    yield b"X%b / HTTP/1.1\r\nHost: a\r\n\r\n" % CANARY
+    for path in (b"/validate", b"/v1/validate", b"/extender/v1/filter", b"/livez"):
+        for header in SECRET_HEADERS:
+            filled = header % ((CANARY,) * header.count(b"%b"))
+            yield b"POST %b HTTP/1.1\r\nHost: a\r\n%b\r\n\r\n" % (path, filled)
+        for body in BODIES.values():
+            yield b"POST %b HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n%b" % (path, body % CANARY)
+
+
+@pytest.mark.parametrize("plain", [False, True], ids=["https", "http"])
+async def test_a_refused_request_leaves_nothing_of_itself_in_the_log(port, caplog, plain):
+    """Whatever refuses it: the parser of bodies, the router, the library's reading of cookies."""
+    caplog.set_level("DEBUG")
+    for sent in well_formed_heads():
+        async with port.dial(plain=plain) as connection:
+            await connection.send(sent)
+            if not sent.endswith(b"{" + CANARY):  # the rest of which never comes
+                assert (await connection.answer()).status >= 200
+    async with port.dial(plain=plain) as connection:  # all before it has been handled
+        assert (await connection.get("/livez" if plain else "/v1/openapi.json")).status == 200
+    assert not [each for each in caplog.records if CANARY.decode() in (each.getMessage() + str(vars(each))).lower()]
+
+
+@pytest.mark.parametrize("line", REQUEST_LINES.values(), ids=REQUEST_LINES)
+async def test_nothing_is_answered_behind_a_request_line_that_is_refused(launch, tmp_path, line):
+    file = tmp_path / "secret"
+    file.write_text(SECRET, encoding="ascii")
+    path = f"/hooks/{SECRET}/validate".encode()
+    second = b"POST %b HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}" % path
+    async with launch(webhook_secret_file=file) as port, port.dial() as connection:
+        await connection.send(line % path + b"\r\nHost: a\r\n\r\n" + second)
+        assert (await connection.answer()).status == 400
+        assert await connection.ended()
+
 async def test_two_servers_answer_at_one_port_that_they_inherit(port):
     """Each finds itself, though the other may be first to accept; what one closes stays open for the other."""
     https, http = open_sockets("127.0.0.1", 0, "https_port"), open_sockets("127.0.0.1", 0, "http_port")
