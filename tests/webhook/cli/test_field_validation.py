@@ -211,6 +211,63 @@ def test_duplicate_fields_are_refused(cli, hub, tmp_path):
         assert (result.exit_code, "is given twice" in result.stderr) == (REFUSED.get(command[0], 1), True)
 
 
+GOOD = yaml.safe_dump(placement())
+TYPO = GOOD.replace("spec:", "spec:\n  polcy: {}")
+AS_JSON = json.dumps(typo(placement(), ("spec", "polcy")))
+SPELLINGS = {
+    "list": f'{{"apiVersion": "v1", "kind": "List", "items": [{AS_JSON}]}}',
+    "list-of-its-kind": f'{{"apiVersion": "v1", "kind": "ClusterResourcePlacementList", "items": [{AS_JSON}]}}',
+    "list-in-a-list": f'{{"kind": "List", "items": [{{"apiVersion": "v1", "kind": "List", "items": [{AS_JSON}]}}]}}',
+    "list-with-a-spec": f'{{"apiVersion": "v1", "kind": "List", "spec": {{}}, "items": [{AS_JSON}]}}',
+    "list-misspelled": f'{{"apiVersion": "v1", "kind": "List", "itmes": [{AS_JSON}]}}',
+    "second-document": f"{GOOD}---\n{TYPO}",
+    "behind-a-comment": f"{GOOD}--- # x\n{TYPO}",
+    "behind-the-end": f"{GOOD}...\n{TYPO}",
+    "yaml-behind-json": f"{json.dumps(placement())}\n---\n{TYPO}",
+    "json-behind-json": f"{json.dumps(placement())}{AS_JSON}",
+    "merge-key": GOOD.replace("spec:", "spec:\n  <<: {polcy: {}}"),
+    "merge-of-an-anchor": GOOD.replace("spec:", "x: &a\n  polcy: {}\nspec:\n  <<: *a"),
+    "null": GOOD.replace("spec:", "spec:\n  polcy: null"),
+    "number-as-key": GOOD.replace("spec:", "spec:\n  1: 1"),
+    "list-as-key": GOOD.replace("spec:", "spec:\n  ? [a]\n  : 1"),
+    "empty-key": GOOD.replace("spec:", "spec:\n  '': {}"),
+    "blank-in-the-key": GOOD.replace("spec:", "spec:\n  'policy ': {}"),
+    "invisible-in-the-key": GOOD.replace("spec:", "spec:\n  policy\u200b: {}"),
+    "letter-of-another-script": GOOD.replace("spec:", "spec:\n  p\u043elicy: {}"),
+    "case": GOOD.replace("spec:", "Spec:"),
+    "twice-in-quotes": f'{GOOD}"spec": {{}}\n',
+    "twice-with-an-escape": json.dumps(placement()).replace('"spec"', '"spec": {}, "s\\u0070ec"'),
+    "owner-reference": GOOD.replace(
+        "metadata:", "metadata:\n  ownerReferences: [{apiVersion: v1, kind: A, name: a, uid: b, contoller: true}]"
+    ),
+    "tag": GOOD.replace("spec:", "spec: !!map\n  polcy: {}"),
+    "byte-order-mark": f"\ufeff{TYPO}",
+    "other-line-ends": TYPO.replace("\n", "\r\n"),
+    "directive": f"%YAML 1.1\n---\n{TYPO}",
+    "deep": GOOD.replace("spec:", f"spec:\n  polcy: {'[' * 5000}{']' * 5000}"),
+}
+
+
+@pytest.mark.parametrize("suffix", ["yaml", "json"])
+@pytest.mark.parametrize("text", SPELLINGS.values(), ids=SPELLINGS)
+def test_no_spelling_hides_an_unknown_field(cli, hub, stored, tmp_path, text, suffix):
+    file = tmp_path / f"a.{suffix}"
+    file.write_text(text, encoding="utf-8", newline="")
+    for command in (["lint"], ["validate", "-f"], ["plan", "-f"], ["apply", "-f"]):
+        result = cli(*command, file)
+        assert (result.exit_code, type(result.exception)) == (1, SystemExit), result.output
+    if text.count(PLACEMENT.kind) == 1:  # what stands beside the typo may be applied
+        assert stored(PLACEMENT, "web") is None
+
+
+@pytest.mark.parametrize("suffix", ["yaml", "json"])
+@pytest.mark.parametrize("text", SPELLINGS.values(), ids=SPELLINGS)
+def test_no_spelling_hides_an_unknown_field_in_a_folder(cli, tmp_path, text, suffix):
+    """In which objects of unknown kinds are passed over."""
+    (tmp_path / f"a.{suffix}").write_text(text, encoding="utf-8", newline="")
+    assert cli("lint", tmp_path).exit_code == 1
+
+
 @pytest.mark.parametrize("kind", OUR_KINDS, ids=str)
 def test_all_kinds_but_the_foreign_one_are_strict(kind):
     document = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": "a"}, "oddity": 1}

@@ -280,6 +280,7 @@ async def test_no_other_spelling_of_a_path_makes_a_sender_the_api_server(
     if answer.status == 200:
         assert UNKNOWN in warnings_of(answer)[0]
 
+
 async def test_both_hooks_and_every_kind_stand_below_the_secret(launch, review_bytes, secret_file):
     async with launch(webhook_secret_file=secret_file) as port, port.dial() as connection:
         for path in ("validate", "mutate", f"mutate/{PLACEMENTS}", "validate/disruption"):

@@ -242,6 +242,7 @@ async def test_nothing_is_answered_behind_a_request_line_that_is_refused(launch,
         assert (await connection.answer()).status == 400
         assert await connection.ended()
 
+
 async def test_two_servers_answer_at_one_port_that_they_inherit(port):
     """Each finds itself, though the other may be first to accept; what one closes stays open for the other."""
     https, http = open_sockets("127.0.0.1", 0, "https_port"), open_sockets("127.0.0.1", 0, "http_port")
