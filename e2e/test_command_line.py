@@ -13,6 +13,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -290,6 +291,33 @@ def test_an_api_server_judges_unknown_fields(
     if words != "apply":
         ignored = ours(command, *options, "--validate=ignore", "-f", "-", given=document)
         assert "unknown field" not in ignored.stderr
+
+
+@pytest.mark.parametrize("command", ["diff", "apply", "apply --dry-run=server"])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        pytest.param({"data": {"a": 5}}, id="number"),
+        pytest.param({"data": "hunter2"}, id="text"),
+        pytest.param({"data": {"a": "not base64 hunter2"}}, id="no-base64"),
+        pytest.param({"stringData": {"a": ["hunter2"]}}, id="list"),
+        pytest.param({"type": "kubernetes.io/tls"}, id="other-type"),
+        pytest.param({"polcy": "hunter2"}, id="unknown-field"),
+        pytest.param({"metadata": {"name": "of-diff", "labels": {"a": 5}}}, id="label"),
+    ],
+)
+def test_a_refusal_of_a_secret_shows_no_value_of_it(
+    ours: Run, twin: Cluster, objects: None, wrong: dict[str, Any], command: str
+) -> None:
+    """An API server repeats the whole object when it cannot read it, with all that is stored."""
+    secret: dict[str, Any] = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "of-diff"}}
+    stored = b64encode(b"swordfish").decode()
+    twin.kubectl("apply", "-f", "-", given={**secret, "data": {"a": stored, "b": stored}})
+    given = {**secret, "stringData": {"b": "marlin-hunter2"}, **wrong}
+    refused = ours(*command.split(), "-f", "-", given=yaml.safe_dump(given))
+    shown = refused.stdout + refused.stderr
+    assert refused.returncode == (2 if command == "diff" else 1), shown
+    assert not [value for value in (stored, "swordfish", "hunter2") if value in shown], shown
 
 
 def test_a_patch_is_refused_in_the_words_that_the_embedded_hub_repeats(twin: Cluster, objects: None) -> None:

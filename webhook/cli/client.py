@@ -37,6 +37,9 @@ _UNKNOWN_CALLER: Final = 401
 _GONE: Final = 410
 _MISSING: Final = 404
 _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
+_PATCH: Final = "patch"
+_PATCHED: Final = re.compile(r'(\A|: patch: )Invalid value: "(?:[^"\\]|\\.)*": ', re.DOTALL)
+"""The object that a patch would make, before the reason why it cannot be read."""
 
 
 class Answer(NamedTuple):
@@ -49,6 +52,9 @@ class Answer(NamedTuple):
 class RefusedError(Exception):
     """The hub refuses a request.
 
+    Of a patch that leads to no readable object, an API server repeats the whole object, which may hold a Secret, before
+    the reason. It is left out.
+
     Args:
         status: The ``Status`` object it answered with.
         warnings: The warnings that came with it.
@@ -57,7 +63,7 @@ class RefusedError(Exception):
     def __init__(self, status: Mapping[str, Any], warnings: tuple[str, ...] = ()) -> None:
         self.code = int(status.get("code") or 0)
         self.reason = str(status.get("reason") or "")
-        self.message = str(status.get("message") or "the hub gave no reason")
+        self.message = _PATCHED.sub(r"\1", str(status.get("message") or "the hub gave no reason"), count=1)
         self.details: Mapping[str, Any] = status.get("details") or {}
         self.answer: JsonObject | None = status.get("answer")
         """The answer of a gate that refused a reservation."""
@@ -68,7 +74,8 @@ class RefusedError(Exception):
     @property
     def causes(self) -> list[str]:
         """One ``field: message`` per mistake."""
-        return [f"{cause.get('field', '')}: {cause.get('message', '')}" for cause in self.details.get("causes") or ()]
+        texts = ((cause.get("field", ""), str(cause.get("message", ""))) for cause in self.details.get("causes") or ())
+        return [f"{field}: {_PATCHED.sub('', text) if field == _PATCH else text}" for field, text in texts]
 
     def lines(self) -> list[str]:
         """Return the refusal in words; an invalid object as kubectl does, one mistake a line."""

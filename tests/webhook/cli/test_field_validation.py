@@ -300,6 +300,17 @@ def test_a_refusal_of_an_api_server_is_read(message, lines):
     assert unknown_lines(RefusedError({"code": 400, "message": message}), schema) == lines
 
 
+@pytest.mark.parametrize("value", ["{}", '{"a": "x\\": y"}', 'Invalid value: "x": ', "a\nb", "\\", "\u2028é"])
+def test_a_refusal_of_a_patch_does_not_repeat_the_object(value):
+    """The object may hold a Secret."""
+    quoted = f"Invalid value: {json.dumps(json.dumps({'hunter2': value}), ensure_ascii=False)}: "
+    causes = [{"field": "patch", "message": f"{quoted}json: cannot read"}, {"field": "spec", "message": "Required"}]
+    refusal = {"code": 422, "reason": "Invalid", "message": f' "" is invalid: patch: {quoted}json: cannot read'}
+    error = RefusedError(refusal | {"details": {"causes": causes}})
+    assert error.causes == ["patch: json: cannot read", "spec: Required"]
+    assert str(error) == error.message == ' "" is invalid: patch: json: cannot read'
+
+
 @pytest.mark.parametrize("text", ["spec.a[0].b", "metadata.labels[a/b.c]", "oddity", "spec.crew.ann[1][2].x-y"])
 def test_a_path_is_read_as_it_is_printed(text):
     assert str(path_of_text(text)) == text
