@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 from aiohttp import ClientSession, web
 from playwright.async_api import expect
+from yarl import URL
 
 from tests.webhook.endpoints.conftest import Harbour
 from tests.webhook.page.fixture_clock import HubClock
@@ -133,3 +134,66 @@ async def test_a_link_brings_no_token_to_another_server(tabs):
         await page.goto(f"{dashboard.origin.replace('127.0.0.1', 'localhost')}/#token=abc")
         await expect(page.locator("#problems")).to_contain_text("403")
         assert await page.evaluate("sessionStorage.length") == 0
+
+
+ROUTES = [
+    "/ui/../v1/clusters",
+    "/ui/%2e%2e/v1/clusters",
+    "/ui/..%2fv1%2fclusters",
+    "/ui//v1/clusters",
+    "//v1/clusters",
+    "/v1/openapi.json/../clusters",
+    "/v1/openapi.json/%2e%2e/clusters",
+    "/v1/clusters#/ui/",
+    "/v1/clusters?/ui/",
+    "/V1/clusters",
+    "/v1/clusters/",
+    "/?path=/v1/clusters",
+]
+
+
+@pytest.mark.parametrize("path", ROUTES)
+async def test_no_open_path_leads_to_what_needs_the_token(path):
+    async with shown() as dashboard, ClientSession() as session:
+        url = URL(dashboard.origin + path, encoded=True)
+        for method in ("GET", "HEAD", "POST", "OPTIONS"):
+            async with session.request(method, url, allow_redirects=False) as answer:
+                text = await answer.text()
+                assert (answer.status >= 300 or path.startswith("/?"), "oslo" in text) == (True, False), answer
+                assert "Access-Control-Allow-Origin" not in answer.headers
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        pytest.param({"Origin": "http://127.0.0.1:1"}, id="another-port"),
+        pytest.param({"Origin": "null"}, id="no-origin"),
+        pytest.param({"Host": "evil.example.com"}, id="rebound-name"),
+        pytest.param({"Host": "127.0.0.1.evil.example.com"}, id="name-that-begins-so"),
+        pytest.param({"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}, id="image"),
+    ],
+)
+async def test_another_site_learns_nothing_and_cannot_spend_the_key_for_its_owner(headers):
+    """A page elsewhere can have a browser send requests; it knows neither the key nor the token."""
+    async with shown() as dashboard, ClientSession() as session:
+        for path in ("/v1/clusters", "/?key=x", "/?key", f"/?key=x&key={dashboard.keys[0]}"):
+            async with session.get(dashboard.origin + path, headers=headers, allow_redirects=False) as answer:
+                assert (answer.status, "Location" in answer.headers) == (403, False), path
+        assert len(dashboard.keys) == 1
+        assert await exchanged(session, dashboard.address())
+
+
+async def test_the_address_with_the_key_is_told_to_nobody_else(tabs):
+    """Neither by the history of the browser nor by the page: it has the next key from nowhere."""
+    async with shown() as dashboard, tabs.open() as page:
+        sent: list[str] = []
+        page.on("request", lambda request: sent.append(f"{request.url} {request.headers.get('referer', '')}"))
+        await page.goto(dashboard.address())
+        await expect(page.locator("#fleet-body")).to_contain_text("oslo")
+        first, *others = sent
+        assert dashboard.keys[0] in first
+        assert not [each for each in others for key in dashboard.keys if key in each]
+        assert await page.evaluate("document.referrer") == ""
+        answer = await page.goto(f"{dashboard.origin}/?key={dashboard.keys[0]}")
+        assert answer is not None
+        assert answer.status == 403
