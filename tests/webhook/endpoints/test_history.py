@@ -1,5 +1,7 @@
 """What is noted in the history, and ``/v1/history``, over real HTTPS on a hub of its own."""
 
+from urllib.parse import quote
+
 import pytest
 import pytest_asyncio
 
@@ -191,6 +193,45 @@ async def test_of_what_is_in_no_namespace_the_path_shows_what_other_paths_do(cal
     async with changed(caller, authorizer=AllButReading()) as stranger:
         items = (await stranger.ask("GET", f"{HISTORY}?name=o-z&kind={kind}")).json["items"]
     assert {each["type"] for each in items} == types
+
+
+FILTERS = [
+    "",
+    "limit=1",
+    "limit=1&type=refusal",
+    "type=REFUSAL&type=Warning",
+    "name=strongbox",
+    "namespace=vault",
+    "namespace=vault&name=strongbox&kind=ResourceEnvelope",
+    "kind=ResourceEnvelope",
+    "kind=ClusterResourceEnvelope",
+    "reason=X-STRONGBOX",
+    "by=mallory",
+    "since=2000-01-01T00:00:00Z",
+    "before=2999-01-01T00:00:00Z&by=mallory",
+]
+
+
+@pytest.mark.parametrize("query", FILTERS)
+@pytest.mark.parametrize(
+    "authorizer", [AllButReading(), Reading("resourceplacements"), Reading("membercl")], ids=["none", "other", "part"]
+)
+async def test_no_filter_shows_what_was_refused_of_envelopes(caller, query, authorizer):
+    """Nor does the token of the next page, which is that of an entry."""
+    for kind, namespace in (("ResourceEnvelope", "vault"), ("ClusterResourceEnvelope", "")):
+        about = About(kind, "strongbox", namespace)
+        for found in (EntryType.REFUSAL, EntryType.WARNING):
+            caller.up.services.history.note(found, about, "X-STRONGBOX", 'value "hunter2" is refused', "mallory")
+    async with changed(caller, authorizer=authorizer) as stranger:
+        pages, token = [], ""
+        while token or not pages:
+            answer = await stranger.ask("GET", f"{HISTORY}?{query}" + (f"&continue={quote(token)}" if token else ""))
+            pages.append(answer)
+            token = answer.json["continue"]
+    seen = "".join(page.body.decode() for page in pages).lower()
+    assert not [each for each in ("strongbox", "mallory", "vault") if each in seen]
+    if any(word in query for word in ("strongbox", "STRONGBOX", "mallory")):
+        assert len(pages) == 1
 
 
 async def test_nothing_is_told_without_credentials(caller):

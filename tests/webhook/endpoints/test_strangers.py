@@ -272,10 +272,10 @@ async def test_no_other_spelling_of_a_path_makes_a_sender_the_api_server(
         b"Content-Type: application/json",
         b"Content-Length: %d" % len(body),
     ]
-    async with launch(calls=Called(secrets=[SECRET]), access=rights, webhook_secret_file=secret_file) as port:
-        async with port.dial() as connection:
-            await connection.send(b"\r\n".join(lines) + b"\r\n\r\n" + body)
-            answer = await connection.answer()
+    settings = {"access": rights, "webhook_secret_file": secret_file}
+    async with launch(calls=Called(secrets=[SECRET]), **settings) as port, port.dial() as connection:
+        await connection.send(b"\r\n".join(lines) + b"\r\n\r\n" + body)
+        answer = await connection.answer()
     assert rights.asked == []
     if answer.status == 200:
         assert UNKNOWN in warnings_of(answer)[0]
