@@ -1,24 +1,30 @@
 """A compromised agent claims content of other members through its own Works, with its own token and Role.
 
-A placement selects a namespace with a Secret for one member; the agent of another member tries to get it.
+A placement selects a namespace with a Secret for one member; the agent of another member tries to get it. It also tries
+to keep its cluster open for placements, and to stay in the fleet.
 """
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count, takewhile
+from threading import Event
 
 import pytest
 
 from e2e.controlplane.cluster import ApiError, JsonObject
 from e2e.fleet.bed import ACCOUNT, Fleet, grant
-from e2e.fleet.objects import CONFIG_MAP, MERGE, Objects, make_placement, selects
+from e2e.fleet.changes import TAINT, UNTAINT, live_bindings, member_change
+from e2e.fleet.objects import APPLY, CONFIG_MAP, MERGE, Objects, make_placement, selects
 from e2e.fleet.scene import Scene
 from e2e.fleet.settled import assert_settled
 from e2e.fleet.waiting import wait_until
-from scorer.api.kinds import BINDING, INTERNAL_MEMBER_CLUSTER, KINDS, NAMESPACE, WORK
+from scorer.api.kinds import BINDING, INTERNAL_MEMBER_CLUSTER, KINDS, MEMBER_CLUSTER, NAMESPACE, WORK
 from scorer.api.names import (
     PARENT_BINDING,
     PARENT_PLACEMENT,
     PARENT_RESOURCE_SNAPSHOT_NAME,
     PROVENANCE,
+    WORK_CLEANUP,
     member_namespace,
 )
 from webhook.kube.event_documents import EVENT
@@ -134,3 +140,131 @@ def test_without_policies_a_relabelled_work_brings_no_content(fleet: Fleet, agen
     wait_until("the loop has judged the Work", unreported)
     assert bindings(fleet) == [GOOD]
     assert fleet.clusters[ROGUE].find(SECRET, "card", HOME) is None
+
+
+STATUS = "/status"
+PATCH = "application/json-patch+json"
+OWNER = {"apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": "00000000-0000-0000-0000-000000000000"}
+FOREIGN = {"metadata": {"finalizers": [WORK_CLEANUP, "example.com/foreign"]}}
+
+
+WAYS = {
+    "labels through the status": (STATUS, MERGE, CLAIM),
+    "labels applied to the status": (STATUS, APPLY, CLAIM),
+    "labels applied": ("", APPLY, CLAIM),
+    "one more label": ("", PATCH, [{"op": "add", "path": "/metadata/labels/x", "value": "y"}]),
+    "no annotations": ("", PATCH, [{"op": "remove", "path": "/metadata/annotations"}]),
+    "no labels": ("", PATCH, [{"op": "remove", "path": "/metadata/labels"}]),
+    "dead owner": ("", MERGE, {"metadata": {"ownerReferences": [OWNER]}}),
+    "dead owner through the status": (STATUS, MERGE, {"metadata": {"ownerReferences": [OWNER]}}),
+    "foreign finalizer": ("", MERGE, FOREIGN),
+    "foreign finalizer through the status": (STATUS, MERGE, FOREIGN),
+    "no content": ("", MERGE, {"spec": {"workload": {"manifests": []}}}),
+    "another strategy": ("", MERGE, {"spec": {"applyStrategy": {"type": "ReportDiff"}}}),
+}
+
+
+@pytest.mark.usefixtures("_placed")
+def test_no_way_of_writing_changes_what_the_loop_reads_of_a_work(fleet: Fleet, agent: Objects) -> None:
+    """One test for all ways: each leaves the Work as it was."""
+    before = kept_of(fleet)
+    for way, (subresource, content_type, change) in WAYS.items():
+        at = path_of(WORK, member_namespace(ROGUE), f"{HARMLESS}-work") + subresource
+        body: object = change
+        if content_type == APPLY and isinstance(change, dict):
+            at += "?fieldManager=rogue&force=true"
+            head = {"name": f"{HARMLESS}-work", "namespace": member_namespace(ROGUE), **change["metadata"]}
+            body = {"apiVersion": WORK.api_version, "kind": WORK.kind, "metadata": head}
+        try:
+            agent.cluster.request("PATCH", at, body, user=agent.user, content_type=content_type)
+        except ApiError as error:
+            assert error.code == 403, (way, error)
+            assert not subresource, way
+        else:
+            assert subresource, way  # through the status the change is not refused but ignored
+        assert kept_of(fleet) == before, way
+
+
+def kept_of(fleet: Fleet) -> JsonObject:
+    """What of the harmless Work only the loop may change."""
+    work = fleet.on_hub.get(WORK, f"{HARMLESS}-work", member_namespace(ROGUE))
+    names = ("labels", "annotations", "ownerReferences", "finalizers")
+    return {"spec": work["spec"], **{name: work["metadata"].get(name) for name in names}}
+
+
+@pytest.mark.parametrize("verb", ["POST", "DELETE"])
+def test_an_agent_neither_creates_nor_deletes_works(agent: Objects, verb: str) -> None:
+    metadata = {"name": "forged", "namespace": member_namespace(ROGUE), **CLAIM["metadata"]}
+    forged = {"apiVersion": WORK.api_version, "kind": WORK.kind, "metadata": metadata, "spec": {}}
+    with pytest.raises(ApiError, match="403"):
+        agent.cluster.request(verb, path_of(WORK, member_namespace(ROGUE)), forged, user=agent.user)
+
+
+def test_a_report_that_cannot_be_read_keeps_no_cluster_open(fleet: Fleet, agent: Objects, scene: Scene) -> None:
+    """The API server takes the instant; the true agent reports again within seconds, so it is sent more than once."""
+    forged = {"example.com/forged": {"value": "1", "observationTime": "0000-01-01T00:00:00Z"}}
+
+    def unreported() -> str:
+        agent.patch_status(INTERNAL_MEMBER_CLUSTER, ROGUE, {"properties": forged}, member_namespace(ROGUE))
+        listing, _ = fleet.hub.request("GET", path_of(EVENT))
+        about = [each for each in listing["items"] if each["reason"] == "UnreadableReport"]
+        return "" if any(each["regarding"]["name"] == ROGUE for each in about) else "no Event reports it"
+
+    with member_change(fleet, ROGUE, TAINT, UNTAINT):
+        wait_until("the loop has ignored the report", unreported)
+        assert "example.com/forged" not in fleet.on_hub.get(MEMBER_CLUSTER, ROGUE)["status"]["properties"]
+        scene.home("e2e-closed", a="1")
+        scene.put(make_placement("e2e-closed"))
+        wait_until("the others have it", lambda: "" if len(live_bindings(fleet, "e2e-closed")) == 2 else "not yet")
+        assert ROGUE not in live_bindings(fleet, "e2e-closed")
+
+
+def test_an_agent_that_keeps_writing_cannot_stay(fleet: Fleet) -> None:
+    """It hammers its Work from several connections while its MemberCluster is being deleted."""
+    name = "e2e-leaver"
+    space, user = member_namespace(name), {"username": f"{name}-agent", "groups": ["system:authenticated"]}
+    member = {"apiVersion": MEMBER_CLUSTER.api_version, "kind": MEMBER_CLUSTER.kind, "metadata": {"name": name}}
+    fleet.on_hub.create({**member, "spec": {"identity": {"kind": "User", "name": f"{name}-agent"}}})
+
+    def write(kind: str, change: JsonObject) -> str:
+        path = f"{path_of(WORK if kind == 'work' else INTERNAL_MEMBER_CLUSTER, space, name)}/status"
+        try:
+            fleet.hub.request("PATCH", path, {"status": change}, acting_as=user, content_type=MERGE)
+        except ApiError as error:
+            return str(error)
+        return ""
+
+    def said(joined: str) -> JsonObject:
+        words = {"reason": "Said", "message": "", "lastTransitionTime": NOON}
+        condition = {"type": "Joined", "status": joined, **words}
+        return {"agentStatus": [{"type": "MemberAgent", "conditions": [condition], "lastReceivedHeartbeat": NOON}]}
+
+    ended = Event()
+
+    def hammer() -> None:
+        for number in takewhile(lambda _: not ended.is_set(), count()):
+            words = {"status": "True", "reason": "X", "message": str(number), "lastTransitionTime": NOON}
+            if "403" in write("work", {"conditions": [{"type": "Busy", **words}]}):
+                return
+
+    wait_until("its agent may report", lambda: write("internal", said("True")))
+    metadata = {"name": name, "namespace": space, "finalizers": [WORK_CLEANUP]}
+    work = {"apiVersion": WORK.api_version, "kind": WORK.kind, "metadata": metadata}
+    fleet.on_hub.create({**work, "spec": {"workload": {"manifests": []}}})
+    with ThreadPoolExecutor(4) as threads:
+        for _ in range(4):
+            threads.submit(hammer)
+        try:
+            fleet.on_hub.delete(MEMBER_CLUSTER, name)
+            wait_until("it is asked to leave", lambda: "" if told_to_leave(fleet, name) else "not yet")
+            assert not write("internal", said("False"))
+            wait_until("it is gone", lambda: "it is still there" if fleet.on_hub.find(MEMBER_CLUSTER, name) else "")
+        finally:
+            ended.set()
+    assert fleet.on_hub.find(NAMESPACE, space) is None
+
+
+def told_to_leave(fleet: Fleet, name: str) -> bool:
+    """Whether the hub asks the agent of a member to leave."""
+    internal = fleet.on_hub.find(INTERNAL_MEMBER_CLUSTER, name, member_namespace(name))
+    return internal is not None and internal["spec"]["state"] == "Leave"

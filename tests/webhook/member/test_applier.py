@@ -319,6 +319,34 @@ async def test_what_was_applied_before_it_was_only_compared_stays_ours(cluster, 
     assert (await cluster.live(CONFIG_MAP, "settings") is not None) == stays
 
 
+@pytest.mark.parametrize("when", TAKE_OVER)
+async def test_a_comparison_whose_applied_work_is_deleted_by_hand_takes_nothing_back(cluster, when):
+    """The Work's status lists what was compared, and an AppliedWork without books takes back what is marked as its."""
+    await was_there(cluster, namespace(), config_map(level="debug"))
+    before = content_of(cluster.member)
+    await cluster.place(namespace(), config_map(), applyStrategy={"type": "ReportDiff", "whenToTakeOver": when})
+    for _ in range(2):
+        await cluster.reconcile()
+        await cluster.member.delete(APPLIED_WORK, Key("web-work"))
+    await cluster.remove()
+    assert (await cluster.reconcile()).gone
+    assert content_of(cluster.member) == before
+
+
+@pytest.mark.parametrize("first", ["applying", "comparing"])
+@pytest.mark.parametrize("goes", ["applying", "comparing"])
+async def test_a_comparison_of_what_another_work_applies_removes_nothing_of_it(cluster, first, goes):
+    strategies = {"applying": {}, "comparing": {"type": "ReportDiff", "whenToTakeOver": "Always"}}
+    for name in sorted(strategies, key=lambda name: name != first):
+        await cluster.place(namespace(), config_map(), name=name, applyStrategy=strategies[name])
+        await cluster.reconcile(name)
+    for name in ("comparing", "applying"):
+        await cluster.reconcile(name)
+    await cluster.remove(goes)
+    assert (await cluster.reconcile(goes)).gone
+    assert (await cluster.live(CONFIG_MAP, "settings") is None) == (goes == "applying")
+
+
 @pytest.mark.parametrize(
     ("when", "level", "reason"),
     [
