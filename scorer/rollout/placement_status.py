@@ -50,7 +50,7 @@ JUDGED_AGAIN = "being judged again"
 """Shown of a placement that a user has changed, beside the earlier decision, until there is a new one."""
 
 _LISTS_OF_AGENTS = frozenset({"failedPlacements", "driftedPlacements", "diffedPlacements"})
-"""What of a cluster's entry its agent reports."""
+"""The part of a cluster's entry that its agent reports."""
 
 SCHEDULED = "Scheduled"
 STATUS_SYNCED = "StatusSynced"

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from scorer.api.documents import dict_at
+from scorer.api.documents import dict_at, dicts_at, text_at
 from scorer.api.field_path import FieldPath
 from scorer.api.int_or_percent import LARGEST, count_or_percent, percent
 from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION
@@ -772,12 +772,15 @@ def _picks_one_cluster(policy: PlacementPolicy | None) -> bool:
 
 @enforces(*DELETION_RULES)
 def warn_about_deletion(old: JsonObject) -> Iterator[FieldWarning]:
-    """Deleting a placement removes the placed objects, unless its delete strategy abandons them (D-03, X-23)."""
+    """Deleting a placement removes the placed objects, unless its delete strategy abandons them (D-03, X-23).
+
+    Of the status only the names are read: agents report the rest, and could keep the warning away by what they report.
+    """
     try:
-        stored = ClusterResourcePlacement.read(old)
+        stored = ClusterResourcePlacement.read(wish(old))
     except ValueError:
         return
-    clusters = {entry.cluster_name for entry in stored.status.placement_statuses if entry.cluster_name}
+    clusters = {text_at(entry, "clusterName") for entry in dicts_at(old, "status", "placementStatuses")} - {""}
     if not clusters:
         return
     delete = stored.spec.strategy.delete_strategy if stored.spec.strategy is not None else None

@@ -156,6 +156,15 @@ def test_deletions_are_allowed_and_explained():
     assert "abandons" in warning
 
 
+def test_no_report_of_an_agent_keeps_the_warning_about_a_deletion_away():
+    """Times in a status come from agents, and the schema lets through some that cannot be read."""
+    drifted = {"version": "v1", "kind": "K", "name": "n", "observationTime": "0000-01-01T00:00:00Z"}
+    placement = make_placement()
+    placement["status"] = {"placementStatuses": [{"clusterName": "a", "driftedPlacements": [drifted]}]}
+    (warning,) = judge("DELETE", None, placement, USER).warnings
+    assert "removes the placed objects from 1 cluster" in warning
+
+
 def test_unknown_kinds_pass_with_a_warning():
     judgement = judge("CREATE", {"apiVersion": "toys.example.org/v1", "kind": "Widget"}, None, USER)
     assert judgement.allowed
