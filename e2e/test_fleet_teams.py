@@ -229,6 +229,56 @@ def test_an_override_of_an_earlier_release_keeps_its_effect_and_does_no_more(pla
     rolled_out(fleet, "true", left_out=False)
 
 
+MERGE, JSON_PATCH = "application/merge-patch+json", "application/json-patch+json"
+APPLY = "application/apply-patch+yaml"
+RULES = "/spec/policy/overrideRules"
+
+
+def rewriting() -> Iterator[tuple[str, str, JsonObject | list[JsonObject], str]]:
+    """Yield method, path, body and its type of writes by which an override could rewrite more."""
+    new, more = (
+        override("new", selects(POLICY, "deny-all"), patching("/spec/ingress", [{}])),
+        selects(POLICY, "deny-all"),
+    )
+    other = {**new, "apiVersion": f"{NAMESPACED_OVERRIDE.group}/{NAMESPACED_OVERRIDE.versions[1]}"}
+    least = {"clusterSelector": {"clusterSelectorTerms": []}, **DELETE}
+    every = path_of(NAMESPACED_OVERRIDE, HOME)
+    yield "POST", every, {**new, "metadata": {"generateName": "new-", "namespace": HOME}}, "application/json"
+    yield (
+        "POST",
+        every.replace(*(f"/{version}/" for version in NAMESPACED_OVERRIDE.versions)),
+        other,
+        "application/json",
+    )
+    yield "PATCH", f"{every}/new?fieldManager=rita", new, APPLY
+    earlier = path_of(NAMESPACED_OVERRIDE, HOME, "earlier")
+    forced = override("earlier", selects(DEPLOYMENT, MACHINE), NETWORK)
+    yield "PATCH", f"{earlier}?fieldManager=rita&force=true", forced, APPLY
+    yield "PATCH", earlier, {"spec": {"policy": forced["spec"]["policy"]}}, MERGE
+    yield "PATCH", earlier, {"spec": {"resourceSelectors": [more]}}, MERGE
+    yield "PATCH", earlier, [{"op": "remove", "path": f"{RULES}/1"}], JSON_PATCH
+    yield "PATCH", earlier, [{"op": "move", "from": f"{RULES}/0", "path": f"{RULES}/1"}], JSON_PATCH
+    yield "PATCH", earlier, [{"op": "copy", "from": f"{RULES}/0", "path": f"{RULES}/-"}], JSON_PATCH
+    yield "PATCH", earlier, [{"op": "replace", "path": f"{RULES}/1", "value": least}], JSON_PATCH
+    yield "PATCH", earlier, [{"op": "remove", "path": f"{RULES}/1/clusterSelector"}], JSON_PATCH
+
+
+def test_no_other_way_of_writing_an_override_takes_fewer_rights(platform, fleet):
+    """The last of two rules that write an image has effect, and the first one is what the reader would like."""
+    good = patching(f"{POD}/containers/0/image", "example.com/good:1")
+    fleet.on_hub.create(override("earlier", selects(DEPLOYMENT, MACHINE), IMAGE, good))
+    stored = fleet.on_hub.get(NAMESPACED_OVERRIDE, "earlier", HOME)
+    for method, path, body, kind in rewriting():
+        with pytest.raises(ApiError, match=r'"rita" may not (update|delete) (deployments|networkpolicies)') as error:
+            platform.request(method, path, body, user=ADMIN, acting_as=READERS, content_type=kind)
+        assert error.value.code == 403, (method, path, body)
+    status = path_of(NAMESPACED_OVERRIDE, HOME, "earlier") + "/status"
+    with pytest.raises(ApiError) as error:
+        platform.request("PATCH", status, {"spec": {"policy": None}}, user=ADMIN, acting_as=READERS, content_type=MERGE)
+    assert error.value.code in (403, 404)
+    assert [each["spec"] for each in fleet.on_hub.all(NAMESPACED_OVERRIDE, HOME)] == [stored["spec"]]
+
+
 def snapshots(fleet: Fleet) -> list[JsonObject]:
     return fleet.on_hub.all(NAMESPACED_OVERRIDE_SNAPSHOT, HOME)
 
