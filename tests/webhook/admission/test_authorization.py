@@ -491,6 +491,61 @@ def test_the_rights_that_one_write_can_ask_about_are_bounded():
     assert len(needed_access(wrapped(*many, namespace="shop"), ALICE, CONTEXT)) == MOST_AT_ONCE + 1
 
 
+@pytest.mark.parametrize(
+    "version",
+    [
+        f"{RBAC}/v2",
+        f"{RBAC}/v1/",
+        f"{RBAC}/",
+        f"/{RBAC}/v1",
+        RBAC,
+        f" {RBAC}/v1",
+        f"{RBAC.upper()}/v1",
+        "v1",
+        "",
+        None,
+        7,
+    ],
+)
+@pytest.mark.parametrize("kind", ["ClusterRoleBinding", "clusterrolebinding", "ClusterRoleBinding ", "List", ["x"], 7])
+@pytest.mark.parametrize("namespace", ["", "shop"])
+def test_no_spelling_of_a_kind_in_an_envelope_takes_no_right_to_create(version, kind, namespace):
+    """A member may know what the hub does not: of an unknown kind, the author needs the right to all kinds."""
+    entry = {**ADMIN, "apiVersion": version, "kind": kind}
+    for asked in (
+        wrapped(entry, namespace=namespace),
+        snapshot("ClusterResourceSnapshot", {"selectedResources": [wrapped(entry)["object"]]}),
+        snapshot("Work", {"workload": {"manifests": [entry]}}),
+    ):
+        found = needed_access(asked, ALICE, CONTEXT)
+        writing = [
+            access
+            for access in found
+            if access.verb in {"create", "place"} and not access.resource.endswith("envelopes")
+        ]
+        assert writing
+        if writing[0].group == RBAC:
+            assert [(access.verb, access.or_place) for access in writing] == [("place", False)]
+        else:
+            assert {access.resource for access in writing} == {"*"}
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta1", "v9", "", None, ["v1"]])
+@pytest.mark.parametrize(("kind", "member"), OVERRIDES)
+def test_neither_version_nor_further_fields_of_a_selector_take_fewer_rights(kind, member, version):
+    """The API server refuses those that no schema knows; no right is left out for them."""
+    plain, odd = term("ConfigMap", name="a"), {"labelSelector": {}, "scope": "x", "namespace": "kube-system"}
+    wanted = needed_access(overriding([plain], [DELETE], kind, member), ALICE, CONTEXT)
+    assert (
+        needed_access(overriding([{**plain, **odd, "version": version}], [DELETE], kind, member), ALICE, CONTEXT)
+        == wanted
+    )
+    both = overriding([plain], [DELETE], kind, member)
+    for other in ("clusterResourceSelectors", "resourceSelectors"):
+        both["object"]["spec"].setdefault(other, [term("Secret", name="b")])
+    assert {*wanted} < {*needed_access(both, ALICE, CONTEXT)}
+
+
 DENIED = Reviewed((Access("get", "", "secrets", "", "shop"),))
 
 
