@@ -9,9 +9,11 @@ import gc
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import urllib.error
+import urllib.parse
 import urllib.request
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
@@ -356,6 +358,14 @@ def fetch(address: str, **headers: str) -> tuple[int, str]:
         return error.code, error.read().decode()
 
 
+def raw(page: str, *lines: bytes) -> bytes:
+    """Send lines as they are; return all that comes back until the connection ends."""
+    where = urllib.parse.urlsplit(page)
+    with socket.create_connection((where.hostname, where.port), timeout=PATIENCE) as connection:
+        connection.sendall(b"\r\n".join((*lines, b"", b"")))
+        return b"".join(iter(lambda: connection.recv(4096), b""))
+
+
 def test_the_dashboard_is_for_its_owner_alone_and_leaves_nothing(ours: Run, twin: Cluster) -> None:
     command = [HARBORMASTER, "dashboard", "--kubeconfig", str(twin.kubeconfig)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT) as child:
@@ -366,6 +376,15 @@ def test_the_dashboard_is_for_its_owner_alone_and_leaves_nothing(ours: Run, twin
         for stranger in (f"{page}v1/clusters", f"{page}?key=x", f"{page}v1/clusters?key={key}"):
             assert fetch(stranger)[0] == 403
         assert fetch(address, Host="elsewhere.example")[0] == 403
+        for lines in (
+            [f"GET /?key={key}".encode()],  # of no version: the key would count
+            [f"GET /?key={key} HTTP/1.2".encode(), b"Host: 127.0.0.1"],
+            [b"GET / HTTP/1.1", b"Host: 127.0.0.1", f"Cookie: {key}\0".encode()],
+        ):
+            answer = raw(page, *lines)
+            assert b" 400 Bad Request\r\n" in answer, answer
+            assert key.encode() not in answer
+            assert b"Server:" not in answer
         token = token_from(address)
         assert fetch(address)[0] == 403
         assert child.stdout.readline() == "Ctrl-C ends it.\n"

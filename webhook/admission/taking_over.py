@@ -8,8 +8,8 @@ are there before anything is applied, the hub knows
 * objects that the placement was told not to take over, which agents report as well.
 
 A member that has not reported its namespaces yet, or not all of them, may have any. The warning counts such clusters.
-The hub does not know of any other objects, and there is no warning about them. Namespaces in envelopes do not count: the
-server does not watch envelopes.
+The hub does not know of any other objects, and there is no warning about them. Namespaces in envelopes do not count,
+because the server does not watch envelopes.
 
 Each distinct report is compared once before the clusters are planned, and the clusters within the time for live checks.
 

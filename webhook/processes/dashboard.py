@@ -12,6 +12,8 @@ from webhook.history.desk import HistoryDesk
 from webhook.kube.client import ApiServer
 from webhook.processes.hub_reading import HubReading
 from webhook.server.app import Entrance, make_dashboard_app
+from webhook.server.connections import Connections
+from webhook.server.listening import Site
 from webhook.settings.clock import utc_now
 from webhook.settings.programs import ServerSettings
 
@@ -49,8 +51,10 @@ async def dashboard(
         runner = web.AppRunner(made.app, access_log=None, shutdown_timeout=_END_SECONDS)
         await runner.setup()
         try:
-            await web.TCPSite(runner, HOST, port).start()
-            address = f"http://{HOST}:{runner.addresses[0][1]}"
+            connections = Connections(settings.connections, settings.handshakes_per_address)
+            site = Site(runner, HOST, port, None, settings, connections)
+            await site.start()
+            address = site.name
             yield address_with(entrance.key), reading.cache.unread()
         finally:
             made.health.draining.set()
