@@ -22,11 +22,14 @@ Source: scheduling.md 5 and 19.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from scorer.api.documents import dicts_at, text_at
 from scorer.api.meta import parse_time
 from scorer.api.names import MEMBER_AGENT
+
+NAMESPACE_LIMIT: Final = 200
+"""Namespaces in the report of an agent. With more on the member, the report is incomplete."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,9 +33,6 @@ READY_TO_JOIN: Final = "ReadyToJoin"
 EXPECTED_AGENTS: Final = frozenset({MEMBER_AGENT})
 """Types of agents that every member must have."""
 
-NAMESPACE_LIMIT: Final = 200
-"""Namespaces in the report of an agent. With more on the member, the report is incomplete."""
-
 _REPORTS: Final = ("properties", "resourceUsage", "namespaces")
 
 

@@ -41,7 +41,7 @@ from scorer.api.placement import PlacementType
 from scorer.columns import BoolColumn
 from scorer.fleet import NOT_JOINED, NOT_REPORTING, Fleet
 from scorer.framework.cycle import Cycle
-from scorer.membership.member_status import NAMESPACE_LIMIT
+from scorer.membership.heartbeats import NAMESPACE_LIMIT
 from scorer.placement.binding_plan import BrokenBindingError
 from scorer.placement.plan_document import decide
 from scorer.placement.request import read_request

@@ -16,7 +16,7 @@ from scorer.api.documents import dicts_at, status_of
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, MEMBER_CLUSTER, Kind
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.names import MEMBER_AGENT
-from scorer.membership.member_status import NAMESPACE_LIMIT
+from scorer.membership.heartbeats import NAMESPACE_LIMIT
 from webhook.kube.ports import ConflictError, Key, Store
 
 JITTER = 0.05

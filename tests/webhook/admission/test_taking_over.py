@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from scorer.membership.member_status import NAMESPACE_LIMIT
+from scorer.membership.heartbeats import NAMESPACE_LIMIT
 from tests.builders.binding import make_binding
 from tests.builders.placement import fixed, make_placement
 from tests.webhook.validation.live_objects import (

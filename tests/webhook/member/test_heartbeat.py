@@ -6,7 +6,7 @@ import pytest
 
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, MEMBER_CLUSTER, NAMESPACE
 from scorer.api.member_cluster import MemberCluster
-from scorer.membership.member_status import NAMESPACE_LIMIT
+from scorer.membership.heartbeats import NAMESPACE_LIMIT
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube.ports import ConflictError, Key, NotFoundError
 from webhook.member.heartbeat import (
