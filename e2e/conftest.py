@@ -33,9 +33,17 @@ from e2e.installed.images import installed_images
 from e2e.kubelet.bed import Bed, Site, running_bed
 from e2e.kubelet.images import own_image
 from e2e.kubelet.scene import OWN, WEB, web_image
-from scorer.api.kinds import OUR_KINDS, Kind
+from scorer.api.kinds import KINDS, OUR_KINDS, Kind
 from tests.turns import group_of
 
+RIGHTS = (
+    *(KINDS["rbac.authorization.k8s.io", kind] for kind in ("ClusterRole", "ClusterRoleBinding")),
+    *(
+        KINDS["admissionregistration.k8s.io", kind]
+        for kind in ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+    ),
+)
+"""Kinds of what gives an installation its rights, and of what limits them."""
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 EVERYBODY_WRITES = {
     "apiVersion": "rbac.authorization.k8s.io/v1",
@@ -185,6 +193,16 @@ def own_hub(shared_own_hub: Shared[Cluster]) -> Iterator[Cluster]:
     found = shared_own_hub.running()
     yield found
     remove_ours(found)
+    remove_rights(found)
+
+
+def remove_rights(cluster: Cluster) -> None:
+    """Remove the roles and policies of an installation, which helm would not take over."""
+    objects = Objects(cluster)
+    for kind in RIGHTS:
+        for item in objects.all(kind):
+            if item["metadata"]["name"].startswith("harbormaster"):
+                objects.delete(kind, item["metadata"]["name"])
 
 
 def remove_ours(cluster: Cluster) -> None:

@@ -47,6 +47,7 @@ def write_rights(cluster: Cluster) -> None:
     definitions = CUSTOM_RESOURCE_DEFINITION
     for kind in (*OUR_KINDS, definitions, NODE, NODE_CLAIM, LEASE, KINDS["", "Namespace"], KINDS["", "ConfigMap"]):
         groups.setdefault(kind.group, []).append(kind.plural)
+    groups["admissionregistration.k8s.io"] = ["validatingwebhookconfigurations", "mutatingwebhookconfigurations"]
     reads = [
         {"apiGroups": [group], "resources": plurals, "verbs": ["get", "list", "watch"]}
         for group, plurals in groups.items()

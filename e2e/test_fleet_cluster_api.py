@@ -12,7 +12,7 @@ import yaml
 
 from e2e.controlplane.cluster import ApiError, JsonObject
 from e2e.controlplane.printed import printed_with
-from e2e.fleet.bed import ACCOUNT, Fleet, grant
+from e2e.fleet.bed import ACCOUNT, Fleet, grant_loop
 from e2e.fleet.cluster_api import CLUSTER, QUAYS, Provider, cluster_api
 from e2e.fleet.objects import condition_of
 from e2e.fleet.scene import Scene
@@ -46,7 +46,7 @@ def _upgraded(fleet: Fleet) -> Iterator[None]:
             fleet.wait_leader(loop.identity)
             with ships(fleet, [member(name) for name in NAMES]):
                 yield
-    grant(fleet.hub, "reconcile", ACCOUNT, "--secrets")
+    grant_loop(fleet.hub, ACCOUNT)
     assert_settled(fleet)
 
 

@@ -12,7 +12,7 @@ from threading import Event
 import pytest
 
 from e2e.controlplane.cluster import ApiError, JsonObject
-from e2e.fleet.bed import ACCOUNT, Fleet, grant
+from e2e.fleet.bed import ACCOUNT, Fleet, grant_loop
 from e2e.fleet.changes import TAINT, UNTAINT, live_bindings, member_change
 from e2e.fleet.objects import APPLY, CONFIG_MAP, MERGE, Objects, make_placement, selects
 from e2e.fleet.scene import Scene
@@ -83,7 +83,7 @@ def _without_policies(fleet: Fleet, agent: Objects) -> Iterator[None]:
     second = f"{HARMLESS}-work-crp"
     space = member_namespace(ROGUE)
     wait_until("one Work is left", lambda: "there are two" if fleet.on_hub.find(WORK, second, space) else "")
-    grant(fleet.hub, "reconcile", ACCOUNT, "--secrets")
+    grant_loop(fleet.hub, ACCOUNT)
     wait_until("the policy is back", lambda: "" if refusal(agent, CLAIM, "?dryRun=All") else "the change was allowed")
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import yaml
@@ -279,8 +280,8 @@ class Fleet:
         self.hub.start()
         self._install(self.hub)
         self.hub.start_controller_manager(COLLECTORS)
-        grant(self.hub, "reconcile", ACCOUNT, "--secrets")
-        grant(self.hub, "reconcile", SECOND_ACCOUNT, "--secrets")
+        grant_loop(self.hub, ACCOUNT)
+        grant_loop(self.hub, SECOND_ACCOUNT)
 
     def _start_member(self, name: str) -> None:
         cluster = self._clusters[name]
@@ -365,20 +366,33 @@ def install_member_definitions(cluster: Cluster) -> None:
     wait_until(f"{cluster.name} serves AppliedWorks", problem)
 
 
-def printed_roles(command: str, account: str, *words: str) -> list[JsonObject]:
+def printed_roles(
+    command: str, account: str, *words: str, environment: Mapping[str, str] = MappingProxyType({})
+) -> list[JsonObject]:
     """What ``harbormaster rbac`` prints for a command."""
-    environment = {"HARBORMASTER_ALLOWED_USERS": f"{LOOP_USER},{SECOND_LOOP_USER}"}
     account_words = (f"--namespace={SYSTEM}", f"--service-account={account}")
     text = printed_with(environment, "rbac", command, *account_words, *words, "-o", "json")
     return list(json.loads(text)["items"])
 
 
-def grant(cluster: Cluster, command: str, account: str, *words: str) -> None:
+def grant_loop(hub: Cluster, account: str) -> None:
+    """Make an account for one of the two loops of a hub: the policies that are printed for one exempt the other."""
+    both = {"HARBORMASTER_ALLOWED_USERS": f"{LOOP_USER},{SECOND_LOOP_USER}"}
+    grant(hub, "reconcile", account, "--secrets", environment=both)
+
+
+def grant(
+    cluster: Cluster,
+    command: str,
+    account: str,
+    *words: str,
+    environment: Mapping[str, str] = MappingProxyType({}),
+) -> None:
     """Make an account for an installation, with exactly the rights that are printed for it."""
     metadata = {"name": account, "namespace": SYSTEM}
     service_account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}
     Objects(cluster).apply([make_namespace(SYSTEM), service_account])
-    roles = printed_roles(command, account, *words)
+    roles = printed_roles(command, account, *words, environment=environment)
     for document in roles:
         if not document["kind"].endswith("Role"):  # several accounts may have the same roles here
             document["metadata"]["name"] += f"-of-{account}"

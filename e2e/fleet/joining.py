@@ -22,6 +22,7 @@ from e2e.fleet.waiting import wait_until
 from scorer.api.kinds import APPLIED_WORK, KINDS, MEMBER_CLUSTER, WORK, Kind
 from scorer.membership.access import RBAC_GROUP
 from webhook.cli.root import root
+from webhook.kube.work_keys import NAME as WORK_KEYS
 
 MEMBER = "berlin"
 ACCOUNT_ON_HUB = f"member-{MEMBER}"
@@ -208,7 +209,7 @@ class Pair:
         return str(answer["status"].get("user", {}).get("username", "")) if "status" in answer else ""
 
     def everything(self) -> dict[str, str]:
-        """The versions of all objects on both sides that the commands could write."""
+        """The versions of all objects on both sides that the commands could write, but for the keys of the loop."""
         found = {}
         for cluster, objects in (("hub", self.on_hub), ("member", self.in_member)):
             items = [(kind, item) for kind in WRITTEN for item in objects.all(kind)]
@@ -216,6 +217,8 @@ class Pair:
                 items.append((DEFINITION, definition))
             for kind, item in items:
                 about = item["metadata"]
+                if about["name"] == WORK_KEYS:
+                    continue
                 found[f"{cluster} {kind} {about.get('namespace', '')}/{about['name']}"] = about["resourceVersion"]
         return found
 

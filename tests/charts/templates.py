@@ -18,7 +18,6 @@ PLACEHOLDERS: Final[Mapping[str, str]] = {
     "@AGENT@": '{{ include "harbormaster.agentAccount" . }}',
     "@LEASE@": "{{ .Values.settings.leaseName }}",
     "@KARPENTER@": '{{ splitList "/" .Values.settings.nodeDisruptionKarpenterLease | last }}',
-    '"@ALLOWED@"': '{{ include "harbormaster.allowedUsers" . }}',
     "@EXEMPT@": '{{ include "harbormaster.exemptUsers" . }}',
     "@HOOKS@": '{{ include "harbormaster.hooksPath" . }}',
 }
@@ -27,6 +26,8 @@ PLACEHOLDERS: Final[Mapping[str, str]] = {
 None of it needs quotes: names of objects, paths of letters and digits; users are escaped where they are written.
 """
 _LABELS: Final = re.compile(r"^( *)labels: '@LABELS@'$", re.MULTILINE)
+_MORE_USERS: Final = re.compile(r',\s+"@ALLOWED@"')
+"""The end of a list of users in CEL: the setting may name none."""
 _WHOLE_LINES: Final[Mapping[str, str]] = {
     "port: '@PORT@'": "port: {{ .Values.service.port }}",
     "annotations: '@ANNOTATIONS@'": '{{- include "harbormaster.hookAnnotations" . | nindent 2 }}',
@@ -44,6 +45,7 @@ def fill(text: str) -> str:
         text = text.replace(placeholder, expression)
     for line, expression in _WHOLE_LINES.items():
         text = text.replace(line, expression)
+    text = _MORE_USERS.sub('{{ include "harbormaster.allowedUsers" . }}', text)
     return _LABELS.sub(_labels, text)
 
 

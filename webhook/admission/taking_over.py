@@ -218,8 +218,11 @@ def _collects(cluster: str, fleet: Fleet) -> bool:
 
 
 def _silent(fleet: Fleet) -> BoolColumn:
+    """Return the clusters of a hub whose agents do not report yet; a MemberCluster in a file has no agent."""
     failed = fleet.eligibility.failed
     silent: BoolColumn = (failed == NOT_REPORTING) | (failed == NOT_JOINED)
+    for row in np.flatnonzero(silent):
+        silent[row] = bool(fleet.members[int(row)].metadata.uid)
     return silent
 
 

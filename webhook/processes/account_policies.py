@@ -138,7 +138,7 @@ def member_policies(allowed_users: Iterable[str]) -> tuple[Policy, ...]:
             f"of a Work, agents write the status and the finalizer {WORK_CLEANUP}, and nothing else",
             whose=f"request.namespace.startsWith({_cel(MEMBER_NAMESPACE_PREFIX)})",
             operations=("UPDATE",),
-            exempt=(*TRUSTED_USERS, *allowed_users),
+            exempt=(*TRUSTED_USERS, *sorted(allowed_users)),
             more_conditions=conditions[1:],
         ),
     )

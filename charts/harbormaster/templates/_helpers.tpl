@@ -72,10 +72,9 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- .Values.settings.enforcementExemptUsers | sortAlpha | toRawJson | replace "\",\"" "\", \"" | replace "'" "''" -}}
 {{- end }}
 
-{{/* The users who count as administrators, as elements of a list of CEL within single quotes of YAML. */}}
+{{/* The users who count as administrators, as further elements of a list of CEL within single quotes of YAML. */}}
 {{- define "harbormaster.allowedUsers" -}}
-{{- $users := .Values.settings.allowedUsers | default (list "") | sortAlpha -}}
-{{- $users | toRawJson | trimPrefix "[" | trimSuffix "]" | replace "\",\"" "\", \"" | replace "'" "''" -}}
+{{- range .Values.settings.allowedUsers | default list | sortAlpha }}, {{ toRawJson . | replace "'" "''" }}{{ end -}}
 {{- end }}
 
 {{- define "harbormaster.hooksPath" -}}

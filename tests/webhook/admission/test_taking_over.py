@@ -36,7 +36,15 @@ MEMBERS = (member("bravelion", shop="", bar=""), member("jumpingcat", shop="othe
 SILENT = tuple(make_member(name) for name in ("bravelion", "jumpingcat", "smartfish"))
 
 
+def stored(document):
+    return {**document, "metadata": {**document["metadata"], "uid": document["metadata"]["name"]}}
+
+
 def warnings(new, old=None, hub=MEMBERS):
+    return of_files(new, old, [stored(document) for document in hub])
+
+
+def of_files(new, old, hub):
     context = Context.of_objects([*hub], user=JANE, now=NOW)
     judgement = judge("CREATE" if old is None else "UPDATE", new, old, context)
     assert judgement.allowed, judgement.message
@@ -220,6 +228,10 @@ def test_members_whose_objects_are_not_known_are_counted(placement, members, cou
     assert unseen(placement, hub=(*members, labelled("other"))) == ([count] if count else [])
 
 
+def test_members_in_files_have_no_agents_to_wait_for():
+    assert not any("not reported yet" in text for text in of_files(make_placement(), None, [MUTE, LEFT]))
+
+
 def test_an_update_counts_silent_members_where_it_adds_something():
     old = make_placement(policy=fixed("mutefish"))
     hub = [*MEMBERS, MUTE, old, make_policy_snapshot(old), make_binding("other", "bravelion")]
@@ -247,7 +259,7 @@ def test_the_work_of_a_review_is_bounded_by_time(placement):
 
     members = [member(f"m{at}", shop="", **{f"n{at}": ""}) for at in range(1000)]
     spaces = [labelled(f"n{at}") for at in range(1000)]
-    context = Context.of_objects([*members, *spaces], user=JANE, now=NOW)
+    context = Context.of_objects([stored(each) for each in (*members, *spaces)], user=JANE, now=NOW)
     context = replace(context, clock=clock, deadline=clock() + 2)
     with pytest.raises(OutOfTimeError):
         list(warn_about_taking_over(placement, None, context))
