@@ -364,7 +364,6 @@ def test_no_token_is_in_the_log(cluster, replica):
     log = replica.program.log.read_text(encoding="utf-8")
     assert token[:40] not in log
     assert "Bearer" not in log
-    assert "is forbidden" not in log  # it has all the rights that it asks for
     for result in ("allow", "deny", "cache"):
         assert replica.metric(f'harbormaster_auth_reviews_total{{kind="token",result="{result}"}}') > 0
 

@@ -35,9 +35,10 @@ WHOLE_DRAIN = {"drain_seconds": 5, "drain_limit_seconds": 100}
 
 @pytest.fixture(scope="module")
 def replicas(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replicas]:
-    """Two replicas that the hub asks."""
+    """Two replicas that the hub asks, which let the second loop of the fleet write Works, too."""
     folder = tmp_path_factory.mktemp("graceful")
-    with Replicas(fleet.hub, folder, (THIS_RELEASE,) * 2, namespace=SYSTEM, **WHOLE_DRAIN) as found:
+    settings = {**WHOLE_DRAIN, "namespace": SYSTEM, "allowed_users": SECOND_LOOP_USER}
+    with Replicas(fleet.hub, folder, (THIS_RELEASE,) * 2, **settings) as found:
         found.register()
         yield found
 
