@@ -6,7 +6,7 @@ columns, and spelled out only on request.
 Source: scheduling.md 3, 11, 13 to 15.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import repeat
@@ -262,11 +262,13 @@ def _screened(profile: Profile, cycle: Cycle, known: Schedule | None) -> Screene
     return Screened(passed, rows, profile.affinity.score(cycle, rows))
 
 
-def confirm(request: Request, fleet: Fleet, bindings: Iterable[Binding], now: datetime) -> list[Binding]:
+def confirm(request: Request, fleet: Fleet, bindings: Sequence[Binding], now: datetime) -> list[Binding]:
     """Return bindings as current if their cluster passes the filters now, else as made under an earlier policy.
 
     For bindings that were lost: scores do not count, so a feasible cluster keeps its content.
     """
+    if not bindings:  # nearly always: screening costs as much as a decision
+        return []
     feasible = screen(request, fleet, Holdings(), now).screened.rows
     clusters = {fleet.names[row] for row in feasible}
     if request.policy.placement_type is PlacementType.PICK_FIXED:

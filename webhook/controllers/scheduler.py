@@ -255,14 +255,15 @@ class SchedulerController:
         is_taken = partial(self._is_taken, family, ref)
         lost: list[JsonObject] = []
         orphaned = orphaned_works(placement, documents, self._hub.cache.labelled(WORK, PARENT_PLACEMENT, ref.name))
-        for cluster in sorted(orphaned):
-            member = self._hub.cache.get(MEMBER_CLUSTER, cluster)
-            if member is None or is_deleting(member):
-                continue
-            labels = {PARENT_PLACEMENT: ref.name}
-            stored = await self._hub.store.list(family.binding, ref.namespace or None, labels)
-            if any(text_at(binding, "spec", "targetCluster") == cluster for binding in stored.items):
-                raise RetryError(f"the cache does not have the binding of {ref} on {cluster} yet")
+        members = {cluster: self._hub.cache.get(MEMBER_CLUSTER, cluster) for cluster in orphaned}
+        clusters = sorted(cluster for cluster, member in members.items() if member and not is_deleting(member))
+        if not clusters:
+            return lost
+        labels = {PARENT_PLACEMENT: ref.name}
+        stored = await self._hub.store.list(family.binding, ref.namespace or None, labels)
+        if unseen := {text_at(binding, "spec", "targetCluster") for binding in stored.items}.intersection(clusters):
+            raise RetryError(f"the cache does not have the binding of {ref} on {min(unseen)} yet")
+        for cluster in clusters:
             claims = await self._hub.store.list(WORK, member_namespace(cluster), labels)
             works = [
                 work
