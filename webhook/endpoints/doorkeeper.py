@@ -75,10 +75,7 @@ class Doorkeeper:
         said = given.encode("utf-8", "surrogateescape")
         found = False
         called = () if self._calls is None else self._calls.secrets
-        for secret in (
-            *self._secrets,
-            *called,
-        ):  # all of them, without a break: the time must not tell which one came close
+        for secret in (*self._secrets, *called):  # all of them: the time must not tell which one came close
             found |= compare_digest(secret, said)
         return found
 

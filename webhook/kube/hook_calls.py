@@ -15,23 +15,18 @@ Source: serving.md 8, "Strangers at the hooks".
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Final
 
 from scorer.api.documents import dict_at, dicts_at, text_at
 from scorer.api.meta import JsonObject
 from webhook.kube.ca_bundles import CONFIGURATIONS, CaBundles, Registered
-from webhook.kube.ports import StoreError
+from webhook.kube.settling import settle_at_changes, settle_at_start
 from webhook.settings.hook_secrets import secret_in
 
-START_SECONDS: Final = 5.0
-"""How long to wait for the configurations before the listeners open."""
 GRACE_SECONDS: Final = 30.0
 """How long a path counts after no configuration calls it any more: each API server has a watch of its own."""
-RETRY_SECONDS: Final = (0.5, 30.0)
-"""The first and the longest pause after a failure."""
-PAUSE_SECONDS: Final = 0.2
 
 _log = logging.getLogger(__name__)
 
@@ -74,32 +69,14 @@ class HookCalls:
 
     async def start(self) -> None:
         """Read the configurations. On failure, `follow` retries."""
-        try:
-            async with asyncio.timeout(START_SECONDS):
-                await self.settle()
-        except TimeoutError:
-            self._complain(f"the hub did not answer within {START_SECONDS:g} s")
-        except StoreError as error:
-            self._complain(str(error))
+        await settle_at_start(self.settle, self._complain)
 
     async def follow(self) -> None:
         """Follow both configurations until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for kind in CONFIGURATIONS:
-                tasks.create_task(self._follow(partial(self._configurations.changes, kind.kind)))
-
-    async def _follow(self, changes: Callable[[], AsyncIterator[None]]) -> None:
-        pause = RETRY_SECONDS[0]
-        while True:
-            try:
-                async for _ in changes():
-                    await self.settle()
-                    pause = RETRY_SECONDS[0]
-                await asyncio.sleep(PAUSE_SECONDS)
-            except StoreError as error:
-                self._complain(str(error))
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, RETRY_SECONDS[1])
+                changes = partial(self._configurations.changes, kind.kind)
+                tasks.create_task(settle_at_changes(changes, self.settle, self._complain))
 
     async def settle(self) -> None:
         """Read the configurations. Raises `StoreError`."""

@@ -30,13 +30,10 @@ from scorer.api.meta import JsonObject, format_time
 from webhook.kube.authority_secret import AuthoritySecret, StoredLineage
 from webhook.kube.ca_bundles import CONFIGURATIONS, CaBundles, Registered
 from webhook.kube.ports import AlreadyExistsError, ConflictError, StoreError
+from webhook.kube.settling import settle_at_changes, settle_at_start
 
-START_SECONDS: Final = 5.0
-"""How long to wait for the Secret before the listeners open."""
 SETTLING: Final = timedelta(seconds=5)
 """How long an API server may take to hear of a changed ``caBundle``, of which its watch tells it."""
-RETRY_SECONDS: Final = (0.5, 30.0)
-"""The first and the longest pause after a failure."""
 PAUSE_SECONDS: Final = 0.2
 """Between two looks, however often something changes."""
 MOST_TRIES: Final = 10
@@ -192,13 +189,7 @@ class KeptAuthority:
 
     async def start(self) -> None:
         """Find the authority or make it; when that cannot be done at once, `keep` goes on trying."""
-        try:
-            async with asyncio.timeout(START_SECONDS):
-                await self.settle()
-        except TimeoutError:
-            self._complain(f"the hub did not answer within {START_SECONDS:g} s")
-        except StoreError as error:
-            self._complain(str(error))
+        await settle_at_start(self.settle, self._complain)
 
     async def keep(self, changed: Callable[[], object]) -> None:
         """Follow the Secret and the webhook configurations, and roll over when it is time, until cancelled.
@@ -208,26 +199,20 @@ class KeptAuthority:
         """
         sources: list[Callable[[], AsyncIterator[None]]] = [self._secret.changes]
         sources += (partial(self._bundles.changes, kind.kind) for kind in CONFIGURATIONS)
+
+        async def settle() -> None:
+            await self.settle()
+            changed()
+            await asyncio.sleep(PAUSE_SECONDS)
+
+        def complain(reason: str) -> None:
+            self._complain(reason)
+            changed()  # what was done before it failed
+
         async with asyncio.TaskGroup() as tasks:
             for changes in sources:
-                tasks.create_task(self._follow(changes, changed))
+                tasks.create_task(settle_at_changes(changes, settle, complain))
             tasks.create_task(self._watch_the_clock(changed))
-
-    async def _follow(self, changes: Callable[[], AsyncIterator[None]], changed: Callable[[], object]) -> None:
-        pause = RETRY_SECONDS[0]
-        while True:
-            try:
-                async for _ in changes():
-                    await self.settle()
-                    changed()
-                    pause = RETRY_SECONDS[0]
-                    await asyncio.sleep(PAUSE_SECONDS)
-                await asyncio.sleep(PAUSE_SECONDS)
-            except StoreError as error:
-                self._complain(str(error))
-                changed()  # what was done before it failed
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, RETRY_SECONDS[1])
 
     async def _watch_the_clock(self, changed: Callable[[], object]) -> None:
         pause = check_pause(self._check_seconds, self._profile.authority_life)
