@@ -22,6 +22,7 @@ from tests.builders.placement import make_placement
 from tests.machine import chromium_path
 from tests.webhook.page.axe import NotInstalledError, script
 from tests.webhook.page.conftest import ARGUMENTS
+from tests.webhook.services import LISTENERS
 from webhook.embedded.simulation import keep_status
 from webhook.processes.up import Up
 from webhook.settings.programs import UpSettings
@@ -47,7 +48,7 @@ AXE: Final = "async () => (await axe.run(document, { resultTypes: ['violations']
 @asynccontextmanager
 async def hub(members: int, folder: Path) -> AsyncIterator[Up]:
     """Run `up` with members of plausible sizes and one placement on a tenth of them."""
-    settings = UpSettings(https_port=0, http_port=0, drain_seconds=0, drain_limit_seconds=0, shutdown_seconds=1)
+    settings = UpSettings(**LISTENERS)
     dice = np.random.default_rng(7)
     async with Up(settings, folder) as up:
         await up.store.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}})

@@ -28,7 +28,7 @@ from scorer.api.meta import JsonObject, parse_time
 from scorer.api.names import PARENT_PLACEMENT
 from scorer.extender.reading import member
 from tests.vector_families.line import Line, compare
-from tests.webhook.services import make_server, make_services
+from tests.webhook.services import LISTENERS, make_server, make_services
 from webhook.answers.extender import HubExtender
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube.cache import Cache
@@ -46,7 +46,6 @@ LONGEST_BYTES = 2**20
 """aiohttp's client warns of longer bodies unless they are files."""
 MARKERS = {"http_status", "ordered", "integers_only", "max_ms_p99", "retry_after", "scores", "distinct_messages"}
 """Wishes that are no members of the answer."""
-QUICK = {"https_port": 0, "http_port": 0, "drain_seconds": 0, "drain_limit_seconds": 0, "shutdown_seconds": 5}
 
 
 def check_extender(line: Line) -> None:
@@ -171,7 +170,7 @@ class Running:
 async def running(fleet: Line, **settings: Any) -> AsyncIterator[Running]:
     """Serve the fleet of a line, to anybody unless *settings* say otherwise."""
     now = parse_time(fleet["now"])
-    chosen = {"extender_allow_anonymous": True, **QUICK, **settings_of(fleet.get("config") or {}), **settings}
+    chosen = {"extender_allow_anonymous": True, **LISTENERS, **settings_of(fleet.get("config") or {}), **settings}
     store = EmbeddedStore.open(None, now=lambda: now)
     await fill(store, fleet)
     cache = Cache(store)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from aiohttp import web
 
@@ -11,6 +11,7 @@ from certs.client_authorities import ClientAuthorities
 from certs.source import LeafSource
 from scorer.api.event import Event
 from scorer.api.meta import JsonObject
+from tests.waiting import PATIENCE_SECONDS
 from webhook.access.ports import AccessReviewer, Authenticator, Authorizer
 from webhook.admission.rights import AuthorRights, UndisputedRights
 from webhook.embedded.owner import OwnerToken
@@ -34,6 +35,20 @@ from webhook.validation.context import Context
 TOKEN = "the-token-of-the-owner"
 """Lets its holder do everything, as that of a data folder does."""
 OWNER = OwnerToken(TOKEN)
+LISTENERS: Final[dict[str, Any]] = {
+    "https_port": 0,
+    "http_port": 0,
+    "drain_seconds": 0,
+    "drain_limit_seconds": 0,
+    "shutdown_seconds": 1,
+    "handshake_seconds": PATIENCE_SECONDS,
+    "body_seconds": PATIENCE_SECONDS,
+}
+"""Settings of a server under test: any free port, no drain, and time-outs that only the tests about them reach.
+
+Client and server share an event loop, so on a loaded machine a time-out of seconds fires before the loop reads what has
+arrived in time.
+"""
 
 
 class Unread(Store):

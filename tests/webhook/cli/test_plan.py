@@ -29,6 +29,7 @@ from tests.waiting import PATIENCE_SECONDS
 from tests.webhook.cli.fleets import binding, by_nodes, member, placement, write
 from tests.webhook.controllers.upgrade_world import make_upgrade_run
 from tests.webhook.controllers.world import make_config_map, make_member, pick_n
+from tests.webhook.services import LISTENERS
 from webhook.embedded.simulation import keep_status
 from webhook.processes.up import Up
 from webhook.settings.programs import UpSettings
@@ -347,7 +348,7 @@ def hub(tmp_path_factory):
     def there(work, seconds=60):
         return asyncio.run_coroutine_threadsafe(work, loop).result(seconds)
 
-    up = Up(UpSettings(https_port=0, http_port=0, drain_seconds=0, drain_limit_seconds=0, shutdown_seconds=5), data)
+    up = Up(UpSettings(**LISTENERS), data)
 
     async def fill():
         documents = [make_member(f"m{at}", nodes=at + 1, region="n" if at % 2 else "s") for at in range(6)]

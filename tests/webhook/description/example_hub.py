@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import aiohttp
 from multidict import CIMultiDictProxy
 
 from tests.waiting import PATIENCE_SECONDS
-from tests.webhook.services import make_server
+from tests.webhook.services import LISTENERS, make_server
 from webhook.access.ports import Authenticator, Authorizer
 from webhook.cli.applying import apply_all
 from webhook.cli.client import Client
@@ -25,14 +25,7 @@ from webhook.server.server import Server
 from webhook.settings.programs import UpSettings
 
 FLEET = Path(__file__).parents[3] / "examples" / "fleet"
-QUICK: dict[str, Any] = {
-    "https_port": 0,
-    "http_port": 0,
-    "page_on_http": True,
-    "drain_seconds": 0,
-    "drain_limit_seconds": 0,
-    "shutdown_seconds": 1,
-}
+WITH_PAGE: Final = LISTENERS | {"page_on_http": True}
 
 
 @dataclass(frozen=True)
@@ -115,7 +108,7 @@ async def changed(
 @asynccontextmanager
 async def serving(folder: Path, **settings: Any) -> AsyncIterator[Caller]:
     """Run a server on an empty hub."""
-    async with Up(UpSettings(**(QUICK | settings)), folder) as up, calling(up) as caller:
+    async with Up(UpSettings(**(WITH_PAGE | settings)), folder) as up, calling(up) as caller:
         async with asyncio.timeout(PATIENCE_SECONDS):
             while not up.cache.synced:
                 await asyncio.sleep(0.02)

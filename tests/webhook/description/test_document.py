@@ -13,6 +13,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from scorer.api.placement import PlacementType, StrategyType
 from tests.webhook.description.contract import Contract
 from tests.webhook.description.questions import EXAMPLES
+from tests.webhook.services import LISTENERS
 from webhook.answers.views import _STATES
 from webhook.description import document as description
 from webhook.description.document import text
@@ -45,7 +46,7 @@ def test_every_schema_is_a_schema():
 
 async def test_every_route_is_described_and_every_described_path_is_a_route(tmp_path):
     """Paths of the application, parameters and all, are those of the document."""
-    async with Up(UpSettings(https_port=0, http_port=0, drain_seconds=0, drain_limit_seconds=0), tmp_path) as up:
+    async with Up(UpSettings(**LISTENERS), tmp_path) as up:
         app = make_app(Parts(up.services, up.settings))
     routes = {resource.canonical for resource in app.router.resources()}
     ours = {route for route in routes if route.startswith(("/v1/", "/extender/"))}

@@ -14,7 +14,7 @@ import pytest_asyncio
 
 from scorer.api.references import PlacementRef, UnknownObjectError
 from tests.waiting import PATIENCE_SECONDS, until
-from tests.webhook.services import OWNER, TOKEN, admit, make_server, make_services
+from tests.webhook.services import LISTENERS, OWNER, TOKEN, admit, make_server, make_services
 from webhook.answers.questions import Eligible, InvalidQuestionError, Rejected, Verdict, ViewChange
 from webhook.server.server import Server
 from webhook.settings.programs import ServerSettings
@@ -255,9 +255,6 @@ class Clock:
         self.now += timedelta(**duration)
 
 
-QUICK = {"https_port": 0, "http_port": 0, "drain_seconds": 0, "drain_limit_seconds": 0, "shutdown_seconds": 5}
-
-
 @asynccontextmanager
 async def launched(
     *,
@@ -285,7 +282,7 @@ async def launched(
         now=clock,
         admittance=admit(authenticator, authorizer, access, sign_in),
     )
-    chosen = ServerSettings(**(QUICK | settings))
+    chosen = ServerSettings(**(LISTENERS | settings))
     server = make_server(
         services,
         chosen,

@@ -7,8 +7,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from scorer.api.kinds import NODE, NODE_CLAIM, NODE_POOL
-from tests.webhook.endpoints.conftest import QUICK, Harbour, Port, make_review
-from tests.webhook.services import make_server, make_services
+from tests.webhook.endpoints.conftest import Harbour, Port, make_review
+from tests.webhook.services import LISTENERS, make_server, make_services
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube.cache import Cache
 from webhook.settings.clock import utc_now
@@ -32,7 +32,7 @@ async def guarded(**settings):
     def now():
         return datetime(2026, 6, 10, 12, tzinfo=UTC)
 
-    chosen = ServerSettings(**(QUICK | settings))
+    chosen = ServerSettings(**(LISTENERS | settings))
     store = EmbeddedStore.open(None)
     spec = {"disruption": {"budgets": [{"nodes": "0", "schedule": "0 9 * * *", "duration": "8h"}]}}
     pool = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "a"}, "spec": spec}

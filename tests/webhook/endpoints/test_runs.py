@@ -9,8 +9,8 @@ from scorer.api.kinds import PLACEMENT, POLICY_SNAPSHOT, RESOURCE_PLACEMENT
 from scorer.api.meta import format_time, parse_time
 from tests.webhook.endpoints.asking import assert_problem
 from tests.webhook.endpoints.callers_known import roster
-from tests.webhook.endpoints.conftest import QUICK, Clock, Harbour, Port
-from tests.webhook.services import admit, make_server, make_services
+from tests.webhook.endpoints.conftest import Clock, Harbour, Port
+from tests.webhook.services import LISTENERS, admit, make_server, make_services
 from webhook.access.rights import Access
 from webhook.answers.history import RunHistory
 from webhook.embedded.store import EmbeddedStore
@@ -66,7 +66,7 @@ async def serving(**access):
         now=clock,
         admittance=admit(**access),
     )
-    server = make_server(services, ServerSettings(**QUICK))
+    server = make_server(services, ServerSettings(**LISTENERS))
     await server.start()
     try:
         yield Port(server, harbour, clock)

@@ -12,8 +12,8 @@ from scorer.staged_update.approvals import TaskPlace, make_request
 from tests.builders.update_run import Moments
 from tests.webhook.endpoints.asking import assert_problem
 from tests.webhook.endpoints.callers_known import roster
-from tests.webhook.endpoints.conftest import QUICK, Clock, Harbour, Port
-from tests.webhook.services import admit, make_server, make_services
+from tests.webhook.endpoints.conftest import Clock, Harbour, Port
+from tests.webhook.services import LISTENERS, admit, make_server, make_services
 from webhook.access.rights import Access
 from webhook.answers.changes import HubChanges
 from webhook.answers.update_runs import MOST_HELD, HubRuns, run_view
@@ -49,7 +49,7 @@ async def serving(**access):
     services = make_services(
         advisor=Harbour(), changes=changes, runs=answers, synced=lambda: True, now=clock, admittance=admit(**access)
     )
-    server = make_server(services, ServerSettings(**QUICK))
+    server = make_server(services, ServerSettings(**LISTENERS))
     await server.start()
     try:
         port = Port(server, Harbour(), clock)

@@ -5,8 +5,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from tests.webhook.controllers.world import World
-from tests.webhook.endpoints.conftest import QUICK, Clock, Port
-from tests.webhook.services import OWNER, admit, make_server, make_services, unheard
+from tests.webhook.endpoints.conftest import Clock, Port
+from tests.webhook.services import LISTENERS, OWNER, admit, make_server, make_services, unheard
 from webhook.access.ports import AccessReviewer, Authenticator, Authorizer
 from webhook.admission.cached import CachedContext
 from webhook.processes.services import Record
@@ -25,7 +25,7 @@ async def serving(
     **settings: Any,
 ) -> AsyncIterator[Port]:
     """Run a server over the world."""
-    chosen = ServerSettings(**(QUICK | settings))
+    chosen = ServerSettings(**(LISTENERS | settings))
     admission = CachedContext(world.cache, chosen.admission(), utc_now)
     services = make_services(
         cache=world.cache,

@@ -13,7 +13,7 @@ import pytest_asyncio
 from playwright.async_api import Page, Request, Route, expect
 
 from tests.waiting import until
-from tests.webhook.description.example_hub import QUICK, Caller, calling
+from tests.webhook.description.example_hub import WITH_PAGE, Caller, calling
 from tests.webhook.page.conftest import PATIENCE, VIEWS, WatchedPage, show
 from tests.webhook.page.fixture_clock import HubClock
 from webhook.processes.up import Up
@@ -29,7 +29,7 @@ OPERATIONS = [operation for methods in DOCUMENT["paths"].values() for operation 
 @pytest_asyncio.fixture(loop_scope="session", scope="module")
 async def caller(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Caller]:
     """The owner of an empty hub."""
-    async with Up(UpSettings(**QUICK), tmp_path_factory.mktemp("hub"), now=HubClock()) as up, calling(up) as owner:
+    async with Up(UpSettings(**WITH_PAGE), tmp_path_factory.mktemp("hub"), now=HubClock()) as up, calling(up) as owner:
         await until(lambda: up.cache.synced)
         yield owner
 

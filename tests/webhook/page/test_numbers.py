@@ -19,6 +19,7 @@ from scorer.api.kinds import MEMBER_CLUSTER
 from tests.thoroughness import SOAK
 from tests.webhook.page.conftest import PATIENCE
 from tests.webhook.page.fixture_clock import HubClock
+from tests.webhook.services import LISTENERS
 from webhook.cli.applying import apply_all
 from webhook.cli.client import Client
 from webhook.cli.documents import load
@@ -64,7 +65,7 @@ class Rested:
 async def rested(tmp_path_factory):
     """The example fleet, everything placed; one member has a score that counts, one has a score that no longer does."""
     clock = HubClock()
-    settings = UpSettings(https_port=0, http_port=0, drain_seconds=0, drain_limit_seconds=0, shutdown_seconds=1)
+    settings = UpSettings(**LISTENERS)
     async with Up(settings, tmp_path_factory.mktemp("hub") / "data", now=clock) as up:
         async with Client(HubOptions(data=up.data).find({})) as client:
             outcomes = [outcome async for outcome in apply_all(client, load(Files((str(EXAMPLES),))))]

@@ -15,7 +15,7 @@ from tests.webhook.endpoints.conftest import Harbour
 from tests.webhook.page.axe import COLOURS, FINDINGS, script
 from tests.webhook.page.conftest import VIEWS, Tabs, show
 from tests.webhook.page.fixture_clock import NOW, HubClock
-from tests.webhook.services import admit, make_server, make_services
+from tests.webhook.services import LISTENERS, admit, make_server, make_services
 from tests.webhook.sign_in.lying_provider import options
 from webhook.access.user import UserInfo
 from webhook.endpoints.session_cookies import SESSION
@@ -28,7 +28,6 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 MEASURE = (Path(__file__).parent / "layout.js").read_text(encoding="utf-8")
 WORDS = (Path(__file__).parents[3] / "webhook/page/coming_back.js").read_text(encoding="utf-8")
-QUICK = {"https_port": 0, "http_port": 0, "drain_seconds": 0, "drain_limit_seconds": 0, "shutdown_seconds": 1}
 RIGHTS = ("get /v1/clusters", "get /v1/placements", "get /v1/events", "get /v1/runs", "get /v1/budgets")
 
 
@@ -40,7 +39,7 @@ async def offering(folder: Path, *users: str) -> AsyncIterator[tuple[str, SignIn
     sign_in = SignIn(options(folder, "https://accounts.example.com"), clock, lambda: 0.0)
     admittance = admit(known, known, sign_in=sign_in)
     services = make_services(advisor=harbour, changes=harbour, synced=lambda: True, admittance=admittance, now=clock)
-    async with make_server(services, ServerSettings(**QUICK)) as server:
+    async with make_server(services, ServerSettings(**LISTENERS)) as server:
         yield server.addresses.https_url, sign_in
 
 

@@ -17,6 +17,7 @@ from tests.waiting import until
 from tests.webhook.controllers.world import CONFIG_MAP, make_config_map, make_member, pick_n
 from tests.webhook.page.conftest import PATIENCE, VIEWS, show
 from tests.webhook.page.fixture_clock import NOW, HubClock
+from tests.webhook.services import LISTENERS
 from webhook.embedded.simulation import keep_status
 from webhook.kube.ports import Key
 from webhook.processes.up import Up
@@ -30,7 +31,7 @@ MEASURE = (Path(__file__).parent / "layout.js").read_text(encoding="utf-8")
 @asynccontextmanager
 async def running_hub(data: Path) -> AsyncIterator[Up]:
     """Run a hub of five members and one placement, at rest."""
-    settings = UpSettings(https_port=0, http_port=0, drain_seconds=0, drain_limit_seconds=0, shutdown_seconds=1)
+    settings = UpSettings(**LISTENERS)
     async with Up(settings, data, now=HubClock()) as running:
         for number, name in enumerate(("amsterdam", "bergen", "cork", "dover", "esbjerg"), start=1):
             member = keep_status(make_member(name, nodes=number * 10, region="north"))

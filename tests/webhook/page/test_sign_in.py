@@ -16,7 +16,7 @@ from tests.webhook.endpoints.callers_known import roster
 from tests.webhook.endpoints.conftest import Harbour
 from tests.webhook.page.conftest import VIEWS, Tabs, show
 from tests.webhook.page.fixture_clock import HubClock
-from tests.webhook.services import admit, make_server, make_services
+from tests.webhook.services import LISTENERS, admit, make_server, make_services
 from webhook.embedded.simulation import keep_status
 from webhook.kube.ports import Key
 from webhook.processes.up import Up
@@ -26,12 +26,11 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 OPEN_TO_ALL = "Every user of this machine can see this page"
 MEASURE = (Path(__file__).parent / "layout.js").read_text(encoding="utf-8")
-QUICK = {"http_port": 0, "drain_seconds": 0, "drain_limit_seconds": 0, "shutdown_seconds": 1}
 
 
 @asynccontextmanager
 async def running(data: Path, https_port: int = 0) -> AsyncIterator[Up]:
-    async with Up(UpSettings(https_port=https_port, **QUICK), data, now=HubClock()) as up:
+    async with Up(UpSettings(**(LISTENERS | {"https_port": https_port})), data, now=HubClock()) as up:
         yield up
 
 
@@ -215,7 +214,7 @@ async def serving(*rights: str, **settings) -> AsyncIterator[tuple[str, object]]
     services = make_services(
         advisor=harbour, changes=harbour, synced=lambda: True, admittance=admit(known, known), now=HubClock()
     )
-    async with make_server(services, ServerSettings(https_port=0, **QUICK, **settings)) as server:
+    async with make_server(services, ServerSettings(**(LISTENERS | settings))) as server:
         yield server.addresses.https_url, known
 
 

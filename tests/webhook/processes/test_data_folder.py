@@ -5,17 +5,16 @@ import re
 
 import pytest
 
+from tests.webhook.services import LISTENERS
 from webhook.processes.data_folder import DataFolderError
 from webhook.processes.up import Up
 from webhook.settings.programs import UpSettings
-
-QUICK = {"https_port": 0, "http_port": 0, "drain_seconds": 0, "drain_limit_seconds": 0, "shutdown_seconds": 1}
 
 
 async def refusal(folder, **settings) -> str:
     """Why a hub does not start on a folder; empty when it does."""
     try:
-        async with Up(UpSettings(**QUICK, **settings), folder):
+        async with Up(UpSettings(**LISTENERS, **settings), folder):
             return ""
     except DataFolderError as error:
         return str(error)

@@ -8,17 +8,17 @@ import pytest
 
 from certs.context import CertificateError
 from tests.webhook.endpoints.conftest import make_review
+from tests.webhook.services import LISTENERS
 from webhook.endpoints import admission
 from webhook.processes.up import Up
 from webhook.settings.programs import UpSettings
 
-QUICK = {"https_port": 0, "http_port": 0, "drain_seconds": 0, "drain_limit_seconds": 0, "shutdown_seconds": 1}
 MEMBERS = "/apis/cluster.kubernetes-fleet.io/v1beta1/memberclusters"
 
 
 @pytest.fixture
 async def up(tmp_path):
-    async with Up(UpSettings(**QUICK), tmp_path / "data") as running:
+    async with Up(UpSettings(**LISTENERS), tmp_path / "data") as running:
         await running.cache.wait_synced()
         yield running
 
@@ -67,7 +67,7 @@ async def reviewed(up, path: str) -> int:
 async def test_a_process_of_this_machine_is_no_api_server_without_the_secret_path(tmp_path, monkeypatch):
     noted = []
     monkeypatch.setattr(admission, "note_review", lambda *given: noted.append(given))
-    async with Up(UpSettings(**QUICK), tmp_path / "data") as up:
+    async with Up(UpSettings(**LISTENERS), tmp_path / "data") as up:
         await up.cache.wait_synced()
         secret = up.hook_secret_file.read_text(encoding="ascii")
         assert stat.S_IMODE(up.hook_secret_file.stat().st_mode) == 0o600
@@ -76,7 +76,7 @@ async def test_a_process_of_this_machine_is_no_api_server_without_the_secret_pat
         assert noted == []  # as the history is, so are the hub's objects and the rights of users
         assert await reviewed(up, f"/hooks/{secret}/validate") == 200
         assert len(noted) == 1
-    async with Up(UpSettings(plain_admission_paths=False, **QUICK), tmp_path / "data") as up:
+    async with Up(UpSettings(plain_admission_paths=False, **LISTENERS), tmp_path / "data") as up:
         await up.cache.wait_synced()
         assert await reviewed(up, "/validate") == 403
         assert await reviewed(up, f"/hooks/{secret}/validate") == 200
@@ -85,7 +85,7 @@ async def test_a_process_of_this_machine_is_no_api_server_without_the_secret_pat
 async def test_a_secret_of_the_settings_wins_over_that_of_the_data_folder(tmp_path):
     file = tmp_path / "secret"
     file.write_text("s" * 32, encoding="ascii")
-    async with Up(UpSettings(webhook_secret_file=file, **QUICK), tmp_path / "data") as up:
+    async with Up(UpSettings(webhook_secret_file=file, **LISTENERS), tmp_path / "data") as up:
         await up.cache.wait_synced()
         assert await reviewed(up, f"/hooks/{'s' * 32}/validate") == 200
         assert not (tmp_path / "data" / "hook-secret").exists()
@@ -93,5 +93,5 @@ async def test_a_secret_of_the_settings_wins_over_that_of_the_data_folder(tmp_pa
 
 async def test_authorities_that_cannot_be_used_are_refused_at_the_start(tmp_path):
     with pytest.raises(CertificateError, match=r"clients\.crt: No such file"):
-        async with Up(UpSettings(client_ca=tmp_path / "clients.crt", **QUICK), tmp_path / "data"):
+        async with Up(UpSettings(client_ca=tmp_path / "clients.crt", **LISTENERS), tmp_path / "data"):
             pass

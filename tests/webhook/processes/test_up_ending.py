@@ -5,14 +5,13 @@ import asyncio
 import pytest
 
 from tests.waiting import PATIENCE_SECONDS
+from tests.webhook.services import LISTENERS
 from webhook.processes.up import Up
 from webhook.settings.programs import UpSettings
 
-QUICK = {"https_port": 0, "http_port": 0, "drain_seconds": 0, "drain_limit_seconds": 0, "shutdown_seconds": 1}
-
 
 async def test_an_error_of_the_server_is_told(tmp_path, monkeypatch):
-    async with Up(UpSettings(**QUICK), tmp_path / "data") as up:
+    async with Up(UpSettings(**LISTENERS), tmp_path / "data") as up:
 
         async def fail():
             raise RuntimeError("housekeeping failed")
@@ -27,7 +26,7 @@ async def test_an_error_of_the_server_is_told(tmp_path, monkeypatch):
 
 
 async def test_while_all_goes_well_it_goes_on_and_a_stop_is_no_error(tmp_path):
-    async with Up(UpSettings(**QUICK), tmp_path / "data") as up:
+    async with Up(UpSettings(**LISTENERS), tmp_path / "data") as up:
         waiting = asyncio.create_task(up.wait())
         await asyncio.sleep(0.1)
         assert not waiting.done()

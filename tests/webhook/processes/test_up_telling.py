@@ -8,16 +8,15 @@ from scorer.api.kinds import UPGRADE_RUN
 from scorer.upgrade.orders import OrderRefusedError
 from tests.waiting import PATIENCE_SECONDS
 from tests.webhook.controllers.upgrade_world import make_upgrade_run
+from tests.webhook.services import LISTENERS
 from webhook.embedded.owner import OWNER
 from webhook.kube.event_documents import EVENT
 from webhook.processes.up import Up
 from webhook.settings.programs import UpSettings
 
-QUICK = {"https_port": 0, "http_port": 0, "drain_seconds": 0, "drain_limit_seconds": 0, "shutdown_seconds": 1}
-
 
 async def test_an_order_of_an_upgrade_run_that_is_refused_is_an_event_on_the_run(tmp_path):
-    async with Up(UpSettings(**QUICK), tmp_path / "data") as up:
+    async with Up(UpSettings(**LISTENERS), tmp_path / "data") as up:
         run = await up.store.create(UPGRADE_RUN, make_upgrade_run("r", state="Initialize"))
         with pytest.raises(OrderRefusedError):
             await up.services.upgrades.orders.stop("r", OWNER)
