@@ -5,7 +5,7 @@ import contextlib
 import json
 import re
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -61,8 +61,10 @@ def collector() -> Iterator[Collector]:
 
 
 @pytest.fixture(scope="module")
-def serving(own_hub: Cluster, start_service: StartService, collector: Collector) -> Service:
-    """A replica that does all that one can: it keeps an authority, answers, leads the loop, and sends traces."""
+def started(
+    own_hub: Cluster, start_service: StartService, collector: Collector
+) -> tuple[Service, Mapping[str, Metric]]:
+    """Start a replica with every role; return it, and its metrics before any call."""
     own_hub.request("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
     settings = {
         "namespace": NAMESPACE,
@@ -83,12 +85,17 @@ def serving(own_hub: Cluster, start_service: StartService, collector: Collector)
     found.program.wait_ready(found.ready)
     secret, _ = own_hub.request("GET", f"/api/v1/namespaces/{NAMESPACE}/secrets/{SECRET}")
     found.ca_file.write_bytes(base64.b64decode(secret["data"]["ca.crt"]))
-    return found
+    wait_until("it leads", lambda: "" if found.metric("harbormaster_leader") == 1 else "it does not")
+    return found, exposed(found.http_port)
 
 
-def test_a_server_that_leads_exposes_every_metric_of_the_reference_from_its_start(serving):
-    """Names, types and labels; no others; and what has not happened yet is 0. It shares no work."""
-    wait_until("it leads", lambda: "" if serving.metric("harbormaster_leader") == 1 else "it does not")
+@pytest.fixture(scope="module")
+def serving(started: tuple[Service, Mapping[str, Metric]]) -> Service:
+    return started[0]
+
+
+def test_a_server_that_leads_exposes_every_metric_of_the_reference_from_its_start(started):
+    """Names, types and labels; no others; and counters of calls are 0. It shares no work."""
     sections = documented()
     listed = {
         name: row
@@ -96,7 +103,7 @@ def test_a_server_that_leads_exposes_every_metric_of_the_reference_from_its_star
         if section not in {AGENT, SHARDS, WORKERS}
         for name, row in sections[section].items()
     }
-    found = exposed(serving.http_port)
+    _, found = started
     assert {name: metric.type for name, metric in found.items()} == {name: kind for name, (kind, _) in listed.items()}
     later = {*sections[POOLS], *sections[UPGRADES], *sections[NODES]}
     with_samples = {name: labels for name, (_, labels) in listed.items() if name not in later}
