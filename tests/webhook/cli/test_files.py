@@ -1,5 +1,7 @@
 """Which files commands read: what --ignore means, what is foreign, and that nothing is passed over in silence."""
 
+from pathlib import Path
+
 import pytest
 import yaml
 
@@ -143,6 +145,7 @@ def test_lint_annotates_for_github(cli, tmp_path, monkeypatch):
 
 
 CANARY = "hunter2swordfish"
+CASE = {"name": "c", "admission": {"object": "crp/web"}, "expect": {"allowed": True}}
 SECRETS = [
     pytest.param(f"{CANARY}\n", id="text"),
     pytest.param(f"- {CANARY}\n", id="list"),
@@ -209,16 +212,14 @@ def test_nothing_is_printed_of_a_file_that_a_test_names(cli, tmp_path, checkout,
     (home / "b.yaml").write_text(secret)
     linked(checkout, "link.yaml", home / "b.yaml")
     path = str(home / "b.yaml") if place == "/absolute" else place
-    case = {"name": "c", "admission": {"object": path if member_of == "object" else "crp/web"}, "expect": {}}
+    case = {**CASE, "admission": {"object": path if member_of == "object" else "crp/web"}}
     files = {member_of: [path]} if member_of != "object" else {}
     test = {"apiVersion": "cli.harbormaster.dev/v1alpha1", "kind": "Test", "fleet": ["fleet.yaml"], "cases": [case]}
     write(checkout / "harbormaster-test.yaml", {**test, **files})
     result = cli("test", "harbormaster-test.yaml")
     assert result.exit_code != 0, result.output
+    assert Path(path).name in result.output
     assert CANARY not in result.output
-
-
-CASE = {"name": "c", "admission": {"object": "crp/web"}, "expect": {}}
 
 
 @pytest.mark.parametrize("secret", SECRETS)
@@ -256,6 +257,7 @@ def test_nothing_is_printed_of_a_file_outside_of_the_folder_of_a_test_in_a_conta
     monkeypatch.chdir("/")
     result = cli("test", file)
     assert result.exit_code != 0, result.output
+    assert "home/b.yaml" in result.output
     assert CANARY not in result.output
 
 
