@@ -7,11 +7,11 @@ answered in this process, from what that server lets us read, by the same code a
 import json
 import os
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar
 
 from scorer.api.documents import dicts_at, metadata_of
 from scorer.api.json_object import JsonObject, dump_json
@@ -33,6 +33,10 @@ METADATA: Final = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s
 PAGE: Final = 500
 """How many objects a hub sends at a time."""
 
+_Result = TypeVar("_Result")
+
+_ATTEMPTS: Final = 5
+_CONFLICT: Final = 409
 _UNKNOWN_CALLER: Final = 401
 _GONE: Final = 410
 _MISSING: Final = 404
@@ -85,6 +89,23 @@ class RefusedError(Exception):
             return [f"{subject} {causes[0]}"] if len(causes) == 1 else [subject, *(f"* {cause}" for cause in causes)]
         code = f"HTTP {self.code}"
         return [self.message if self.message == code else f"{self.reason or code}: {self.message}"]
+
+
+async def retry_on_conflict(attempt: Callable[[], Awaitable[_Result]]) -> _Result:
+    """Return the result of *attempt*, which reads an object and writes over the version that it read.
+
+    A conflict means that another client wrote in between, so *attempt* is repeated.
+
+    Raises:
+        RefusedError: It is no conflict, or the last attempt failed.
+    """
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return await attempt()
+        except RefusedError as error:
+            if error.code != _CONFLICT:
+                raise
+    return await attempt()
 
 
 def _errors(problem: Mapping[str, Any]) -> list[JsonObject]:

@@ -24,7 +24,7 @@ from scorer.staged_update.orders import (
 )
 from scorer.staged_update.waiting import Situation, situation_of
 from scorer.upgrade import orders as upgrades
-from webhook.cli.client import Answer, Client, Place, RefusedError
+from webhook.cli.client import Answer, Client, Place, RefusedError, retry_on_conflict
 from webhook.cli.documents import title_of
 from webhook.cli.failure import UserError, complain
 from webhook.cli.object_names import names
@@ -34,9 +34,7 @@ from webhook.settings.clock import utc_now
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 _FORBIDDEN: Final = 403
-_CONFLICT: Final = 409
 _MISSING: Final = 404
-_ATTEMPTS: Final = 5
 _MOST_NAMED: Final = 20
 
 
@@ -199,21 +197,18 @@ class Runs:
         The conditions are a list, which a patch replaces whole: the write names the version that it was made from.
         """
         kind = self.family.approval_request
-        for attempt in range(_ATTEMPTS):
+
+        async def attempt() -> bool:
             request = await self._client.get(Place(kind, self._space, name))
             if is_approved(request):
                 return False
             conditions = approved_conditions(request, message, utc_now())
             version = text_at(request, "metadata", "resourceVersion")
             patch = {"metadata": {"resourceVersion": version}, "status": {"conditions": conditions}}
-            try:
-                tell_warnings(await self._client.patch(Place(kind, self._space, name, subresource="status"), patch))
-            except RefusedError as error:
-                if error.code != _CONFLICT or attempt == _ATTEMPTS - 1:
-                    raise
-                continue
+            tell_warnings(await self._client.patch(Place(kind, self._space, name, subresource="status"), patch))
             return True
-        raise AssertionError  # the last attempt returns or raises
+
+        return await retry_on_conflict(attempt)
 
     def title(self, name: str) -> str:
         """Return how messages name a run."""

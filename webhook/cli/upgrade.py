@@ -6,6 +6,7 @@ from typing import Final
 import click
 
 from scorer.api.documents import name_of
+from scorer.api.json_object import JsonObject
 from scorer.api.quoting import printable
 from scorer.api.upgrade.fields import UpgradeState
 from scorer.api.upgrade.run import SkipTarget, SkipTargetType
@@ -39,7 +40,7 @@ from webhook.cli.upgrade_output import (
 )
 from webhook.cli.upgrade_plan import command as plan
 from webhook.cli.upgrade_runs import FoundUpgrade, UpgradeRuns, new_token
-from webhook.cli.upgrade_skips import effects
+from webhook.cli.upgrade_skips import Effect, effects
 from webhook.cli.upgrade_starting import has_taken, taken_in, why_not
 from webhook.settings.clock import utc_now
 
@@ -198,13 +199,9 @@ def start(name: str, waiting: Waiting, hub: HubOptions) -> int:
 async def _start(hub: HubOptions, name: str, waiting: Waiting, token: str) -> int:
     async with Client(hub.find()) as client:
         runs = UpgradeRuns(client)
+        ordered = await runs.order(name, lambda found: order_start(found.read, token))
         found = await runs.get(name)
-        with told_to_user():
-            patch = order_start(found.read, token)
-        if patch is not None:
-            await runs.patch(found, patch)
-            found = await runs.get(name)
-        if patch is None and found.read.status.start_time is not None:
+        if not ordered and found.read.status.start_time is not None:
             click.echo(f"{runs.title(name)} running already")
         else:
             await _tell_start(runs, found, waiting)
@@ -243,13 +240,9 @@ def stop(name: str, waiting: Waiting, hub: HubOptions) -> int:
 async def _stop(hub: HubOptions, name: str, waiting: Waiting) -> int:
     async with Client(hub.find()) as client:
         runs = UpgradeRuns(client)
+        ordered = await runs.order(name, lambda found: order_stop(found.read))
         found = await runs.get(name)
-        with told_to_user():
-            patch = order_stop(found.read)
-        if patch is not None:
-            await runs.patch(found, patch)
-            found = await runs.get(name)
-        click.echo(f"{runs.title(name)} {'stopped already' if patch is None else 'told to stop'}")
+        click.echo(f"{runs.title(name)} {'told to stop' if ordered else 'stopped already'}")
         return await _follow(runs, found, waiting, _stopped, hub)
 
 
@@ -304,18 +297,21 @@ def skip(
 
 
 async def _skip(hub: HubOptions, name: str, targets: list[SkipTarget]) -> int:
+    told: list[Effect] = []
+    notes: list[str] = []
+
+    def decide(found: FoundUpgrade) -> JsonObject:
+        order_skip(found.read, targets)  # names that the run does not have are mistakes
+        told[:] = effects(found.read, targets)
+        notes[:] = dict.fromkeys(note for each in told for note in each.notes)
+        effective = [each.target for each in told if each.does_something]
+        if not effective:
+            raise UserError([f"{note}: nothing to skip" for note in notes])
+        return order_skip(found.read, effective)
+
     async with Client(hub.find()) as client:
         runs = UpgradeRuns(client)
-        found = await runs.get(name)
-        with told_to_user():
-            order_skip(found.read, targets)  # names that the run does not have are mistakes
-            told = effects(found.read, targets)
-            wanted = [each.target for each in told if each.does_something]
-            notes = list(dict.fromkeys(note for each in told for note in each.notes))
-            if not wanted:
-                raise UserError([f"{note}: nothing to skip" for note in notes])
-            patch = order_skip(found.read, wanted)
-        await runs.patch(found, patch)
+        await runs.order(name, decide)
     words = ", ".join(each.words for each in told if each.does_something)
     click.echo(printable(f"{runs.title(name)} is to leave out {words}"))
     for note in notes:

@@ -1,6 +1,7 @@
 """Upgrade runs and their gates on a hub, for the commands that order them, answer them and show them."""
 
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,16 +13,14 @@ from scorer.api.meta import JsonObject, first_mistake
 from scorer.api.upgrade.run import ClusterUpgradeRun
 from scorer.upgrade.orders import order_answer
 from scorer.upgrade.situation import UpgradeSituation, WaitKind, approved_gates, situation_of
-from webhook.cli.client import Client, Place, RefusedError
+from webhook.cli.client import Client, Place, RefusedError, retry_on_conflict
 from webhook.cli.documents import title_of
 from webhook.cli.failure import UserError, complain
 from webhook.cli.update_runs import tell_warnings, told_to_user
 from webhook.settings.clock import utc_now
 
 _FORBIDDEN: Final = 403
-_CONFLICT: Final = 409
 _MISSING: Final = 404
-_ATTEMPTS: Final = 5
 _TOKEN_BYTES: Final = 8
 
 
@@ -90,11 +89,29 @@ class UpgradeRuns:
         tell_warnings(await self._client.create(UPGRADE_RUN, document))
         return self.title(name_of(document))
 
-    async def patch(self, found: FoundUpgrade, patch: JsonObject) -> None:
-        """Change a run, over the version that was read: what it is told depends on that."""
-        version = text_at(found.run, "metadata", "resourceVersion")
-        whole = {**patch, "metadata": {"resourceVersion": version}}
-        tell_warnings(await self._client.patch(Place(UPGRADE_RUN, name=name_of(found.run)), whole))
+    async def order(self, name: str, decide: Callable[[FoundUpgrade], JsonObject | None]) -> bool:
+        """Change a run and return True, or return False when *decide* returns no patch.
+
+        Args:
+            name: Of the run.
+            decide: Returns the patch for a run as it was read. The write expects that version.
+
+        Raises:
+            UserError: The run does not exist, or the order is refused.
+        """
+
+        async def attempt() -> bool:
+            found = await self.get(name)
+            with told_to_user():
+                patch = decide(found)
+            if patch is None:
+                return False
+            version = text_at(found.run, "metadata", "resourceVersion")
+            whole = {**patch, "metadata": {"resourceVersion": version}}
+            tell_warnings(await self._client.patch(Place(UPGRADE_RUN, name=name), whole))
+            return True
+
+        return await retry_on_conflict(attempt)
 
     async def answer(self, gate: str, message: str, *, approve: bool) -> bool:
         """Approve or reject a gate; return whether it was not answered so before.
@@ -102,7 +119,8 @@ class UpgradeRuns:
         Raises:
             UserError: It does not wait any more.
         """
-        for attempt in range(_ATTEMPTS):
+
+        async def attempt() -> bool:
             document = await self._client.get(Place(UPGRADE_GATE, name=gate))
             with told_to_user():
                 conditions = order_answer(document, message, utc_now(), approve=approve)
@@ -110,14 +128,10 @@ class UpgradeRuns:
                 return False
             version = text_at(document, "metadata", "resourceVersion")
             patch = {"metadata": {"resourceVersion": version}, "status": {"conditions": conditions}}
-            try:
-                tell_warnings(await self._client.patch(Place(UPGRADE_GATE, name=gate, subresource="status"), patch))
-            except RefusedError as error:
-                if error.code != _CONFLICT or attempt == _ATTEMPTS - 1:
-                    raise
-                continue
+            tell_warnings(await self._client.patch(Place(UPGRADE_GATE, name=gate, subresource="status"), patch))
             return True
-        raise AssertionError  # the last attempt returns or raises
+
+        return await retry_on_conflict(attempt)
 
     async def gate(self, name: str) -> JsonObject | None:
         """Return a gate; None: there is none of that name, or none that the caller may see."""

@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 import yaml
 
+from scorer.api.documents import with_metadata
 from scorer.api.kinds import UPGRADE_GATE, UPGRADE_RUN
 from tests.waiting import PATIENCE_SECONDS
 from tests.webhook.cli.conftest import running_hub
@@ -22,6 +23,8 @@ from tests.webhook.controllers.upgrade_world import (
     upgrading,
 )
 from tests.webhook.controllers.world import held_up
+from tests.webhook.edits import edit
+from webhook.cli.client import Client
 from webhook.kube.ports import Key
 from webhook.settings.clock import utc_now
 
@@ -100,7 +103,6 @@ def the_gate(opened):
 
 def test_a_run_is_started_approved_and_waited_for(cli, opened):
     opened.add(make_upgrade_run(state="Initialize"))
-    opened.until(lambda: bool(states(opened.world)))  # else the loop may write between the command's read and write
     out = ok(cli("upgrade", "start", "r", "--wait", "--timeout", "2m"), 2)
     gate = the_gate(opened)
     assert out.splitlines()[0] == "clusterupgraderun.upgrade.harbormaster.dev/r started"
@@ -163,6 +165,50 @@ def test_a_run_is_stopped_and_skipped_through(cli, opened):
     ok(cli("approve", the_gate(opened)))
     opened.until(lambda: state(opened.world) == "Completed")
     assert states(opened.world) == {"t1": "Completed", "u1": "Skipped", "u2": "Completed", "v1": "Skipped"}
+
+
+def write_before(opened, monkeypatch, patches):
+    """Write the run before each of the first *patches* of a command."""
+    patch, left = Client.patch, list(range(patches))
+
+    async def overtaken(client, place, document, **how):
+        if left:
+            label = {"write": str(left.pop())}
+            opened.hub.run(
+                edit(opened.world.store, UPGRADE_RUN, Key("r"), lambda run: with_metadata(run, labels=label))
+            )
+        return await patch(client, place, document, **how)
+
+    monkeypatch.setattr(Client, "patch", overtaken)
+
+
+@pytest.mark.parametrize(
+    ("before", "words", "ordered"),
+    [
+        pytest.param("Initialize", ("start", "r"), {"state": "Run"}, id="start"),
+        pytest.param("Run", ("stop", "r"), {"state": "Stop"}, id="stop"),
+        pytest.param(
+            "Initialize",
+            ("skip", "r", "--stage", "live"),
+            {"skipTargets": [{"type": "Stage", "name": "live"}]},
+            id="skip",
+        ),
+    ],
+)
+def test_an_order_is_made_again_from_what_another_client_has_written(cli, opened, monkeypatch, before, words, ordered):
+    opened.add(make_upgrade_run(state=before))
+    write_before(opened, monkeypatch, 1)  # the loop writes it, too
+    ok(cli("upgrade", *words))
+    run = opened.get(UPGRADE_RUN, "r")
+    assert run["metadata"]["labels"] == {"write": "0"}
+    assert {name: run["spec"].get(name) for name in ordered} == ordered
+
+
+def test_an_order_that_other_clients_overtake_five_times_is_refused(cli, opened, monkeypatch):
+    opened.add(make_upgrade_run(state="Initialize"))
+    write_before(opened, monkeypatch, 5)
+    assert refused(cli("upgrade", "start", "r")).startswith("error: Conflict: ")
+    assert opened.get(UPGRADE_RUN, "r")["spec"]["state"] == "Initialize"
 
 
 def test_a_run_that_fails_ends_the_wait_with_1_and_can_be_tried_again(cli, opened):
