@@ -826,6 +826,25 @@ async def test_a_phone_brings_the_chosen_placement_into_view(open_page):
     await expect(title).to_be_in_viewport()
 
 
+async def test_a_phone_brings_the_top_of_a_placement_to_the_top_before_it_has_been_read(open_page):
+    """Until its answers come, the placement is short, and a page ends with it."""
+    page = (await open_page("placement", width=390, motion="reduce")).page
+    held: list[Route] = []
+    for pattern in ("**/v1/explain", "**/v1/placements/crp/*"):
+        await page.route(pattern, lambda route: held.append(route))
+    await page.evaluate("scrollTo(0, 0)")
+    await page.locator(".placements a", has_text="ledger").evaluate("(link) => link.click()")
+    await until(lambda: len(held) == 2)
+    await expect(page.locator("#placement-title")).to_have_text("ledger")
+    for route in held:
+        await route.continue_()
+    await expect(page.locator("#placement .explanation li").first).to_be_attached()
+    where = "(panel) => Math.round(panel.getBoundingClientRect().top)"
+    reached = await page.locator("#placement").evaluate(where)
+    await page.locator("#placement").evaluate("(panel) => panel.scrollIntoView({ block: 'start' })")
+    assert await page.locator("#placement").evaluate(where) == reached
+
+
 DOCUMENTS = Counter(["clusters", "placements", "budgets", "runs", "events", "placements/crp/payments", "explain"])
 
 
