@@ -15,10 +15,12 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
 from tests.machine import missing_parts
+from tests.reaper import start_reaper
 from tests.thoroughness import SEED, load_profile
 from tests.turns import STANDS_ON, group_of, turn_of
 
 MISSING = "this machine lacks something: "
+REAPER = start_reaper()
 
 load_profile()
 # A program started with `&` in a script ignores SIGINT, and so would every program that the tests start.
