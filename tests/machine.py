@@ -48,6 +48,16 @@ def _openssl() -> str:
     return "" if shutil.which("openssl") else "no openssl on the path: apt-get install openssl"
 
 
+def _groff() -> str:
+    return "" if shutil.which("groff") else "no groff on the path: apt-get install groff-base"
+
+
+def _proc() -> str:
+    if sys.platform == "linux":
+        return ""
+    return f"processes are found in /proc of Linux, this is {sys.platform}: run the tests in a Linux virtual machine"
+
+
 def _control_plane() -> str:
     if not all(map(built, OF_CORE)):
         try:
@@ -81,6 +91,8 @@ PARTS: Final = (
         ),
         _openssl,
     ),
+    Part("manual pages formatted by groff", ("tests/docs/test_man.py::test_a_formatter_has_no_warnings",), _groff),
+    Part("processes of an interrupted run", ("tests/test_reaper.py",), _proc),
     Part("a real kube-apiserver", ("e2e/",), _control_plane),
     Part(
         "Pods and images",

@@ -1,6 +1,7 @@
 """A run on a machine that lacks something lists that first, runs the rest, and fails with the list."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -52,6 +53,7 @@ def test_every_remedy_names_what_is_missing_and_how_to_get_it(bare_path, monkeyp
     assert remedies == {
         "the page in a browser": "no Chromium on the path: apt-get install chromium, or name a browser in CHROMIUM",
         "certificates verified by openssl": OPENSSL,
+        "manual pages formatted by groff": "no groff on the path: apt-get install groff-base",
         "a real kube-apiserver": (
             "no toolchain to build kube-apiserver with: install Go from https://go.dev/dl (offline)"
         ),
@@ -77,3 +79,9 @@ def test_every_test_that_a_part_names_is_there():
         file, _, test = name.partition("::")
         assert (ROOT / file).exists(), name
         assert not test or f"def {test}(" in (ROOT / file).read_text(encoding="utf-8"), name
+
+
+def test_no_test_is_skipped_because_of_the_machine_without_a_part():
+    skips = re.compile(r"mark\.skipif\((?!not SOAK)")
+    files = [file for folder in ("tests", "e2e") for file in (ROOT / folder).rglob("test_*.py")]
+    assert [file.name for file in files if skips.search(file.read_text(encoding="utf-8"))] == []

@@ -1,6 +1,5 @@
 """The manual pages: up to date, and without anything that a formatter would warn of."""
 
-import shutil
 import subprocess
 
 import pytest
@@ -44,7 +43,6 @@ def test_what_pages_say(name, line):
     assert line in PAGES[name].splitlines()
 
 
-@pytest.mark.skipif(not shutil.which("groff"), reason="needs groff, which man formats with")
 def test_a_formatter_has_no_warnings():
     """All pages at once: `man --warnings` starts five programs for each."""
     command = ["groff", "-K", "utf8", "-t", "-man", "-w", "mac", "-r", "LL=100n", "-T", "utf8"]
