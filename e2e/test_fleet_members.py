@@ -1,11 +1,12 @@
 """Members that leave and come back, evictions and budgets, and placements that go: what stays and what goes."""
 
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
 from e2e.controlplane.cluster import ApiError, JsonObject
-from e2e.fleet.bed import Fleet
+from e2e.fleet.bed import AGENT_USER, Fleet
 from e2e.fleet.changes import TAINT, UNTAINT, live_bindings, member_change
 from e2e.fleet.complete import Complete, wait_complete
 from e2e.fleet.objects import (
@@ -18,6 +19,7 @@ from e2e.fleet.objects import (
     make_placement,
     pick_fixed,
     pick_n,
+    selects,
 )
 from e2e.fleet.settled import FLEET, assert_settled
 from e2e.fleet.waiting import wait_until
@@ -35,6 +37,7 @@ from scorer.api.kinds import (
     POLICY_SNAPSHOT,
     RESOURCE_SNAPSHOT,
     WORK,
+    Kind,
 )
 from scorer.api.names import REMOVE
 from webhook.kube.event_documents import EVENT
@@ -59,6 +62,37 @@ def eviction(name: str, placement: str, cluster: str) -> JsonObject:
 def budget(placement: str, **limit: int | str) -> JsonObject:
     metadata = {"name": placement}
     return {"apiVersion": BETA, "kind": DISRUPTION_BUDGET.kind, "metadata": metadata, "spec": limit}
+
+
+def boats(group: str) -> JsonObject:
+    """A CustomResourceDefinition of Boats."""
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    return {
+        "apiVersion": CUSTOM_RESOURCE_DEFINITION.api_version,
+        "kind": CUSTOM_RESOURCE_DEFINITION.kind,
+        "metadata": {"name": f"boats.{group}"},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"kind": "Boat", "plural": "boats", "listKind": "BoatList", "singular": "boat"},
+            "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}],
+        },
+    }
+
+
+def may_list(kind: Kind) -> tuple[JsonObject, JsonObject]:
+    """A ClusterRole that lets an agent list objects of *kind* in its member, and its binding."""
+    group, version = "rbac.authorization.k8s.io", "v1"
+    metadata = {"name": f"e2e-list-{kind.resource}"}
+    rule = {"apiGroups": [kind.group], "resources": [kind.plural], "verbs": ["list"]}
+    role = {"apiVersion": f"{group}/{version}", "kind": "ClusterRole", "metadata": metadata, "rules": [rule]}
+    return role, {
+        "apiVersion": f"{group}/{version}",
+        "kind": "ClusterRoleBinding",
+        "metadata": metadata,
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": metadata["name"]},
+        "subjects": [{"apiGroup": group, "kind": "User", "name": AGENT_USER}],
+    }
 
 
 def verdict(fleet: Fleet, name: str) -> tuple[str, str]:
@@ -336,3 +370,60 @@ def test_an_agent_may_do_its_own_work_and_nothing_else(fleet):
         path_of(INTERNAL_MEMBER_CLUSTER, "fleet-member-bravelion", "bravelion"),
     ):
         fleet.hub.request("GET", path, user="bravelion-agent")
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("deleted", [CUSTOM_RESOURCE_DEFINITION, PLACEMENT], ids=lambda kind: kind.kind)
+def test_a_definition_is_not_deleted_with_objects_that_the_member_has_of_its_own(fleet, scene, deleted):
+    """The API server deletes all objects of a definition with it; only some of them came from the hub."""
+    name = f"e2e-boats-{deleted.kind.lower()}"
+    crd, boat = boats(f"{name}.example.com"), Kind(f"{name}.example.com", ("v1",), "Boat", "boats", namespaced=True)
+    occupied, empty, secret = "smartfish", "jumpingcat", "bravelion"
+    for member in (occupied, empty):
+        scene.put(*may_list(boat), on=fleet.members[member].objects)
+    scene.put(crd)
+    selectors = [selects(CUSTOM_RESOURCE_DEFINITION, crd["metadata"]["name"])]
+    scene.put(make_placement(name, resourceSelectors=selectors))
+    local = {"apiVersion": boat.api_version, "kind": boat.kind, "metadata": {"name": "mine", "namespace": "default"}}
+
+    def not_created(member: str) -> str:
+        objects = fleet.members[member].objects
+        try:
+            objects.cluster.request("POST", path_of(boat, "default"), local)
+        except ApiError as error:
+            return str(error)
+        return ""
+
+    def owners(member: str) -> list[str] | None:
+        found = fleet.members[member].objects.find(CUSTOM_RESOURCE_DEFINITION, crd["metadata"]["name"])
+        return found and [owner["name"] for owner in found["metadata"].get("ownerReferences") or ()]
+
+    def notes(member: str) -> str:
+        events = fleet.on_hub.all(EVENT, f"fleet-member-{member}")
+        return "; ".join(item["note"] for item in events if crd["metadata"]["name"] in item["note"])
+
+    for member in (occupied, secret):
+        wait_until(f"{member} serves boats", partial(not_created, member))
+    wait_until("the other member has the definition", lambda: "" if owners(empty) else "it has none")
+    uids = {
+        member: fleet.members[member].objects.get(boat, "mine", "default")["metadata"]["uid"]
+        for member in (occupied, secret)
+    }
+    try:
+        fleet.on_hub.delete(deleted, crd["metadata"]["name"] if deleted is CUSTOM_RESOURCE_DEFINITION else name)
+
+        def problem() -> str:
+            found = {member: owners(member) for member in ALL}
+            if found != {occupied: [], secret: [], empty: None}:
+                return f"owners of the definition: {found}"
+            told = "default/mine" in notes(occupied) and "forbidden" in notes(secret)
+            return "" if told else f"Events: {notes(occupied)}, {notes(secret)}"
+
+        wait_until("the definition is released where it may have boats, and deleted elsewhere", problem)
+        for member, uid in uids.items():
+            assert fleet.members[member].objects.get(boat, "mine", "default")["metadata"]["uid"] == uid
+        assert notes(empty) == ""
+        assert_settled(fleet)
+    finally:
+        for objects in fleet.clusters.values():
+            objects.delete(CUSTOM_RESOURCE_DEFINITION, crd["metadata"]["name"])

@@ -41,6 +41,7 @@ class Content:
         shared: It has other owners, too.
         marked: It is annotated to stay (`is_marked`).
         untouchable: The agent must not touch it (`scorer.rollout.never_placed`); an earlier agent has applied it.
+        occupied: It is a definition, and deleting it would delete objects that did not come from Works.
         compared: The Work only compares, and the object was never applied: an earlier agent took it over to compare it.
         listed: Its Work still holds it.
         signed: The Work holds exactly the objects that the hub has written into it.
@@ -57,6 +58,7 @@ class Content:
     shared: bool = False
     marked: bool = False
     untouchable: bool = False
+    occupied: bool = False
     compared: bool = False
     listed: bool = False
     signed: bool = False
@@ -72,6 +74,11 @@ class Content:
     def leaves_alone(self) -> bool:
         """Whether the agent must neither write nor remove the object."""
         return self.untouchable or self.compared
+
+    @property
+    def outlives_owner(self) -> bool:
+        """Whether the object is kept without another owner: our reference must be removed before its AppliedWork is."""
+        return self.marked or self.leaves_alone or self.abandoned or self.occupied
 
 
 def fate(content: Content) -> Fate:
@@ -91,7 +98,7 @@ def fate(content: Content) -> Fate:
         return Fate.KEPT
     if content.inherited:
         return Fate.HANDED_OVER
-    if content.shared or content.marked or (content.going and content.abandoned):
+    if content.shared or content.marked or content.occupied or (content.going and content.abandoned):
         return Fate.RELEASED
     return Fate.REMOVED
 

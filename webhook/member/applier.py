@@ -26,7 +26,7 @@ from scorer.api.kinds import APPLIED_WORK, WORK
 from scorer.api.manifests import manifests_of
 from scorer.api.meta import JsonObject
 from scorer.api.names import ABANDON, REMOVE, WORK_CLEANUP, WORK_OBJECTS
-from scorer.membership.identity import HubMember, Standing, standing
+from scorer.membership.identity import HubMember, Standing, is_ours, standing, taken_up
 from scorer.rollout.apply_strategy import reports_diff
 from scorer.rollout.intent import is_meant
 from scorer.rollout.never_placed import MemberLimits
@@ -57,7 +57,7 @@ from webhook.member.ownership import AnothersError, GoingError, applied_work, re
 from webhook.member.ports import MemberStore
 from webhook.member.removal import release_compared, remove_content, remove_left_overs
 from webhook.member.requeue import Outcome
-from webhook.member.rescue import recreated, take_back
+from webhook.member.rescue import free, is_ours_to_free, recreated, take_back
 from webhook.member.steps import Steps
 from webhook.member.telling import tell
 from webhook.member.waves import plan_waves
@@ -149,7 +149,7 @@ async def reconcile_work(
     wanted = {item.identity for item in decoded}
     left = [identity for identity in recorded(work, owner) if identity not in wanted]
     if applies:
-        left = await remove_left_overs(work, owner, decoded, hub, member, us, limits)
+        left = await remove_left_overs(work, owner, decoded, hub, member, us, now, limits)
         work = await write_ahead(work, decoded, hub, now)
     else:
         dropped = [identity for identity in recorded(work, owner, compared=True) if identity not in wanted]
@@ -341,6 +341,43 @@ async def clean_up_after(
         if not await remove_content(work, content, hub, member, now, us, limits):
             return Outcome(work["metadata"].get("generation", 0), "deleting")
     return GONE
+
+
+async def clean_up_without_work(
+    name: str, hub: Store, member: MemberStore, now: datetime, us: HubMember, limits: MemberLimits = DEFAULT_LIMITS
+) -> None:
+    """Release an AppliedWork that another client deletes and that has no Work. Its objects remain, without an owner.
+
+    To remove these objects, an administrator annotates the AppliedWork before deleting it, as the loop does with a
+    Work: one with ``harbormaster.dev/remove``, set to its own uid, takes its objects along (`scorer.rollout.intent`),
+    under the same rules as a Work. A mere deletion is no order to remove them: all AppliedWorks may go together, with
+    their definition or by ``kubectl delete --all``.
+
+    Args:
+        name: Of the AppliedWork.
+        hub: Where its Work is not.
+        member: Where it is.
+        now: Time of the pass.
+        us: The identity of this member.
+        limits: Objects that the agent leaves alone.
+
+    Raises:
+        StoreError: The hub or the member did not answer: try again later.
+    """
+    try:
+        found = await member.get(APPLIED_WORK, Key(name))
+    except NotFoundError:
+        return
+    if not is_deleting(found) or not is_ours_to_free(found, us):
+        return
+    if not is_meant(found):
+        await free(found, member)
+        return
+    if not is_ours(found, us):
+        await member.replace(APPLIED_WORK, taken_up(found, us))
+    metadata = {"name": name, "namespace": us.namespace}
+    work = {"apiVersion": WORK.api_version, "kind": WORK.kind, "metadata": metadata}
+    await remove_content(work, Content(going=True, ordered=True), hub, member, now, us, limits)
 
 
 async def _what_is_known(

@@ -19,13 +19,12 @@ from scorer.rollout.never_placed import MemberLimits
 from webhook.kube.ports import ConflictError, EventType, Key, Store, StoreError, WatchEvent, key_of
 from webhook.member.agenda import Agenda
 from webhook.member.applied_objects import AppliedObjects
-from webhook.member.applier import WORDS, clean_up_after, reconcile_work, went_early
+from webhook.member.applier import WORDS, clean_up_after, clean_up_without_work, reconcile_work, went_early
 from webhook.member.fingerprints import Fingerprints
 from webhook.member.following import Sleep, follow
 from webhook.member.manifests import DEFAULT_LIMITS
 from webhook.member.ports import MemberStore
 from webhook.member.requeue import Pace, next_pace
-from webhook.member.rescue import free_without_work
 from webhook.member.word import AskHub
 
 WORKERS: Final = 8
@@ -237,5 +236,6 @@ class Applying:
             return timedelta()  # a Work of that name may exist again
         if name in self._works:
             return AFTER_DOUBT
-        await free_without_work(name, self._member, HubMember(self._hub_uid, self._namespace))
+        us = HubMember(self._hub_uid, self._namespace)
+        await clean_up_without_work(name, self._hub, self._member, self._time.now(), us, self._limits)
         return None

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from scorer.api.documents import is_deleting, with_metadata, without_finalizer
-from scorer.api.kinds import APPLIED_WORK, NAMESPACE, Kind
+from scorer.api.kinds import APPLIED_WORK, CUSTOM_RESOURCE_DEFINITION, NAMESPACE, Kind
 from scorer.api.meta import JsonObject, parse_time
 from scorer.api.names import APPLIED_WORK_CLEANUP, KEEP
 from scorer.membership.identity import HubMember, is_ours
@@ -22,6 +22,7 @@ from scorer.rollout.never_placed import MemberLimits
 from scorer.rollout.removal import Content, Fate, fate, is_marked, is_signed
 from webhook.kube.ports import ForbiddenError, Key, NotFoundError, Store, StoreError, UnavailableError
 from webhook.member.books import on_latest, recorded, served_kinds, still_answers, written_down
+from webhook.member.definitions import Definitions, is_definition
 from webhook.member.heirs import NO_HEIRS, Heirs, heirs_of, owner_by, written_at
 from webhook.member.manifests import DEFAULT_LIMITS, Identity, Manifest, Rejected, limits_of
 from webhook.member.owners import is_applied_work, owners, unblocked, was_compared, with_owners, without_owner
@@ -41,6 +42,7 @@ async def remove_left_overs(
     hub: Store,
     member: MemberStore,
     us: HubMember,
+    now: datetime,
     limits: MemberLimits = DEFAULT_LIMITS,
 ) -> list[Identity]:
     """Remove what earlier passes applied and the Work no longer holds; objects that others own, too, are released.
@@ -65,7 +67,7 @@ async def remove_left_overs(
         _log.warning("keeping objects that a Work no longer holds: its content is not what the hub wrote", extra=fields)
         return left
     heirs = await heirs_of(work, hub, member) if left else NO_HEIRS
-    refused, keeping = [], _Keeping(owner, content, limits, us, heirs)
+    refused, keeping = [], _Keeping(owner, content, limits, us, heirs, Definitions(work, hub, member, us, now))
     keeping.keep(await _spaces_of_marked(left, owner, member))
     for identity, kind in await served_kinds(_inside_first(left), member):
         try:
@@ -157,7 +159,8 @@ async def remove_content(
         return True
     known, ours = recorded(work, owner, compared=True), set(written_down(owner))
     content, limits = replace(content, compared=reports_diff(work)), limits_of(work, limits)
-    keeping, inherited = _Keeping(owner, content, limits, us, await heirs_of(work, hub, member)), True
+    heirs, definitions = await heirs_of(work, hub, member), Definitions(work, hub, member, us, now)
+    keeping, inherited = _Keeping(owner, content, limits, us, heirs, definitions), True
     keeping.keep(await _spaces_of_marked(known, owner, member))
     for identity, kind in await served_kinds(_inside_first(known), member):
         try:
@@ -190,16 +193,24 @@ class _Keeping:
         limits: What the agent leaves alone.
         us: Which member this is, of which hub.
         heirs: The other Works of the binding.
+        definitions: Inspects the definitions among the objects. None: unset, no object is removed.
     """
 
     def __init__(
-        self, owner: JsonObject, content: Content, limits: MemberLimits, us: HubMember, heirs: Heirs = NO_HEIRS
+        self,
+        owner: JsonObject,
+        content: Content,
+        limits: MemberLimits,
+        us: HubMember,
+        heirs: Heirs = NO_HEIRS,
+        definitions: Definitions | None = None,
     ) -> None:
         self._name = owner["metadata"]["name"]
         self._content = content
         self._limits = limits
         self._us = us
         self._heirs = heirs
+        self.definitions = definitions
         self._spaces: set[str] = set()
 
     def keep(self, spaces: Iterable[str]) -> None:
@@ -224,6 +235,7 @@ class _Keeping:
             shared=bool(owners(released or live)),
             marked=marked,
             untouchable=untouchable,
+            occupied=is_definition(kind),  # until `webhook.member.definitions` has found no such object
             compared=compared,
             inherited=inherited,
             unsettled=self._heirs.unsettled,
@@ -280,38 +292,52 @@ async def _mark_space(content: Content, live: JsonObject, member: MemberStore) -
 
 
 def _inside_first(identities: Sequence[Identity]) -> list[Identity]:
-    return sorted(identities, key=lambda identity: not identity.namespace)
+    """Return objects in namespaces before the namespaces, and definitions last: their objects are deleted with them."""
+    definition = CUSTOM_RESOURCE_DEFINITION.group_kind
+    return sorted(identities, key=lambda each: (not each.namespace, (each.group, each.kind) == definition))
 
 
 async def _settle(kind: Kind, key: Key, member: MemberStore, keeping: _Keeping, *, collected: bool = False) -> bool:
-    """Carry out the fate of one object; say whether that is done, or has to wait for its heir.
+    """Carry out the fate of one object, and return whether that is done. If not, it has to wait for its heir.
 
-    An object that is gone or not ours is left alone.
+    A missing object, or one that is not ours, is left alone.
 
     Args:
         kind: Its kind.
         key: Its key.
         member: Where it is.
         keeping: What is known of it.
-        collected: Its AppliedWork goes, too: the member's garbage collector removes the object, or our reference to it
-            where the object stays only because others own it.
+        collected: Its AppliedWork is deleted, too: the member's garbage collector deletes the object unless it is a
+            definition, or removes our reference from an object that only other owners keep.
     """
     settled = True
 
     async def change(live: JsonObject) -> None:
         nonlocal settled
         content, released = keeping.ask(kind, live)
+        why = ""
+        if keeping.definitions and content.occupied and fate(replace(content, occupied=False)) is Fate.REMOVED:
+            if is_deleting(live):  # its objects are being deleted already
+                return
+            why = await keeping.definitions.reason_to_stay(live)
+            content = replace(content, occupied=bool(why))
         match fate(content):
+            case Fate.REMOVED if is_definition(kind):
+                # Even if its AppliedWork goes, too: the garbage collector may take hours, and checks no objects.
+                seen = live["metadata"]
+                await member.delete(kind, key, uid=seen["uid"], resource_version=seen["resourceVersion"])
             case Fate.REMOVED if not collected:
                 # The uid: an object of this name that was created since is not the one that was judged.
                 await member.delete(kind, key, uid=live["metadata"].get("uid", ""))
-            case Fate.RELEASED if not collected or content.marked or content.leaves_alone or content.abandoned:
+            case Fate.RELEASED if not collected or content.outlives_owner:
                 # The namespace first: once released, the object is not ours, and no later pass would get to this.
                 await _mark_space(content, live, member)
                 try:
                     await member.replace(kind, released)
                 except ForbiddenError as error:
                     raise _NotReleasedError(str(error)) from error
+                if why and keeping.definitions:
+                    await keeping.definitions.report(live, why)
             case Fate.HANDED_OVER:
                 settled = await keeping.hand_over(kind, live, member)
             case Fate.KEPT:

@@ -14,13 +14,12 @@ from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime
 
-from scorer.api.documents import finalizers_of, is_deleting, without_finalizer
+from scorer.api.documents import finalizers_of, without_finalizer
 from scorer.api.kinds import APPLIED_WORK, Kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import APPLIED_WORK_CLEANUP
 from scorer.membership.identity import HubMember, Standing, standing
-from scorer.rollout.intent import is_meant
-from webhook.kube.ports import ForbiddenError, Key, NotFoundError, Store, StoreError
+from webhook.kube.ports import ForbiddenError, Key, Store, StoreError
 from webhook.member.books import on_latest, recorded, remember, served_kinds, written_down
 from webhook.member.manifests import Identity
 from webhook.member.owners import (
@@ -53,7 +52,7 @@ async def recreated(
         StoreError: The hub or the member did not answer.
     """
     found = going.found
-    if not _is_ours_to_free(found, us):
+    if not is_ours_to_free(found, us):
         raise going
     # The Work's status first: the list in the AppliedWork goes with it, and without either the freed objects are lost.
     work = await remember(work, found, hub, now)
@@ -99,26 +98,17 @@ async def take_back(
     return owner
 
 
-async def free_without_work(name: str, member: MemberStore, us: HubMember) -> None:
+async def free(found: JsonObject, member: MemberStore) -> None:
     """Free an AppliedWork that another client deletes and that has no Work; its objects stay, without an owner.
-
-    To remove these objects, an administrator annotates the AppliedWork before deleting it, as the loop does with a
-    Work: one with ``harbormaster.dev/remove``, set to its own uid, takes its objects along (`scorer.rollout.intent`).
-    A mere deletion is no order to remove them: all AppliedWorks may go at once, with their definition or by
-    ``kubectl delete --all``.
 
     Raises:
         StoreError: The member did not answer.
     """
-    try:
-        found = await member.get(APPLIED_WORK, Key(name))
-    except NotFoundError:
-        return
-    if is_deleting(found) and _is_ours_to_free(found, us):
-        await _free(found, () if is_meant(found) else written_down(found), member)
+    await _free(found, written_down(found), member)
 
 
-def _is_ours_to_free(found: JsonObject, us: HubMember) -> bool:
+def is_ours_to_free(found: JsonObject, us: HubMember) -> bool:
+    """Return whether an AppliedWork is not another member's, and has our finalizer."""
     held = APPLIED_WORK_CLEANUP in finalizers_of(found)
     return held and standing(found, us) is not Standing.ANOTHERS
 

@@ -45,6 +45,7 @@ def expected_fate(known):
     reasons_to_live_on = [
         *(["others own it"] if known["shared"] else []),
         *(["somebody has marked it"] if known["marked"] else []),
+        *(["objects that no Work placed would go with it"] if known["occupied"] else []),
         *(["it must be left alone"] if left_alone else []),
         *(["abandoned"] if known["abandoned"] and known["going"] else []),
     ]
@@ -60,6 +61,7 @@ def test_of_all_that_can_be_known_few_combinations_remove_anything():
         assert not known["shared"]
         assert not known["marked"]
         assert not known["untouchable"]
+        assert not known["occupied"]
         assert not known["leaving"]
         assert not known["older"]
         assert not known["inherited"]

@@ -12,9 +12,8 @@ from scorer.rollout.intent import meant
 from webhook.embedded.member_stores import ObservedStore
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube.ports import AlreadyExistsError, Key, NotFoundError
-from webhook.member.applier import clean_up_after, reconcile_work
+from webhook.member.applier import clean_up_after, clean_up_without_work, reconcile_work
 from webhook.member.registration import NotOursError, Registration
-from webhook.member.rescue import free_without_work
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 CONFIG_MAP = KINDS["", "ConfigMap"]
@@ -220,7 +219,7 @@ async def test_what_stayed_when_a_member_left_does_not_go_with_the_definition_of
     await cluster.create(CUSTOM_RESOURCE_DEFINITION, definition)
     await cluster.delete(CUSTOM_RESOURCE_DEFINITION, Key(APPLIED_WORK.resource))
     await cluster.delete(APPLIED_WORK, Key("shop-work"))
-    await free_without_work("shop-work", ObservedStore(cluster), HubMember("hub-1", ours.space))
+    await clean_up_without_work("shop-work", ours.hub, ObservedStore(cluster), NOW, HubMember("hub-1", ours.space))
     assert await live(cluster, "cart") == "1"
     with pytest.raises(NotFoundError):
         await cluster.get(APPLIED_WORK, Key("shop-work"))
@@ -229,7 +228,7 @@ async def test_what_stayed_when_a_member_left_does_not_go_with_the_definition_of
 async def test_what_stayed_when_a_member_left_stays_also_when_its_books_are_deleted_one_by_one(cluster, side):
     ours = await left_and_joined_again(cluster, side)
     await cluster.delete(APPLIED_WORK, Key("shop-work"))
-    await free_without_work("shop-work", ObservedStore(cluster), HubMember("hub-1", ours.space))
+    await clean_up_without_work("shop-work", ours.hub, ObservedStore(cluster), NOW, HubMember("hub-1", ours.space))
     assert await live(cluster, "cart") == "1"
     with pytest.raises(NotFoundError):
         await cluster.get(APPLIED_WORK, Key("shop-work"))
@@ -240,7 +239,7 @@ async def test_an_administrator_who_says_so_gets_rid_of_what_stayed_when_a_membe
     stayed = await cluster.get(APPLIED_WORK, Key("shop-work"))
     await cluster.replace(APPLIED_WORK, meant(stayed))
     await cluster.delete(APPLIED_WORK, Key("shop-work"))
-    await free_without_work("shop-work", ObservedStore(cluster), HubMember("hub-1", ours.space))
+    await clean_up_without_work("shop-work", ours.hub, ObservedStore(cluster), NOW, HubMember("hub-1", ours.space))
     assert await live(cluster, "cart") is None
 
 
