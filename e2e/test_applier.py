@@ -30,9 +30,9 @@ from webhook.kube.client import ApiServer
 from webhook.kube.ports import Key, NotFoundError, Store, StoreError
 from webhook.kube.store import HubStore
 from webhook.member.applier import reconcile_work
-from webhook.member.fingerprints import Fingerprints
 from webhook.member.ports import MANAGER
 from webhook.member.remote import RemoteMember
+from webhook.member.rivals import Memory
 
 SPACE = "fleet-member-bravelion"
 AGENT, LIMITED = "loop-a", "bob"
@@ -88,7 +88,7 @@ class Bed:
         self.space = space
         self.time = datetime.now(UTC)
         self.hub = EmbeddedStore.open(None, now=lambda: self.time)
-        self.fingerprints = Fingerprints()
+        self.memory = Memory()
         self.works: set[str] = set()
 
     async def place(self, *manifests: object, work: str = "", **spec: object) -> None:
@@ -109,7 +109,7 @@ class Bed:
     async def reconcile(self, work: str = "", member: RemoteMember | None = None) -> bool:
         """Make one pass; say whether the Work is gone."""
         key = Key(work or self.space, SPACE)
-        outcome = await reconcile_work(key, self.hub, member or self.member, self.time, self.fingerprints)
+        outcome = await reconcile_work(key, self.hub, member or self.member, self.time, self.memory)
         return outcome.gone
 
     async def entries(self, work: str = "") -> list[JsonObject]:
@@ -299,7 +299,7 @@ async def test_an_agent_that_starts_anew_only_asks(bed, strategy):
     await bed.reconcile()
     await bed.until_settled()
     await bed.reconcile()
-    bed.fingerprints = Fingerprints()
+    bed.memory = Memory()
     await bed.assert_quiet()
 
 
@@ -323,13 +323,13 @@ async def test_a_second_pass_writes_nothing_to_a_real_hub_either(bed, cluster, s
         }
         metadata = {"name": key.name, "namespace": key.namespace}
         await hub.create(WORK, {"apiVersion": WORK.api_version, "kind": "Work", "metadata": metadata, "spec": spec})
-        await reconcile_work(key, hub, bed.member, bed.time, bed.fingerprints)
+        await reconcile_work(key, hub, bed.member, bed.time, bed.memory)
         if strategy is not REPORT:
             bed.patch("configmaps", "settings", data={"level": "debug", "foreign": "f"})
             await bed.until_settled()
-            await reconcile_work(key, hub, bed.member, bed.time, bed.fingerprints)
+            await reconcile_work(key, hub, bed.member, bed.time, bed.memory)
         mark = cluster.audit_mark()
-        await reconcile_work(key, hub, bed.member, bed.time + timedelta(minutes=4), bed.fingerprints)
+        await reconcile_work(key, hub, bed.member, bed.time + timedelta(minutes=4), bed.memory)
         assert bed.writes(mark) == []
         status = (await hub.get(WORK, key))["status"]
         details = {"driftDetails", "diffDetails"} & {name for entry in status["manifestConditions"] for name in entry}

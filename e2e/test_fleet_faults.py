@@ -37,3 +37,7 @@ def test_works_are_edited_by_hand(fleet, scene):
 
 def test_what_is_placed_is_edited_by_hand_on_a_member(fleet, scene):
     faults.edit_members(fleet, scene)
+
+
+def test_another_client_fights_over_a_placed_object(fleet, scene):
+    faults.fight_over_an_object(fleet, scene, writes=300)

@@ -18,6 +18,7 @@ from e2e.controlplane.process import PATIENCE
 from e2e.fleet.bed import LEASES, LOOP_USER, SECOND_ACCOUNT, Fleet
 from e2e.fleet.objects import (
     CONFIG_MAP,
+    MERGE,
     Objects,
     annotations_of,
     make_config_map,
@@ -32,6 +33,8 @@ from e2e.fleet.scene import Scene
 from e2e.fleet.settled import assert_settled
 from e2e.fleet.waiting import wait_until
 from scorer.api.kinds import APPLIED_WORK, NAMESPACE, PLACEMENT, WORK
+from webhook.kube.event_documents import EVENT
+from webhook.kube.paths import path_of
 
 BAD = Faults(share=0.3, faults=("409", "429", "500", "503", "hang"), hang_seconds=6)
 """30 % of all requests; half of the faults strike after the write took place; a hang outlasts what a client of a Lease
@@ -290,6 +293,61 @@ def edit_members(fleet: Fleet, scene: Scene) -> None:
     _settles(fleet, "Namespace deleted")
     member.delete(APPLIED_WORK, f"{name}-work")
     _settles(fleet, "AppliedWork deleted")
+
+
+def fight_over_an_object(fleet: Fleet, scene: Scene, *, writes: int) -> None:
+    """Another client on a member changes a placed object all the time, then stops."""
+    name, cluster = "e2e-fought-over", "smartfish"
+    objects = fleet.members[cluster].objects
+    scene.home(name, colour="blue")
+    scene.put(make_placement(name, pick_fixed(cluster)))
+    assert_settled(fleet)
+    path = f"{path_of(CONFIG_MAP, name, 'settings')}?fieldManager=meddler"
+    stopped, count = threading.Event(), 0
+
+    def meddle() -> None:
+        nonlocal count
+        while not stopped.wait(1 / 15):
+            count += 1
+            change = {"data": {"colour": f"red-{count}"}}
+            objects.cluster.request("PATCH", path, change, content_type=MERGE)
+
+    def reports() -> list[str]:
+        status = fleet.on_hub.get(PLACEMENT, name).get("status") or {}
+        failed = [each for one in status.get("placementStatuses") or () for each in one.get("failedPlacements") or ()]
+        conditions = [each["condition"] for each in failed if each["name"] == "settings"]
+        return [each["message"] for each in conditions if each["reason"] == "AnotherWriter"]
+
+    def untold() -> str:
+        events = [
+            item for item in fleet.on_hub.all(EVENT, f"fleet-member-{cluster}") if item["reason"] == "AnotherWriter"
+        ]
+        notes = [item["note"] for item in events if f"{name}/settings" in item["note"]]
+        told = any("meddler" in text for text in reports()) and any("meddler" in note for note in notes)
+        return "" if told else f"placement: {reports()}, Events: {notes}; after {count} writes"
+
+    meddler = threading.Thread(target=meddle)
+    meddler.start()
+    try:
+        wait_until("the other writer is named", untold)
+        mark, end = objects.cluster.audit_mark(), count + writes
+        wait_until("the other writer goes on", lambda: "" if count >= end else f"{count} of {end} writes")
+        ours = [
+            entry["verb"]
+            for entry in objects.cluster.audit(mark)
+            if f"/{name}/configmaps/settings" in entry["requestURI"] and "dryRun" not in entry["requestURI"]
+        ]
+        assert len(ours) <= 1, "once in five minutes"
+    finally:
+        stopped.set()
+        meddler.join()
+    wait_until(
+        "the object is as placed",
+        lambda: objects.get(CONFIG_MAP, "settings", name)["data"].get("colour", "none").removeprefix("blue"),
+        300,
+    )
+    wait_until("it is no longer reported", lambda: "".join(reports()), 300)
+    assert_settled(fleet)
 
 
 def _unowned(member: Objects, name: str) -> str:

@@ -47,6 +47,7 @@ class ManifestReason(StrEnum):
     NOT_TAKEN_OVER = "NotTakenOver"
     FOUND_DRIFTS = "FoundDrifts"
     FOUND_DRIFTS_DEGRADED = "FoundDriftsInDegradedMode"
+    ANOTHER_WRITER = "AnotherWriter"
     APPLY_FAILED = "ManifestApplyFailed"
     FOUND_DIFF = "FoundDiff"
     FOUND_DIFF_DEGRADED = "FoundDiffInDegradedMode"

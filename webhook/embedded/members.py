@@ -56,11 +56,11 @@ from webhook.kube.ports import (
 )
 from webhook.member.agenda import Agenda
 from webhook.member.applier import WORDS, reconcile_work
-from webhook.member.fingerprints import Fingerprints
 from webhook.member.following import list_and_watch
 from webhook.member.heartbeat import next_heartbeat, report
 from webhook.member.owners import is_applied_work, owners
 from webhook.member.requeue import Pace, next_pace
+from webhook.member.rivals import Memory
 from webhook.member.word import ask
 
 WORKERS = 8
@@ -116,7 +116,7 @@ class _Member:
     state: MemberState | None = None
     has_beaten: bool = False
     counted: bool = False
-    fingerprints: Fingerprints = field(default_factory=Fingerprints)
+    memory: Memory = field(default_factory=Memory)
     placed: dict[str, int] = field(default_factory=dict)
     namespaces: dict[str, str] = field(default_factory=dict)
 
@@ -477,7 +477,7 @@ class SimulatedMembers:
             try:
                 key, now = Key(entry.work, member_namespace(cluster)), self._now()
                 word = partial(ask, self._hub, cluster, now)
-                outcome = await reconcile_work(key, self._hub, observed, now, member.fingerprints, word)
+                outcome = await reconcile_work(key, self._hub, observed, now, member.memory, word)
             finally:  # also after a failure: a pass that stops halfway has written objects
                 self._look_after(cluster, member, observed)
         if outcome.gone:

@@ -13,14 +13,14 @@ Source: rollout.md 11, 13, 14, 18 and 20; KubeFleet pkg/controllers/workapplier.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Final
 
 from scorer.api.apply_strategy import ApplyStrategy
 from scorer.api.conditions import TRUE
-from scorer.api.documents import annotation, dict_at, is_deleting, spec_of, with_finalizer, without_finalizer
+from scorer.api.documents import annotation, dict_at, is_deleting, list_at, spec_of, with_finalizer, without_finalizer
 from scorer.api.event import Event
 from scorer.api.kinds import APPLIED_WORK, WORK
 from scorer.api.manifests import manifests_of
@@ -40,7 +40,6 @@ from webhook.member.books import (
     write_ahead,
     written_down,
 )
-from webhook.member.fingerprints import Fingerprints
 from webhook.member.holding import is_held, note_applied
 from webhook.member.manifests import (
     DEFAULT_LIMITS,
@@ -58,6 +57,7 @@ from webhook.member.ports import MemberStore
 from webhook.member.removal import release_compared, remove_content, remove_left_overs
 from webhook.member.requeue import Outcome
 from webhook.member.rescue import free, is_ours_to_free, recreated, take_back
+from webhook.member.rivals import Memory
 from webhook.member.steps import Steps
 from webhook.member.telling import tell
 from webhook.member.waves import plan_waves
@@ -94,7 +94,7 @@ async def reconcile_work(
     hub: Store,
     member: MemberStore,
     now: datetime,
-    fingerprints: Fingerprints | None = None,
+    memory: Memory | None = None,
     word: AskHub = stays,
     *,
     hub_uid: str = "",
@@ -110,8 +110,8 @@ async def reconcile_work(
         hub: Where it is.
         member: Where its objects go.
         now: Time of the pass.
-        fingerprints: What the caller keeps from pass to pass, one instance per member. Without it, every pass asks the
-            member about each object that it stores differently from the manifest.
+        memory: State that the caller keeps from pass to pass. Without it, every pass asks the member about each object
+            that it stores differently from the manifest, and other writers are not noticed.
         word: Asks the hub about the member, before the content of a deleted Work is removed, and about an older Work.
         hub_uid: Which hub it is; empty: it does not say.
         limits: What the agent leaves alone, whatever the Work holds.
@@ -141,7 +141,7 @@ async def reconcile_work(
         await take_back(work, owner, member, us)
     if await is_held(work, owner, word, hub, member, now):
         return HELD
-    limits = limits_of(work, limits)
+    limits, memory = limits_of(work, limits), memory or Memory()
     written = manifests_of(work)
     strategy = ApplyStrategy.read(spec_of(work).get("applyStrategy") or {})
     applies = not reports_diff(work)
@@ -161,14 +161,16 @@ async def reconcile_work(
         reports_status=_reports_status(work),
         hub=hub,
         member=member,
-        writer=Writer(
-            member, owner_reference(owner), strategy, Fingerprints() if fingerprints is None else fingerprints
-        ),
+        writer=Writer(member, owner_reference(owner), strategy, memory.fingerprints),
+        rivals=memory.rivals,
+        now=now,
     )
     results, live = await _process(decoded, steps, at_once=not applies)
     # The AppliedWork first: the status stored next drops the left-overs that are still there, and a crash between the
     # two writes in the other order would leave them in neither list.
     await record(owner, decoded, live, left, member)
+    for event in _newly_contested(work, results):
+        await tell(work, event, hub, member, now)
     outcome = await _store(work, work_status(work, results, now), hub)
     # Last: a stand noted before the hub had stored its status would make an intact hub look restored after a crash.
     await note_applied(work, owner, member)
@@ -182,13 +184,30 @@ async def _store(work: JsonObject, status: JsonObject, hub: Store) -> Outcome:
     return _outcome(work["metadata"].get("generation", 0), status)
 
 
+def _newly_contested(work: JsonObject, results: Iterable[ManifestResult]) -> Iterator[Event]:
+    """Yield an Event for each object that another writer keeps changing, and that the Work's status does not show yet.
+
+    It is written before the status: a pass that is cut off in between writes it again, which changes nothing.
+    """
+    known = [
+        entry["identifier"]
+        for entry in list_at(work, "status", "manifestConditions")
+        if any(condition.get("reason") == ManifestReason.ANOTHER_WRITER for condition in entry.get("conditions") or ())
+    ]
+    for result in results:
+        if result.reason is ManifestReason.ANOTHER_WRITER and result.identifier() not in known:
+            name = f"{result.namespace}/{result.name}" if result.namespace else result.name
+            yield Event(ManifestReason.ANOTHER_WRITER.value, f"{result.kind} {name}: {result.message}", "Warning")
+
+
 def _outcome(generation: int, status: JsonObject) -> Outcome:
     conditions = [status["conditions"], *(entry["conditions"] for entry in status["manifestConditions"])]
     digest = ";".join(
         ",".join(f"{condition['type']}={condition['reason']}" for condition in group) for group in conditions
     )
     done = {condition["type"] for condition in status["conditions"] if condition["status"] == TRUE}
-    return Outcome(generation, digest, settled=bool(done & {"Available", "DiffReported"}))
+    contested = any(condition["reason"] == ManifestReason.ANOTHER_WRITER for group in conditions for condition in group)
+    return Outcome(generation, digest, settled=bool(done & {"Available", "DiffReported"}), contested=contested)
 
 
 def _reports_status(work: JsonObject) -> bool:

@@ -20,11 +20,11 @@ from webhook.kube.ports import ConflictError, EventType, Key, Store, StoreError,
 from webhook.member.agenda import Agenda
 from webhook.member.applied_objects import AppliedObjects
 from webhook.member.applier import WORDS, clean_up_after, clean_up_without_work, reconcile_work, went_early
-from webhook.member.fingerprints import Fingerprints
 from webhook.member.following import Sleep, follow
 from webhook.member.manifests import DEFAULT_LIMITS
 from webhook.member.ports import MemberStore
 from webhook.member.requeue import Pace, next_pace
+from webhook.member.rivals import Memory
 from webhook.member.word import AskHub
 
 WORKERS: Final = 8
@@ -103,7 +103,7 @@ class Applying:
         """The last state of Works that went early: what they put on the member may have to be removed."""
         self._paces: dict[str, Pace] = {}
         self._failures: dict[str, int] = {}
-        self._fingerprints = Fingerprints()
+        self._memory = Memory()
         self._objects = AppliedObjects(
             member, member.served, self._wake, clock=lambda: time.steady().timestamp(), sleep=time.sleep
         )
@@ -221,7 +221,7 @@ class Applying:
                 self._hub,
                 self._member,
                 self._time.now(),
-                self._fingerprints,
+                self._memory,
                 self._word,
                 hub_uid=self._hub_uid,
                 limits=self._limits,

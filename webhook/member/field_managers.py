@@ -18,6 +18,8 @@ from webhook.kube.ports import ConflictError
 from webhook.member.ports import MANAGER
 
 _OURS: Final = frozenset({MANAGER, "before-first-apply"})
+_LONGEST_NAME: Final = 128
+_MOST_NAMED: Final = 3
 _APPLY, _UPDATE = "Apply", "Update"
 
 
@@ -53,6 +55,30 @@ def is_field_conflict(error: ConflictError) -> bool:
     Source: structured-merge-diff conflicts in apimachinery util/managedfields/internal/conflict.go.
     """
     return str(error).startswith("Apply failed with ")
+
+
+def other_managers(live: JsonObject, manifest: JsonObject) -> str:
+    """Return the other managers of fields that *manifest* has, for a message: at most three, the latest writer first.
+
+    A manager that only shares the object, such as a controller that annotates it, does not count.
+    """
+    entries = [entry for entry in _entries(live) if entry.get("manager") not in _OURS]
+    rivals = [entry for entry in entries if _overlap(entry.get("fieldsV1"), manifest)]
+    rivals.sort(key=lambda entry: str(entry.get("time") or ""), reverse=True)
+    names = list(dict.fromkeys(str(entry.get("manager") or "")[:_LONGEST_NAME] for entry in rivals))[:_MOST_NAMED]
+    return f"field manager {', '.join(names)}" if names else "a client that the object does not name"
+
+
+def _overlap(fields: Any, manifest: Any) -> bool:
+    """Return whether *manifest* has one of the *fields* of a ``fieldsV1``. An item of a list counts as all of them."""
+    if not isinstance(fields, Mapping) or not fields:
+        return True
+    if isinstance(manifest, list):
+        return bool(manifest)
+    return isinstance(manifest, Mapping) and any(
+        name.startswith("f:") and name[2:] in manifest and _overlap(below, manifest[name[2:]])
+        for name, below in fields.items()
+    )
 
 
 def _entries(live: JsonObject) -> list[Mapping[str, Any]]:

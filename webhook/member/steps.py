@@ -15,6 +15,7 @@ import asyncio
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final, TypeAlias
 
 import orjson
@@ -40,6 +41,7 @@ from webhook.kube.ports import (
 from webhook.member.books import ATTEMPTS, still_answers
 from webhook.member.comparison import Comparison, compare, missing_object
 from webhook.member.field_managers import is_field_conflict
+from webhook.member.fingerprints import content
 from webhook.member.manifests import KnownKinds, Manifest, manifest_hash, manifest_result
 from webhook.member.owners import (
     is_applied_work,
@@ -53,6 +55,7 @@ from webhook.member.owners import (
     without_owner,
 )
 from webhook.member.ports import MemberStore
+from webhook.member.rivals import Rivals
 from webhook.member.writing import Writer
 from webhook.settings.optional_rights import CONTROL_PLANE, CONTROL_PLANE_GROUPS
 
@@ -75,6 +78,8 @@ class Steps:
         hub: Where the Works are.
         member: Where the objects are.
         writer: Writes them.
+        rivals: Other clients that keep changing them.
+        now: Time of the pass.
     """
 
     us: HubMember
@@ -84,6 +89,8 @@ class Steps:
     hub: Store
     member: MemberStore
     writer: Writer
+    rivals: Rivals
+    now: datetime
 
     async def process(self, item: Manifest) -> Processed:
         """Bring one object closer to its manifest.
@@ -105,6 +112,10 @@ class Steps:
                     kind = item.kind
                     message = KnownKinds(self.member.served.kinds).what_is_wrong(*kind.group_kind, item.version)
                     return manifest_result(item, ManifestReason.DECODING_ERRED, message), None
+                if isinstance(failure.error, ConflictError) and not _is_final(failure.error) and failure.live:
+                    self.rivals.changed(item, failure.live, None, self.now)
+                    if self.rivals.rival(item):
+                        return self._contested(item, failure.live), failure.live
                 return failure.result(item), failure.live
 
     async def _is_worth_another(self, error: StoreError, attempt: int) -> bool:
@@ -137,6 +148,9 @@ class Steps:
                 with _step(ManifestReason.FAILED_TO_REPORT_DIFF, live, "not released by this agent: "):
                     live = await self.member.replace(item.kind, without_owner(live, self._owner["name"]) or live)
             return await self._report_difference(item, live), live
+        if live is not None and self.rivals.holds_back(item, live, self.now):
+            return self._contested(item, live), live
+        before = live
         if live is not None and not is_owned(live, self._owner) and self._may_take_over(live):
             kept = [owner for owner in owners(live) if not await self._left_behind(owner)]
             with _step(ManifestReason.FAILED_TO_TAKE_OVER, live):
@@ -148,7 +162,18 @@ class Steps:
             return drifted, live
         with _step(ManifestReason.APPLY_FAILED, live):
             live = await self.writer.apply(item, live)
-        return await self._applied(item, live), live
+        if before is not None and live is not before and content(live) != content(before):
+            self.rivals.changed(item, before, live, self.now)
+        else:
+            self.rivals.unchanged(item, self.now)
+        return self._contested(item, live) if self.rivals.rival(item) else await self._applied(item, live), live
+
+    def _contested(self, item: Manifest, live: JsonObject) -> ManifestResult:
+        message = (
+            f"another writer changes the object again and again: {self.rivals.rival(item)}; "
+            "the agent writes it less often until that stops"
+        )
+        return manifest_result(item, ManifestReason.ANOTHER_WRITER, message, live)
 
     def _may_take_over(self, live: JsonObject) -> bool:
         return self.strategy.when_to_take_over != "Never" or self._was_ours(live)

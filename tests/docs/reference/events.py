@@ -53,6 +53,7 @@ EVENTS: Final[dict[str, tuple[Told, ...]]] = {
         Told("OlderThanApplied", WARNING, "it is older than what the member has, and held"),
         Told("AppliedWorkMadeAnew", WARNING, "the AppliedWork was deleted on the member, and made again"),
         Told("KeptWithoutOrder", WARNING, "the Work goes without an order to remove what it placed, which stays"),
+        Told("AnotherWriter", WARNING, "another client on the member keeps changing what is applied"),
         Told("DefinitionReleased", WARNING, "a definition stays on the member, because it has objects of the member"),
     ),
     "MemberCluster": (
