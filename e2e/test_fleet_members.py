@@ -40,6 +40,8 @@ from scorer.api.kinds import (
     Kind,
 )
 from scorer.api.names import REMOVE
+from scorer.membership.joined import WORKS_FOUND
+from webhook.doctor.members import judge_applied_works
 from webhook.kube.event_documents import EVENT
 from webhook.kube.paths import path_of
 
@@ -427,3 +429,36 @@ def test_a_definition_is_not_deleted_with_objects_that_the_member_has_of_its_own
     finally:
         for objects in fleet.clusters.values():
             objects.delete(CUSTOM_RESOURCE_DEFINITION, crd["metadata"]["name"])
+
+
+@pytest.mark.core
+def test_what_a_restored_member_brings_back_is_reported_and_can_be_removed(fleet, scene):
+    """The backup is older than the removal of a placement, which the restored etcd has forgotten."""
+    name, cluster = "e2e-brought-back", "jumpingcat"
+    member = fleet.members[cluster]
+    scene.home(name, colour="blue")
+    scene.put(make_placement(name, pick_fixed(cluster)))
+    wait_complete(fleet, Complete(name, (cluster,)))
+    kept = member.cluster.backup()
+    fleet.on_hub.delete(PLACEMENT, name)
+    wait_until("its content goes", lambda: "it is there" if member.objects.find(NAMESPACE, name) else "")
+    assert_settled(fleet)
+    member.cluster.restore(kept)
+    assert member.objects.get(CONFIG_MAP, "settings", name)["data"] == {"colour": "blue"}
+
+    def condition() -> JsonObject:
+        return condition_of(fleet.on_hub.get(MEMBER_CLUSTER, cluster), WORKS_FOUND)
+
+    wait_until("the MemberCluster reports it", lambda: "" if condition().get("status") == "False" else f"{condition()}")
+    assert f"{name}-work" in condition()["message"]
+    assert "kubectl annotate appliedwork" in condition()["message"]
+    finding = judge_applied_works(fleet.on_hub.all(MEMBER_CLUSTER))
+    (problem,) = finding.problems
+    assert problem.startswith(f"{cluster}: 1 AppliedWorks")
+    applied = member.objects.get(APPLIED_WORK, f"{name}-work")
+    order = {"metadata": {"annotations": {REMOVE: applied["metadata"]["uid"]}}}
+    member.objects.patch(APPLIED_WORK, f"{name}-work", order)
+    member.objects.delete(APPLIED_WORK, f"{name}-work")
+    wait_until("it is removed", lambda: "it is there" if member.objects.find(NAMESPACE, name) else "")
+    wait_until("that is reported", lambda: "" if condition()["status"] == "True" else f"{condition()}")
+    assert judge_applied_works(fleet.on_hub.all(MEMBER_CLUSTER)).problems == ()

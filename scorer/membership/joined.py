@@ -9,13 +9,22 @@ from typing import Any
 
 from scorer.api.conditions import FALSE, TRUE
 from scorer.api.documents import dicts_at, is_deleting, status_of, text_at
-from scorer.api.names import MEMBER_AGENT
+from scorer.api.names import MEMBER_AGENT, REMOVE
 from scorer.eligibility import EligibilityLimits
 from scorer.membership.heartbeats import agents_of, read_time
 from scorer.membership.member_status import JOINED, READY_TO_JOIN
 
 HEALTHY = "Healthy"
 IDENTITY_ACCEPTED = "IdentityAccepted"
+WORKS_FOUND = "WorksFound"
+"""Condition whether all AppliedWorks of the member have Works on the hub. It is set only once one had none."""
+
+REMOVE_APPLIED_WORK = (
+    "run on the member: "
+    f"kubectl annotate appliedwork NAME {REMOVE}=$(kubectl get appliedwork NAME -o jsonpath='{{.metadata.uid}}') "
+    "&& kubectl delete appliedwork NAME"
+)
+"""How to remove an AppliedWork that has no Work, with the objects that it owns."""
 
 
 def missing(member: Mapping[str, Any] | None, internal: Mapping[str, Any] | None, now: datetime) -> str:
@@ -51,6 +60,12 @@ def missing(member: Mapping[str, Any] | None, internal: Mapping[str, Any] | None
     if healthy.get("status") != TRUE:
         return f"its agent reports that the cluster is not healthy: {healthy.get('message', '')}"
     return ""
+
+
+def left_behind(member: Mapping[str, Any]) -> str:
+    """Return the report of a member about AppliedWorks that have no Work on the hub. Empty: it has no such report."""
+    found = _named(dicts_at(member, "status", "conditions"), WORKS_FOUND)
+    return str(found.get("message", "")) if found.get("status") == FALSE else ""
 
 
 def _named(conditions: list[dict[str, Any]], kind: str) -> Mapping[str, Any]:

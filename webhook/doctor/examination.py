@@ -65,9 +65,11 @@ from webhook.doctor.installation import (
 from webhook.doctor.leadership import CHECK as LEADER
 from webhook.doctor.leadership import judge_leader
 from webhook.doctor.members import (
+    APPLIED_WORKS,
     CLOCKS,
     MEMBERS,
     VERSIONS,
+    judge_applied_works,
     judge_clocks,
     judge_members,
     judge_versions,
@@ -101,6 +103,7 @@ CHECKS: Final = (
     MEMBERS,
     VERSIONS,
     CLOCKS,
+    APPLIED_WORKS,
 )
 """All that are made on the hub, in the order in which they are shown."""
 
@@ -374,7 +377,7 @@ class Examination:
             members = await read(MEMBER_CLUSTER)
             internal = await read(INTERNAL_MEMBER_CLUSTER)
         except StoreError as error:
-            for check in (MEMBERS, VERSIONS, CLOCKS):
+            for check in (MEMBERS, VERSIONS, CLOCKS, APPLIED_WORKS):
                 self._add(refused(check, error), started)
                 started = time.monotonic()
             return
@@ -382,6 +385,7 @@ class Examination:
         self._add(judge_members(members, by_name, self._hub_now), started)
         self._add(judge_versions(members, self._release), time.monotonic())
         self._add(judge_clocks(internal), time.monotonic())
+        self._add(judge_applied_works(members), time.monotonic())
 
 
 def document_of(examination: Examination, release: str, now: datetime) -> JsonObject:

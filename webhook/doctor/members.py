@@ -12,12 +12,15 @@ from scorer.api.documents import dict_at, dicts_at, is_deleting, name_of, status
 from scorer.api.meta import JsonObject
 from scorer.api.names import AGENT_VERSION, MEMBER_AGENT
 from scorer.membership.heartbeats import agents_of, read_time
-from scorer.membership.joined import missing
+from scorer.membership.joined import REMOVE_APPLIED_WORK, left_behind, missing
 from webhook.doctor.finding import Finding, counted, judged
 
 MEMBERS, VERSIONS, CLOCKS = "members", "agent-versions", "agent-clocks"
+APPLIED_WORKS = "applied-works"
 LARGEST_OFFSET: Final = timedelta(seconds=30)
 """A heartbeat may take that long to be stored: a request may take as long."""
+LONGEST_REPORT: Final = 512
+"""Characters of a report of an agent that are shown."""
 NO_MEMBERS: Final = "there are no members yet"
 
 
@@ -33,6 +36,15 @@ def judge_members(members: Iterable[JsonObject], internal: Mapping[str, JsonObje
     problems = [f"{name}: {lacking}" for name, lacking in judging if lacking]
     well = f"{counted(len(judging), 'member')} joined, healthy and heard of" if judging else NO_MEMBERS
     return judged(MEMBERS, problems, well, "harbormaster join NAME … says what is missing, and puts right what it can")
+
+
+def judge_applied_works(members: Iterable[JsonObject]) -> Finding:
+    """Judge whether members have AppliedWorks that no Work on the hub stands for, as after a restore from a backup."""
+    judging = {name_of(each): left_behind(each) for each in _staying(members)}
+    problems = [f"{name}: {report.partition(';')[0][:LONGEST_REPORT]}" for name, report in judging.items() if report]
+    well = f"{counted(len(judging), 'member')} without AppliedWorks that have no Work" if judging else NO_MEMBERS
+    advice = f"place the same content again, or remove it: for each of these AppliedWorks, {REMOVE_APPLIED_WORK}"
+    return judged(APPLIED_WORKS, problems, well, advice)
 
 
 def judge_versions(members: Iterable[JsonObject], release: str) -> Finding:

@@ -18,9 +18,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from scorer.api.documents import is_deleting, name_of, namespace_of
+from scorer.api.documents import is_deleting, list_at, name_of, namespace_of
 from scorer.api.kinds import APPLIED_WORK, KINDS, Kind, split_api_version
 from scorer.api.meta import JsonObject, dump_json
+from scorer.membership.identity import HubMember, is_ours
 from webhook.kube.ports import EventType, ServedKinds, Store, StoreError, WatchEvent, key_of
 from webhook.member.following import Sleep, follow
 from webhook.member.manifests import Identity
@@ -41,6 +42,8 @@ FORBIDDEN_SECONDS: Final = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0)
 """How long to wait after a refusal; short at first, because a starting API server refuses everything for a while."""
 
 _KINDS_SECONDS: Final = 30.0
+
+NO_MEMBER: Final = HubMember("", "")
 
 _log = logging.getLogger(__name__)
 
@@ -83,6 +86,7 @@ class AppliedObjects:
         wake: Called when a Work needs a pass.
         clock: A monotonic clock, in seconds.
         sleep: Sleeps for a number of seconds.
+        us: The identity of this member. Only its AppliedWorks count as `applied_works`.
     """
 
     def __init__(
@@ -91,6 +95,7 @@ class AppliedObjects:
         served: ServedKinds,
         wake: Wake,
         *,
+        us: HubMember = NO_MEMBER,
         clock: Callable[[], float] = time.monotonic,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
@@ -99,6 +104,9 @@ class AppliedObjects:
         self._wake = wake
         self._clock = clock
         self._sleep = sleep
+        self._us = us
+        self.applied_works: dict[str, int] | None = None
+        """How many objects each AppliedWork of ours lists. None: unknown, the member has not listed them yet."""
         self._held: dict[str, frozenset[Identity]] = {}
         self._works: dict[Identity, dict[str, None]] = defaultdict(dict)
         self._kinds: dict[tuple[str, str], dict[Identity, None]] = defaultdict(dict)
@@ -199,6 +207,7 @@ class AppliedObjects:
             items: All AppliedWorks, if that is the kind: one that is being deleted may belong to a Work that is gone.
         """
         if kind == APPLIED_WORK:
+            self.applied_works = {name_of(item): _size(item) for item in items if self._stays(item)}
             works = dict.fromkeys([*self._held, *(name_of(item) for item in items if is_deleting(item))])
         else:
             works = dict.fromkeys(
@@ -212,6 +221,10 @@ class AppliedObjects:
         key = key_of(event.document)
         gone = event.type is EventType.DELETED
         if kind == APPLIED_WORK:
+            if self.applied_works is not None:
+                self.applied_works.pop(key.name, None)
+                if not gone and self._stays(event.document):
+                    self.applied_works[key.name] = _size(event.document)
             if (gone and key.name in self._held) or is_deleting(event.document):
                 self._wake_soon(key.name, DELETED_SECONDS)
             return
@@ -230,6 +243,9 @@ class AppliedObjects:
             seconds = STATUS_SECONDS if before is not None and sums.rest == before.rest else CHANGED_SECONDS
         for work in works:
             self._wake_soon(work, seconds)
+
+    def _stays(self, applied_work: JsonObject) -> bool:
+        return is_ours(applied_work, self._us) and not is_deleting(applied_work)
 
     def _wake_soon(self, work: str, seconds: float) -> None:
         """Wake a Work after *seconds*, or later when such changes have woken it repeatedly."""
@@ -252,6 +268,10 @@ def _identity(manifest: object) -> Identity | None:
     known = KINDS.get((group, kind))
     namespace = "" if known is not None and not known.namespaced else namespace_of(manifest)
     return Identity(group, kind, namespace, name) if kind and name else None
+
+
+def _size(applied_work: JsonObject) -> int:
+    return len(list_at(applied_work, "status", "appliedResources"))
 
 
 def _sums(document: Mapping[str, Any]) -> _Sums:

@@ -36,6 +36,8 @@ AFTER_DOUBT: Final = timedelta(seconds=10)
 """When to retry a Work that the hub does not find although the watch has not reported its deletion: a starting hub may
 give wrong answers."""
 
+WITHOUT_WORK_AFTER: Final = timedelta(seconds=30)
+
 _log = logging.getLogger(__name__)
 
 
@@ -105,8 +107,14 @@ class Applying:
         self._failures: dict[str, int] = {}
         self._memory = Memory()
         self._objects = AppliedObjects(
-            member, member.served, self._wake, clock=lambda: time.steady().timestamp(), sleep=time.sleep
+            member,
+            member.served,
+            self._wake,
+            clock=lambda: time.steady().timestamp(),
+            sleep=time.sleep,
+            us=HubMember(hub_uid, namespace),
         )
+        self._without_work: dict[str, datetime] = {}
         self.problem = "Works have not been listed yet"
         """Why the Works cannot be read now; empty when they can."""
 
@@ -114,6 +122,22 @@ class Applying:
     def works(self) -> int:
         """The number of Works."""
         return len(self._works)
+
+    def without_work(self) -> dict[str, int] | None:
+        """Return the AppliedWorks whose Work the hub does not have, each with the number of its objects.
+
+        None: unknown. The hub does not list Works now, the member has not listed AppliedWorks yet, or one of them was
+        first found without a Work within the last half minute: the watches on both clusters are not in step, and a
+        starting hub may list too little.
+        """
+        sizes = self._objects.applied_works
+        if self.problem or sizes is None:
+            return None
+        now = self._time.steady()
+        self._without_work = {name: self._without_work.get(name, now) for name in sizes if name not in self._works}
+        if any(now - since < WITHOUT_WORK_AFTER for since in self._without_work.values()):
+            return None
+        return {name: sizes[name] for name in self._without_work}
 
     @property
     def busy(self) -> bool:

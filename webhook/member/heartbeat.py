@@ -17,6 +17,7 @@ from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, MEMBER_CLUSTER, Kind
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.names import MEMBER_AGENT
 from scorer.membership.heartbeats import NAMESPACE_LIMIT
+from scorer.membership.joined import REMOVE_APPLIED_WORK, WORKS_FOUND
 from webhook.kube.ports import ConflictError, Key, Store
 
 JITTER = 0.05
@@ -27,6 +28,11 @@ MOST_ATTEMPTS = 3
 
 IDENTITY = "IdentityAccepted"
 """Condition of an InternalMemberCluster: whether its agent is at the right cluster; set only once it was not."""
+
+MOST_NAMED = 10
+"""How many AppliedWorks without a Work are named."""
+
+_TO_REMOVE = f"; a Work of the same name takes them back, and to remove what one owns, {REMOVE_APPLIED_WORK}"
 
 LONGEST_MESSAGE = 1024
 """How many characters of a condition's message are reported."""
@@ -58,6 +64,7 @@ class Figures:
         statements: Further conditions, after those of the collection.
         observed: When the properties were collected; None: at the time of the heartbeat.
         keeps_others: Keep the properties of the last report that *properties* does not name.
+        without_work: AppliedWorks without a Work on the hub, with the number of their objects; None: unknown.
         usage_known: False: there are no sums yet; keep those of the last report.
     """
 
@@ -75,6 +82,7 @@ class Figures:
     observed: datetime | None = None
     keeps_others: bool = False
     usage_known: bool = True
+    without_work: Mapping[str, int] | None = None
 
 
 def next_heartbeat(now: datetime, period_seconds: int, jitter: float) -> datetime:
@@ -112,7 +120,12 @@ def heartbeat_status(
         "lastReceivedHeartbeat": at,
     }
     conditions = _collection_conditions(figures, generation, now)
-    if any(each.get("type") == IDENTITY for each in old.get("conditions") or ()):
+    told = {each.get("type"): each for each in old.get("conditions") or ()}
+    if figures.without_work is None:
+        conditions += [told[WORKS_FOUND]] if WORKS_FOUND in told else []
+    elif figures.without_work or WORKS_FOUND in told:
+        conditions.append(_works_found(figures.without_work, generation, now))
+    if IDENTITY in told:
         why = "this cluster is recorded as the member"
         conditions.append(make_condition(IDENTITY, TRUE, "Recorded", why, generation=generation, now=now))
     if kind == MEMBER_CLUSTER:
@@ -257,6 +270,20 @@ def _collection_conditions(figures: Figures, generation: int, now: datetime) -> 
         for each in figures.statements
     ]
     return made
+
+
+def _works_found(without_work: Mapping[str, int], generation: int, now: datetime) -> JsonObject:
+    if not without_work:
+        why = "each AppliedWork on this cluster has its Work on the hub"
+        return make_condition(WORKS_FOUND, TRUE, "WorksFound", why, generation=generation, now=now)
+    names = sorted(without_work)
+    listed = ", ".join(names[:MOST_NAMED]) + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
+    why = (
+        f"{len(names)} AppliedWorks on this cluster have no Work on the hub, and own {sum(without_work.values())} "
+        f"objects that are not placed any more: {listed}"
+    )
+    why = f"{why[: LONGEST_MESSAGE - len(_TO_REMOVE)]}{_TO_REMOVE}"
+    return make_condition(WORKS_FOUND, FALSE, "WorksMissing", why, generation=generation, now=now)
 
 
 def _detail(text: str) -> str:

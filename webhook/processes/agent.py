@@ -232,7 +232,9 @@ class Agent:
         if not self._observed.synced:
             await self._wait_for_figures()
         figures, problem = await asyncio.gather(self._collector.collect(), ailment(self._member_server))
-        return replace(figures, healthy=not problem, ailment=problem)
+        applying = self._applying if self.membership.joined else None
+        without_work = None if applying is None else applying.without_work()
+        return replace(figures, healthy=not problem, ailment=problem, without_work=without_work)
 
     async def _wait_for_figures(self) -> None:
         """Wait a little for the first lists: a heartbeat without figures would say less than is known in a moment."""

@@ -6,7 +6,7 @@ import pytest
 
 from scorer.api.meta import format_time
 from webhook.doctor.finding import State
-from webhook.doctor.members import judge_clocks, judge_members, judge_versions, offset_of
+from webhook.doctor.members import judge_applied_works, judge_clocks, judge_members, judge_versions, offset_of
 
 NOW = datetime(2026, 3, 1, 10, tzinfo=UTC)
 
@@ -95,3 +95,17 @@ def test_right_clocks():
 def test_a_clock_that_cannot_be_known_is_none():
     assert offset_of({"metadata": {"name": "new"}}) is None
     assert offset_of(member()) is None
+
+
+def test_applied_works_without_works_are_a_problem_with_the_command_that_removes_them():
+    left = member("paris")
+    message = "2 AppliedWorks on this cluster have no Work on the hub, and own 5 objects: a, b; run rm -rf"
+    left["status"]["conditions"].append({"type": "WorksFound", "status": "False", "message": message})
+    found = member("rome")
+    found["status"]["conditions"].append({"type": "WorksFound", "status": "True", "message": "all"})
+    finding = judge_applied_works([member(), left, found])
+    (problem,) = finding.problems
+    assert problem == "paris: 2 AppliedWorks on this cluster have no Work on the hub, and own 5 objects: a, b"
+    assert "kubectl delete appliedwork NAME" in finding.advice, "ours, not what an agent has written"
+    assert judge_applied_works([member(), found]).found == "2 members without AppliedWorks that have no Work"
+    assert judge_applied_works([]).state is State.OK

@@ -8,7 +8,7 @@ import pytest
 
 from scorer.api.documents import with_metadata
 from scorer.api.kinds import APPLIED_WORK, KINDS, NAMESPACE, WORK
-from scorer.api.names import ABANDON, REMOVE, WORK_CLEANUP, WORK_OBJECTS
+from scorer.api.names import ABANDON, HUB_UID, LET_GO, REMOVE, WORK_CLEANUP, WORK_OBJECTS
 from scorer.rollout.intent import meant
 from scorer.rollout.never_placed import MemberLimits
 from scorer.rollout.removal import objects_digest
@@ -527,3 +527,52 @@ async def test_a_hub_that_does_not_say_whether_the_member_leaves_has_nothing_rem
     await world.pass_time(30)
     assert await world.data("cart") == {"a": "1"}
     assert (await world.hub.get(WORK, Key("shop", SPACE)))["metadata"]["finalizers"] == [WORK_CLEANUP]
+
+
+async def test_an_applied_work_counts_as_without_work_half_a_minute_after_it_was_found(world):
+    await world.place("shop", config_map("cart", a="1"), config_map("till", a="1"))
+    await world.place("desk", config_map("lamp", a="1"))
+    assert world.applying.without_work() == {}
+    await world.hub.delete(WORK, Key("shop", SPACE))  # without the order to remove what it placed
+    await world.pass_time(5)
+    assert world.applying.without_work() is None
+    await world.pass_time(29)
+    assert world.applying.without_work() is None
+    await world.pass_time(2)
+    assert world.applying.without_work() == {"shop": 2}
+    applied = await world.member.get(APPLIED_WORK, Key("shop"))
+    await world.member.replace(APPLIED_WORK, meant(applied))
+    await world.member.delete(APPLIED_WORK, Key("shop"))
+    await world.pass_time(5)
+    assert world.applying.without_work() == {}
+    assert await world.data("cart") is None
+    assert await world.data("lamp") == {"a": "1"}
+
+
+async def test_an_applied_work_whose_work_comes_back_has_one(world):
+    await world.place("shop", config_map("cart", a="1"))
+    await world.hub.delete(WORK, Key("shop", SPACE))
+    await world.pass_time(1)
+    assert world.applying.without_work() is None
+    await world.pass_time(31)
+    assert world.applying.without_work() == {"shop": 1}
+    await world.place("shop", config_map("cart", a="1"))
+    assert world.applying.without_work() == {}
+
+
+async def test_applied_works_of_others_or_of_a_hub_that_does_not_answer_do_not_count(world):
+    await world.place("shop", config_map("cart", a="1"))
+    for name, space, annotations in (
+        ("theirs", "fleet-member-paris", {}),
+        ("left", SPACE, {LET_GO: "true"}),
+        ("other-hub", SPACE, {HUB_UID: "hub-2"}),
+    ):
+        metadata = {"name": name, "annotations": annotations}
+        document = {"apiVersion": APPLIED_WORK.api_version, "kind": APPLIED_WORK.kind, "metadata": metadata}
+        await world.member.create(APPLIED_WORK, {**document, "spec": {"workName": name, "workNamespace": space}})
+    await world.pass_time(1)
+    assert world.applying.without_work() == {}
+    await world.pass_time(31)
+    assert world.applying.without_work() == {}
+    world.applying.failed(UnavailableError("the hub is away"))
+    assert world.applying.without_work() is None

@@ -1,5 +1,6 @@
 """What a heartbeat reports."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -10,6 +11,7 @@ from scorer.membership.heartbeats import NAMESPACE_LIMIT
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube.ports import ConflictError, Key, NotFoundError
 from webhook.member.heartbeat import (
+    LONGEST_MESSAGE,
     MOST_ATTEMPTS,
     Figures,
     Statement,
@@ -167,3 +169,29 @@ async def test_whoever_writes_between_does_not_lose_us_a_heartbeat():
     assert hub.written == 1
     with pytest.raises(ConflictError):
         await report(Contended(MOST_ATTEMPTS), INTERNAL_MEMBER_CLUSTER, Key("a", "b"), FIGURES, NOW)
+
+
+def works_found(found):
+    return next((each for each in found["conditions"] if each["type"] == "WorksFound"), None)
+
+
+def test_applied_works_without_works_are_reported_until_there_are_none():
+    assert works_found(status(replace(FIGURES, without_work={}))) is None
+    missing = status(replace(FIGURES, without_work={"shop-work": 3, "desk-work": 2}))
+    condition = works_found(missing)
+    assert (condition["status"], condition["reason"]) == ("False", "WorksMissing")
+    assert "2 AppliedWorks" in condition["message"]
+    assert "5 objects" in condition["message"]
+    assert "desk-work, shop-work" in condition["message"]
+    assert "kubectl annotate appliedwork NAME harbormaster.dev/remove=" in condition["message"]
+    assert works_found(status(FIGURES, missing)) == condition, "nothing new is known"
+    again = works_found(status(replace(FIGURES, without_work={}), missing))
+    assert (again["status"], again["reason"]) == ("True", "WorksFound")
+
+
+def test_many_long_names_leave_room_for_the_command():
+    message = works_found(status(replace(FIGURES, without_work={f"{number}{'n' * 240}": 1 for number in range(99)})))[
+        "message"
+    ]
+    assert len(message) <= LONGEST_MESSAGE
+    assert message.endswith("kubectl delete appliedwork NAME")
