@@ -62,6 +62,12 @@ class Process:
     def ready(self) -> bool:
         return self.read("/readyz") == "ok"
 
+    def checks(self) -> str:
+        try:
+            return self.read("/readyz?verbose")
+        except urllib.error.HTTPError as error:
+            return error.read().decode()
+
     def metric(self, name: str) -> float:
         lines = self.read("/metrics").splitlines()
         return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(name))
@@ -454,6 +460,24 @@ def test_another_token_in_the_file_is_taken_up(hub, agent, token_file):
     passing.replace(token_file)
     wait_until(lambda: in_use() != before, "the new token is not used")
     wait_heartbeats(hub)
+
+
+def test_another_authority_of_the_hub_is_taken_up_from_the_kubeconfig(hub, member, agent, shop):
+    """The kubeconfig is written in place, as by whoever renews certificates; the agent is not restarted."""
+    begun = datetime.now(UTC).isoformat()
+    before = agent.program.pid
+    hub.replace_authority()
+    OUTAGES.append((begun, datetime.now(UTC).isoformat()))
+    said = "certificate verify failed"
+    wait_until(lambda: said in agent.checks(), "the agent does not say that it cannot verify the hub")
+    last = heartbeat(hub)
+    clusters = json.loads(hub.write_kubeconfig("renewed", "").read_text(encoding="utf-8"))["clusters"]
+    kubeconfig = hub.folder / f"{MEMBER}.kubeconfig"
+    document = json.loads(kubeconfig.read_text(encoding="utf-8"))
+    kubeconfig.write_text(json.dumps({**document, "clusters": clusters}), encoding="utf-8")
+    wait_until(lambda: heartbeat(hub) != last, "no heartbeat comes")
+    assert agent.program.running
+    assert agent.program.pid == before
 
 
 def change_state(hub: Cluster, state: str, name: str = MEMBER) -> None:

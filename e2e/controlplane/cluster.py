@@ -212,6 +212,19 @@ class Cluster:
         self.etcd.restore(f"/{self.name}/", kept)
         self.start()
 
+    def replace_authority(self) -> None:
+        """Have the API server show a certificate of another authority; it restarts, and is asked by that from then on.
+
+        Kubeconfigs that were written before do not trust it, nor do companions.
+        """
+        self.apiserver.stop(number=signal.SIGKILL)
+        self.authority = Authority.new(datetime.now(UTC))
+        self._write_certificate()
+        self._trust = ssl.create_default_context(cadata=self.authority.pem.decode())
+        while self._idle:
+            self._idle.pop().close()
+        self.start()
+
     def start_controller_manager(self, controllers: Sequence[str] = ("*",)) -> Program:
         """Start kube-controller-manager: namespaces end, owned objects are collected, ServiceAccounts appear.
 
@@ -453,12 +466,15 @@ class Cluster:
         path.write_text(json.dumps(document), encoding="utf-8")
         return path
 
-    def _write_keys(self) -> None:
+    def _write_certificate(self) -> None:
         self.ca_file.write_bytes(self.authority.pem)
         names = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
         leaf = self.authority.issue(names, (self._address, str(self._place.services[1])), datetime.now(UTC))
         _write_private(self.folder / "tls.crt", leaf.chain_pem)
         _write_private(self.folder / "tls.key", leaf.key_pem)
+
+    def _write_keys(self) -> None:
+        self._write_certificate()
         key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
         pem = key.private_bytes(
             serialization.Encoding.PEM,

@@ -10,9 +10,10 @@ Source: serving.md 7.
 """
 
 import asyncio
+import logging
 import math
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -24,6 +25,7 @@ from yarl import URL
 
 from scorer.api.json_object import JsonObject, dump_json
 from webhook.kube.connector import LoopConnector
+from webhook.kube.contact import Contact, is_about_certificates
 from webhook.kube.fence import Fence, FencedBody
 from webhook.kube.login import ConfigurationError, Login
 from webhook.kube.paths import ApiPath
@@ -49,6 +51,10 @@ LONGEST_EVENT_BYTES: Final = 4 * 1024 * 1024
 """No object is larger: etcd takes 1.5 MiB."""
 LONGEST_RETRY_SECONDS: Final = 300.0
 """A longer Retry-After is ignored."""
+ASKING_SECONDS: Final = 5.0
+"""Timeout of a request that only finds out whether the server answers."""
+REREAD_SECONDS: Final = 5.0
+"""Shortest time between two readings of a login that is refused."""
 _PASSING: Final = frozenset({408, 425, 429})
 """Refusals that blame the moment, not the request."""
 
@@ -60,18 +66,41 @@ _ERRORS: Final[Mapping[int, type[StoreError]]] = {
     422: InvalidObjectError,
 }
 
+_log = logging.getLogger(__name__)
+
 
 class ApiServer:
-    """One API server, closed by ``async with``. It has to be made inside the event loop; `connect` makes one."""
+    """One API server, closed by ``async with``. It has to be made inside the event loop; `connect` makes one.
 
-    def __init__(self, login: Login, *, connections: int = CONNECTIONS) -> None:
+    Args:
+        login: Where it is, whom to trust, and what to show.
+        connections: Most requests under way.
+        reread: Reads the login again when certificates or credentials are refused. Raises `ConfigurationError`. None:
+            disabled.
+
+    Attributes:
+        login: The one in use.
+        contact: The outcome of its requests.
+    """
+
+    def __init__(
+        self,
+        login: Login,
+        *,
+        connections: int = CONNECTIONS,
+        reread: Callable[[], Awaitable[Login]] | None = None,
+    ) -> None:
         self.login = login
+        self.contact = Contact()
+        self._reread = reread
+        self._next_reread = float("-inf")
+        self._rereading = asyncio.Lock()
         self.address = login.address.rstrip("/")
         self._root = str(URL(self.address)).rstrip("/")  # may fail, so before anything that has to be closed
         self._turns = asyncio.Semaphore(connections)
         self._dated: tuple[str, float] | None = None  # what the last answer said the time was, and when that was
         self._session = aiohttp.ClientSession(
-            connector=LoopConnector(limit=0, ssl=login.trust),  # requests take turns, watches need none
+            connector=LoopConnector(limit=0),  # requests take turns, watches need none
             read_bufsize=LONGEST_EVENT_BYTES // 2,
         )
 
@@ -81,8 +110,9 @@ class ApiServer:
     ) -> Self:
         """Return the API server of a kubeconfig, or of the pod that this process runs in when there is none.
 
-        At most *connections* requests are under way at once. Nothing is asked of the server yet. Tokens are renewed:
-        `webhook.kube.credentials`.
+        At most *connections* requests are under way concurrently. Nothing is asked of the server yet. Tokens are
+        renewed (`webhook.kube.credentials`). All of the login but the address is read again when the server refuses
+        it or cannot be verified.
 
         Raises:
             ConfigurationError: The file cannot be used, or there is none and this is no pod.
@@ -91,7 +121,7 @@ class ApiServer:
 
         login = await read_login(kubeconfig, context)
         try:
-            return cls(login, connections=connections)
+            return cls(login, connections=connections, reread=lambda: read_login(kubeconfig, context))
         except ValueError as error:
             raise ConfigurationError(f"kubeconfig {kubeconfig}: {error}") from error
 
@@ -167,6 +197,17 @@ class ApiServer:
         finally:
             self._turns.release()
 
+    async def keep_asking(self) -> None:
+        """Ask for something small whenever no request has been answered for a while, until cancelled.
+
+        So `contact` is right about an idle server, too, and about one whose watches have gone silent.
+        """
+        while True:
+            await asyncio.sleep(max(1.0, self.contact.seconds_to_ask))
+            if self.contact.seconds_to_ask <= 0:
+                with suppress(StoreError):
+                    await self.request("GET", ApiPath("version"), seconds=ASKING_SECONDS)
+
     async def read_text(self, path: ApiPath, seconds: float) -> str:
         """Return an answer that is no document, such as that of a program behind the API server's proxy.
 
@@ -233,28 +274,75 @@ class ApiServer:
             UnavailableError: There is no answer.
         """
         headers = {"Accept": accept, "Content-Type": content_type, "User-Agent": "harbormaster"}
-        headers |= await self.login.credentials()
+
+        async def attempt(login: Login) -> aiohttp.ClientResponse:
+            return await stack.enter_async_context(
+                self._session.request(
+                    method,
+                    URL(f"{self._root}{path}", encoded=True),
+                    params=query,
+                    data=data,
+                    headers={**headers, **await login.credentials()},
+                    timeout=patience,
+                    allow_redirects=False,
+                    ssl=login.trust,  # connections of another login are not used
+                    proxy=login.proxy,
+                    server_hostname=login.server_name,
+                )
+            )
+
         try:
-            async with self._session.request(
-                method,
-                URL(f"{self._root}{path}", encoded=True),
-                params=query,
-                data=data,
-                headers=headers,
-                timeout=patience,
-                allow_redirects=False,
-                proxy=self.login.proxy,
-                server_hostname=self.login.server_name,
-            ) as response:
-                if said := response.headers.get("Date"):
-                    self._dated = said, asyncio.get_running_loop().time()
+            async with AsyncExitStack() as stack:
+                response = await self._accepted(attempt)
+                self._note(response)
                 yield response
         except (aiohttp.ClientError, TimeoutError, asyncio.IncompleteReadError, OSError) as error:
             # The library wraps what the body raises into an error of the connection; the refusal is the reason.
             if isinstance(data, FencedBody) and data.refusal is not None:
                 raise data.refusal from None
             reason = str(error) or type(error).__name__
+            self.contact.failed(reason, refused=is_about_certificates(error))
             raise UnavailableError(f"{self.address} does not answer {method} {path}: {reason}") from error
+
+    async def _accepted(self, attempt: Callable[[Login], Awaitable[aiohttp.ClientResponse]]) -> aiohttp.ClientResponse:
+        """Return an answer to *attempt*, repeated with a fresh login if certificates or credentials are refused."""
+        login = self.login
+        try:
+            response = await attempt(login)
+        except (aiohttp.ClientError, OSError) as error:
+            if not is_about_certificates(error) or not await self._is_replaced(login):
+                raise
+        else:
+            if response.status != 401 or not await self._is_replaced(login):
+                return response
+        return await attempt(self.login)
+
+    async def _is_replaced(self, login: Login) -> bool:
+        """Return whether another login than *login* is in use, after reading it again if that is due."""
+        async with self._rereading:  # requests that fail together read it once
+            now = asyncio.get_running_loop().time()
+            if self.login is login and self._reread is not None and now >= self._next_reread:
+                self._next_reread = now + REREAD_SECONDS
+                try:
+                    fresh = await self._reread()
+                except ConfigurationError as error:
+                    _log.warning("login not read again", extra={"server": self.address, "reason": str(error)})
+                    return False
+                if fresh.address.rstrip("/") != self.address:  # its credentials must not be shown to this one
+                    extra = {"server": self.address, "named": fresh.address}
+                    _log.warning("login is for another server, which takes a restart", extra=extra)
+                    return False
+                self.login = fresh
+                _log.info("login read again", extra={"server": self.address})
+        return self.login is not login
+
+    def _note(self, response: aiohttp.ClientResponse) -> None:
+        if said := response.headers.get("Date"):
+            self._dated = said, asyncio.get_running_loop().time()
+        if response.status == 401 or response.status in _PASSING or response.status >= 500:
+            self.contact.failed(f"HTTP {response.status}", refused=response.status == 401)
+        else:
+            self.contact.answered()
 
 
 def _patience(seconds: float) -> aiohttp.ClientTimeout:

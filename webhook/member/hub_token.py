@@ -100,6 +100,19 @@ class HubToken:
         """Return the login for the hub. Raises `webhook.kube.login.ConfigurationError`."""
         return self._access.endpoint.login(self._credentials)
 
+    async def reread(self) -> Login:
+        """Return the login that the Secret holds now, with its token if another client has written one there.
+
+        Raises:
+            webhook.kube.login.ConfigurationError: The Secret cannot be read or used.
+        """
+        access = await read_access(self._member, self._key, self._access.member)
+        if access.server == self._access.server:  # else the caller refuses it, and goes on with what it has
+            if access.token != self._access.token:
+                self._token = access.token
+            self._access = access
+        return access.endpoint.login(self._credentials)
+
     async def _credentials(self) -> Mapping[str, str]:
         return {"Authorization": f"Bearer {self._token}"}
 
@@ -157,6 +170,7 @@ class HubToken:
         secret = await self._read()
         data = {**dict_at(secret, "data"), **self._access.renewed(token).token_data()}
         await self._member.replace(SECRET, {**secret, "data": data})
+        self._access = self._access.renewed(token)
 
     async def _read(self) -> JsonObject:
         try:

@@ -157,6 +157,8 @@ class Agent:
                 self.health.require("hub-token", lambda: token.problem)
             self.health.require("identity", lambda: self.membership.refused)
             self.health.require("member", lambda: self._observed.problem)
+            self.health.live_by("hub-login", self._hub_server.contact.refusal)
+            self.health.live_by("member-login", self._member_server.contact.refusal)
             self.server = ProbeServer(self.settings, self.health, metrics, self.run)
             self._stack = stack.pop_all()
         spare_what_stays()
@@ -177,6 +179,8 @@ class Agent:
                 group.create_task(self._token.keep_valid(self._hub_server))
             group.create_task(self.membership.run())
             group.create_task(self._nodes.run())
+            group.create_task(self._hub_server.keep_asking())
+            group.create_task(self._member_server.keep_asking())
 
     async def _connect_hub(self) -> ApiServer:
         """Return the hub, logged in to by a kubeconfig, or by the Secret on the member, whose token is then renewed."""
@@ -195,7 +199,7 @@ class Agent:
             life_seconds=self.settings.hub_token_seconds,
             renewal_seconds=self.settings.hub_token_renewal_seconds,
         )
-        return ApiServer(self._token.login(), connections=CONNECTIONS)
+        return ApiServer(self._token.login(), connections=CONNECTIONS, reread=self._token.reread)
 
     def _works(self) -> int:
         return 0 if self._applying is None or not self.membership.joined else self._applying.works

@@ -270,6 +270,9 @@ class Reconcile:
             await self.reconciliation.check()
             metrics.watch_cache(self.cache.freshness)
             self.health.require("caches", self.reconciliation.trouble)
+            self.health.require("hub", server.contact.silence)
+            self.health.live_by("hub-login", server.contact.refusal)
+            self._server = server
             self.server = ProbeServer(self.settings, self.health, metrics, self._run)
             self._stack = stack.pop_all()
         spare_what_stays()
@@ -282,6 +285,7 @@ class Reconcile:
 
     async def _run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._server.keep_asking())
             tasks.create_task(self.cache.run())
             tasks.create_task(self.notifier.run())
             tasks.create_task(self.reconciliation.run())

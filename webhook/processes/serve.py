@@ -148,6 +148,9 @@ class Serve:
             self.server = Server(
                 services, self.settings, certificates, metrics, tracing=tracing, place=self._place, calls=calls
             )
+            # A hub that is away or slow is no reason to answer no reviews: those are judged from the cache.
+            self.server.health.require("hub", hub.contact.refusal)
+            self.server.health.live_by("hub-login", hub.contact.refusal)
             if isinstance(leaves, KeptAuthority):
                 self.server.health.require("ca-bundle", leaves.bundle_problem)
             if not self.settings.tells_strangers:
@@ -159,6 +162,8 @@ class Serve:
             # Ended in reverse order: the loop first, which frees its Lease, while cache and connections still work.
             watching = asyncio.create_task(self.cache.run(), name="cache")
             stack.push_async_callback(_end, watching)
+            asking = asyncio.create_task(hub.keep_asking(), name="hub")
+            stack.push_async_callback(_end, asking)
             calling = asyncio.create_task(calls.follow(), name="hook-calls")
             stack.push_async_callback(_end, calling)
             notifying = asyncio.create_task(notifier.run(), name="notifications")

@@ -15,7 +15,7 @@ Check = Callable[[], str]
 
 
 class Health:
-    """Readiness checks by name, in order of registration, and the progress of a shutdown.
+    """Checks of readiness and liveness by name, in order of registration, and the progress of a shutdown.
 
     Attributes:
         draining: Set once the server is asked to stop: not ready, every answer closes its connection.
@@ -28,6 +28,7 @@ class Health:
         self.closed = False
         self.lag_seconds = 0.0
         self._remarks: dict[str, Check] = {}
+        self._liveness: dict[str, Check] = {"event-loop": self._lag}
         self._readiness: dict[str, Check] = {
             "not-draining": lambda: "the server is shutting down" if self.draining.is_set() else ""
         }
@@ -52,6 +53,10 @@ class Health:
         if remark is not None:
             self._remarks[name] = remark
 
+    def live_by(self, name: str, check: Check) -> None:
+        """Make liveness depend on *check*: while it fails, only a restart may help."""
+        self._liveness[name] = check
+
     def remark(self, name: str) -> str:
         """Return how things are with what a check is about; empty: there is nothing to say."""
         return self._remarks[name]() if name in self._remarks else ""
@@ -61,6 +66,9 @@ class Health:
         return {name: check() for name, check in self._readiness.items()}
 
     def liveness(self) -> dict[str, str]:
-        """Run every check of liveness; none depends on anything outside this process."""
+        """Run every check of liveness."""
+        return {name: check() for name, check in self._liveness.items()}
+
+    def _lag(self) -> str:
         late = self.lag_seconds >= LONGEST_LAG_SECONDS
-        return {"event-loop": f"timers are {self.lag_seconds:.1f} s late" if late else ""}
+        return f"timers are {self.lag_seconds:.1f} s late" if late else ""

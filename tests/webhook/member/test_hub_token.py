@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import ssl
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -299,3 +300,29 @@ async def test_a_hub_that_does_not_answer_is_a_problem_and_no_end(member):
         while not token.problem:
             await asyncio.sleep(0)
         task.cancel()
+
+
+SECURE = "https://hub.example:6443"
+
+
+async def test_read_again_the_login_is_that_of_the_secret_with_the_newest_token(hub, member):
+    """A token that is in use but was not stored stays; one that `join` has written takes its place."""
+    access = replace(access_to(hub), server=SECURE)
+    written = await write(member, access)
+    token = HubToken(member, KEY, access, life_seconds=604_800, renewal_seconds=3600)
+    token._token = "not-stored"
+    assert (await (await token.reread()).credentials())["Authorization"] == "Bearer not-stored"
+    data = {**written["data"], **access.renewed("by-join").token_data()}
+    await member.replace(SECRET, {**written, "data": data})
+    assert (await (await token.reread()).credentials())["Authorization"] == "Bearer by-join"
+
+
+async def test_the_token_of_a_secret_for_another_hub_is_not_shown_to_this_one(hub, member):
+    access = replace(access_to(hub), server=SECURE)
+    written = await write(member, access)
+    token = HubToken(member, KEY, access, life_seconds=604_800, renewal_seconds=3600)
+    elsewhere = replace(access.renewed("for-another"), server="https://another.example:6443")
+    await member.replace(SECRET, {**written, "data": elsewhere.data()})
+    login = await token.reread()
+    assert login.address == elsewhere.server
+    assert (await login.credentials())["Authorization"] == "Bearer first"
