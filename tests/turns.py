@@ -26,6 +26,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
         "e2e/test_deletion_guard.py",
         "e2e/test_evictions_and_back_reports.py",
         "e2e/test_fault_proxy.py",
+        "e2e/test_hook_enforcement.py",
         "e2e/test_impact.py",
         "e2e/test_member_gate.py",
         "e2e/test_optional_rights.py",

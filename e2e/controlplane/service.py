@@ -234,6 +234,10 @@ class Service:
 
     def metric(self, name: str) -> float:
         """The sum of all samples whose name and labels begin with *name*."""
-        with urllib.request.urlopen(f"http://{LOOPBACK}:{self.http_port}/metrics", timeout=PATIENCE) as answer:
-            lines = answer.read().decode().splitlines()
+        lines = self.exposition().splitlines()
         return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(name))
+
+    def exposition(self) -> str:
+        """All its metrics as text."""
+        with urllib.request.urlopen(f"http://{LOOPBACK}:{self.http_port}/metrics", timeout=PATIENCE) as answer:
+            return str(answer.read().decode())

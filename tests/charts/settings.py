@@ -47,6 +47,7 @@ OF_THE_CHART: Final = frozenset(
         "tls_key",
         "webhook_configuration",
         "webhook_secret_file",
+        "webhooks_expected",
     }
 )
 """Settings that the charts decide themselves or make of other values, and one that the image sets."""

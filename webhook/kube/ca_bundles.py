@@ -21,7 +21,7 @@ from scorer.api.meta import JsonObject
 from webhook.kube.client import ApiServer
 from webhook.kube.json_text import STRATEGIC_MERGE_PATCH
 from webhook.kube.paths import path_of
-from webhook.kube.ports import NotFoundError
+from webhook.kube.ports import NotFoundError, NotServedError
 
 CONFIGURATIONS: Final = tuple(
     KINDS["admissionregistration.k8s.io", kind]
@@ -71,6 +71,8 @@ class CaBundles:
         for kind in CONFIGURATIONS:
             try:
                 document = await self._server.request("GET", path_of(kind, name=self.name))
+            except NotServedError:  # the answer of a proxy, which says nothing about the configuration
+                raise
             except NotFoundError:
                 continue
             entries = dicts_at(document, "webhooks")

@@ -37,10 +37,17 @@ class HookCalls:
     Args:
         configurations: Both of them.
         clock: Seconds that only grow.
+        noted: Takes the configurations whenever they have been read, by kind.
     """
 
-    def __init__(self, configurations: CaBundles, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        configurations: CaBundles,
+        clock: Callable[[], float] = time.monotonic,
+        noted: Callable[[Mapping[str, Registered]], object] = lambda _: None,
+    ) -> None:
         self._configurations = configurations
+        self._noted = noted
         self._clock = clock
         self._called: frozenset[str] = frozenset()  # secrets, and an empty text for the plain paths
         self._called_before: dict[str, float] = {}  # likewise, with the time until which they count
@@ -91,6 +98,7 @@ class HookCalls:
         if called != self._called:
             _log.info("hooks called by other paths", extra={"plain": "" in called, "secrets": len(called - {""})})
         self._called, self._trouble = called, ""
+        self._noted(found)
         self._changed.set()
         self._changed = asyncio.Event()
 

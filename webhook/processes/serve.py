@@ -23,6 +23,7 @@ from certs.source import LeafFiles, LeafSource
 from scorer.api.kinds import KINDS
 from scorer.api.meta import JsonObject
 from webhook.admission.cached import CachedContext
+from webhook.admission.registration import Endpoint, webhook_configurations
 from webhook.admission.rights import AuthorRights
 from webhook.endpoints.services import Admittance
 from webhook.gate.instance_types import check_instance_types
@@ -34,6 +35,7 @@ from webhook.kube.ca_bundles import CONFIGURATIONS, CaBundles
 from webhook.kube.cache import Cache
 from webhook.kube.client import ApiServer
 from webhook.kube.client_authorities import HubAuthorities
+from webhook.kube.enforcement import Enforcement
 from webhook.kube.event_documents import own_name
 from webhook.kube.events import EventRecorder
 from webhook.kube.hook_calls import HookCalls
@@ -143,7 +145,9 @@ class Serve:
             tracing = tracing_of(self.settings, "serve")
             if tracing is not None:
                 stack.push_async_callback(tracing.close)
-            calls = HookCalls(CaBundles(hub, self.settings.webhook_configuration))
+            enforcement = enforcement_of(self.settings, events)
+            metrics.watch_hooks(enforcement.enforced)
+            calls = HookCalls(CaBundles(hub, self.settings.webhook_configuration), noted=enforcement.note)
             await calls.start()
             self.server = Server(
                 services, self.settings, certificates, metrics, tracing=tracing, place=self._place, calls=calls
@@ -258,6 +262,17 @@ async def leaves_of(
         metrics.renewals.labels("ca", result)
     await kept.start()
     return kept
+
+
+def enforcement_of(settings: ServeSettings, events: EventRecorder) -> Enforcement:
+    """Return what reports webhook configurations that no longer enforce what this release registers."""
+    made = webhook_configurations(Endpoint(settings.namespace), settings.admission())
+    closed = {
+        each["kind"]: frozenset(hook["name"] for hook in each["webhooks"] if hook["failurePolicy"] == "Fail")
+        for each in made
+    }
+    name = settings.webhook_configuration
+    return Enforcement(name, closed, events.record, expected=settings.webhooks_expected)
 
 
 async def sign_in_of(settings: SignInSettings, now: Callable[[], datetime]) -> SignIn | None:

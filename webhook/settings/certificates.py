@@ -41,6 +41,16 @@ class WebhookConfigurationSettings(Settings):
     )
 
 
+class ExpectedHookSettings(Settings):
+    """Whether the hub is meant to ask us."""
+
+    webhooks_expected: bool = Field(
+        default=False,
+        description="The webhook configurations are meant to be there, so that `serve` also reports one that was "
+        "deleted before its start.",
+    )
+
+
 class AuthorityPlaceSettings(WebhookConfigurationSettings):
     """Where the authority is that all replicas share, and who is told of it."""
 

@@ -14,6 +14,7 @@ from webhook.settings.certificates import (
     AuthoritySettings,
     CertificateFileSettings,
     CertificateSettings,
+    ExpectedHookSettings,
     WebhookConfigurationSettings,
 )
 from webhook.settings.command_line import CommandLineSettings
@@ -56,6 +57,7 @@ class ServeSettings(
     ServerSettings,
     WorkerSettings,
     CertificateFileSettings,
+    ExpectedHookSettings,
     TokenSettings,
     SignInSettings,
     HubLoopSettings,

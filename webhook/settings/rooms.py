@@ -73,6 +73,7 @@ ROOMS: Final = (
         (
             certificates.AuthorityPlaceSettings,
             certificates.WebhookConfigurationSettings,
+            certificates.ExpectedHookSettings,
             certificates.AuthoritySettings,
             certificates.CertificateFileSettings,
             certificates.CertificateSettings,

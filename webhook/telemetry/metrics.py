@@ -178,26 +178,26 @@ class CacheFreshness(Collector):
         yield from (events, relists, synced, age, behind)
 
 
-class BundlesInSync(Collector):
-    """Whether the API server trusts the certificate authorities that it should; read off what was seen last.
+class OfConfigurations(Collector):
+    """A property of each webhook configuration that holds or not, as last seen.
 
     Args:
+        name: Of the metric.
+        documentation: Of the metric.
         read: Returns it per webhook configuration.
     """
 
-    def __init__(self, read: Callable[[], Mapping[str, bool]]) -> None:
+    def __init__(self, name: str, documentation: str, read: Callable[[], Mapping[str, bool]]) -> None:
+        self._name = name
+        self._documentation = documentation
         self._read = read
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metric; called by the registry."""
-        in_sync = GaugeMetricFamily(
-            "harbormaster_ca_bundle_in_sync",
-            "Whether every caBundle of a webhook configuration holds the certificate authorities that it should.",
-            labels=("configuration",),
-        )
+        family = GaugeMetricFamily(self._name, self._documentation, labels=("configuration",))
         for configuration, value in self._read().items():
-            in_sync.add_metric((configuration,), value)
-        yield in_sync
+            family.add_metric((configuration,), value)
+        yield family
 
 
 class Metrics(ProcessMetrics):
@@ -325,4 +325,10 @@ class Metrics(ProcessMetrics):
 
     def watch_bundles(self, read: Callable[[], Mapping[str, bool]]) -> None:
         """Read whether the API server trusts our authorities from *read*, whenever metrics are asked for."""
-        self.registry.register(BundlesInSync(read))
+        what = "Whether every caBundle of a webhook configuration holds the certificate authorities that it should."
+        self.registry.register(OfConfigurations("harbormaster_ca_bundle_in_sync", what, read))
+
+    def watch_hooks(self, read: Callable[[], Mapping[str, bool]]) -> None:
+        """Read whether the API server asks us from *read*, whenever metrics are asked for."""
+        what = "Whether a webhook configuration exists, and its hooks fail closed where they should."
+        self.registry.register(OfConfigurations("harbormaster_webhooks_enforced", what, read))

@@ -156,6 +156,11 @@ EVENTS: Final[dict[str, tuple[Told, ...]]] = {
         Told("DoNotDisruptGracePeriodElapsed", NORMAL, "its annotation protects it no longer"),
         Told("InvalidDoNotDisruptAnnotation", WARNING, "its annotation has no effect"),
     ),
+    "ValidatingWebhookConfiguration, MutatingWebhookConfiguration": (
+        Told("WebhookConfigurationMissing", WARNING, "it was deleted, or has no hooks"),
+        Told("WebhooksFailOpen", WARNING, "hooks have failurePolicy Ignore that should have Fail"),
+        Told("WebhooksEnforced", NORMAL, "it is as it should be again"),
+    ),
     "Secret of the certificate authority": (
         Told(
             "CertificateNearEnd",

@@ -62,6 +62,7 @@ def _server(registry: CollectorRegistry) -> Metrics:
     metrics = Metrics(registry)
     metrics.watch_in_flight("api", lambda: 0.0)
     metrics.watch_bundles(lambda: {"ValidatingWebhookConfiguration": True})
+    metrics.watch_hooks(lambda: {"ValidatingWebhookConfiguration": True})
     metrics.issued_by("harbormaster-ca-1-0123abcd")
     for certificate in (metrics.certificate_not_after, metrics.certificate_not_before):
         certificate.labels("leaf")

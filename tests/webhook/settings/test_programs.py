@@ -151,6 +151,7 @@ DEFAULTS = {
     "HARBORMASTER_TOKEN_AUDIENCE": "",
     "HARBORMASTER_TRACING_ENDPOINT": "",
     "HARBORMASTER_TRACING_SHARE": 1,
+    "HARBORMASTER_WEBHOOKS_EXPECTED": False,
     "HARBORMASTER_WEBHOOK_CONFIGURATION": "harbormaster",
     "HARBORMASTER_WEBHOOK_SECRET_FILE": None,
     "HARBORMASTER_WORKERS": 1,
@@ -281,6 +282,7 @@ def test_every_program_reads_what_it_has_use_for():
         for name in (
             "CERTIFICATE_SECRET",
             "WEBHOOK_CONFIGURATION",
+            "WEBHOOKS_EXPECTED",
             "AUTHORITY_LIFE_SECONDS",
             "LEAF_LIFE_SECONDS",
             "TLS_CERT",
