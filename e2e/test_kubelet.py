@@ -4,6 +4,8 @@ That Deployments come up and are upgraded behind a Service is seen in `e2e/test_
 """
 
 import itertools
+import json
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +14,7 @@ import pytest
 from e2e.controlplane.cluster import ApiError, JsonObject
 from e2e.fleet.waiting import wait_until
 from e2e.kubelet.bed import Bed
-from e2e.kubelet.network import GATEWAY
+from e2e.kubelet.network import BRIDGE, GATEWAY, own_network
 from e2e.kubelet.scene import (
     GRACE,
     OWN,
@@ -47,6 +49,25 @@ def behind(home: Home, name: str, wanted: set[str]) -> None:
         return "" if found == wanted else f"{sorted(found)} answer, not {sorted(wanted)}"
 
     wait_until(f"{sorted(wanted)} are behind {name}", problem)
+
+
+def test_the_bridge_keeps_its_address_when_the_pod_with_the_lowest_ends():
+    """Else the Pods that remain lose the hub for up to a minute: they send to the address from before."""
+    with own_network():
+        before = link_address()
+        for words in (
+            "add lowest address 02:00:00:00:00:00 type veth peer name lowest-peer",
+            f"set lowest master {BRIDGE} up",
+            "del lowest",
+        ):
+            subprocess.run(["ip", "link", *words.split()], check=True)
+            assert link_address() == before
+
+
+def link_address() -> str:
+    """The address of the bridge in the link layer."""
+    found = subprocess.run(["ip", "-json", "link", "show", BRIDGE], check=True, capture_output=True)
+    return str(json.loads(found.stdout)[0]["address"])
 
 
 @pytest.mark.parametrize("name", ["web", "web.{home}", "web.{home}.svc", "web.{home}.svc.cluster.local"])

@@ -40,6 +40,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
         "e2e/test_samples.py",
         "e2e/test_server_side_apply.py",
         "e2e/test_sign_in.py",
+        "e2e/test_slow_hub.py",
         "e2e/test_strangers.py",
         "e2e/test_tree.py",
         "e2e/test_upgrade_admission.py",
@@ -66,7 +67,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
         "e2e/test_shards.py",
         "e2e/test_update_run_commands.py",
     ),
-    BED: ("e2e/test_installation.py", "e2e/test_kubelet.py"),
+    BED: ("e2e/soak/test_upgrades.py", "e2e/test_installation.py", "e2e/test_kubelet.py"),
 }
 """Files by group."""
 

@@ -23,9 +23,13 @@ NEEDED: Final = (
     "container with CAP_SYS_ADMIN. `make check` runs those that need neither."
 )
 _CLONE_NEWNET: Final = 0x40000000
+BRIDGE_LINK_ADDRESS: Final = "02:00:00:00:00:01"
+"""Of the bridge. Without one, it has that of the Pod with the lowest, and another one when that Pod ends. All other
+Pods then send to an address that no link has, until their kernels ask again after 20 to 50 seconds. ARP requests of the
+gateway correct them sooner only if the packet that causes the request is from `GATEWAY`, not from that of a Service."""
 _SET_UP: Final = f"""\
 link set lo up
-link add {BRIDGE} type bridge
+link add {BRIDGE} address {BRIDGE_LINK_ADDRESS} type bridge
 addr add {GATEWAY}/{PREFIX_LENGTH} dev {BRIDGE}
 link set {BRIDGE} up
 """
