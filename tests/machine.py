@@ -53,9 +53,11 @@ def _groff() -> str:
 
 
 def _proc() -> str:
-    if sys.platform == "linux":
-        return ""
-    return f"processes are found in /proc of Linux, this is {sys.platform}: run the tests in a Linux virtual machine"
+    if sys.platform != "linux":
+        return (
+            f"processes are found in /proc of Linux, this is {sys.platform}: run the tests in a Linux virtual machine"
+        )
+    return ""
 
 
 def _control_plane() -> str:
