@@ -20,9 +20,21 @@ def replica(bare_hub: Cluster, start_service: StartService) -> Iterator[Service]
     found = start_service(bare_hub, webhook_configuration=NAME, webhooks_expected="true")
     register(found)
     yield found
-    found.program.stop()
-    bare_hub.request("DELETE", f"{REGISTRATIONS}/mutatingwebhookconfigurations/{NAME}")
-    bare_hub.kubectl("delete", "validatingwebhookconfiguration", NAME, "--ignore-not-found")
+    remove(found)
+
+
+def remove(replica: Service) -> None:
+    """Stop it, and delete both configurations."""
+    replica.program.stop()
+    for word in ("validating", "mutating"):
+        replica.cluster.kubectl("delete", f"{word}webhookconfiguration", NAME, "--ignore-not-found")
+
+
+def open_hooks(replica: Service) -> None:
+    """Have the API server let writes pass that the replica cannot judge."""
+    hooks = replica.cluster.request("GET", f"{VALIDATING}/{NAME}")[0]["webhooks"]
+    opened = {"webhooks": [{**hook, "failurePolicy": "Ignore"} for hook in hooks]}
+    replica.cluster.request("PATCH", f"{VALIDATING}/{NAME}", opened, content_type="application/merge-patch+json")
 
 
 def register(replica: Service) -> None:
@@ -36,9 +48,7 @@ def register(replica: Service) -> None:
 def test_hooks_that_are_opened_or_taken_away_are_reported(bare_hub, replica):
     """After a restart, too, when the cache of the replica has never held what is missing."""
     wait_until("both are well", lambda: differs(replica, 1, 1))
-    first = bare_hub.request("GET", f"{VALIDATING}/{NAME}")[0]["webhooks"]
-    opened = {"webhooks": [{**hook, "failurePolicy": "Ignore"} for hook in first]}
-    bare_hub.request("PATCH", f"{VALIDATING}/{NAME}", opened, content_type="application/merge-patch+json")
+    open_hooks(replica)
     wait_until("open hooks are reported", lambda: untold(bare_hub, "WebhooksFailOpen", "is Ignore and not Fail"))
     assert not differs(replica, 0, 1)
     register(replica)
@@ -48,6 +58,26 @@ def test_hooks_that_are_opened_or_taken_away_are_reported(bare_hub, replica):
     replica.program.stop()
     replica.start()
     wait_until("a replica that never saw it misses it", lambda: differs(replica, 0, 1))
+
+
+def test_hooks_that_are_opened_are_closed_again_where_the_settings_say_so(bare_hub, start_service):
+    """Those that this release registers so, and no others."""
+    replica = start_service(bare_hub, webhook_configuration=NAME, repair_webhooks="true")
+    register(replica)
+    try:
+        policies = closed_of(bare_hub)
+        wait_until("both are well", lambda: differs(replica, 1, 1))
+        open_hooks(replica)
+        wait_until("they are closed again", lambda: "" if closed_of(bare_hub) == policies else "they are not")
+        assert policies
+    finally:
+        remove(replica)
+
+
+def closed_of(hub: Cluster) -> list[str]:
+    """The names of the hooks that fail closed."""
+    hooks = hub.request("GET", f"{VALIDATING}/{NAME}")[0]["webhooks"]
+    return sorted(hook["name"] for hook in hooks if hook["failurePolicy"] == "Fail")
 
 
 def differs(replica: Service, validating: int, mutating: int) -> str:

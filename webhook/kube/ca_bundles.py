@@ -1,14 +1,15 @@
 """What the API server trusts when it asks us: ``caBundle`` in our two webhook configurations.
 
-The configurations come from a chart or from ``harbormaster webhook-configuration``; only this one field of each entry
-is ours, and it is patched in place. Nothing is ever deleted to be made again: in between nothing would be checked.
+The configurations come from a chart or from ``harbormaster webhook-configuration``. Only this one field of each entry
+is ours, and by a setting its ``failurePolicy``. Both are patched in place. Nothing is ever deleted to be
+made again: in between nothing would be checked.
 
 Source: serving.md 4.5.
 """
 
 import binascii
 from base64 import b64decode, b64encode
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -93,11 +94,18 @@ class CaBundles:
         """
         bundle = b64encode(pem).decode("ascii")
         stale = [name for name, known in registered.bundles.items() if known != pem]
+        await self._patch(kind, registered, stale, {"clientConfig": {"caBundle": bundle}})
+
+    async def close(self, kind: str, registered: Registered, names: Iterable[str]) -> None:
+        """Have the API server refuse what hooks of these names cannot judge. Arguments and errors: as `write`."""
+        await self._patch(kind, registered, names, {"failurePolicy": "Fail"})
+
+    async def _patch(self, kind: str, registered: Registered, names: Iterable[str], change: JsonObject) -> None:
         # The version keeps an entry that a `helm upgrade` has just removed from being added again, with nothing in it.
         version = text_at(registered.document, "metadata", "resourceVersion")
         patch = {
             "metadata": {"resourceVersion": version},
-            "webhooks": [{"name": name, "clientConfig": {"caBundle": bundle}} for name in stale],
+            "webhooks": [{"name": name, **change} for name in names],
         }
         path = path_of(KINDS["admissionregistration.k8s.io", kind], name=self.name)
         await self._server.request(

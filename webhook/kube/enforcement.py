@@ -10,7 +10,7 @@ Source: serving.md 1.3.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final
 
 from scorer.api.documents import dicts_at, text_at
@@ -34,6 +34,7 @@ class Enforcement:
         closed: Names of the hooks that must fail closed, by kind of configuration.
         expected: Both are meant to be there.
         record: Takes Events.
+        close: Has hooks of a configuration fail closed again. Raises `StoreError`. None: disabled.
         clock: Seconds that only grow.
     """
 
@@ -44,23 +45,35 @@ class Enforcement:
         record: Callable[[JsonObject, Event], object],
         *,
         expected: bool,
+        close: Callable[[str, Registered, Iterable[str]], Awaitable[None]] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._name = name
         self._closed = closed
         self._record = record
+        self._close = close
         self._clock = clock
         self._started = clock()
         self._expected = {kind.kind for kind in CONFIGURATIONS} if expected else set[str]()
         self._seen: set[str] = set()
         self._problems: dict[str, Event | None] = {}  # by kind of those expected. None: unset
 
-    def note(self, configurations: Mapping[str, Registered]) -> None:
-        """Compare what the hub holds with what it should, and record what has changed.
+    async def note(self, configurations: Mapping[str, Registered]) -> None:
+        """Compare what the hub holds with what it should, record what has changed, and repair what may be.
 
         Args:
             configurations: Those that are there, by kind.
+
+        Raises:
+            webhook.kube.ports.StoreError: The hub refused a repair, or did not answer.
         """
+        self._report(configurations)
+        if self._close is not None:
+            for kind, registered in configurations.items():
+                if fail_open := self._fail_open(kind, registered):
+                    await self._close(kind, registered, fail_open)
+
+    def _report(self, configurations: Mapping[str, Registered]) -> None:
         self._seen |= configurations.keys()
         self._expected |= self._seen
         for kind in sorted(self._expected):
@@ -77,15 +90,17 @@ class Enforcement:
         """Return whether each configuration that is expected enforces what it should, by kind."""
         return {kind: problem is None for kind, problem in self._problems.items()}
 
+    def _fail_open(self, kind: str, registered: Registered) -> list[str]:
+        hooks = dicts_at(registered.document, "webhooks")
+        names = (text_at(hook, "name") for hook in hooks if text_at(hook, "failurePolicy") == "Ignore")
+        return sorted(self._closed.get(kind, frozenset()).intersection(names))
+
     def _problem(self, kind: str, registered: Registered | None) -> Event | None:
-        hooks = [] if registered is None else dicts_at(registered.document, "webhooks")
-        if not hooks:
+        if registered is None or not dicts_at(registered.document, "webhooks"):
             what = "is not there" if registered is None else "has no hooks"
             note = f"{kind} {self._name} {what}: the API server asks about no write; {ADVICE}"
             return Event("WebhookConfigurationMissing", note, "Warning")
-        closed = self._closed.get(kind, frozenset())
-        names = (text_at(hook, "name") for hook in hooks if text_at(hook, "failurePolicy") == "Ignore")
-        fail_open = sorted(closed.intersection(names))
+        fail_open = self._fail_open(kind, registered)
         if not fail_open:
             return None
         named = ", ".join(fail_open[:_MOST_NAMED]) + (", …" if len(fail_open) > _MOST_NAMED else "")

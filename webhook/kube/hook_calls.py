@@ -15,7 +15,7 @@ Source: serving.md 8, "Strangers at the hooks".
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
 from typing import Final
 
@@ -37,14 +37,14 @@ class HookCalls:
     Args:
         configurations: Both of them.
         clock: Seconds that only grow.
-        noted: Takes the configurations whenever they have been read, by kind.
+        noted: Takes the configurations whenever they have been read, by kind. Raises `StoreError`. None: disabled.
     """
 
     def __init__(
         self,
         configurations: CaBundles,
         clock: Callable[[], float] = time.monotonic,
-        noted: Callable[[Mapping[str, Registered]], object] = lambda _: None,
+        noted: Callable[[Mapping[str, Registered]], Awaitable[None]] | None = None,
     ) -> None:
         self._configurations = configurations
         self._noted = noted
@@ -88,7 +88,10 @@ class HookCalls:
     async def settle(self) -> None:
         """Read the configurations. Raises `StoreError`."""
         async with self._one_at_a_time:  # so that what was read last is what counts
-            self._note(await self._configurations.read())
+            found = await self._configurations.read()
+            self._note(found)
+            if self._noted is not None:
+                await self._noted(found)
 
     def _note(self, found: Mapping[str, Registered]) -> None:
         called = frozenset(secret for each in found.values() for secret in _called_by(each.document))
@@ -98,7 +101,6 @@ class HookCalls:
         if called != self._called:
             _log.info("hooks called by other paths", extra={"plain": "" in called, "secrets": len(called - {""})})
         self._called, self._trouble = called, ""
-        self._noted(found)
         self._changed.set()
         self._changed = asyncio.Event()
 

@@ -145,9 +145,10 @@ class Serve:
             tracing = tracing_of(self.settings, "serve")
             if tracing is not None:
                 stack.push_async_callback(tracing.close)
-            enforcement = enforcement_of(self.settings, events)
+            configurations = CaBundles(hub, self.settings.webhook_configuration)
+            enforcement = enforcement_of(self.settings, configurations, events)
             metrics.watch_hooks(enforcement.enforced)
-            calls = HookCalls(CaBundles(hub, self.settings.webhook_configuration), noted=enforcement.note)
+            calls = HookCalls(configurations, noted=enforcement.note)
             await calls.start()
             self.server = Server(
                 services, self.settings, certificates, metrics, tracing=tracing, place=self._place, calls=calls
@@ -264,15 +265,15 @@ async def leaves_of(
     return kept
 
 
-def enforcement_of(settings: ServeSettings, events: EventRecorder) -> Enforcement:
+def enforcement_of(settings: ServeSettings, configurations: CaBundles, events: EventRecorder) -> Enforcement:
     """Return what reports webhook configurations that no longer enforce what this release registers."""
     made = webhook_configurations(Endpoint(settings.namespace), settings.admission())
     closed = {
         each["kind"]: frozenset(hook["name"] for hook in each["webhooks"] if hook["failurePolicy"] == "Fail")
         for each in made
     }
-    name = settings.webhook_configuration
-    return Enforcement(name, closed, events.record, expected=settings.webhooks_expected)
+    close = configurations.close if settings.repair_webhooks else None
+    return Enforcement(configurations.name, closed, events.record, expected=settings.webhooks_expected, close=close)
 
 
 async def sign_in_of(settings: SignInSettings, now: Callable[[], datetime]) -> SignIn | None:

@@ -42,12 +42,17 @@ class WebhookConfigurationSettings(Settings):
 
 
 class ExpectedHookSettings(Settings):
-    """Whether the hub is meant to ask us."""
+    """Whether the hub is meant to ask us, and to refuse what we cannot judge."""
 
     webhooks_expected: bool = Field(
         default=False,
         description="The webhook configurations are meant to be there, so that `serve` also reports one that was "
         "deleted before its start.",
+    )
+    repair_webhooks: bool = Field(
+        default=False,
+        description="Set `failurePolicy: Fail` again where another client has set Ignore, which takes an authority of "
+        "our own: with `HARBORMASTER_CERTIFICATE_SECRET`, `serve` may patch the configurations.",
     )
 
 

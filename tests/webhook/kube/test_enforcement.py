@@ -12,18 +12,29 @@ CLOSED = {VALIDATING: frozenset({"a", "b"}), MUTATING: frozenset()}
 class Bed:
     """A replica that has just started, its clock and what it records."""
 
-    def __init__(self, *, expected=False):
+    def __init__(self, *, expected=False, repairs=False):
         self.now = 0.0
         self.events = []
-        self.enforcement = Enforcement("hooks", CLOSED, self._record, expected=expected, clock=lambda: self.now)
+        self.closed = []
+        self.enforcement = Enforcement(
+            "hooks",
+            CLOSED,
+            self._record,
+            expected=expected,
+            close=self._close if repairs else None,
+            clock=lambda: self.now,
+        )
+
+    async def _close(self, kind, registered, names):
+        self.closed.append((kind, names))
 
     def _record(self, about, event):
         self.events.append((about["kind"], event.reason, event.type))
 
-    def note(self, **policies):
+    async def note(self, **policies):
         """Note configurations by the words validating and mutating: failurePolicy by name of a hook."""
         kinds = {"validating": VALIDATING, "mutating": MUTATING}
-        self.enforcement.note({kinds[word]: registered(hooks) for word, hooks in policies.items()})
+        await self.enforcement.note({kinds[word]: registered(hooks) for word, hooks in policies.items()})
 
 
 def registered(policies):
@@ -34,9 +45,9 @@ def registered(policies):
 WELL = {"validating": {"a": "Fail", "b": "Fail", "c": "Ignore"}, "mutating": {"d": "Ignore"}}
 
 
-def test_what_this_release_registers_is_well():
+async def test_what_this_release_registers_is_well():
     bed = Bed(expected=True)
-    bed.note(**WELL)
+    await bed.note(**WELL)
     assert bed.events == []
     assert bed.enforcement.enforced() == {VALIDATING: True, MUTATING: True}
 
@@ -49,30 +60,39 @@ def test_what_this_release_registers_is_well():
         pytest.param({**WELL, "validating": {"a": "Fail", "b": "Ignore"}}, "WebhooksFailOpen", id="one-hook-opened"),
     ],
 )
-def test_a_break_is_reported_once_and_so_is_its_end(found, reason):
+async def test_a_break_is_reported_once_and_so_is_its_end(found, reason):
     bed = Bed()
-    bed.note(**WELL)
-    bed.note(**found)
-    bed.note(**found)
+    await bed.note(**WELL)
+    await bed.note(**found)
+    await bed.note(**found)
     assert bed.events == [(VALIDATING, reason, "Warning")]
     assert bed.enforcement.enforced() == {VALIDATING: False, MUTATING: True}
-    bed.note(**WELL)
+    await bed.note(**WELL)
     assert bed.events[1:] == [(VALIDATING, "WebhooksEnforced", "Normal")]
     assert bed.enforcement.enforced()[VALIDATING]
 
 
-def test_a_configuration_that_was_never_seen_is_missed_where_it_is_expected_after_an_installation():
+async def test_a_configuration_that_was_never_seen_is_missed_where_it_is_expected_after_an_installation():
     bed = Bed(expected=True)
-    bed.note()
+    await bed.note()
     assert bed.events == []
     bed.now += INSTALLING_SECONDS
-    bed.note(mutating={"d": "Ignore"})
+    await bed.note(mutating={"d": "Ignore"})
     assert bed.events == [(VALIDATING, "WebhookConfigurationMissing", "Warning")]
 
 
-def test_a_server_that_no_hub_is_meant_to_ask_misses_nothing():
+async def test_a_server_that_no_hub_is_meant_to_ask_misses_nothing():
     bed = Bed()
     bed.now += INSTALLING_SECONDS
-    bed.note()
+    await bed.note()
     assert bed.events == []
     assert bed.enforcement.enforced() == {}
+
+
+async def test_open_hooks_are_closed_where_the_settings_say_so():
+    bed = Bed(repairs=True)
+    await bed.note(**WELL)
+    assert bed.closed == []
+    await bed.note(**{**WELL, "validating": {"a": "Ignore", "b": "Fail", "c": "Ignore"}})
+    assert bed.closed == [(VALIDATING, ["a"])]
+    assert bed.events == [(VALIDATING, "WebhooksFailOpen", "Warning")]
