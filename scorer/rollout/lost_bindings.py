@@ -33,7 +33,7 @@ from scorer.api.names import (
 )
 from scorer.api.quoting import quote
 from scorer.rollout.bindings import bound
-from scorer.rollout.works import overrides_of
+from scorer.rollout.work_records import overrides_of
 
 
 def orphaned_works(

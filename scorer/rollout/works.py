@@ -13,10 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from hashlib import sha256
 from typing import Any, Final, TypeAlias
-
-import orjson
 
 from scorer.api.binding import BindingState
 from scorer.api.documents import (
@@ -33,30 +30,34 @@ from scorer.api.documents import (
 )
 from scorer.api.family import family_in
 from scorer.api.kinds import KINDS, WORK, Kind
-from scorer.api.meta import JsonObject, dump_json, format_time, parse_time
+from scorer.api.meta import JsonObject, dump_json
 from scorer.api.names import ABANDON as ABANDON
 from scorer.api.names import (
     OVERRIDES,
     PARENT_BINDING,
-    PARENT_CLUSTER_OVERRIDE_HASH,
-    PARENT_OVERRIDE_HASH,
     PARENT_PLACEMENT,
     PARENT_PLACEMENT_NAMESPACE,
     PARENT_RESOURCE_SNAPSHOT_INDEX,
     PARENT_RESOURCE_SNAPSHOT_NAME,
-    REMOVE,
     WORK_GENERATION,
     WORK_OBJECTS,
-    WRITTEN,
     member_namespace,
 )
 from scorer.rollout.apply_strategy import effective_apply_strategy
-from scorer.rollout.bindings import NO_OVERRIDES, ROLLOUT_STARTED, Overrides
+from scorer.rollout.bindings import ROLLOUT_STARTED, Overrides
 from scorer.rollout.envelopes import EnvelopeError, EnvelopeKey, unwrap
-from scorer.rollout.intent import is_meant, unmeant
+from scorer.rollout.intent import is_meant
 from scorer.rollout.removal import objects_digest
 from scorer.rollout.resource_snapshots import SnapshotGroup, is_envelope, selected_resources
 from scorer.rollout.selectable_kinds import DEFAULT_SETTINGS, SelectionSettings
+from scorer.rollout.work_records import (
+    format_overrides,
+    is_edited,
+    override_hashes,
+    signed,
+    signed_generation,
+    without_marks,
+)
 from scorer.rollout.writes import Write, create, delete, replace
 
 
@@ -228,8 +229,8 @@ class _WorkPlanner:
             "applyStrategy": effective_apply_strategy(spec.get("applyStrategy")),
             "reportBackStrategy": dict(report_back) if report_back else None,
         }
-        self._hashes = _hashes(spec)
-        self._overrides = {OVERRIDES: _format_overrides(Overrides.of(spec))}
+        self._hashes = override_hashes(spec)
+        self._overrides = {OVERRIDES: format_overrides(Overrides.of(spec))}
 
     def plan(self, group: SnapshotGroup | None) -> WorkPlan:
         if group is not None and group.master is not None and not group.is_complete:
@@ -319,7 +320,7 @@ class _WorkPlanner:
 
     def _is_current(self, work: JsonObject, index: int) -> bool:
         same = label(work, PARENT_RESOURCE_SNAPSHOT_INDEX) == str(index) and self._hashes_agree(work)
-        return same and not _is_edited(work)
+        return same and not is_edited(work)
 
     def _refresh(self, work: JsonObject) -> Iterator[Write]:
         spec = spec_of(work)
@@ -329,12 +330,12 @@ class _WorkPlanner:
         }
         if is_deleting(work):
             return
-        kept = _wanted(work)
+        kept = without_marks(work)
         if annotation(work, OVERRIDES) != (self._overrides[OVERRIDES] or ""):
             kept = with_metadata(kept, annotations=self._overrides)
         if stored != self._strategy:
-            kept = with_spec(_signed(kept, self._now), **self._strategy)
-        elif _signature(work) > generation_of(work):  # the last write did not change the spec, see `_is_edited`
+            kept = with_spec(signed(kept, self._now), **self._strategy)
+        elif signed_generation(work) > generation_of(work):  # the last write did not change the spec, see `is_edited`
             kept = with_metadata(kept, annotations={WORK_GENERATION: str(generation_of(work))})
         if kept is not work:
             yield replace(kept)
@@ -362,8 +363,8 @@ class _WorkPlanner:
             "metadata": {"name": name, "namespace": member_namespace(cluster)},
         }
         workload = {"manifests": manifests}
-        signed = _signed(with_metadata(_wanted(document), labels=labels, annotations=annotations), self._now)
-        return with_spec(signed, workload=workload, **self._strategy)
+        work = signed(with_metadata(without_marks(document), labels=labels, annotations=annotations), self._now)
+        return with_spec(work, workload=workload, **self._strategy)
 
     def _manifests(self, slot: _Slot) -> list[JsonObject]:
         if slot.envelope is None:
@@ -384,69 +385,3 @@ class _WorkPlanner:
                 what = f"{result.get('kind')} {name_of(result)}"
                 raise _ProblemError(WorkProblem(WorkCause.SYNCHRONIZED, f"{what} {why} and cannot be placed"))
             yield result
-
-
-def overrides_of(work: JsonObject) -> Overrides | None:
-    """Return the override lists that a Work was made with; None if the record is missing or contradicts the hashes."""
-    try:
-        said = Overrides.of(orjson.loads(annotation(work, OVERRIDES) or "{}"))
-    except (ValueError, TypeError, AttributeError):  # another client wrote it
-        return None
-    made_with = all(annotation(work, key) == value for key, value in _hashes(said.fields()).items())
-    return said if made_with else None
-
-
-def _format_overrides(overrides: Overrides) -> str | None:
-    """Return the record of its override lists for a Work; None when both are empty."""
-    return None if overrides == NO_OVERRIDES else dump_json(overrides.fields()).decode()
-
-
-def _hashes(spec: Mapping[str, Any]) -> dict[str, str]:
-    """Return the annotations by which different override lists are told apart."""
-    return {
-        PARENT_OVERRIDE_HASH: _hash_list(spec.get("resourceOverrideSnapshots")),
-        PARENT_CLUSTER_OVERRIDE_HASH: _hash_list(spec.get("clusterResourceOverrideSnapshots")),
-    }
-
-
-def _hash_list(items: Sequence[Any] | None) -> str:
-    return sha256(orjson.dumps(items or [], option=orjson.OPT_SORT_KEYS)).hexdigest()
-
-
-def _signed(work: JsonObject, now: datetime | None) -> JsonObject:
-    """Return the Work with the generation that it will have once it is written, and with the time."""
-    # The API server raises the generation by exactly 1 when a write changes the spec, and refuses the write if another
-    # client has written since: so a stored generation above the signed one proves an edit by another client.
-    said: dict[str, str | None] = {WORK_GENERATION: str(generation_of(work) + 1)}
-    if now is not None:  # never earlier than before: the clock of a new leader may be behind
-        said[WRITTEN] = max(format_time(now), _written(work))
-    return with_metadata(work, annotations=said)
-
-
-def _wanted(work: JsonObject) -> JsonObject:
-    """Return the Work without the marks that it was meant to go; the same Work when it has none."""
-    return with_metadata(unmeant(work), annotations={ABANDON: None}) if annotation(work, REMOVE) else work
-
-
-def _written(work: JsonObject) -> str:
-    """Return when the hub wrote the Work last; empty when the Work does not say."""
-    text = annotation(work, WRITTEN)
-    try:
-        return format_time(parse_time(text)) if text else ""
-    except ValueError:  # another client wrote it
-        return ""
-
-
-def _is_edited(work: JsonObject) -> bool:
-    """Say whether another client has changed the spec of a Work since the hub wrote it.
-
-    An unsigned Work comes from the reference. A Work whose last write did not change its spec carries a signature that
-    is one too high; the next pass corrects it.
-    """
-    return 0 <= _signature(work) < generation_of(work)
-
-
-def _signature(work: JsonObject) -> int:
-    """Return the generation that the hub wrote last; -1 when the Work is unsigned."""
-    text = annotation(work, WORK_GENERATION)
-    return int(text) if text.isascii() and text.isdigit() else -1

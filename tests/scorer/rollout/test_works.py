@@ -16,13 +16,13 @@ from scorer.rollout.bindings import NO_OVERRIDES, BindingView, Overrides, is_fai
 from scorer.rollout.envelopes import EnvelopeError, EnvelopeKey, unwrap
 from scorer.rollout.removal import objects_digest
 from scorer.rollout.resource_snapshots import SnapshotGroup, snapshot_groups
+from scorer.rollout.work_records import overrides_of
 from scorer.rollout.works import (
     ABANDON,
     OverrideError,
     WorkCause,
     WorkPlan,
     needs_works,
-    overrides_of,
     plan_works,
 )
 from scorer.rollout.writes import Verb
