@@ -57,12 +57,15 @@ REREAD_SECONDS: Final = 5.0
 """Shortest time between two readings of a login that is refused."""
 _PASSING: Final = frozenset({408, 425, 429})
 """Refusals that blame the moment, not the request."""
+_TOO_LARGE: Final = ("request is too large", "larger than max")
+"""How etcd, and the API server's client of it, refuse an object for its size. The API server passes it on as a 500."""
 
 _ERRORS: Final[Mapping[int, type[StoreError]]] = {
     400: InvalidObjectError,
     404: NotFoundError,
     409: ConflictError,
     410: ExpiredError,
+    413: InvalidObjectError,
     422: InvalidObjectError,
 }
 
@@ -374,6 +377,8 @@ def _error_of(code: int, status: JsonObject, content: bytes, retry_after: float 
         return ForbiddenError(message)
     if code == 400 and status.get("reason") == "Expired":
         return ExpiredError(message)
+    if code >= 500 and any(words in message for words in _TOO_LARGE):
+        return InvalidObjectError(message)  # no later attempt succeeds
     if code in _PASSING or code >= 500:
         return UnavailableError(message, retry_after)
     return _ERRORS.get(code, StoreError)(message)

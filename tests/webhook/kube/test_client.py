@@ -19,7 +19,14 @@ from webhook.kube.client import ApiServer
 from webhook.kube.discovery import Discovery
 from webhook.kube.login import Login
 from webhook.kube.paths import ApiPath
-from webhook.kube.ports import Key, NotFoundError, NotServedError, StoreError, UnavailableError
+from webhook.kube.ports import (
+    InvalidObjectError,
+    Key,
+    NotFoundError,
+    NotServedError,
+    StoreError,
+    UnavailableError,
+)
 from webhook.kube.store import HubStore
 
 
@@ -355,3 +362,28 @@ async def test_the_servers_clock_is_read_off_its_answers(said, found):
             assert found <= server.time_of_day() < found + timedelta(minutes=1)
             server._dated = said, server._dated[1] - 3600
             assert found + timedelta(hours=1) <= server.time_of_day() < found + timedelta(hours=1, minutes=1)
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "error"),
+    [
+        pytest.param(500, "etcdserver: request is too large", InvalidObjectError, id="etcd"),
+        pytest.param(
+            500,
+            "rpc error: code = ResourceExhausted desc = trying to send message larger than max (2097283 vs. 2097152)",
+            InvalidObjectError,
+            id="client-of-etcd",
+        ),
+        pytest.param(413, "Request entity too large: limit is 3145728", InvalidObjectError, id="api-server"),
+        pytest.param(500, "etcdserver: request timed out", UnavailableError, id="passing"),
+        pytest.param(429, "too many requests", UnavailableError, id="busy"),
+    ],
+)
+async def test_an_object_that_is_too_large_is_no_outage(code, message, error):
+    async def respond(_):
+        return web.json_response({"kind": "Status", "message": message, "code": code}, status=code)
+
+    async with answering(respond) as server:
+        with pytest.raises(error) as raised:
+            await HubStore(server).create(BINDING, {"metadata": {"name": "a"}})
+    assert type(raised.value) is error
