@@ -11,6 +11,7 @@ from typing import Any
 
 from scorer.api.conditions import FALSE, TRUE, ConditionStatus, make_condition, merge_conditions
 from scorer.api.documents import (
+    annotation,
     conditions_of,
     current_condition,
     dicts_at,
@@ -21,6 +22,7 @@ from scorer.api.documents import (
     status_of,
 )
 from scorer.api.meta import JsonObject
+from scorer.api.names import TOO_LARGE
 from scorer.rollout.apply_strategy import reports_diff
 from scorer.rollout.bindings import (
     APPLIED,
@@ -33,19 +35,21 @@ from scorer.rollout.bindings import (
     Overrides,
 )
 from scorer.rollout.envelopes import EnvelopeKey
+from scorer.rollout.failing import LONGEST_MESSAGE
+from scorer.rollout.fitting import OBJECTS_TOO_LARGE, TOO_LARGE_REASON
 from scorer.rollout.works import WorkCause, WorkPlan
 
 LIST_LIMIT = 100
 """The most entries in each list of failed, drifted and differing objects."""
 
-_WORKER_CONDITIONS = (OVERRIDDEN, WORK_SYNCHRONIZED, APPLIED, AVAILABLE, DIFF_REPORTED)
+_WORKER_CONDITIONS = (OVERRIDDEN, WORK_SYNCHRONIZED, APPLIED, AVAILABLE, DIFF_REPORTED, OBJECTS_TOO_LARGE)
 
 
 def binding_status(binding: JsonObject, works: Iterable[JsonObject], plan: WorkPlan, now: datetime) -> JsonObject:
     """Return the whole ``status`` of a binding after a pass of the work generator.
 
     The conditions are made in order, up to the first that is False. RolloutStarted stays as it is: the rollout
-    controller writes it.
+    controller writes it. ObjectsTooLarge comes last, and only while it is True.
 
     Args:
         binding: The binding as stored.
@@ -56,6 +60,7 @@ def binding_status(binding: JsonObject, works: Iterable[JsonObject], plan: WorkP
     if plan.problem and plan.problem.cause is WorkCause.NOT_YET:
         return dict(status_of(binding))
     generation = generation_of(binding)
+    works = [work for work in works if not is_deleting(work)]
     old = conditions_of(binding)
     lists: dict[str, list[JsonObject]] = {}
 
@@ -76,7 +81,7 @@ def binding_status(binding: JsonObject, works: Iterable[JsonObject], plan: WorkP
             yield say(WORK_SYNCHRONIZED, "SyncWorkFailed", problem.message, good=False)
             return
         yield say(WORK_SYNCHRONIZED, "AllWorkSynced", "all Works are as wanted")
-        found = sorted((work for work in works if not is_deleting(work)), key=name_of)
+        found = sorted(works, key=name_of)
         if reports_diff(binding):
             yield _diff_reported(found, plan, say, lists)
             return
@@ -86,6 +91,12 @@ def binding_status(binding: JsonObject, works: Iterable[JsonObject], plan: WorkP
             yield _available(found, say, lists)
 
     made = list(conditions())
+    if too_large := ", ".join(filter(None, (annotation(work, TOO_LARGE) for work in works))):
+        made.append(
+            make_condition(
+                OBJECTS_TOO_LARGE, TRUE, TOO_LARGE_REASON, too_large[:LONGEST_MESSAGE], generation=generation, now=now
+            )
+        )
     others = [condition for condition in old if condition.get("type") not in _WORKER_CONDITIONS]
     others.sort(key=lambda condition: condition.get("type") != ROLLOUT_STARTED)
     merged = merge_conditions(old, made, restart_on_generation=True)

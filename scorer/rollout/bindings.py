@@ -90,6 +90,7 @@ class BindingView:
         previous_state: The state of an Unscheduled binding before it was dropped; empty when not recorded.
         conditions: The current conditions by type; one for an older generation counts as absent.
         empty: Unscheduled and without Works: its cluster has nothing of it, and will not get anything.
+        superseded: Its snapshot group is incomplete, and a later one replaces it: its Works are never made.
     """
 
     name: str
@@ -101,9 +102,10 @@ class BindingView:
     previous_state: str = ""
     conditions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     empty: bool = False
+    superseded: bool = False
 
     @classmethod
-    def of(cls, document: JsonObject, *, empty: bool = False) -> "BindingView":
+    def of(cls, document: JsonObject, *, empty: bool = False, superseded: bool = False) -> "BindingView":
         """Read a ClusterResourceBinding or ResourceBinding.
 
         Raises:
@@ -125,6 +127,7 @@ class BindingView:
                 if (condition.get("observedGeneration") or 0) == generation
             },
             empty=empty,
+            superseded=superseded,
         )
 
     def status(self, kind: str) -> str:
@@ -155,10 +158,13 @@ class Readiness(NamedTuple):
 
 
 def is_failed(binding: BindingView) -> bool:
-    """Say whether the binding is known to have failed: ``failed(b)`` of rollout.md 5.4.
+    """Return whether the binding is known to have failed: ``failed(b)`` of rollout.md 5.4.
 
-    DiffReported does not count, nor does a status Unknown.
+    DiffReported does not count, nor does a status Unknown. A binding on a superseded incomplete group has failed unless
+    its Works were made before the group lost a part.
     """
+    if binding.superseded and WORK_SYNCHRONIZED not in binding.conditions:
+        return True
     for kind in (OVERRIDDEN, WORK_SYNCHRONIZED, APPLIED, AVAILABLE):
         condition = binding.conditions.get(kind)
         if condition and condition.get("status") == FALSE and condition.get("reason") not in PASSING_REASONS:
@@ -250,7 +256,22 @@ def waits_for_window(condition: Mapping[str, Any]) -> bool:
     return str(condition.get("message") or "").startswith(WAITS_FOR_WINDOW)
 
 
-def views(documents: Sequence[JsonObject], empty: Container[str] = ()) -> list[BindingView]:
-    """Read *documents*, sorted by name; those named in *empty* are Unscheduled and have no Works."""
-    found = (BindingView.of(document, empty=name_of(document) in empty) for document in documents)
-    return sorted(found, key=lambda view: view.name)
+def views(
+    documents: Sequence[JsonObject], empty: Container[str] = (), superseded: Container[str] = ()
+) -> list[BindingView]:
+    """Read bindings, sorted by name.
+
+    Args:
+        documents: The bindings.
+        empty: Names of those that are Unscheduled and have no Works.
+        superseded: Names of master snapshots whose groups are incomplete and not the latest.
+    """
+    views = (
+        BindingView.of(
+            document,
+            empty=name_of(document) in empty,
+            superseded=spec_of(document).get("resourceSnapshotName") in superseded,
+        )
+        for document in documents
+    )
+    return sorted(views, key=lambda view: view.name)

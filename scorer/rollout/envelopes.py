@@ -12,6 +12,7 @@ from scorer.api.documents import label, name_of, namespace_of
 from scorer.api.kinds import ENVELOPE, KINDS, NAMESPACED_ENVELOPE, Kind, group_kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_PLACEMENT_NAMESPACE, PLACEMENT_GROUP
+from scorer.rollout.fitting import ObjectIdentity
 from scorer.rollout.selectable_kinds import DEFAULT_SETTINGS, SelectionSettings
 
 ENVELOPE_WORK = "kubernetes-fleet.io/envelope-work"
@@ -57,6 +58,11 @@ class EnvelopeKey:
         """Return the labels that identify the envelope's Work."""
         labels = {ENVELOPE_WORK: self.type, ENVELOPE_NAME: self.name, ENVELOPE_NAMESPACE: self.namespace}
         return {key: value for key, value in labels.items() if value}
+
+    @property
+    def identity(self) -> ObjectIdentity:
+        """Group, kind, namespace and name of the envelope."""
+        return PLACEMENT_GROUP, self.type, self.namespace, self.name
 
     def work_name(self, base: str) -> str:
         """Return the name of the envelope's Work; *base* is the name of the Work of the snapshot that holds it."""

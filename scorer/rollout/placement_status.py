@@ -29,7 +29,7 @@ from scorer.api.documents import (
 )
 from scorer.api.event import Event
 from scorer.api.family import family_in
-from scorer.api.meta import JsonObject, dump_json, format_time, parse_time
+from scorer.api.meta import JsonObject, format_time, parse_time
 from scorer.api.placement import PlacementType, StrategyType
 from scorer.rollout.bindings import (
     APPLIED,
@@ -39,9 +39,16 @@ from scorer.rollout.bindings import (
     ROLLOUT_STARTED,
     WORK_SYNCHRONIZED,
 )
+from scorer.rollout.fitting import (
+    OBJECT_SIZE_LIMIT,
+    OBJECTS_TOO_LARGE,
+    TOO_LARGE_REASON,
+    TooLarge,
+    describe,
+    stored_size,
+)
 from scorer.rollout.planner import Limits, Wanted
 from scorer.rollout.stalling import STALLED, STALLED_REASON, find_rest
-from scorer.rollout.work_status import OBJECT_SIZE_LIMIT
 
 RESYNC = timedelta(minutes=30)
 """How long until the controller looks again, without an event, at a placement that is not complete."""
@@ -51,6 +58,9 @@ JUDGED_AGAIN = "being judged again"
 
 _LISTS_OF_AGENTS = frozenset({"failedPlacements", "driftedPlacements", "diffedPlacements"})
 """The part of a cluster's entry that its agent reports."""
+
+_MOST_CLUSTERS = 3
+"""How many clusters one message about sizes names."""
 
 SCHEDULED = "Scheduled"
 STATUS_SYNCED = "StatusSynced"
@@ -193,6 +203,12 @@ def is_stalled(placement: JsonObject, status: Mapping[str, Any]) -> bool:
     return find_current(status.get("conditions") or (), kind, generation) is not None
 
 
+def too_large_message(placement: JsonObject) -> str:
+    """Return the message of the status about objects that are too large, if there are any."""
+    found = current_condition(placement, condition_type(placement, OBJECTS_TOO_LARGE))
+    return str((found or {}).get("message") or "")
+
+
 def is_judged_again(placement: JsonObject) -> bool:
     """Say whether a user has changed a placement, and there is no decision on the change yet."""
     if is_deleting(placement) or generation_of(placement) <= 1:
@@ -235,6 +251,7 @@ def placement_status(
     *,
     snapshots: Mapping[str, SnapshotView] = MappingProxyType({}),
     stalled_after: timedelta | None = None,
+    too_large: Sequence[TooLarge] = (),
 ) -> PlacementReport:
     """Decide the status of a placement whose selectors are valid.
 
@@ -246,8 +263,10 @@ def placement_status(
         now: The time of a transition.
         snapshots: The groups that bindings point at, by name of the master. Only needed for an External strategy.
         stalled_after: How long a rolling update may stand still before it counts as stalled; None: without limit.
+        too_large: Selected objects whose present content does not fit into a snapshot.
     """
-    return _Reporter(placement, policy_snapshot, bindings, latest, now, snapshots, stalled_after).report()
+    reporter = _Reporter(placement, policy_snapshot, bindings, latest, now, snapshots, stalled_after)
+    return reporter.report(too_large)
 
 
 def _condition(
@@ -296,7 +315,7 @@ class _Reporter:
         self._old_clusters = {entry["clusterName"]: entry for entry in old if entry.get("clusterName")}
         self._old_shortfall = [entry for entry in old if not entry.get("clusterName")]
 
-    def report(self) -> PlacementReport:
+    def report(self, too_large: Sequence[TooLarge]) -> PlacementReport:
         old_status = status_of(self._placement)
         scheduled = self._scheduled()
         status: JsonObject = {**old_status}
@@ -306,10 +325,14 @@ class _Reporter:
         old = conditions_of(self._placement)
         if scheduled["status"] == UNKNOWN:
             status.pop("placementStatuses", None)
-            over = (scheduled["type"], condition_type(self._placement, STALLED))
+            conditions = [scheduled, *self._too_large(too_large)]
+            over = (
+                scheduled["type"],
+                *(condition_type(self._placement, word) for word in (STALLED, OBJECTS_TOO_LARGE)),
+            )
             others = [condition for condition in old if condition.get("type") not in over]
-            status["conditions"] = [*merge_conditions(old, [scheduled]), *others]
-            return PlacementReport(status, (), complete=False)
+            status["conditions"] = [*merge_conditions(old, conditions), *others]
+            return PlacementReport(status, tuple(self._size_events(old, conditions)), complete=False)
         decisions = status_of(self._policy_snapshot or {}).get("targetClusters") or ()
         selected = [decision for decision in decisions if decision.get("selected")]
         unselected = [decision for decision in decisions if not decision.get("selected")]
@@ -321,6 +344,7 @@ class _Reporter:
         else:
             conditions += self._conditions(entries)
         look_again = self._stall(entries, conditions)
+        conditions += self._too_large(too_large)
         synced = condition_type(self._placement, STATUS_SYNCED)
         kept = [condition for condition in old if condition.get("type") == synced and self._is_synced()]
         stalled = condition_type(
@@ -354,6 +378,26 @@ class _Reporter:
         stalled = _condition(self._placement, STALLED, TRUE, STALLED_REASON, message, rest.since)
         conditions.append(stalled)
         return None
+
+    def _too_large(self, too_large: Sequence[TooLarge]) -> Iterator[JsonObject]:
+        """Name the objects that are too large for a snapshot, and those that overrides make too large for a Work."""
+        said = [describe(too_large)] if too_large else []
+        larger = {cluster: current_condition(each, OBJECTS_TOO_LARGE) for cluster, each in self._bindings.items()}
+        grown = [f"on {cluster}: {found.get('message')}" for cluster, found in sorted(larger.items()) if found]
+        said += grown[:_MOST_CLUSTERS]
+        if len(grown) > _MOST_CLUSTERS:
+            said.append(f"and on {_clusters(len(grown) - _MOST_CLUSTERS)} more")
+        if said:
+            message = f"larger than etcd takes: {'; '.join(said)}"
+            yield _condition(self._placement, OBJECTS_TOO_LARGE, TRUE, TOO_LARGE_REASON, message, self._now)
+
+    def _size_events(self, old: Sequence[JsonObject], conditions: Sequence[JsonObject]) -> Iterator[Event]:
+        """Warn of objects that are too large, and again when the message changes."""
+        kind = condition_type(self._placement, OBJECTS_TOO_LARGE)
+        known = {condition.get("message") for condition in old if condition.get("type") == kind}
+        for condition in conditions:
+            if condition["type"] == kind and condition["message"] not in known:
+                yield Event("PlacementObjectsTooLarge", condition["message"], "Warning")
 
     def _is_synced(self) -> bool:
         return spec_of(self._placement).get("statusReportingScope") == "NamespaceAccessible"
@@ -483,6 +527,7 @@ class _Reporter:
         stalled = condition_type(self._placement, STALLED)
         if (now := find_current(conditions, stalled, generation)) and not find_current(old, stalled, generation):
             yield Event("PlacementRolloutStalled", now["message"], "Warning")
+        yield from self._size_events(old, conditions)
         if complete and not is_complete(self._placement, before):
             yield Event("PlacementRolloutCompleted", "the rollout is complete")
 
@@ -517,11 +562,11 @@ def _fitting(placement: JsonObject, status: JsonObject) -> JsonObject:
     entries: list[JsonObject] = status["placementStatuses"]
     if not any(_LISTS_OF_AGENTS & entry.keys() for entry in entries):
         return status
-    surplus = len(dump_json({**placement, "status": status})) - OBJECT_SIZE_LIMIT
+    surplus = stored_size({**placement, "status": status}) - OBJECT_SIZE_LIMIT
     if surplus <= 0:
         return status
     short = [_without_lists(entry) for entry in entries]
-    saved = [len(dump_json(entry)) - len(dump_json(rest)) for entry, rest in zip(entries, short, strict=True)]
+    saved = [stored_size(entry) - stored_size(rest) for entry, rest in zip(entries, short, strict=True)]
     kept = list(entries)
     for at in sorted(range(len(entries)), key=lambda at: -saved[at]):
         if surplus > 0:

@@ -6,6 +6,7 @@ continues from whatever is stored.
 Source: rollout.md 3; KubeFleet pkg/controllers/placement/controller.go.
 """
 
+import dataclasses
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ from scorer.api.family import family_in
 from scorer.api.meta import JsonObject, dump_json, format_time, parse_time
 from scorer.api.names import (
     IS_LATEST_SNAPSHOT,
+    LEFT_OUT,
     NEXT_CANDIDATE_DETECTION_TIME,
     NUMBER_OF_ENVELOPED_OBJECTS,
     NUMBER_OF_RESOURCE_SNAPSHOTS,
@@ -40,12 +42,23 @@ from scorer.api.names import (
     RESOURCE_INDEX,
     SUBINDEX_OF_RESOURCE_SNAPSHOT,
 )
+from scorer.rollout.fitting import (
+    CONTENT_LIMIT,
+    Fitting,
+    ObjectIdentity,
+    TooLarge,
+    by_identity,
+    etcd_bytes,
+    fit_each,
+    format_left_out,
+    parse_left_out,
+)
 from scorer.rollout.selectable_kinds import ENVELOPE_KINDS
 from scorer.rollout.stored_content import resource_identifier
 from scorer.rollout.writes import Write, create, delete, replace
 
 SHARD_LIMIT = 800 * 1024
-"""Bytes of JSON in one snapshot, so that the object stays well below the limit of etcd."""
+"""Bytes of content of one snapshot in etcd, well below the limit of a request."""
 
 DEFAULT_HISTORY_LIMIT = 10
 
@@ -98,6 +111,14 @@ class SnapshotGroup:
         """Return the objects to place, in order."""
         return [content for document in self.documents for content in selected_resources(document)]
 
+    def left_out(self) -> frozenset[ObjectIdentity]:
+        """Return the selected objects that are too large for a snapshot.
+
+        Raises:
+            ValueError, TypeError: Another client has edited the record.
+        """
+        return parse_left_out(annotation(self.master or {}, LEFT_OUT))
+
     def identifiers(self) -> list[JsonObject]:
         """Return ``status.selectedResources`` of the group's content."""
         return [resource_identifier(content) for content in self.objects()]
@@ -133,6 +154,11 @@ def latest_group(groups: Sequence[SnapshotGroup]) -> SnapshotGroup | None:
     return next(reversed(labelled or masters), None)
 
 
+def placed_group(groups: Sequence[SnapshotGroup]) -> SnapshotGroup | None:
+    """Return the latest complete group: the content that clusters may have."""
+    return latest_group([group for group in groups if group.is_complete])
+
+
 def _is_labelled(group: SnapshotGroup) -> bool:
     return group.master is not None and is_labelled_latest(group.master)
 
@@ -142,8 +168,8 @@ def resource_hash(objects: Iterable[JsonObject]) -> str:
     return _hash([_canonical(content) for content in objects])
 
 
-def _hash(parts: Iterable[bytes]) -> str:
-    return sha256(b'{"selectedResources":[' + b",".join(parts) + b"]}").hexdigest()
+def _hash(parts: Iterable[bytes], left_out: str = "") -> str:
+    return sha256(b'{"selectedResources":[' + b",".join(parts) + b"]}" + left_out.encode()).hexdigest()
 
 
 def _canonical(content: JsonObject) -> bytes:
@@ -158,7 +184,7 @@ def shard_lengths(sizes: Iterable[int], limit: int = SHARD_LIMIT) -> list[int]:
     """Return how many objects go into each snapshot, greedily and in order; at least one snapshot.
 
     Args:
-        sizes: Bytes of JSON of each object.
+        sizes: Bytes of each object in etcd.
         limit: Bytes per snapshot; a larger object gets one of its own.
     """
     lengths, room = [0], limit
@@ -182,6 +208,7 @@ class ResourceSnapshotPlan:
         index: Its index.
         identifiers: ``status.selectedResources`` to report: the content in force, not a change that waits.
         requeue_after: While a change waits: when it may be written.
+        too_large: The selected objects whose present content does not fit into a snapshot.
     """
 
     writes: tuple[Write, ...]
@@ -189,6 +216,7 @@ class ResourceSnapshotPlan:
     index: int
     identifiers: tuple[JsonObject, ...]
     requeue_after: timedelta | None = None
+    too_large: tuple[TooLarge, ...] = ()
 
 
 def plan_resource_snapshots(
@@ -216,36 +244,83 @@ def plan_resource_snapshots(
     """
     groups = snapshot_groups(snapshots)
     latest = latest_group([group for group in groups if group.master and not is_deleting(group.master)])
-    parts = [_canonical(content) for content in objects]
-    digest = _hash(parts)
-    identifiers = tuple(map(resource_identifier, objects))
+    fitting, parts = fitting_content(groups, objects)
+    left_out = format_left_out(fitting.too_large)
+    digest, identifiers = _hash(parts, left_out), tuple(map(resource_identifier, fitting.objects))
+
+    def plan(writes: Iterable[Write], index: int) -> ResourceSnapshotPlan:
+        return ResourceSnapshotPlan(
+            tuple(writes), _master_name(placement, index), index, identifiers, too_large=fitting.too_large
+        )
+
+    def group_of(index: int) -> list[JsonObject]:
+        return _make_group(placement, index, fitting.objects, parts, digest, left_out)
+
+    used = (str(spec_of(binding).get("resourceSnapshotName") or "") for binding in bindings)
+    held = {index_in_name(name.removesuffix("-snapshot"), f"{name_of(placement)}-") for name in used}
+    parts_only = [group for group in groups if group.master is None and group.index not in held]
+    unfinished = [group for group in parts_only if latest is None or group.index > latest.index]
     if latest is not None and latest.master is not None and annotation(latest.master, RESOURCE_HASH) == digest:
-        wanted = _make_group(placement, latest.index, objects, parts, digest)
-        return ResourceSnapshotPlan(tuple(_repair(latest, wanted)), latest.name, latest.index, identifiers)
-    writes: list[Write] = []
-    if latest is not None and latest.master is not None and _is_labelled(latest):
+        wanted = group_of(latest.index)
+        if latest.is_complete or _is_begun(latest, wanted):
+            return plan([*_repair(latest, wanted), *_delete(unfinished)], latest.index)
+    if latest is not None and latest.master is not None and _is_labelled(latest) and latest.is_complete:
         detected = _detection_time(latest.master)
         if detected is not None and detected > now:  # by a clock that was ahead: counted anew
             detected = None
         due = _due(latest.master, detected or now, now, settings)
         if due > now:
-            if detected is None:
-                mark = {NEXT_CANDIDATE_DETECTION_TIME: format_time(now)}
-                writes.append(replace(with_metadata(latest.master, annotations=mark)))
+            mark = {NEXT_CANDIDATE_DETECTION_TIME: format_time(now)}
+            marked = [] if detected else [replace(with_metadata(latest.master, annotations=mark))]
             found = tuple(latest.identifiers())
-            return ResourceSnapshotPlan(tuple(writes), latest.name, latest.index, found, due - now)
-    # The label goes off first, and the labelled master is created before its shards. A crash in between leaves no group
-    # labelled, or an incomplete one: `latest_group` and `_repair` cope with both, and never with two labelled groups.
-    surplus = groups[: max(0, len(groups) - history_limit(placement) + 1)]
-    if latest is not None and latest.master is not None and _is_labelled(latest) and latest not in surplus:
-        writes.append(replace(with_metadata(latest.master, labels={IS_LATEST_SNAPSHOT: "false"})))
-    writes += (delete(document) for group in surplus for document in group.documents if not is_deleting(document))
-    used = (str(spec_of(binding).get("resourceSnapshotName") or "") for binding in bindings)
-    held = [index_in_name(name.removesuffix("-snapshot"), f"{name_of(placement)}-") for name in used]
+            return dataclasses.replace(plan(marked, latest.index), identifiers=found, requeue_after=due - now)
     index = max([*(group.index for group in groups), *held], default=-1) + 1
-    made = _make_group(placement, index, objects, parts, digest)
-    writes += map(create, made)
-    return ResourceSnapshotPlan(tuple(writes), name_of(made[0]), index, identifiers)
+    begun = [group for group in unfinished[-1:] if group.index == index - 1 and _is_begun(group, group_of(group.index))]
+    existing = {name_of(document) for group in begun for document in group.documents}
+    index -= len(begun)
+    master, *shards = group_of(index)
+    # The master comes last: a group with a master is complete, and until then clusters keep the latest complete group.
+    # The label is moved before, so that no two groups are labelled. A crash in between leaves none or the old one.
+    writes = [*_delete(group for group in unfinished if group not in begun)]
+    writes += (create(document) for document in shards if name_of(document) not in existing)
+    if latest is not None and latest.master is not None and _is_labelled(latest):
+        writes.append(replace(with_metadata(latest.master, labels={IS_LATEST_SNAPSHOT: "false"})))
+    kept = [group for group in groups if group not in unfinished]
+    surplus = kept[: max(0, len(kept) - history_limit(placement) + 1)]
+    writes += _delete(group for group in surplus if group is not latest)
+    writes.append(create(master))
+    writes += _delete(group for group in surplus if group is latest)
+    return plan(writes, index)
+
+
+def fitting_content(groups: Sequence[SnapshotGroup], objects: Sequence[JsonObject]) -> tuple[Fitting, Sequence[bytes]]:
+    """Return the content to place, and each of its objects as canonical JSON.
+
+    Args:
+        groups: All snapshot groups of a placement. An object that is too large keeps the content that it has there.
+        objects: The objects that are selected now.
+    """
+    parts = [_canonical(content) for content in objects]
+    sizes = [etcd_bytes(part) for part in parts]
+    if max(sizes, default=0) <= CONTENT_LIMIT:
+        return Fitting(tuple(objects)), parts
+    placed = placed_group(groups)
+    fitting = fit_each(objects, sizes, by_identity(placed.objects() if placed else ()))
+    return fitting, [_canonical(content) for content in fitting.objects]
+
+
+def _is_begun(group: SnapshotGroup, wanted: Sequence[JsonObject]) -> bool:
+    """Return whether the snapshots of a group are parts of *wanted*. Another release may have cut them otherwise."""
+    contents = {name_of(document): selected_resources(document) for document in wanted}
+    announced = annotation(group.master, NUMBER_OF_RESOURCE_SNAPSHOTS) if group.master else str(len(wanted))
+    return announced == str(len(wanted)) and all(
+        contents.get(name_of(document)) == selected_resources(document) and not is_deleting(document)
+        for document in group.documents
+    )
+
+
+def _delete(groups: Iterable[SnapshotGroup]) -> Iterable[Write]:
+    return (delete(document) for group in groups for document in group.documents if not is_deleting(document))
 
 
 def index_in_name(name: str, prefix: str) -> int:
@@ -293,10 +368,19 @@ def _repair(latest: SnapshotGroup, wanted: Sequence[JsonObject]) -> Iterable[Wri
         yield from (create(document) for document in wanted if name_of(document) not in existing)
 
 
+def _master_name(placement: JsonObject, index: int) -> str:
+    return f"{name_of(placement)}-{index}-snapshot"
+
+
 def _make_group(
-    placement: JsonObject, index: int, objects: Sequence[JsonObject], parts: Sequence[bytes], digest: str
+    placement: JsonObject,
+    index: int,
+    objects: Sequence[JsonObject],
+    parts: Sequence[bytes],
+    digest: str,
+    left_out: str,
 ) -> list[JsonObject]:
-    lengths = shard_lengths(map(len, parts))
+    lengths = shard_lengths(map(etcd_bytes, parts))
     kind = family_in(namespace_of(placement)).resource_snapshot
     enveloped = sum(is_envelope(content) for content in objects)
     made, start = [], 0
@@ -308,11 +392,12 @@ def _make_group(
                 RESOURCE_HASH: digest,
                 NUMBER_OF_RESOURCE_SNAPSHOTS: str(len(lengths)),
                 NUMBER_OF_ENVELOPED_OBJECTS: str(enveloped),
+                **({LEFT_OUT: left_out} if left_out else {}),
             }
         else:
             annotations = {SUBINDEX_OF_RESOURCE_SNAPSHOT: str(at - 1)}
-        suffix = f"{index}-snapshot" if at == 0 else f"{index}-{at - 1}"
-        meta: JsonObject = {"name": f"{name_of(placement)}-{suffix}", "labels": labels, "annotations": annotations}
+        name = _master_name(placement, index) if at == 0 else f"{name_of(placement)}-{index}-{at - 1}"
+        meta: JsonObject = {"name": name, "labels": labels, "annotations": annotations}
         if namespace := namespace_of(placement):
             meta["namespace"] = namespace
         meta["ownerReferences"] = [owner_reference(placement)]

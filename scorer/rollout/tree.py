@@ -46,7 +46,7 @@ from scorer.rollout.bindings import (
 )
 from scorer.rollout.envelopes import ENVELOPE_NAME, ENVELOPE_NAMESPACE, ENVELOPE_WORK
 from scorer.rollout.failing import failure_of
-from scorer.rollout.placement_status import JUDGED_AGAIN, condition_type, is_judged_again
+from scorer.rollout.placement_status import JUDGED_AGAIN, condition_type, is_judged_again, too_large_message
 from scorer.rollout.stalling import STALLED
 
 _SNAPSHOT: Final = re.compile(r"-(0|[1-9][0-9]*)-snapshot\Z", re.ASCII)
@@ -231,7 +231,7 @@ def _placement_state(document: JsonObject, clusters: Sequence[JsonObject]) -> tu
         return "stalled", str(stalled.get("message", ""))
     if state == "available" and scheduled["status"] == FALSE:
         return "short", str(scheduled.get("message", ""))
-    return state, why
+    return state, why or too_large_message(document)
 
 
 def _progress_of_all(document: JsonObject, clusters: Sequence[JsonObject]) -> tuple[str, str]:

@@ -41,7 +41,7 @@ def format_overrides(overrides: Overrides) -> str | None:
 
 
 def override_hashes(spec: Mapping[str, Any]) -> dict[str, str]:
-    """Return the annotations by which different override lists are told apart."""
+    """Return the annotations that distinguish different override lists."""
     return {
         PARENT_OVERRIDE_HASH: _hash_list(spec.get("resourceOverrideSnapshots")),
         PARENT_CLUSTER_OVERRIDE_HASH: _hash_list(spec.get("clusterResourceOverrideSnapshots")),
@@ -63,7 +63,7 @@ def signed(work: JsonObject, now: datetime | None) -> JsonObject:
 
 
 def without_marks(work: JsonObject) -> JsonObject:
-    """Return the Work without the marks that it was meant to go; the same Work when it has none."""
+    """Return the Work without the marks of an intended removal; the same Work when it has none."""
     return with_metadata(unmeant(work), annotations={ABANDON: None}) if annotation(work, REMOVE) else work
 
 
@@ -80,7 +80,7 @@ def is_edited(work: JsonObject) -> bool:
     """Return whether another client has changed the spec of a Work since the hub wrote it.
 
     An unsigned Work comes from the reference. A Work whose last write did not change its spec carries a signature that
-    is one too high; the next pass corrects it.
+    is one too high. The next pass corrects it.
     """
     return 0 <= signed_generation(work) < generation_of(work)
 

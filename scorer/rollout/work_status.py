@@ -12,12 +12,10 @@ from typing import Any
 
 from scorer.api.conditions import FALSE, TRUE, make_condition, merge_conditions
 from scorer.api.documents import conditions_of, dicts_at, generation_of
-from scorer.api.meta import JsonObject, dump_json, format_time, parse_time
+from scorer.api.meta import JsonObject, format_time, parse_time
 from scorer.rollout.apply_strategy import reports_diff
 from scorer.rollout.availability import Availability, AvailabilityReason
-
-OBJECT_SIZE_LIMIT = 1_415_578
-"""Bytes of JSON above which a Work's status is trimmed (rollout.md 13)."""
+from scorer.rollout.fitting import OBJECT_SIZE_LIMIT, stored_size
 
 DETAIL_LIMIT = 100
 """The most entries in one object's list of drifts or differences (rollout.md 14)."""
@@ -135,7 +133,7 @@ def work_status(work: JsonObject, results: Sequence[ManifestResult], now: dateti
             for result, old in zip(results, before, strict=True)
         ],
     }
-    size = len(dump_json({**work, "status": full}))
+    size = stored_size({**work, "status": full})
     return full if size <= OBJECT_SIZE_LIMIT else _trimmed(work, full, before, size, now)
 
 

@@ -30,6 +30,7 @@ from scorer.api.documents import (
 )
 from scorer.api.family import family_in
 from scorer.api.kinds import KINDS, WORK, Kind
+from scorer.api.manifests import manifests_of
 from scorer.api.meta import JsonObject, dump_json
 from scorer.api.names import ABANDON as ABANDON
 from scorer.api.names import (
@@ -39,6 +40,7 @@ from scorer.api.names import (
     PARENT_PLACEMENT_NAMESPACE,
     PARENT_RESOURCE_SNAPSHOT_INDEX,
     PARENT_RESOURCE_SNAPSHOT_NAME,
+    TOO_LARGE,
     WORK_GENERATION,
     WORK_OBJECTS,
     member_namespace,
@@ -46,6 +48,7 @@ from scorer.api.names import (
 from scorer.rollout.apply_strategy import effective_apply_strategy
 from scorer.rollout.bindings import ROLLOUT_STARTED, Overrides
 from scorer.rollout.envelopes import EnvelopeError, EnvelopeKey, unwrap
+from scorer.rollout.fitting import ObjectIdentity, by_identity, describe, fit_together, fits_together
 from scorer.rollout.intent import is_meant
 from scorer.rollout.removal import objects_digest
 from scorer.rollout.resource_snapshots import SnapshotGroup, is_envelope, selected_resources
@@ -123,12 +126,15 @@ class WorkPlan:
         waiting: A wanted Work is still being deleted, so its successor, of the same name, cannot be created yet.
         problem: Set when the Works cannot be made.
         signatures: Writes that only sign a Work (`scorer.rollout.provenance`), which applies nothing.
+        needs_manifests: Nothing was planned: a Work has become too large, and the plan needs the manifests that the
+            Works hold now.
     """
 
     writes: tuple[Write, ...] = ()
     waiting: bool = False
     problem: WorkProblem | None = None
     signatures: tuple[Write, ...] = ()
+    needs_manifests: bool = False
 
     @property
     def changed(self) -> bool:
@@ -180,7 +186,7 @@ def plan_works(
     Args:
         binding: One that `needs_works`.
         group: The group of ``spec.resourceSnapshotName``; None when its master is gone.
-        works: All Works that belong to the binding.
+        works: All Works that belong to the binding, without their manifests unless an earlier plan needs them.
         override: Applies the override snapshots that the binding lists.
         report_back: The placement's ``strategy.reportBackStrategy``.
         is_taken: Returns whether a Work of another placement has that name in the member's namespace.
@@ -197,6 +203,10 @@ class _Slot:
     name: str
     contents: Sequence[JsonObject]
     envelope: EnvelopeKey | None = None
+
+
+class _NeedsManifestsError(Exception):
+    """The manifests of the existing Works are not at hand."""
 
 
 class _ProblemError(Exception):
@@ -229,6 +239,7 @@ class _WorkPlanner:
             "applyStrategy": effective_apply_strategy(spec.get("applyStrategy")),
             "reportBackStrategy": dict(report_back) if report_back else None,
         }
+        self._left_out: frozenset[ObjectIdentity] = frozenset()
         self._hashes = override_hashes(spec)
         self._overrides = {OVERRIDES: format_overrides(Overrides.of(spec))}
 
@@ -242,6 +253,8 @@ class _WorkPlanner:
             return self._follow(group)
         except _ProblemError as error:
             return WorkPlan(problem=error.problem)
+        except _NeedsManifestsError:
+            return WorkPlan(needs_manifests=True)
 
     def _stranded(self) -> Iterator[Write]:
         """Refresh the strategy of Works whose snapshot was dropped from the history."""
@@ -257,6 +270,7 @@ class _WorkPlanner:
 
     def _follow(self, group: SnapshotGroup) -> WorkPlan:
         names = self._envelope_works()
+        self._left_out = group.left_out()
         slots = list(self._slots(group))
         wanted = {names[slot.envelope] for slot in slots if slot.envelope in names}
         writes: list[Write] = []
@@ -274,9 +288,32 @@ class _WorkPlanner:
                 writes.append(create(made) if work is None else replace(made))
         # Deletions come last: an object that moves between Works is in its new Work before it is missing from the old
         # one. The agent would otherwise delete it as unwanted, and then apply it again.
-        unwanted = (self._works[name] for name in sorted(self._works.keys() - wanted))
+        unwanted = []
+        for name in sorted(self._works.keys() - wanted):
+            work = self._works[name]
+            if not self._holds_left_out(work):
+                unwanted.append(work)
+            elif self._is_current(work, group.index) or EnvelopeKey.of_work(work):
+                writes += self._refresh(work)
+            elif not is_deleting(work):
+                writes.append(replace(self._make(_Slot(name, ()), name, work, group.index)))
         writes += (delete(work) for work in unwanted if not (is_deleting(work) and is_meant(work)))
         return WorkPlan(tuple(writes), waiting)
+
+    def _holds_left_out(self, work: JsonObject) -> bool:
+        """Return whether a Work holds selected objects that are too large for a snapshot. No cluster loses them."""
+        if not self._left_out:
+            return False
+        if (key := EnvelopeKey.of_work(work)) is not None:
+            return key.identity in self._left_out
+        return bool(self._kept(name_of(work)))
+
+    def _kept(self, name: str) -> list[JsonObject]:
+        """Return the objects of a Work that are selected, but too large for a snapshot."""
+        if not self._left_out or name not in self._works:
+            return []
+        present = self._present(name)
+        return [present[identity] for identity in sorted(self._left_out & present.keys())]
 
     def _free_name(self, slot: _Slot, used: Collection[str]) -> str:
         """Return the name of the existing Work of a slot, else the first name that no other Work has.
@@ -349,12 +386,15 @@ class _WorkPlanner:
             **({PARENT_PLACEMENT_NAMESPACE: namespace} if namespace else {}),
             **(slot.envelope.labels() if slot.envelope else {}),
         }
-        manifests = self._manifests(slot)
+        manifests, too_large = self._fitting(
+            name, [*self._manifests(slot), *([] if slot.envelope else self._kept(name))]
+        )
         annotations: dict[str, str | None] = {
             PARENT_RESOURCE_SNAPSHOT_NAME: self._snapshot,
             **self._hashes,
             **self._overrides,
             WORK_OBJECTS: objects_digest(manifests),
+            TOO_LARGE: too_large or None,
         }
         cluster = str(spec_of(self._binding).get("targetCluster") or "")
         document = work or {
@@ -373,6 +413,31 @@ class _WorkPlanner:
         if isinstance(contents, EnvelopeError):
             raise _ProblemError(WorkProblem(WorkCause.SYNCHRONIZED, contents.message))
         return sorted(self._overridden(contents), key=dump_json, reverse=True)
+
+    def _fitting(self, name: str, manifests: Sequence[JsonObject]) -> tuple[list[JsonObject], str]:
+        """Return the manifests that fit into a Work, and which of them are not as wanted.
+
+        Only overrides, and objects that the snapshot leaves out, make a Work larger than what it is made from.
+        """
+        if not (self._overrides[OVERRIDES] or self._left_out) or fits_together(manifests):
+            return list(manifests), ""
+        fitting = fit_together(manifests, self._present(*self._works))
+        if fitting is None:
+            message = f"Work {name} would be too large, even with the last content of its objects"
+            raise _ProblemError(WorkProblem(WorkCause.SYNCHRONIZED, message))
+        return list(fitting.objects), describe(fitting.too_large)
+
+    def _present(self, *names: str) -> Mapping[ObjectIdentity, JsonObject]:
+        """Return the content that Works of the binding hold now.
+
+        Raises:
+            _NeedsManifestsError: A Work was read without its manifests.
+        """
+        works = [self._works[name] for name in names]
+        if not all("workload" in spec_of(work) for work in works):
+            raise _NeedsManifestsError
+        manifests = (manifest for work in works for manifest in manifests_of(work))
+        return by_identity(manifest for manifest in manifests if isinstance(manifest, dict))
 
     def _overridden(self, contents: Iterable[JsonObject]) -> Iterator[JsonObject]:
         for content in contents:

@@ -37,6 +37,7 @@ from scorer.rollout.placement_status import (
     condition_type,
     expected_conditions,
     is_judged_again,
+    too_large_message,
 )
 from scorer.rollout.stalling import STALLED, failed_object
 from webhook.kube.cache import Cache
@@ -291,7 +292,7 @@ def _placement_state(document: JsonObject, clusters: list[JsonObject], *, judged
         return state, f"{JUDGED_AGAIN}; last known: {why}" if why else JUDGED_AGAIN
     if state == "available" and scheduled["status"] == FALSE:
         return "short", str(scheduled.get("message", ""))
-    return state, why
+    return state, why or too_large_message(document)
 
 
 def _progress_of_all(document: JsonObject, clusters: Iterable[JsonObject]) -> tuple[str, str]:

@@ -3,7 +3,7 @@
 Source: rollout.md 2 to 4, 16, 17, 20.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -15,6 +15,7 @@ from scorer.api.meta import JsonObject
 from scorer.api.names import PLACEMENT_CLEANUP, SCHEDULER_CLEANUP
 from scorer.api.references import PlacementRef
 from scorer.placement.policy_hash import policy_hash, policy_in_force
+from scorer.rollout.fitting import TooLarge
 from scorer.rollout.placement_status import (
     PlacementReport,
     SnapshotView,
@@ -23,7 +24,7 @@ from scorer.rollout.placement_status import (
     placement_status,
 )
 from scorer.rollout.policy_snapshots import latest_policy_snapshots, plan_policy_snapshots
-from scorer.rollout.resource_snapshots import plan_resource_snapshots, snapshot_groups
+from scorer.rollout.resource_snapshots import fitting_content, plan_resource_snapshots, snapshot_groups
 from scorer.rollout.selection import Selection, SelectionError
 from scorer.rollout.status_copy import (
     copy_namespace,
@@ -149,10 +150,10 @@ class PlacementController:
         is_first = not children(self._hub.cache, family.policy_snapshot, ref)
         if not is_first:
             await self._hub.carry_out(family.policy_snapshot, policy)
-        latest, pending = await self._keep_resources(family, ref, placement, selection.objects)
+        latest, pending, too_large = await self._keep_resources(family, ref, placement, selection.objects)
         if is_first:
             await self._hub.carry_out(family.policy_snapshot, policy)
-        report = self._status(family, ref, placement, latest)
+        report = self._status(family, ref, placement, latest, too_large)
         return soonest(await self._report(family, placement, report), pending)
 
     async def _hold(self, family: Family, placement: JsonObject) -> JsonObject:
@@ -198,18 +199,23 @@ class PlacementController:
 
     async def _keep_resources(
         self, family: Family, ref: PlacementRef, placement: JsonObject, objects: tuple[JsonObject, ...]
-    ) -> tuple[SnapshotView | None, Result]:
-        if dict_at(placement, "spec", "strategy").get("type") == "External":
-            return None, DONE
+    ) -> tuple[SnapshotView | None, Result, Sequence[TooLarge]]:
         snapshots = children(self._hub.cache, family.resource_snapshot, ref)
+        if dict_at(placement, "spec", "strategy").get("type") == "External":  # the next update run finds the same
+            return None, DONE, fitting_content(snapshot_groups(snapshots), objects)[0].too_large
         bindings = children(self._hub.cache, family.binding, ref)
         throttle = self._settings.snapshots
         plan = plan_resource_snapshots(placement, snapshots, objects, self._now(), throttle, bindings=bindings)
         await self._hub.carry_out(family.resource_snapshot, plan.writes)
-        return SnapshotView(plan.name, plan.index, plan.identifiers), Result(plan.requeue_after)
+        return SnapshotView(plan.name, plan.index, plan.identifiers), Result(plan.requeue_after), plan.too_large
 
     def _status(
-        self, family: Family, ref: PlacementRef, placement: JsonObject, latest: SnapshotView | None
+        self,
+        family: Family,
+        ref: PlacementRef,
+        placement: JsonObject,
+        latest: SnapshotView | None,
+        too_large: Sequence[TooLarge],
     ) -> PlacementReport:
         cache = self._hub.cache
         policies = latest_policy_snapshots(children(cache, family.policy_snapshot, ref))
@@ -231,6 +237,7 @@ class PlacementController:
             self._now(),
             snapshots=snapshots,
             stalled_after=self._settings.stalled_after,
+            too_large=too_large,
         )
 
     async def _report(self, family: Family, placement: JsonObject, report: PlacementReport) -> Result:

@@ -23,7 +23,7 @@ from scorer.rollout.intent import is_meant
 from scorer.rollout.resource_snapshots import SnapshotGroup, snapshot_groups
 from scorer.rollout.selectable_kinds import DEFAULT_SETTINGS, SelectionSettings
 from scorer.rollout.works import Placeable, WorkCause, WorkPlan, WorkProblem, needs_works, plan_works
-from scorer.rollout.writes import Verb, Write
+from scorer.rollout.writes import Verb, Write, replace
 from webhook.controllers.failures import Concerned
 from webhook.controllers.inventory import all_bindings, bindings_on_relabelled
 from webhook.controllers.removal import take_away, whole
@@ -168,16 +168,19 @@ class WorkGenerator:
         if before is not None and _are_the_same(read, before):
             self._at_rest[ref] = before
             return DONE
-        plan = plan_works(
+        plan_from = partial(
+            plan_works,
             binding,
             _group(binding, snapshots),
-            works,
             override=override_of(self._hub.cache, binding, member),
             report_back=strategy.get("reportBackStrategy"),
             is_taken=partial(self._is_taken, family.parent(binding), binding["spec"]["targetCluster"]),
             placeable=Placeable(self._served.kinds or KINDS, self._selection),
             now=self._now(),
         )
+        plan = plan_from(works)
+        if plan.needs_manifests:
+            plan = plan_from([(await whole(self._hub, replace(work))).document for work in works])
         plan = self._keys.of(placement).sign_plan(plan, works)
         # The finalizer before the first Work: a deletion in between would leave Works that nothing removes.
         if plan.writes and (held := with_finalizer(binding, WORK_CLEANUP)) is not None:

@@ -31,7 +31,8 @@ class RolloutState:
         wanted: How many clusters the placement asks for.
         strategy: Its ``spec.strategy``; None when absent.
         bindings: All of its bindings, in the order of their names.
-        snapshot: Name of the latest master resource snapshot; None while there is none.
+        snapshot: Name of the latest master resource snapshot. None: unset, before the first one or while its group is
+            incomplete. No binding moves to an incomplete group, and none moves back from it.
         overrides: The override lists wanted, by cluster; a cluster not named has none.
     """
 
@@ -90,8 +91,10 @@ def rollout_state(
     spec = spec_of(placement)
     wanted = Wanted.of(spec.get("policy"))
     snapshots = children(cache, family.resource_snapshot, family.ref(placement))
-    latest = latest_group(snapshot_groups(snapshots))
+    groups = snapshot_groups(snapshots)
+    latest = latest_group(groups)
     overrides = wanted_overrides(cache, placement, latest, bindings)
     empty = without_works(cache, bindings) if works_known else ()
-    snapshot = latest.name if latest and latest.name else None
-    return RolloutState(wanted, spec.get("strategy"), views(bindings, empty), snapshot, overrides)
+    superseded = {group.name for group in groups if group.master and not group.is_complete and group is not latest}
+    snapshot = latest.name if latest and latest.is_complete else None
+    return RolloutState(wanted, spec.get("strategy"), views(bindings, empty, superseded), snapshot, overrides)

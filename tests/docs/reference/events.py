@@ -32,6 +32,7 @@ EVENTS: Final[dict[str, tuple[Told, ...]]] = {
         Told("PlacementDiffReported", NORMAL, "DiffReported has become True"),
         Told("PlacementRolloutCompleted", NORMAL, "everything that is expected of it has become True"),
         Told("PlacementRolloutStalled", WARNING, "nothing in its rollout has moved for ten minutes"),
+        Told("PlacementObjectsTooLarge", WARNING, "the present content of an object does not fit into etcd"),
         Told("PlacementKindsNotRead", WARNING, "it selects a namespace with kinds that the loop may not read"),
         Told("InvalidReportBackStrategy", WARNING, "statuses are to be mirrored, and it may pick several clusters"),
         Told("StatusNotReportedBack", WARNING, "the status of an object could not be written back"),

@@ -134,3 +134,19 @@ def test_an_apply_strategy_that_only_spells_out_defaults_is_not_pushed():
 def test_an_unknown_state_is_refused():
     with pytest.raises(ValueError, match="Sleeping"):
         BindingView.of(make_binding(state="Sleeping"))
+
+
+@pytest.mark.parametrize(
+    ("conditions", "superseded", "failed"),
+    [
+        pytest.param((), "shop-1-snapshot", True, id="its-works-are-never-made"),
+        pytest.param((("RolloutStarted", "True", "RolloutStarted", ago(1)),), "shop-1-snapshot", True, id="started"),
+        pytest.param(
+            (("WorkSynchronized", "True", "AllWorkSynced", ago(1)),), "shop-1-snapshot", False, id="made-before"
+        ),
+        pytest.param((), "shop-0-snapshot", False, id="another-group"),
+    ],
+)
+def test_a_binding_on_a_superseded_incomplete_group_has_failed(conditions, superseded, failed):
+    (view,) = views([make_binding(*conditions, resourceSnapshotName="shop-1-snapshot")], superseded={superseded})
+    assert is_failed(view) is failed

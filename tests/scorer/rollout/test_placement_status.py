@@ -8,7 +8,8 @@ from scorer.api.meta import dump_json
 from scorer.api.names import UNSCHEDULED_AT
 from scorer.api.placement import PlacementStatus
 from scorer.rollout.bindings import WAITS_FOR_WINDOW
-from scorer.rollout.placement_status import SnapshotView, invalid_selection, placement_status
+from scorer.rollout.fitting import TooLarge
+from scorer.rollout.placement_status import SnapshotView, invalid_selection, placement_status, too_large_message
 from scorer.rollout.status_copy import moved_namespace_error, plan_status_copy, reported_namespace, with_status_synced
 from scorer.rollout.writes import Verb
 
@@ -573,3 +574,46 @@ class TestStalled:
         bindings = self.bindings() if more else (make_binding("a"), make_binding("b"))
         first = self.at(NOW, *bindings, **more)
         assert self.said(self.at(NOW + timedelta(days=1), *bindings, before=first, **more)) is None
+
+
+PAGE = TooLarge(("", "ConfigMap", "shop", "page"), 1_740_000, kept=True)
+
+
+def grown(cluster):
+    """A binding whose overrides make an object too large."""
+    binding = make_binding(cluster)
+    condition = {"type": "ObjectsTooLarge", "status": "True", "message": "ConfigMap shop/a (1.6 MB, left out)"}
+    binding["status"]["conditions"].append({**condition, "observedGeneration": 3})
+    return binding
+
+
+class TestObjectsTooLarge:
+    """Objects that etcd does not take are named; everything else is reported as ever."""
+
+    def test_they_are_named_while_there_are_any(self):
+        bindings = [make_binding("a"), make_binding("b")]
+        report = decide(make_placement(2), make_policy("ab"), bindings, too_large=[PAGE])
+        assert short(report.status["conditions"]) == [*DONE, ("ObjectsTooLarge", "True", "SizeLimitExceeded")]
+        said = "larger than etcd takes: ConfigMap shop/page (1.8 MB, keeps its last content)"
+        assert report.status["conditions"][-1]["message"] == said
+        assert [
+            (event.message, event.type) for event in report.events if event.reason == "PlacementObjectsTooLarge"
+        ] == [(said, "Warning")]
+        assert report.complete
+        placement = make_placement(2, status=report.status)
+        assert too_large_message(placement) == said
+        over = decide(placement, make_policy("ab"), bindings)
+        assert short(over.status["conditions"]) == DONE
+        assert too_large_message(make_placement(2, status=over.status)) == ""
+
+    def test_those_of_single_clusters_are_named_with_three_of_these(self):
+        report = decide(make_placement(4), make_policy("abcd"), [grown(cluster) for cluster in "dcba"])
+        one = "ConfigMap shop/a (1.6 MB, left out)"
+        said = f"larger than etcd takes: on a: {one}; on b: {one}; on c: {one}; and on 1 cluster more"
+        assert report.status["conditions"][-1]["message"] == said
+
+    def test_they_are_named_before_there_is_a_decision(self):
+        first = decide(make_placement(2), None, [], too_large=[PAGE])
+        assert short(first.status["conditions"])[1:] == [("ObjectsTooLarge", "True", "SizeLimitExceeded")]
+        assert [event.reason for event in first.events] == ["PlacementObjectsTooLarge"]
+        assert short(decide(make_placement(2, status=first.status), None, []).status["conditions"])[1:] == []

@@ -104,7 +104,7 @@ def test_a_first_snapshot_group():
     }
     objects = [make_object("a", 500_000), make_object("b", 500_000), envelope]
     plan = hub.run(objects)
-    assert [write.name for write in plan.writes] == ["shop-0-snapshot", "shop-0-0"]
+    assert [write.name for write in plan.writes] == ["shop-0-0", "shop-0-snapshot"]
     master, shard = hub.stored["shop-0-snapshot"], hub.stored["shop-0-0"]
     assert master["metadata"]["labels"] == {
         "kubernetes-fleet.io/parent-CRP": "shop",

@@ -160,3 +160,16 @@ async def test_overrides_are_not_guessed_while_a_snapshot_is_being_made(cache):
     put_snapshot(cache, 1, of="2")
     with pytest.raises(RetryError, match="index 1"):
         gather(cache)
+
+
+async def test_no_binding_moves_to_an_incomplete_group_nor_back_from_it(cache):
+    put_snapshot(cache, 1, of="2")
+    assert gather(cache).snapshot is None
+    assert plan(cache).action is Action.NO_SNAPSHOT
+
+
+async def test_a_binding_on_a_superseded_incomplete_group_is_replaced_beyond_the_limits(cache):
+    put_snapshot(cache, 0, latest=False, of="2")
+    for cluster in ("a", "b"):
+        put_binding(cache, cluster, conditions=[])
+    assert names(plan(cache).update) == ["a", "b"]
