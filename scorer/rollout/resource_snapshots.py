@@ -60,6 +60,9 @@ from scorer.rollout.writes import Write, create, delete, replace
 SHARD_LIMIT = 800 * 1024
 """Bytes of content of one snapshot in etcd, well below the limit of a request."""
 
+STATUS_BYTES = 512
+"""Bytes that an object counts beside its content: those of its entry in the status of a Work, which may be more."""
+
 DEFAULT_HISTORY_LIMIT = 10
 
 
@@ -380,7 +383,7 @@ def _make_group(
     digest: str,
     left_out: str,
 ) -> list[JsonObject]:
-    lengths = shard_lengths(map(etcd_bytes, parts))
+    lengths = shard_lengths(etcd_bytes(part) + STATUS_BYTES for part in parts)
     kind = family_in(namespace_of(placement)).resource_snapshot
     enveloped = sum(is_envelope(content) for content in objects)
     made, start = [], 0

@@ -1,11 +1,14 @@
 """Work conditions from manifest results."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from scorer.api.work import WorkStatus
 from scorer.rollout.availability import Availability, AvailabilityReason
+from scorer.rollout.fitting import OBJECT_SIZE_LIMIT, stored_size
+from scorer.rollout.resource_snapshots import UNTHROTTLED, plan_resource_snapshots
 from scorer.rollout.work_status import ManifestReason, ManifestResult, work_status
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -108,3 +111,27 @@ def test_an_oversized_status_is_trimmed():
         {"path": "/data/0 and 99 more", "valueInMember": "(omitted)", "valueInHub": "(omitted)"}
     ]
     assert "backReportedStatus" not in entry
+
+
+def test_sizes_count_as_in_etcd():
+    """Diffs of HTML take six times the bytes there."""
+    drifts = ({"path": "/data/page", "valueInMember": "<" * 300_000, "valueInHub": ""},)
+    assert summary(work_status(make_work(), [make_result(drifts=drifts)], NOW))[-1][0] == "StatusTrimmed"
+
+
+@pytest.mark.parametrize("reason", [ManifestReason.APPLIED, ManifestReason.APPLY_FAILED], ids=["applied", "failed"])
+def test_the_status_of_many_small_objects_fits_beside_them(reason):
+    """A status has more bytes for an object than a small object has itself."""
+    objects = [
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"settings-{number}", "namespace": "shop"}}
+        for number in range(8_000)
+    ]
+    placement = {"apiVersion": "x/v1", "kind": "K", "metadata": {"name": "shop", "uid": "u"}, "spec": {}}
+    plan = plan_resource_snapshots(placement, [], objects, NOW, UNTHROTTLED)
+    contents = [write.document["spec"]["selectedResources"] for write in plan.writes]
+    assert sum(map(len, contents)) == len(objects)
+    for manifests in contents:
+        work = {**make_work(), "spec": {"workload": {"manifests": manifests}}}
+        results = [make_result(manifest["metadata"]["name"], reason) for manifest in manifests]
+        status = work_status(work, [replace(result, message="m" * 200) for result in results], NOW)
+        assert stored_size({**work, "status": status}) <= OBJECT_SIZE_LIMIT
