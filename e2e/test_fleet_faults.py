@@ -35,6 +35,10 @@ def test_works_are_edited_by_hand(fleet, scene):
     faults.edit_works(fleet, scene)
 
 
+def test_resource_snapshots_lose_the_label_of_their_placement(fleet, scene):
+    faults.take_snapshot_labels(fleet, scene)
+
+
 def test_what_is_placed_is_edited_by_hand_on_a_member(fleet, scene):
     faults.edit_members(fleet, scene)
 

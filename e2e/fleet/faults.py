@@ -21,6 +21,7 @@ from e2e.fleet.objects import (
     MERGE,
     Objects,
     annotations_of,
+    labels_of,
     make_config_map,
     make_namespace,
     make_placement,
@@ -32,7 +33,8 @@ from e2e.fleet.processes import LEASE, SYSTEM
 from e2e.fleet.scene import Scene
 from e2e.fleet.settled import assert_settled
 from e2e.fleet.waiting import wait_until
-from scorer.api.kinds import APPLIED_WORK, NAMESPACE, PLACEMENT, WORK
+from scorer.api.kinds import APPLIED_WORK, NAMESPACE, PLACEMENT, RESOURCE_SNAPSHOT, WORK
+from scorer.api.names import PARENT_PLACEMENT
 from webhook.kube.event_documents import EVENT
 from webhook.kube.paths import path_of
 
@@ -274,6 +276,30 @@ def edit_works(fleet: Fleet, scene: Scene) -> None:
     _settles(fleet, "Work deleted")
     hub.patch_status(WORK, name, {"conditions": []}, home)
     _settles(fleet, "Work: status emptied")
+
+
+def take_snapshot_labels(fleet: Fleet, scene: Scene) -> None:
+    """Take the label of their placement from an old resource snapshot, and from the one that the bindings use."""
+    rollout = Rollout(fleet, scene, "e2e-stray", 1)
+    rollout.put()
+    assert_settled(fleet)
+    rollout.change()
+    assert_settled(fleet)
+    hub, name = fleet.on_hub, rollout.names[0]
+    old, used = f"{name}-0-snapshot", f"{name}-1-snapshot"
+    labels = labels_of(hub.get(RESOURCE_SNAPSHOT, used))
+    without = {"metadata": {"labels": {PARENT_PLACEMENT: None}}}
+    hub.patch(RESOURCE_SNAPSHOT, old, without)
+    wait_until("the old one is collected", lambda: f"{old} exists" if hub.find(RESOURCE_SNAPSHOT, old) else "")
+    hub.patch(RESOURCE_SNAPSHOT, used, without)
+
+    def problem() -> str:
+        found = labels_of(hub.get(RESOURCE_SNAPSHOT, used))
+        return "" if found == labels else f"{used} has the labels {found}"
+
+    wait_until("the other one has its label again", problem)
+    assert_settled(fleet)
+    assert hub.find(RESOURCE_SNAPSHOT, f"{name}-2-snapshot") is None
 
 
 def edit_members(fleet: Fleet, scene: Scene) -> None:

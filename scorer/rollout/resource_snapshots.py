@@ -8,7 +8,7 @@ Source: rollout.md 3; KubeFleet pkg/controllers/placement/controller.go.
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -324,6 +324,33 @@ def _is_begun(group: SnapshotGroup, wanted: Sequence[JsonObject]) -> bool:
 
 def _delete(groups: Iterable[SnapshotGroup]) -> Iterable[Write]:
     return (delete(document) for group in groups for document in group.documents if not is_deleting(document))
+
+
+def plan_strays(
+    placement: JsonObject, strays: Iterable[JsonObject], groups: Iterable[SnapshotGroup], used: Container[str]
+) -> Iterator[Write]:
+    """Return the writes for snapshots that another client has taken the label of their placement from.
+
+    A snapshot that something needs gets its labels back, and the history collects it later. Others are deleted.
+
+    Args:
+        placement: Controls the strays by their owner references.
+        strays: Resource snapshots without the label.
+        groups: Those with the label.
+        used: Names of masters that a binding, a Work or an update run names.
+    """
+    masters = {group.index: group.master for group in groups if group.master is not None}
+    for stray in strays:
+        index, _, part = name_of(stray).removeprefix(f"{name_of(placement)}-").partition("-")
+        if not (index.isascii() and index.isdigit() and part):
+            continue  # the loop has not made it
+        if int(index) not in masters and _master_name(placement, int(index)) not in used:
+            yield delete(stray)
+            continue
+        labels = {PARENT_PLACEMENT: name_of(placement), RESOURCE_INDEX: index}
+        if is_labelled_latest(stray) and any(map(is_labelled_latest, masters.values())):
+            labels[IS_LATEST_SNAPSHOT] = "false"
+        yield replace(with_metadata(stray, labels=labels))
 
 
 def index_in_name(name: str, prefix: str) -> int:

@@ -7,12 +7,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 
-from scorer.api.documents import conditions_of, dict_at, is_deleting, with_finalizer, without_finalizer
+from scorer.api.documents import (
+    conditions_of,
+    dict_at,
+    dicts_at,
+    is_deleting,
+    label,
+    namespace_of,
+    uid_of,
+    with_finalizer,
+    without_finalizer,
+)
 from scorer.api.event import Event
 from scorer.api.family import FAMILIES, FAMILY_OF, Family, placement_ref
 from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, PLACEMENT_STATUS
 from scorer.api.meta import JsonObject
-from scorer.api.names import PLACEMENT_CLEANUP, SCHEDULER_CLEANUP
+from scorer.api.names import PARENT_PLACEMENT, PLACEMENT_CLEANUP, SCHEDULER_CLEANUP
 from scorer.api.references import PlacementRef
 from scorer.placement.policy_hash import policy_hash, policy_in_force
 from scorer.rollout.fitting import TooLarge
@@ -24,7 +34,7 @@ from scorer.rollout.placement_status import (
     placement_status,
 )
 from scorer.rollout.policy_snapshots import latest_policy_snapshots, plan_policy_snapshots
-from scorer.rollout.resource_snapshots import fitting_content, plan_resource_snapshots, snapshot_groups
+from scorer.rollout.resource_snapshots import fitting_content, plan_resource_snapshots, plan_strays, snapshot_groups
 from scorer.rollout.selection import Selection, SelectionError
 from scorer.rollout.status_copy import (
     copy_namespace,
@@ -42,10 +52,10 @@ from webhook.controllers.selectables import Selectables
 from webhook.controllers.selecting import Selecting
 from webhook.controllers.wiring import Later, Poll, Signal, Waker, Watch, Wiring
 from webhook.kube.change import Change, desired
-from webhook.kube.children import children, count_children
+from webhook.kube.children import children, count_children, used_snapshots
 from webhook.kube.definitions import goes_with_its_definition
 from webhook.kube.hub import Hub, at_once
-from webhook.kube.ports import StoreError
+from webhook.kube.ports import Key, StoreError, key_of
 from webhook.settings.loop import LoopSettings
 
 STATUS_WAIT = timedelta(milliseconds=20)
@@ -87,6 +97,8 @@ class PlacementController:
         self._settings = settings
         self._observer = observer
         self._told: dict[PlacementRef, str] = {}
+        self._strays: dict[PlacementRef, set[Key]] = {}
+        """Resource snapshots without the label of the placement that controls them."""
 
     def wiring(self) -> Wiring[PlacementRef]:
         """Say what wakes it: all that its snapshots are made of, and all that its status reports."""
@@ -106,11 +118,19 @@ class PlacementController:
         for family in FAMILIES:
             yield Watch(family.placement, partial(_itself, family))
             yield Watch(family.policy_snapshot, partial(_of_policy_snapshot, family))
-            yield Watch(family.resource_snapshot, partial(_of_resource_snapshot, family))
+            yield Watch(family.resource_snapshot, partial(self._of_resource_snapshot, family))
             yield Watch(family.binding, partial(self._of_binding, family))
         yield Watch(PLACEMENT_STATUS, _of_copy)
         yield Watch(CUSTOM_RESOURCE_DEFINITION, self._of_definition)
         yield Signal(self._selectables.subscribe, lambda touched: (touched.ref,))
+
+    def _of_resource_snapshot(self, family: Family, change: Change) -> Iterator[PlacementRef]:
+        """Yield the placement of a resource snapshot that was deleted, or whose label of the placement was changed."""
+        if change.new is None:
+            yield family.parent(change.document)
+        elif (owner := _owner(family, change.new)) is not None and owner != family.parent(change.new):
+            self._strays.setdefault(owner, set()).add(key_of(change.new))
+            yield owner
 
     def _of_binding(self, family: Family, change: Change) -> Iterator[Later[PlacementRef]]:
         """Yield the placement of a binding, after a while."""
@@ -134,12 +154,14 @@ class PlacementController:
         placement = self._hub.cache.get(family.placement, ref.name, ref.namespace)
         if placement is None:
             self._told.pop(ref, None)
+            self._strays.pop(ref, None)
             self._selectables.forget(ref)
             self._observer.stands(family.placement, ref, still=False)
             return DONE
         if is_deleting(placement):
             return await self._clean_up(family, ref, placement)
         placement = await self._hold(family, placement)
+        await self._collect_strays(family, ref, placement)
         selection = await self._select(family, ref, placement)
         if isinstance(selection, SelectionError):
             report = invalid_selection(placement, selection.message, self._now())
@@ -164,6 +186,18 @@ class PlacementController:
         held = with_finalizer(placement, PLACEMENT_CLEANUP) or placement
         held = with_finalizer(held, SCHEDULER_CLEANUP) or held
         return placement if held is placement else await self._hub.amend(family.placement, held)
+
+    async def _collect_strays(self, family: Family, ref: PlacementRef, placement: JsonObject) -> None:
+        """Delete the resource snapshots without the label of the placement, and give it back to those in use."""
+        keys = sorted(self._strays.get(ref, ()))
+        if not keys:
+            return
+        cache, kind = self._hub.cache, family.resource_snapshot
+        found = (cache.get(kind, *key) for key in keys)
+        strays = [each for each in found if each is not None and _is_stray(each, ref, placement)]
+        groups = snapshot_groups(children(cache, kind, ref))
+        await self._hub.carry_out(kind, plan_strays(placement, strays, groups, used_snapshots(cache, family, ref)))
+        self._strays[ref] -= set(keys)
 
     async def _select(self, family: Family, ref: PlacementRef, placement: JsonObject) -> Selection | SelectionError:
         copied = not ref.namespace and bool(reported_namespace(placement))
@@ -305,10 +339,17 @@ def _of_policy_snapshot(family: Family, change: Change) -> Iterator[PlacementRef
         yield family.parent(change.document)
 
 
-def _of_resource_snapshot(family: Family, change: Change) -> Iterator[PlacementRef]:
-    """Yield the placement of a resource snapshot that is gone: it has to be created again."""
-    if change.new is None:
-        yield family.parent(change.document)
+def _owner(family: Family, snapshot: JsonObject) -> PlacementRef | None:
+    """Return the placement that controls a snapshot, by its owner references. None: unknown."""
+    references = dicts_at(snapshot, "metadata", "ownerReferences")
+    name = next((str(each.get("name")) for each in references if each.get("kind") == family.placement.kind), "")
+    return placement_ref(name, namespace_of(snapshot)) if name else None
+
+
+def _is_stray(snapshot: JsonObject, ref: PlacementRef, placement: JsonObject) -> bool:
+    """Return whether a snapshot is of this very placement, and lacks the label that names it."""
+    uids = {each.get("uid") for each in dicts_at(snapshot, "metadata", "ownerReferences")}
+    return label(snapshot, PARENT_PLACEMENT) != ref.name and uid_of(placement) in uids and not is_deleting(snapshot)
 
 
 def _of_copy(change: Change) -> Iterator[PlacementRef]:

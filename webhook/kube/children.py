@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 
 from scorer.api.binding import BindingState
-from scorer.api.documents import label
-from scorer.api.family import placement_of_work, placement_ref
+from scorer.api.documents import annotation, label, text_at
+from scorer.api.family import Family, placement_of_work, placement_ref
 from scorer.api.kinds import WORK, Kind
 from scorer.api.meta import JsonObject
-from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT, member_namespace
+from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT, PARENT_RESOURCE_SNAPSHOT_NAME, member_namespace
 from scorer.api.references import PlacementRef
 from webhook.kube.cache import Cache
 
@@ -29,6 +29,20 @@ def works_of(cache: Cache, binding: JsonObject) -> list[JsonObject]:
     parent = placement_ref(label(binding, PARENT_PLACEMENT), metadata.get("namespace", ""))
     found = cache.labelled(WORK, PARENT_BINDING, metadata["name"], namespace)
     return [work for work in found if parent.name and placement_of_work(work) == parent]
+
+
+def used_snapshots(cache: Cache, family: Family, ref: PlacementRef) -> set[str]:
+    """Return the names of master resource snapshots that bindings, Works or update runs name.
+
+    Those of other placements may be among them: the labels that tell placements apart may have been edited as well.
+    """
+    used = {text_at(binding, "spec", "resourceSnapshotName") for binding in cache.list(family.binding, ref.namespace)}
+    used |= {annotation(work, PARENT_RESOURCE_SNAPSHOT_NAME) for work in cache.list(WORK)}
+    for run in cache.list(family.run, ref.namespace):
+        if text_at(run, "spec", "placementName") == ref.name:
+            indexes = text_at(run, "spec", "resourceSnapshotIndex"), text_at(run, "status", "resourceSnapshotIndexUsed")
+            used |= {f"{ref.name}-{index}-snapshot" for index in indexes}
+    return used
 
 
 def without_works(cache: Cache, bindings: Iterable[JsonObject]) -> set[str]:

@@ -13,6 +13,7 @@ from scorer.rollout.resource_snapshots import (
     SnapshotSettings,
     latest_group,
     plan_resource_snapshots,
+    plan_strays,
     resource_hash,
     shard_lengths,
     snapshot_groups,
@@ -282,3 +283,28 @@ def test_a_resource_placement_has_namespaced_snapshots():
     hub.run([make_object("a")])
     document = hub.stored["web-0-snapshot"]
     assert (document["kind"], document["metadata"]["namespace"]) == ("ResourceSnapshot", "x")
+
+
+def test_strays_are_collected_unless_they_are_used():
+    """Each has lost the label of its placement; shard 2-0 has a master that kept it."""
+    hub = Hub()
+    for name in "abcd":
+        hub.run([make_object(name, 500_000), make_object(name + "2", 500_000)])
+    kept = {"shop-2-snapshot", "shop-3-snapshot", "shop-3-0"}
+    groups = snapshot_groups(hub.stored[name] for name in kept)
+    foreign = {**hub.stored["shop-0-0"], "metadata": {**hub.stored["shop-0-0"]["metadata"], "name": "shop-copy"}}
+    strays = [
+        {**hub.stored[name], "metadata": {"name": name, "labels": {LATEST: "true"}}}
+        for name in hub.stored.keys() - kept
+    ]
+    writes = plan_strays(PLACEMENT, [*strays, foreign], groups, {"shop-1-snapshot"})
+    found = {write.name: (write.verb, write.document["metadata"]["labels"]) for write in writes}
+    of = {"kubernetes-fleet.io/parent-CRP": "shop"}
+    assert {name: verb for name, (verb, _) in found.items()} == {
+        "shop-0-snapshot": Verb.DELETE,
+        "shop-0-0": Verb.DELETE,
+        "shop-1-snapshot": Verb.REPLACE,
+        "shop-1-0": Verb.REPLACE,
+        "shop-2-0": Verb.REPLACE,
+    }
+    assert found["shop-1-snapshot"][1] == {**of, "kubernetes-fleet.io/resource-index": "1", LATEST: "false"}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scorer.api.kinds import BINDING, POLICY_SNAPSHOT, WORK
+from scorer.api.kinds import BINDING, POLICY_SNAPSHOT, RESOURCE_SNAPSHOT, WORK
 from scorer.api.names import IS_LATEST_SNAPSHOT, PARENT_PLACEMENT, PLACEMENT_GENERATION, WORK_CLEANUP
 from tests.builders.binding import make_binding
 from tests.builders.placement import make_placement
@@ -70,6 +70,43 @@ async def test_a_binding_gets_its_label_back(labels, works):
         assert found["metadata"]["uid"] == metadata["uid"]
         assert len(world.works()) == works
         assert not any(queue.failed for queue in world.loop.queues.values())
+
+
+@pytest.mark.parametrize("labels", [{}, {PARENT_PLACEMENT: "q"}], ids=["none", "anothers"])
+async def test_a_resource_snapshot_without_its_label_is_collected_unless_something_uses_it(labels):
+    async with running() as world:
+        await world.add(make_member("a"), make_placement("p"))
+        await world.until(lambda: world.view("p")["state"] == "available")
+        stored = await world.store.get(CONFIG_MAP, Key("rates", "shop"))
+        await world.store.replace(CONFIG_MAP, {**stored, "data": {"value": "2"}})
+        await world.until(lambda: rolled_out(world) == {"p-1-snapshot"})
+        await relabel(world, "p-0-snapshot", labels)
+        await world.until(lambda: world.cache.get(RESOURCE_SNAPSHOT, "p-0-snapshot") is None)
+        before = world.cache.get(RESOURCE_SNAPSHOT, "p-1-snapshot")["metadata"]
+        await relabel(world, "p-1-snapshot", labels)
+        await world.until(lambda: label_of(world, "p-1-snapshot") == "p")
+        found = world.cache.get(RESOURCE_SNAPSHOT, "p-1-snapshot")["metadata"]
+        assert (found["uid"], found["labels"]) == (before["uid"], before["labels"])
+        assert rolled_out(world) == {"p-1-snapshot"}
+        assert not any(queue.failed for queue in world.loop.queues.values())
+
+
+def rolled_out(world):
+    """The snapshots of the bindings that are available."""
+    found = {binding["spec"]["resourceSnapshotName"] for binding in world.cache.list(BINDING)}
+    return found if world.view("p")["state"] == "available" else set()
+
+
+async def relabel(world, name, labels):
+    stored = await world.store.get(RESOURCE_SNAPSHOT, Key(name))
+    kept = {key: value for key, value in stored["metadata"]["labels"].items() if key != PARENT_PLACEMENT}
+    await world.store.replace(
+        RESOURCE_SNAPSHOT, {**stored, "metadata": {**stored["metadata"], "labels": kept | labels}}
+    )
+
+
+def label_of(world, name):
+    return world.cache.get(RESOURCE_SNAPSHOT, name)["metadata"]["labels"].get(PARENT_PLACEMENT)
 
 
 async def test_a_binding_that_nobody_knows_any_more_says_what_it_has_lost():
