@@ -357,13 +357,25 @@ def policy_unbound(of: Installation) -> Iterator[None]:
 
 @contextlib.contextmanager
 def lease_stale(of: Installation) -> Iterator[None]:
-    """The leader has been killed; the Lease says that others wait for one second, so that nobody waits here."""
+    """The leader has been killed."""
     of.loop.program.stop(number=signal.SIGKILL)
-    of.objects.patch(LEASES, LEASE, {"spec": {"leaseDurationSeconds": 1}}, SYSTEM)
     try:
         wait_until("the Lease is stale", lambda: "" if "leader" in not_well(of.examine()[1]) else "it is fresh")
         yield
     finally:
+        of.loop.start()
+
+
+@contextlib.contextmanager
+def lease_foreign(of: Installation) -> Iterator[None]:
+    """Another client holds the Lease, for a day."""
+    given = {"holderIdentity": "foreign", "leaseDurationSeconds": 86400, "renewTime": "2100-01-01T00:00:00.000000Z"}
+    of.objects.patch(LEASES, LEASE, {"spec": given}, SYSTEM)
+    try:
+        yield
+    finally:
+        of.loop.stop()  # it would believe the other client for five minutes
+        of.objects.delete(LEASES, LEASE, SYSTEM)
         of.loop.start()
 
 
@@ -411,6 +423,7 @@ def agents_clock_off(of: Installation) -> Iterator[None]:
         (agent_may_too_much, "agent-rights", "berlin: its agent (lion) may get, list, watch"),
         (policy_unbound, "policies", "harbormaster's server writes Leases hb-res-* and no others"),
         (lease_stale, "leader", "and has not renewed it for"),
+        (lease_foreign, "leader", "and leaseDurationSeconds is 86400, while a loop asks for 15"),
         (agent_older, "agent-versions", "berlin: its agent is of release 0.0.1, older than"),
         (agents_clock_off, "agent-clocks", "berlin: its agent's clock is"),
     ],

@@ -11,10 +11,11 @@ import pytest
 from e2e.controlplane.cluster import ApiError, Cluster, JsonObject
 from e2e.controlplane.process import PATIENCE, kill
 from e2e.controlplane.service import Service
-from e2e.fleet.objects import Objects, make_namespace
+from e2e.fleet.objects import MERGE, Objects, make_namespace
 from e2e.fleet.processes import LEASE, SYSTEM, Reconciler
 from e2e.fleet.writes import is_of_history
 from e2e.placements import PLACEMENTS, placement
+from webhook.kube.leader import LONGEST_LEASE
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/{}/leases/" + LEASE
 SNAPSHOTS = "/apis/placement.kubernetes-fleet.io/v1beta1/clusterresourcesnapshots"
@@ -172,6 +173,42 @@ def test_a_leader_that_is_asked_to_end_frees_the_lease(hub, start_loop):
     assert (after["holderIdentity"], after["leaseDurationSeconds"]) == ("", 1)
     assert after["acquireTime"] == before["acquireTime"]
     wait_leader(hub, start_loop("loop-b"))
+
+
+def seize(hub: Cluster, loop: Reconciler) -> None:
+    """Have another client take the Lease for a day, once; the loop stops."""
+    given = {"holderIdentity": "foreign", "leaseDurationSeconds": 86400, "renewTime": "2100-01-01T00:00:00.000000Z"}
+    hub.request("PATCH", LEASES.format(SYSTEM), {"spec": given}, content_type=MERGE)
+    wait_until(lambda: not leads(loop), f"{loop.identity} believes that it leads")
+
+
+def test_another_client_that_holds_the_lease_is_named_and_a_new_replica_leads_without_it(hub, start_loop):
+    a = start_loop("loop-a")
+    wait_leader(hub, a)
+    seize(hub, a)
+    wait_until(lambda: not a.ready(), "it is ready without a leader")
+    assert "[-]leader failed: no replica has been seen to lead" in a.checks()
+    assert "foreign holds it and asks others to wait for 86400 s" in a.checks()
+    assert a.live()
+    b = start_loop("loop-b")  # ready for a minute, or a rolling update would wait for what it brings
+    b.stop()
+    free_lease(hub)
+    b = start_loop("loop-b")
+    wait_leader(hub, b)
+    wait_until(a.ready, "loop-a is not ready as a candidate")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("deleted", [False, True], ids=["kept", "deleted"])
+def test_another_client_holds_the_lease_for_minutes_at_most(hub, start_loop, deleted):
+    a = start_loop("loop-a")
+    wait_leader(hub, a)
+    seize(hub, a)
+    if deleted:
+        free_lease(hub)
+    wait_until(lambda: not a.ready(), "it is ready without a leader")
+    wait_until(lambda: leads(a), "it does not lead again", LONGEST_LEASE + PATIENCE)
+    wait_until(a.ready, "it is not ready")
 
 
 def test_a_namespace_that_is_missing_is_named_and_waited_for(hub, folder):

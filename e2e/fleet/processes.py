@@ -1,5 +1,6 @@
 """``harbormaster reconcile`` and ``harbormaster agent`` as processes of their own, as an installation runs them."""
 
+import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
@@ -54,6 +55,18 @@ class Role:
     def ready(self) -> bool:
         """Ask its readiness probe."""
         return self._answers("readyz")
+
+    def checks(self) -> str:
+        """Everything that its readiness probe says, ready or not; empty while nothing answers."""
+        url = f"http://{LOOPBACK}:{self.http_port}/readyz?verbose"
+        try:
+            with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
+                return str(answer.read().decode())
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.read().decode()
+        except OSError:
+            return ""
 
     def live(self) -> bool:
         """Ask its liveness probe."""

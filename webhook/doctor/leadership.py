@@ -1,5 +1,6 @@
-"""Whether a loop leads: who, since when, and when it has last said so."""
+"""Whether a loop leads: which replica, since when, when it last renewed its Lease, and whether a replica wrote that."""
 
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -7,19 +8,25 @@ from scorer.api.documents import spec_of, text_at
 from scorer.api.meta import JsonObject, format_time
 from scorer.membership.heartbeats import read_time
 from webhook.doctor.finding import Finding, State, judged
-from webhook.doctor.members import seconds, stored_at
-from webhook.kube.leader import parted_into
+from webhook.doctor.members import LARGEST_OFFSET, seconds, stored_at
+from webhook.kube.leader import LONGEST_LEASE, LeaseTimes, parted_into
 
 CHECK: Final = "leader"
-USUAL_SECONDS: Final = 15
+USUAL_SECONDS: Final = round(LeaseTimes().lease)
 SLACK: Final = timedelta(seconds=2)
 """Both times are whole seconds."""
+_FOREIGN: Final = (
+    "is the clock of the loop right? Otherwise another client has written this Lease: kubectl get lease {1} -n {0} "
+    "-o yaml --show-managed-fields shows which. Stop it, then kubectl delete lease {1} -n {0}: a loop leads within "
+    "{longest}"
+)
 
 
 def judge_leader(lease: JsonObject | None, name: str, now: datetime) -> Finding:
     """Judge the Lease by which the loop leads.
 
-    When it was renewed is taken from the API server, since the clock of the leader may be wrong.
+    When it was renewed is taken from the API server, since the clock of the leader may be wrong. Its duration is a
+    constant of the release, and not read from it.
 
     Args:
         lease: With its ``managedFields``; None: there is none.
@@ -34,11 +41,24 @@ def judge_leader(lease: JsonObject | None, name: str, now: datetime) -> Finding:
     if not holder:
         return judged(CHECK, [f"Lease {name} is free: no loop leads"], "", advice)
     renewed = stored_at(lease, "") or read_time(spec.get("renewTime"))
-    lasts = spec.get("leaseDurationSeconds")
-    limit = timedelta(seconds=lasts if isinstance(lasts, int) else USUAL_SECONDS) + SLACK
-    if renewed is None or now - renewed > limit:
+    traits = list(_not_of_a_loop(spec, now))
+    if traits:
+        advice = _FOREIGN.format(*name.split("/"), longest=seconds(timedelta(seconds=LONGEST_LEASE)))
+    if renewed is None or now - renewed > timedelta(seconds=USUAL_SECONDS) + SLACK:
         since = f"for {seconds(now - renewed)}" if renewed else "at any time"
-        return judged(CHECK, [f"{holder} holds Lease {name}, and has not renewed it {since}"], "", advice)
+        traits.append(f"and has not renewed it {since}")
+    if traits:
+        return judged(CHECK, [f"{holder} holds Lease {name}, {trait}" for trait in traits], "", advice)
     begun = read_time(spec.get("acquireTime"))
     leads = "leads" if parted_into(holder) is None else "are worked on"
     return Finding(CHECK, State.OK, f"{holder} {leads}{f' since {format_time(begun)}' if begun else ''}")
+
+
+def _not_of_a_loop(spec: JsonObject, now: datetime) -> Iterator[str]:
+    """Yield traits of a Lease that no loop with the right time gives it."""
+    asked = spec.get("leaseDurationSeconds")
+    if asked != USUAL_SECONDS:
+        yield f"and leaseDurationSeconds is {asked}, while a loop asks for {USUAL_SECONDS}"
+    ahead = (read_time(spec.get("renewTime")) or now) - now
+    if ahead > LARGEST_OFFSET:
+        yield f"and its renewTime is {seconds(ahead)} in the future"

@@ -6,8 +6,9 @@ sent: another candidate starts to wait only when it sees the renewed Lease, whic
 have had to set. The work of a term is cancelled at the deadline, some seconds before another candidate may begin; if it
 does not stop in time, the process ends itself.
 
-Whether another process still leads is judged by whether the Lease changes, not by the times written in it: clocks
-differ.
+Whether another process still leads is judged by whether it renews the Lease, not by the times written in it: clocks
+differ. The duration that a holder asks for is believed up to `LONGEST_LEASE`, also after the Lease was deleted: any
+client with the right to write Leases could otherwise stop the loop for a day.
 
 Source: serving.md 7, own elector; client-go tools/leaderelection. Unlike there, a Lease is released at shutdown only
 after the work has stopped, and the same identity in another process is another candidate.
@@ -44,6 +45,9 @@ from webhook.kube.ports import (
 PARTS: Final = "shards"
 """What stands after their number in a Lease that several processes hold together; see `webhook.kube.shards`."""
 
+LONGEST_LEASE: Final = 300.0
+"""Seconds. No candidate asks for more, and none waits longer for a holder that does not renew."""
+
 _PARTED: Final = re.compile(rf"([1-9][0-9]{{0,8}}) {PARTS}")
 
 Body = Callable[["Term"], Coroutine[Any, Any, None]]
@@ -66,7 +70,7 @@ class LeaseTimes:
     """How long things may take, in seconds.
 
     Args:
-        lease: A Lease that has not changed for this long may be taken.
+        lease: A Lease that has not been renewed for this long may be taken. At most `LONGEST_LEASE`.
         renew: The leader stops this long after its last renewal.
         retry: Between two attempts, give or take a fifth.
         call: One request.
@@ -83,6 +87,8 @@ class LeaseTimes:
         # renew + stop < lease: the work of the old leader has ended before another candidate may take the Lease.
         if not 0 < self.retry * 1.2 < self.renew or not self.renew + self.stop < self.lease or self.call <= 0:
             raise ValueError(f"{self}: retry must be less than renew, and renew and stop together less than lease")
+        if self.lease > LONGEST_LEASE:
+            raise ValueError(f"{self}: lease must be at most {LONGEST_LEASE:g}")
 
 
 def monotonic() -> float:
@@ -169,6 +175,13 @@ class Candidate:
         self._end = around.end
         self.trouble = ""
         """Why the Lease cannot be read or written, or does not let this process work; empty when all is well."""
+        self._led: float | None = None
+        """When a replica was last seen to lead, or when `run` was called; None: not yet."""
+
+    @property
+    def leaderless_seconds(self) -> float:
+        """How long no replica has been seen to lead."""
+        return 0.0 if self._led is None else self._clock() - self._led
 
     async def _get(self) -> JsonObject | None:
         """Return the Lease as it is stored; None: there is none."""
@@ -274,6 +287,7 @@ class Leader(Candidate):
         Raises:
             Exception: What *body* raises; the Lease is released.
         """
+        self._led = self._clock()
         while True:
             term = await self._win()
             try:
@@ -350,6 +364,8 @@ class Leader(Candidate):
 
     def _clash(self) -> str:
         """Return why others keep this process from leading, if that is not just one that leads before it."""
+        if self._record is not None and (excess := excess_of(self._record)):
+            return excess
         parts = parted_into(self.holder)
         if parts is None:
             return ""
@@ -387,18 +403,20 @@ class Leader(Candidate):
         self._observe(await self._replace(document))
 
     def _observe(self, record: JsonObject) -> None:
-        """Remember what the Lease says, and since when it has said so."""
+        """Remember the Lease, and when it was last renewed."""
         self._is_fresh = True
-        if self._record is not None and version_of(record) == version_of(self._record):
-            return  # not renewed: the time that its holder has left runs on from when this version was first seen
+        before, self._record = self._record, record
+        if before is not None and spec_of(record) == spec_of(before):
+            return  # only metadata has changed, and a renewal changes renewTime: the time of its holder runs on
         holder = holder_of(record)
         if holder in {"", self.identity}:
             self._taken_until = float("-inf")
         else:
-            self._taken_until = self._clock() + duration_of(record, self._times.lease)
-            if holder != self.holder:
+            self._taken_until = self._clock() + believed_duration(record, self._times.lease)
+            if holder != holder_of(before):
                 log.info("follows", extra={"lease": str(self._lease), "holder": holder})
-        self._record = record
+        if before is not None and holder and not excess_of(record):
+            self._led = self._clock()
 
     def _renewed(self, record: JsonObject) -> JsonObject:
         return {**record, "spec": self._held_by(self.identity, record)}
@@ -467,7 +485,7 @@ def holder_of(record: JsonObject | None) -> str:
 
 
 def duration_of(record: JsonObject, default: float) -> float:
-    """Return how long the holder of a Lease asks other candidates to wait."""
+    """Return how long the holder of a Lease asks other candidates to wait, in seconds."""
     with suppress(TypeError, ValueError):
         seconds = float(spec_of(record).get("leaseDurationSeconds") or 0)
         if seconds > 0:
@@ -475,6 +493,16 @@ def duration_of(record: JsonObject, default: float) -> float:
     return default
 
 
-def version_of(record: JsonObject) -> str:
-    """Return at which version a Lease was read."""
-    return str(record["metadata"].get("resourceVersion", ""))
+def believed_duration(record: JsonObject, default: float) -> float:
+    """Return how long a candidate waits for the holder of a Lease that does not renew it, in seconds."""
+    return min(duration_of(record, default), LONGEST_LEASE)
+
+
+def excess_of(record: JsonObject) -> str:
+    """Return why no replica can have written a Lease, empty when one can."""
+    if (seconds := duration_of(record, 0)) <= LONGEST_LEASE:
+        return ""
+    return (
+        f"{holder_of(record)} holds it and asks others to wait for {seconds:.0f} s, but no replica asks for more than "
+        f"{LONGEST_LEASE:.0f} s, and none waits longer"
+    )

@@ -28,7 +28,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from scorer.api.documents import annotations_of
+from scorer.api.documents import annotations_of, spec_of
 from scorer.api.meta import JsonObject
 from scorer.api.names import OURS
 from scorer.shards import fair_shares
@@ -38,12 +38,12 @@ from webhook.kube.leader import (
     Candidate,
     Surroundings,
     Term,
-    duration_of,
+    believed_duration,
+    excess_of,
     expired,
     holder_of,
     parted_into,
     stop_work,
-    version_of,
 )
 from webhook.kube.ports import AlreadyExistsError, ConflictError, Key, Store, StoreError
 
@@ -81,16 +81,16 @@ class _Strangers(NamedTuple):
 
     Args:
         holder: As the Lease names them.
-        version: At which they have held it last.
+        spec: Of the Lease when they last renewed it.
         until: When it counts as free unless they renew it.
     """
 
     holder: str
-    version: str
+    spec: JsonObject
     until: float
 
 
-_NOBODY: Final = _Strangers("", "", float("-inf"))
+_NOBODY: Final = _Strangers("", {}, float("-inf"))
 
 
 @dataclass(slots=True)
@@ -154,6 +154,7 @@ class Shards(Candidate):
         Raises:
             ExceptionGroup: What *body* raises; all shards are given back.
         """
+        self._led = self._clock()
         try:
             async with asyncio.TaskGroup() as tasks:
                 while True:
@@ -213,6 +214,8 @@ class Shards(Candidate):
         renewed = tuple(self._holdings.values())
         await self._store_roll(record, {**others, self.identity: entry})
         self._enrolled, self._renewed, self._shown = entry.beat, sent, entry.shards
+        if entry.shards:
+            self._led = self._clock()
         until = sent + self._times.renew
         for holding in renewed:
             if holding.term.left > 0:  # a renewal that succeeds after the deadline does not revive a term
@@ -227,9 +230,11 @@ class Shards(Candidate):
         if record is not None:
             if (holder := holder_of(record)) in {"", self._holder}:
                 self._strangers = _NOBODY
-            elif version_of(record) != self._strangers.version:  # renewed: by observed change, as a leader is judged
-                until = self._clock() + duration_of(record, self._times.lease)
-                self._strangers = _Strangers(holder, version_of(record), until)
+            elif spec_of(record) != self._strangers.spec:  # renewed: by observed change, as a leader is judged
+                if self._strangers is not _NOBODY and not excess_of(record):
+                    self._led = self._clock()
+                until = self._clock() + believed_duration(record, self._times.lease)
+                self._strangers = _Strangers(holder, spec_of(record), until)
         if self._clock() >= self._strangers.until:
             self.clash = 0
             return ""
@@ -238,6 +243,8 @@ class Shards(Candidate):
         holder = self._strangers.holder
         parts = parted_into(holder)
         self.clash = parts or 1
+        if excess := excess_of({"spec": self._strangers.spec}):
+            return excess
         others = f"replicas with {parts} shards work" if parts else f"{holder} works alone, with 1 shard,"
         return (
             f"{others} by this Lease, and this replica has {self.count} shards: it does nothing until those are gone, "
@@ -262,6 +269,8 @@ class Shards(Candidate):
             least = now - self._times.lease + 2 * self._times.retry
             self._seen = {name: (beat, max(since, least)) for name, (beat, since) in self._seen.items()}
         seen = {name: self._seen.get(name, (None, 0.0)) for name in roll if name != self.identity}
+        if any(beat is not None and beat != roll[name].beat and roll[name].shards for name, (beat, _) in seen.items()):
+            self._led = now
         self._seen = {
             name: (beat, since) if beat == roll[name].beat else (roll[name].beat, now)
             for name, (beat, since) in seen.items()

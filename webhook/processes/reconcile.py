@@ -64,6 +64,9 @@ from webhook.telemetry.upgrade_metrics import UpgradeMetrics
 AFTER_A_BUG_SECONDS: Final = 15.0
 """How long a server that also reconciles waits before it tries again, after a bug has ended the loop."""
 
+LEADERLESS_SECONDS: Final = 60.0
+"""A loop is ready for this long without a known leader. A killed leader is followed sooner."""
+
 log = logging.getLogger(__name__)
 
 
@@ -191,6 +194,14 @@ class Reconciliation:
                 return f"{kind.resource} cannot be read: {refusal}"
         return "not filled yet"
 
+    def leader_trouble(self) -> str:
+        """Return that no replica leads, and why, or empty while this or another one is seen to."""
+        seconds = self.elected.leaderless_seconds
+        if seconds < LEADERLESS_SECONDS:
+            return ""
+        why = f": {self.elected.trouble}" if self.elected.trouble else ""
+        return f"no replica has been seen to lead by the Lease {self._lease} for {seconds:.0f} s{why}"
+
     async def _lead(self, share: Share, term: Term) -> None:
         # A store for each term: what an earlier term still sends is refused, even if this process leads again.
         store = HubStore(self._server, fence=term.check)
@@ -273,6 +284,7 @@ class Reconcile:
             self.health.require("hub", server.contact.silence)
             self.health.live_by("hub-login", server.contact.refusal)
             self._server = server
+            self.health.require("leader", self.reconciliation.leader_trouble)
             self.server = ProbeServer(self.settings, self.health, metrics, self._run)
             self._stack = stack.pop_all()
         spare_what_stays()

@@ -1,6 +1,7 @@
 """What holds for a leader and for replicas that share the work alike, whatever becomes of their calls."""
 
 import asyncio
+from contextlib import suppress
 from functools import partial
 
 import pytest
@@ -13,7 +14,8 @@ from tests.thoroughness import examples
 from tests.webhook.kube.candidates import KEY, LONGEST_RETRY, START, STEP, TIMES, Alone, Replica, hub
 from tests.webhook.kube.faulty_store import Fault
 from tests.webhook.kube.still_time import run_in_still_time
-from webhook.kube.ports import ForbiddenError, NotFoundError, NotServedError
+from webhook.kube.leader import LONGEST_LEASE
+from webhook.kube.ports import ConflictError, ForbiddenError, NotFoundError, NotServedError
 
 alike = pytest.mark.parametrize("kind", [Alone, Replica], ids=["leader", "shards"])
 
@@ -200,3 +202,123 @@ def writable(processes):
     return [
         shard for each in processes for shard in (each.may_write if isinstance(each, Replica) else [0] * each.may_write)
     ]
+
+
+def foreign(**spec):
+    """The Lease as no replica has written it."""
+    metadata = {"name": KEY.name, "namespace": KEY.namespace}
+    given = {"holderIdentity": "foreign", "leaseDurationSeconds": 86400, **spec}
+    return {"apiVersion": LEASE.api_version, "kind": LEASE.kind, "metadata": metadata, "spec": given}
+
+
+async def rewrite(store, **spec):
+    """Have a client write over the Lease each second."""
+    loop = asyncio.get_running_loop()
+    while True:
+        document = await store.get(LEASE, KEY)
+        renewed = {**document["spec"], **spec, "renewTime": f"2100-01-01T00:00:{loop.time() % 60:09.6f}Z"}
+        with suppress(ConflictError):
+            await store.replace(LEASE, {**document, "spec": renewed})
+        await asyncio.sleep(1)
+
+
+@alike
+@pytest.mark.parametrize("deleted", [False, True], ids=["kept", "deleted"])
+def test_an_absurd_duration_is_believed_for_five_minutes_at_most(kind, deleted):
+    async def scenario(loop):
+        async with hub(loop, kind) as (store, process):
+            await store.create(LEASE, foreign())
+            b = process("b").start()
+            await asyncio.sleep(30)
+            if deleted:
+                await store.delete(LEASE, KEY)
+            await asyncio.sleep(LONGEST_LEASE - 30.1)
+            assert not b.may_write
+            assert b.elector.leaderless_seconds >= LONGEST_LEASE - LONGEST_RETRY
+            await asyncio.sleep(LONGEST_RETRY + 0.2)
+            assert b.may_write
+            await asyncio.sleep(2 * LONGEST_RETRY)
+            assert b.elector.leaderless_seconds <= LONGEST_RETRY
+
+    run_in_still_time(scenario)
+
+
+@alike
+def test_a_client_that_rewrites_the_lease_each_second_stops_the_loop_and_is_named(kind):
+    async def scenario(loop):
+        async with hub(loop, kind) as (store, process):
+            a, b = process("a").start(), process("b").start()
+            watching = asyncio.create_task(watch([a, b]))
+            await asyncio.sleep(30)
+            rewriting = asyncio.create_task(rewrite(store, holderIdentity="foreign", leaseDurationSeconds=86400))
+            await asyncio.sleep(120)
+            for each in (a, b):
+                assert not each.may_write
+                assert each.elector.leaderless_seconds >= 120 - 2 * LONGEST_RETRY
+                assert "foreign holds it and asks others to wait for 86400 s" in each.elector.trouble
+            rewriting.cancel()
+            await asyncio.sleep(LONGEST_LEASE + 2 * LONGEST_RETRY)
+            assert writable([a, b])
+            assert a.elector.trouble == b.elector.trouble == ""
+            assert not watching.done() or watching.result()
+            watching.cancel()
+
+    run_in_still_time(scenario)
+
+
+@alike
+def test_a_candidate_that_waits_for_a_living_leader_knows_that_it_is_led(kind):
+    async def scenario(loop):
+        async with hub(loop, kind) as (_, process):
+            first = [process(f"a{number}").start() for number in range(3)]
+            await asyncio.sleep(30)
+            standby = process("standby").start()
+            for _ in range(120):
+                await asyncio.sleep(1)
+                assert standby.elector.leaderless_seconds <= 2 * LONGEST_RETRY
+            assert not standby.may_write
+            for each in first:
+                each.store.faults = [Fault.ERROR]
+            standby.store.faults = [Fault.ERROR]
+            await asyncio.sleep(90)
+            assert standby.elector.leaderless_seconds >= 80, "the hub does not answer it"
+
+    run_in_still_time(scenario)
+
+
+@alike
+def test_replicas_of_another_number_of_shards_that_work_count_as_a_leader(kind):
+    """Else a rolling update that changes the number would wait for new replicas that wait for old ones."""
+
+    async def scenario(loop):
+        async with hub(loop, kind) as (store, process):
+            await store.create(LEASE, foreign(holderIdentity="7 shards", leaseDurationSeconds=15))
+            renewing = asyncio.create_task(rewrite(store))
+            b = process("b").start()
+            for _ in range(120):
+                await asyncio.sleep(1)
+                assert b.elector.leaderless_seconds <= 2 * LONGEST_RETRY
+            assert not b.may_write
+            renewing.cancel()
+
+    run_in_still_time(scenario)
+
+
+@alike
+def test_metadata_that_changes_renews_nothing(kind):
+    """A controller that annotates the Lease, say, does not speak for a leader that was killed."""
+
+    async def scenario(loop):
+        async with hub(loop, kind) as (store, process):
+            await store.create(LEASE, foreign(leaseDurationSeconds=15))
+            b = process("b").start()
+            for second in range(15):
+                await asyncio.sleep(1)
+                document = await store.get(LEASE, KEY)
+                metadata = {**document["metadata"], "annotations": {"seen": str(second)}}
+                await store.replace(LEASE, {**document, "metadata": metadata})
+                assert not b.may_write
+            await asyncio.sleep(LONGEST_RETRY + 0.2)
+            assert b.may_write
+
+    run_in_still_time(scenario)

@@ -320,6 +320,11 @@ def test_times_that_would_let_two_lead_are_refused():
         LeaseTimes(lease=15, renew=13, stop=3)
 
 
+def test_a_lease_that_others_would_not_believe_is_refused():
+    with pytest.raises(ValueError, match="lease must be at most 300"):
+        LeaseTimes(lease=301)
+
+
 def test_who_has_lost_its_term_does_not_release_a_lease_that_may_be_another_s():
     async def scenario(loop):
         async with hub(loop, Alone) as (store, candidate):
