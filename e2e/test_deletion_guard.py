@@ -6,7 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from e2e.controlplane.cluster import ApiError, Cluster, JsonObject
-from e2e.fleet.objects import MERGE
+from e2e.fleet.objects import MERGE, Objects, make_namespace
+from e2e.fleet.processes import SYSTEM
 from e2e.fleet.waiting import wait_until
 from scorer.api.names import WORK_CLEANUP
 
@@ -63,6 +64,20 @@ def test_what_holds_the_content_of_members_is_not_deleted_by_mistake(hub, member
     meant = {"metadata": {"annotations": {"harbormaster.dev/allow-deletion": "true"}}}
     hub.request("PATCH", space, meant, content_type=MERGE)
     assert refusal(hub, space) == ""
+
+
+@pytest.mark.core
+def test_the_namespace_of_the_installation_is_not_deleted_by_mistake(hub):
+    """Its accounts, the loop and the server would go with it; a namespace with a similar name is free."""
+    Objects(hub).apply([make_namespace(SYSTEM), make_namespace(f"{SYSTEM}-2")])
+    path = f"{NAMESPACES}/{SYSTEM}"
+    wait_until("the hooks are asked", lambda: "" if "helm uninstall" in refusal(hub, path) else "it would be deleted")
+    assert f"kubectl annotate namespace {SYSTEM} harbormaster.dev/allow-deletion=true" in refusal(hub, path)
+    assert refusal(hub, f"{path}-2") == ""
+    for value, refused in (("true", False), (None, True)):
+        meant = {"metadata": {"annotations": {"harbormaster.dev/allow-deletion": value}}}
+        hub.request("PATCH", path, meant, content_type=MERGE)
+        assert bool(refusal(hub, path)) is refused
 
 
 @pytest.mark.core

@@ -22,7 +22,7 @@ from e2e.fleet.objects import Objects, condition_of, kind_of, make_namespace
 from e2e.fleet.processes import LEASE, SYSTEM, Agent, Reconciler
 from e2e.fleet.waiting import wait_until
 from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, INTERNAL_MEMBER_CLUSTER, KINDS, MEMBER_CLUSTER, OUR_KINDS
-from scorer.api.names import AGENT_VERSION
+from scorer.api.names import AGENT_VERSION, ALLOW_DELETION
 from tests.charts.made import HUB
 from webhook.doctor.examination import CHECKS
 from webhook.kube.ca_bundles import CONFIGURATIONS
@@ -187,6 +187,9 @@ class Installation:
             role.program.stop(number=signal.SIGKILL)
         for kind in CONFIGURATIONS:
             self.objects.delete(kind, "harbormaster")
+        # The API server may ask the hooks for a moment longer, and they refuse this by default.
+        meant = {"metadata": {"annotations": {ALLOW_DELETION: "true"}}}
+        self.objects.patch(KINDS["", "Namespace"], SYSTEM, meant)
         # Others on this hub use the same namespace, and nothing can be made in one that is still being deleted.
         self.objects.delete(KINDS["", "Namespace"], SYSTEM)
         wait_until(

@@ -3,7 +3,8 @@
 One entry per kind, so that the API server's metrics and errors name the kind. Entries for writes that must never pass
 unjudged fail closed; entries that only yield warnings, or guard what machines write, fail open. There are no wildcards,
 and no built-in kinds unless a guard rail for one, or the enforcement of budgets, is switched on: a broken webhook must
-leave the rest of the cluster alone. Deletions of our own definitions and of members' namespaces are the exception.
+leave the rest of the cluster alone. Deletions of our own definitions, of members' namespaces and of the namespace that
+we are installed in are the exception.
 
 Source: serving.md 1.2, 1.3, 1.11; nodepool-disruption.md 13.
 """
@@ -88,8 +89,8 @@ def webhook_configurations(endpoint: Endpoint, settings: AdmissionSettings) -> t
         settings: Which guard rails are switched on.
     """
     validating: list[JsonObject] = []
-    if settings.protect_deletions and not settings.guard_rail:  # the guard rail's entries see all writes anyway
-        validating += _deletion_hooks(endpoint)
+    if settings.protect_deletions:
+        validating += _deletion_hooks(endpoint, settings)
     for entry in REGISTRY.values():
         make = _guard_hooks if entry.kind.built_in else _hooks
         validating += make(entry, endpoint, settings)
@@ -157,17 +158,20 @@ def _guard_hooks(entry: Admitted, endpoint: Endpoint, settings: AdmissionSetting
         yield hook | {"namespaceSelector": {"matchExpressions": [ours]}}
 
 
-def _deletion_hooks(endpoint: Endpoint) -> Iterator[JsonObject]:
-    """Yield the entries for deletions of members' namespaces and of our own definitions, and for nothing else.
+def _deletion_hooks(endpoint: Endpoint, settings: AdmissionSettings) -> Iterator[JsonObject]:
+    """Yield the entries for deletions of our own definitions, of members' namespaces and of ours, and for nothing else.
 
     They fail open, so that a hub can be dismantled while no replica answers. The expressions use the name of the stored
     object, since the requests of a deletecollection have none.
     """
     ours = json.dumps(sorted(GUARDED_GROUPS))
-    for kind, expression in (
-        (kinds.CUSTOM_RESOURCE_DEFINITION, f"oldObject.spec.group in {ours}"),
-        (kinds.NAMESPACE, f'oldObject.metadata.name.startsWith("{MEMBER_NAMESPACE_PREFIX}")'),
-    ):
+    definition = f"oldObject.spec.group in {ours}"
+    home = f"oldObject.metadata.name == {json.dumps(endpoint.namespace)}"
+    space = f'oldObject.metadata.name.startsWith("{MEMBER_NAMESPACE_PREFIX}")'
+    expressions = {kinds.CUSTOM_RESOURCE_DEFINITION: definition, kinds.NAMESPACE: f"{space} || {home}"}
+    if settings.guard_rail:  # its entries are asked about all of these but our own namespace
+        expressions = {kinds.NAMESPACE: home}
+    for kind, expression in expressions.items():
         name = f"{kind.plural}.deletion"
         hook = _hook(endpoint, name, "/validate", kind, {"DELETE"}, (kind.plural,), "Ignore", GUARD_SECONDS)
         hook["matchConditions"] += [{"name": "of-the-fleet", "expression": expression}, _NOT_DELETED_YET]

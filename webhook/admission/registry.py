@@ -213,7 +213,11 @@ _ENTRIES: Final = (
     Admitted(
         kinds.NAMESPACE,
         operations=_CUD,
-        guards=(guard_rail.guard_namespace, deletion_guard.guard_member_namespace),
+        guards=(
+            guard_rail.guard_namespace,
+            deletion_guard.guard_member_namespace,
+            deletion_guard.guard_own_namespace,
+        ),
     ),
     Admitted(
         kinds.UPGRADE_STRATEGY,

@@ -43,7 +43,9 @@ class AdmissionSettings:
     Args:
         controllers: User names of harbormaster itself; X-50 and the guard rails do not hold for them.
         protect_works: G-11, who may write Works and InternalMemberClusters.
-        protect_deletions: G-17 and G-18, namespaces of members and definitions in use are not deleted by mistake.
+        own_namespace: Where harbormaster is installed, for G-19; empty: unknown.
+        protect_deletions: G-17 to G-19, namespaces of members, definitions in use and the namespace of the installation
+            are not deleted by mistake.
         guard_rail: G-04 to G-10.
         deny_member_label_changes: G-07, only with *guard_rail*.
         allowed_users: User names that count as admins for the guard rails.
@@ -69,6 +71,7 @@ class AdmissionSettings:
 
     controllers: frozenset[str] = frozenset({OWN_CONTROLLER})
     protect_works: bool = True
+    own_namespace: str = ""
     protect_deletions: bool = True
     guard_rail: bool = False
     deny_member_label_changes: bool = False
@@ -148,7 +151,8 @@ class GuardRailSettings(AllowedUserSettings):
     )
     protect_deletions: bool = Field(
         default=True,
-        description="Namespaces of members, and definitions in use, are not deleted by mistake (G-17, G-18).",
+        description="Namespaces of members, definitions in use, and the namespace of the installation are not deleted "
+        "by mistake (G-17 to G-19).",
     )
     block_workloads: bool = Field(default=False, description="No Pods and ReplicaSets on the hub (G-01, G-02).")
     block_pod_disruption_budgets: bool = Field(default=False, description="No PodDisruptionBudgets on the hub (G-03).")
@@ -184,6 +188,7 @@ class ReviewSettings(
         return AdmissionSettings(
             controllers=frozenset({self.username_of_loop}),
             protect_works=self.protect_works,
+            own_namespace=self.namespace,
             protect_deletions=self.protect_deletions,
             guard_rail=self.guard_rail,
             deny_member_label_changes=self.deny_member_label_changes,

@@ -1,10 +1,11 @@
 """Guard rails around deletions that would remove a member's content by mistake.
 
 Deleting a member's namespace deletes the Works of that member, and deleting one of our definitions deletes all objects
-of its kind: both tell members what to keep. A user who intends the deletion annotates the object first. Guard rails do
-not apply to our own controllers, which delete the namespace of a member that has left.
+of its kind: both tell members what to keep. Deleting the namespace of the installation deletes the loop, the server and
+the accounts of all agents. A user who intends the deletion annotates the object first. Guard rails do not apply to our
+own controllers, which delete the namespace of a member that has left.
 
-Source: placement-api.md 8, whose table these two rows extend.
+Source: placement-api.md 8, whose table these three rows extend.
 """
 
 from collections.abc import Iterator
@@ -35,6 +36,19 @@ def guard_member_namespace(write: Write, context: Context) -> Iterator[str]:
             f"namespace {quote(name)} holds everything placed on member cluster {quote(cluster)}; deleting it cuts the "
             f"member off from the hub. To remove the member from the fleet: kubectl delete membercluster {cluster}. "
             f"To delete the namespace anyway, first: kubectl annotate namespace {name} {ALLOW_DELETION}=true"
+        )
+
+
+@enforces(*pick(RULES, "G-19"))
+def guard_own_namespace(write: Write, context: Context) -> Iterator[str]:
+    """Users do not delete the namespace of the installation (G-19)."""
+    name = name_of(write.subject)
+    if name == context.settings.own_namespace and _is_guarded(write, context):
+        yield (
+            f"namespace {quote(name)} is the one that harbormaster is installed in: deleting it stops the loop and the "
+            "server, and locks out the agents of all members that joined by a ServiceAccount there. To remove "
+            "harbormaster from the hub, first: helm uninstall, or harbormaster unregister. To delete the namespace "
+            f"anyway, first: kubectl annotate namespace {name} {ALLOW_DELETION}=true"
         )
 
 

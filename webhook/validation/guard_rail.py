@@ -109,6 +109,7 @@ RULES: Final = (
     deny("G-16", "Only admins change the identity of a member (off by default, a switch of its own).", OURS, on=UPDATE),
     deny("G-17", "The namespace of a member is not deleted while the member exists.", OURS, on=DELETE),
     deny("G-18", "A definition of the fleet is not deleted while objects of its kind exist.", OURS, on=DELETE),
+    deny("G-19", "The namespace that harbormaster is installed in is not deleted by mistake.", OURS, on=DELETE),
     deny("X-50", "Only harbormaster creates approval requests.", OURS, on=CREATE),
 )
 LEFT_TO_OTHERS: Final = (

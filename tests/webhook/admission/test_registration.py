@@ -134,7 +134,17 @@ def test_deletions_of_namespaces_of_members_and_of_our_definitions_are_asked_abo
     off = hooks(replace(SETTINGS, protect_deletions=False))[0]
     assert not [name for name in off if ".deletion.validate." in name]
     rail = hooks(replace(SETTINGS, guard_rail=True))[0]
-    assert not [name for name in rail if ".deletion.validate." in name], "its entries see all writes"
+    [own] = [name for name in rail if ".deletion.validate." in name]
+    assert own.startswith("namespaces."), "its entries see all other writes"
+    assert rail[own]["matchConditions"][1]["expression"] == 'oldObject.metadata.name == "harbormaster-system"'
+
+
+@pytest.mark.parametrize("rail", [False, True])
+def test_the_deletion_of_our_own_namespace_is_asked_about_by_its_name(rail):
+    settings, endpoint = replace(SETTINGS, guard_rail=rail), Endpoint(namespace="quay", url="https://hub:9443")
+    hook = hooks(settings, endpoint)[0]["namespaces.deletion.validate.harbormaster.dev"]
+    assert hook["matchConditions"][1]["expression"].endswith('oldObject.metadata.name == "quay"')
+    assert "namespaceSelector" not in hook
 
 
 def test_without_the_protection_of_works_nobody_asks_about_them():

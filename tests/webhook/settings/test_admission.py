@@ -11,7 +11,10 @@ SWITCHES = [name for name, field in ReviewSettings.model_fields.items() if field
 
 def test_by_default_admission_is_told_what_it_takes_for_granted():
     assert ReviewSettings().admission() == AdmissionSettings(
-        unblocked_namespaces=HOME, skipped_namespaces=HOME, enforcement_exempt_users=frozenset(EXEMPT_USERS)
+        own_namespace="harbormaster-system",
+        unblocked_namespaces=HOME,
+        skipped_namespaces=HOME,
+        enforcement_exempt_users=frozenset(EXEMPT_USERS),
     )
 
 

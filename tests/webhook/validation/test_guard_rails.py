@@ -1,5 +1,7 @@
 """Who may write what (placement-api.md 8, X-50), through the verdict a user would see."""
 
+from dataclasses import replace
+
 import pytest
 
 from webhook.access.user import UserInfo
@@ -213,6 +215,31 @@ def test_what_holds_a_members_content_is_not_deleted_by_mistake(user, old, exist
     """G-17 and G-18, on by default and for everybody: it is admins who make this mistake."""
     assert code("DELETE", None, old, user, AdmissionSettings(), existing) == wanted
     assert code("DELETE", None, old, user, AdmissionSettings(protect_deletions=False), existing) == 200
+
+
+HOME = make_object("v1", "Namespace", "quay")
+
+
+@pytest.mark.parametrize("rail", [False, True], ids=["", "guard-rail"])
+@pytest.mark.parametrize("user", [DEVELOPER, ADMIN, ACCOUNT], ids=["developer", "admin", "account"])
+@pytest.mark.parametrize(
+    ("old", "wanted"),
+    [
+        pytest.param(HOME, 403, id="our-own"),
+        pytest.param(make_object("v1", "Namespace", "quay-2"), 200, id="another"),
+        pytest.param(make_object("v1", "Namespace", "quay", annotations=ALLOWED), 200, id="meant"),
+        pytest.param(make_object("v1", "Namespace", "quay", deletionTimestamp=GOING), 200, id="going-already"),
+    ],
+)
+def test_the_namespace_of_the_installation_is_not_deleted_by_mistake(rail, user, old, wanted):
+    """G-19, also on a hub without members."""
+    home = AdmissionSettings(own_namespace="quay", guard_rail=rail)
+    assert code("DELETE", None, old, user, home) == wanted
+    assert code("UPDATE", old, old, user, home) == 200
+    assert code("DELETE", None, old, user, replace(home, protect_deletions=False)) == 200
+    message = judge("DELETE", None, HOME, Context(user=user, settings=home)).message
+    assert "kubectl annotate namespace quay harbormaster.dev/allow-deletion=true" in message
+    assert "helm uninstall" in message
 
 
 def test_the_refusal_of_a_deletion_says_what_to_do_instead():
