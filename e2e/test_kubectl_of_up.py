@@ -299,3 +299,19 @@ def test_our_commands_ask_the_same_hub_by_the_kubeconfig(data):
     ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False, env=ENVIRONMENT)
     assert [item["cluster"] for item in json.loads(done(ran))["items"]] == ["dover"]
     assert ran.stderr == ""
+
+
+@pytest.mark.parametrize("kilobytes", [4, 24, 40])
+def test_up_names_the_file_for_which_the_disk_has_no_space(tmp_path, kilobytes):
+    """On a file system of its own that is too small for the database, for a secret, or for the files of clients."""
+    mounted = tmp_path / "small"
+    mounted.mkdir()
+    mount = f"mount -t tmpfs -o size={kilobytes}k,mode=700 tmpfs {mounted}"
+    called = [HARBORMASTER, "up", "--data", mounted / "hub", *ANY_PORTS, "--once"]
+    command = ["unshare", "--mount", "--propagation", "private", "sh", "-c", f'{mount} && exec "$@"', "sh", *called]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=ENVIRONMENT, timeout=PATIENCE)
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("error: ")
+    assert f"{mounted}/hub/" in last
+    assert re.search("No space left on device|disk is full", last)

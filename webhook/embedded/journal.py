@@ -252,4 +252,6 @@ def _open_failure(path: Path, error: sqlite3.Error) -> str:
         return f"cannot open {path}: another process is using it; stop that one, or choose another folder"
     if error.sqlite_errorname == "SQLITE_NOTADB":
         return f"cannot open {path}: it is not a database of harbormaster; choose another folder"
+    if error.sqlite_errorname == "SQLITE_FULL":
+        return f"cannot open {path}: {error}; free some space, or choose another folder"
     return f"cannot open {path}: {error}; restore it from a copy, or choose another folder"

@@ -9,7 +9,7 @@ import asyncio
 import os
 import secrets
 from collections.abc import Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -281,11 +281,11 @@ class Up:
         try:
             if file.exists() and (secret := read_bounded(file).decode("ascii").strip()):
                 return secret
-            secret = secrets.token_urlsafe(32)
-            _write_private(file, secret.encode())
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else f"its {file.name} is not readable text"
             raise DataFolderError(f"data folder {self.data}: {reason}; {ELSEWHERE}") from error
+        secret = secrets.token_urlsafe(32)
+        _write_private(file, secret.encode())
         return secret
 
     def _tell_clients(self, token: str) -> None:
@@ -323,8 +323,19 @@ def _without_times(value: Any) -> Any:
 
 
 def _write_private(path: Path, content: bytes) -> None:
-    """Write a file that only its owner can read, whole or not at all: a reader, or a crash, never sees half of it."""
+    """Write a file that only its owner can read, whole or not at all: a reader, or a crash, never sees half of it.
+
+    Raises:
+        DataFolderError: It could not be written, for example on a full disk.
+    """
     passing = path.with_name(f".{path.name}.{os.getpid()}")
-    with os.fdopen(os.open(passing, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-        file.write(content)
-    passing.replace(path)
+    try:
+        with os.fdopen(os.open(passing, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(content)
+        passing.replace(path)
+    except OSError as error:  # which names no file when it comes from a write
+        with suppress(OSError):
+            passing.unlink(missing_ok=True)
+        raise DataFolderError(
+            f"data folder {path.parent}: cannot write {path}: {error.strerror}; {ELSEWHERE}"
+        ) from error

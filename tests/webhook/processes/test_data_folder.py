@@ -95,3 +95,18 @@ async def test_a_token_that_a_former_release_has_left_is_removed(tmp_path):
 async def test_a_folder_that_is_called_like_a_former_token_is_named(tmp_path):
     (tmp_path / "client.json").mkdir()
     assert re.search(r"client\.json: .*; remove it", await refusal(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["token", "hook-secret", "ca.crt", "kubeconfig"])
+async def test_a_disk_that_is_full_is_named_by_the_file(tmp_path, name):
+    """What is written first to such a file here ends on a full disk."""
+    folder = tmp_path / "data"
+    folder.mkdir(mode=0o700)
+    passing = folder / f".{name}.{os.getpid()}"
+    passing.symlink_to("/dev/full")
+    why = await refusal(folder)
+    assert why == (
+        f"data folder {folder}: cannot write {folder / name}: No space left on device; choose another with --data"
+    )
+    assert not passing.is_symlink()
+    assert await refusal(folder) == "", "it starts as soon as there is space"
