@@ -103,6 +103,11 @@ def is_abandoned(binding: Mapping[str, Any]) -> bool:
     return annotation(binding, ABANDON) == "true"
 
 
+def is_member(member: Mapping[str, Any] | None) -> bool:
+    """Return whether a MemberCluster is in the fleet; one that is leaving, or gone, keeps all content."""
+    return member is not None and not is_deleting(member)
+
+
 def plan_work_deletion(
     works: Iterable[JsonObject], member: Mapping[str, Any] | None, *, abandoned: bool
 ) -> list[Write]:
@@ -117,7 +122,7 @@ def plan_work_deletion(
         abandoned: Their content stays on the member, except where the loop has ordered its removal before.
     """
     writes = []
-    stays = member is not None and not is_deleting(member)
+    stays = is_member(member)
     for work in sorted(works, key=lambda work: (namespace_of(work), name_of(work))):
         said = (meant(work) or work) if stays else unmeant(work)
         ordered = is_deleting(work) and is_meant(work)

@@ -9,23 +9,35 @@ from functools import partial
 
 from scorer.api.documents import (
     conditions_of,
+    current_condition,
     dict_at,
     dicts_at,
     is_deleting,
     label,
     namespace_of,
+    status_of,
+    text_at,
     uid_of,
     with_finalizer,
     without_finalizer,
 )
 from scorer.api.event import Event
-from scorer.api.family import FAMILIES, FAMILY_OF, Family, placement_ref
-from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, PLACEMENT_STATUS
+from scorer.api.family import FAMILIES, FAMILY_OF, Family, placement_of_work, placement_ref
+from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, MEMBER_CLUSTER, NAMESPACE, PLACEMENT_STATUS, WORK
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_PLACEMENT, PLACEMENT_CLEANUP, SCHEDULER_CLEANUP
 from scorer.api.references import PlacementRef
+from scorer.membership.silence import is_silent
 from scorer.placement.policy_hash import policy_hash, policy_in_force
 from scorer.rollout.fitting import TooLarge
+from scorer.rollout.placement_removal import (
+    REMOVED,
+    Remnant,
+    describe_remnants,
+    forgets_works,
+    removal_status,
+    until_reported,
+)
 from scorer.rollout.placement_status import (
     PlacementReport,
     SnapshotView,
@@ -52,7 +64,7 @@ from webhook.controllers.selectables import Selectables
 from webhook.controllers.selecting import Selecting
 from webhook.controllers.wiring import Later, Poll, Signal, Waker, Watch, Wiring
 from webhook.kube.change import Change, desired
-from webhook.kube.children import children, count_children, used_snapshots
+from webhook.kube.children import children, count_children, used_snapshots, works_of
 from webhook.kube.definitions import goes_with_its_definition
 from webhook.kube.hub import Hub, at_once
 from webhook.kube.ports import Key, StoreError, key_of
@@ -120,6 +132,7 @@ class PlacementController:
             yield Watch(family.policy_snapshot, partial(_of_policy_snapshot, family))
             yield Watch(family.resource_snapshot, partial(self._of_resource_snapshot, family))
             yield Watch(family.binding, partial(self._of_binding, family))
+        yield Watch(WORK, _of_deleted_work)
         yield Watch(PLACEMENT_STATUS, _of_copy)
         yield Watch(CUSTOM_RESOURCE_DEFINITION, self._of_definition)
         yield Signal(self._selectables.subscribe, lambda touched: (touched.ref,))
@@ -304,10 +317,13 @@ class PlacementController:
         return [copy for copy in copies if copy["metadata"]["name"] == ref.name]
 
     async def _clean_up(self, family: Family, ref: PlacementRef, placement: JsonObject) -> Result:
-        """Delete the snapshots of a placement that is being deleted, then take our finalizer off it."""
+        """Delete the snapshots of a placement that is being deleted, and release it when its Works are gone."""
         self._selectables.forget(ref)
         self._observer.stands(family.placement, ref, still=False)
-        event = Event("PlacementCleanupFinalizerRemoved", "all snapshots of the placement are gone")
+        if (free := without_finalizer(placement, PLACEMENT_CLEANUP)) is None:
+            return DONE
+        left: list[Remnant] = []
+        event = Event("PlacementCleanupFinalizerRemoved", "all snapshots and Works of the placement are gone")
         if await goes_with_its_definition(self._hub.store, family.placement):
             message = (
                 f"the definition {family.placement.resource} is being deleted, which does not count as a deletion of "
@@ -321,10 +337,37 @@ class PlacementController:
                 for snapshot in children(self._hub.cache, kind, ref)
             ]
             await at_once(snapshots)
-        if (free := without_finalizer(placement, PLACEMENT_CLEANUP)) is not None:
-            await self._hub.amend(family.placement, free)
-            self._record(placement, event)
+            left = self._remnants(family, ref)
+            namespace = self._hub.cache.get(NAMESPACE, ref.namespace) if ref.namespace else None
+            forgets = forgets_works(placement, namespace)
+            if awaited := [remnant for remnant in left if not (forgets and remnant.is_ordered)]:
+                return self._wait_for(family, placement, awaited)
+        await self._hub.amend(family.placement, free)
+        self._record(placement, event)
+        if left:
+            message = f"{family.placement.kind} {ref.name} was released before its Works: {describe_remnants(left)}"
+            # A namespace that is being deleted takes no Event; one about the namespace itself is in another.
+            self._record(namespace or placement, Event("PlacementWorksLeft", message, "Warning"))
         return DONE
+
+    def _remnants(self, family: Family, ref: PlacementRef) -> list[Remnant]:
+        """Return the Works that the deletion of a placement waits for, by cluster."""
+        cache, remnants = self._hub.cache, []
+        for binding in children(cache, family.binding, ref):
+            member = cache.get(MEMBER_CLUSTER, text_at(binding, "spec", "targetCluster"))
+            silent = is_silent(status_of(member or {}))
+            remnants.append(Remnant(binding, tuple(works_of(cache, binding)), member, silent))
+        return [remnant for remnant in remnants if remnant.is_awaited]
+
+    def _wait_for(self, family: Family, placement: JsonObject, remnants: Sequence[Remnant]) -> Result:
+        """Report what a deleted placement waits for, once that takes longer than usual."""
+        if (left := until_reported(placement, remnants, self._now())) > timedelta():
+            return Result(min(left, LOOK_AGAIN))
+        status = removal_status(placement, remnants, self._now())
+        if status != status_of(placement):
+            self._hub.report(family.placement, placement, status)
+            self._record(placement, Event("PlacementNotRemoved", describe_remnants(remnants), "Warning"))
+        return Result(LOOK_AGAIN)
 
 
 def _itself(family: Family, change: Change) -> Iterator[PlacementRef]:
@@ -352,6 +395,12 @@ def _is_stray(snapshot: JsonObject, ref: PlacementRef, placement: JsonObject) ->
     return label(snapshot, PARENT_PLACEMENT) != ref.name and uid_of(placement) in uids and not is_deleting(snapshot)
 
 
+def _of_deleted_work(change: Change) -> Iterator[PlacementRef]:
+    """Yield the placement of a Work whose agent reports what holds up its deletion."""
+    if change.new is not None and is_deleting(change.new) and change.alters(_obstacle):
+        yield placement_of_work(change.new)
+
+
 def _of_copy(change: Change) -> Iterator[PlacementRef]:
     """Yield the placement whose copy of its status has been changed or deleted."""
     if change.old is not None:
@@ -361,6 +410,10 @@ def _of_copy(change: Change) -> Iterator[PlacementRef]:
 def _record(snapshot: JsonObject) -> tuple[object, ...]:
     metadata = snapshot["metadata"]
     return metadata.get("labels"), metadata.get("annotations"), snapshot.get("status")
+
+
+def _obstacle(work: JsonObject) -> object:
+    return current_condition(work, REMOVED)
 
 
 def _served(definition: JsonObject) -> tuple[object, ...]:

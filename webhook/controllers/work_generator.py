@@ -20,6 +20,7 @@ from scorer.rollout.binding_status import binding_status
 from scorer.rollout.bindings import NO_OVERRIDES, Overrides
 from scorer.rollout.deletion import is_abandoned, is_to_go
 from scorer.rollout.intent import is_meant
+from scorer.rollout.placement_removal import Remnant
 from scorer.rollout.resource_snapshots import SnapshotGroup, snapshot_groups
 from scorer.rollout.selectable_kinds import DEFAULT_SETTINGS, SelectionSettings
 from scorer.rollout.works import Placeable, WorkCause, WorkPlan, WorkProblem, needs_works, plan_works
@@ -258,6 +259,8 @@ class WorkGenerator:
     async def _clean_up(self, family: Family, binding: JsonObject) -> Result:
         """Delete the Works of a binding that is being deleted; when none is left, take our finalizer off it.
 
+        In a namespace that is being deleted, every Work only has to carry its order.
+
         If another client has deleted the binding, its Works stay, and the scheduler creates it again.
         """
         if not is_to_go(binding):
@@ -267,18 +270,25 @@ class WorkGenerator:
         works = works_of(self._hub.cache, binding)
         member = self._hub.cache.get(MEMBER_CLUSTER, binding["spec"]["targetCluster"])
         await take_away(self._hub, works, member, abandoned=is_abandoned(binding))
-        if works_of(self._hub.cache, binding):  # the binding goes last: without it no controller looks after them
+        remnant = Remnant(binding, tuple(works_of(self._hub.cache, binding)), member)
+        # The binding goes last: without it no controller looks after its Works. A namespace that is being deleted does
+        # not wait for them.
+        if remnant.works and not (remnant.is_ordered and self._is_in_deleted_namespace(family, binding)):
             return Result(POLL_DELETION)
         return await self._let_go(family, binding)
 
     def _goes_with_its_placement(self, family: Family, binding: JsonObject) -> bool:
-        """Say whether the placement is being deleted, too, or about to be: a namespace deletes both, in any order."""
+        """Return whether the placement is being deleted or about to be: a namespace deletes both, in any order."""
         parent = family.parent(binding)
         placement = self._hub.cache.get(family.placement, parent.name, parent.namespace)
         if placement is None:
             return False
-        namespace = self._hub.cache.get(NAMESPACE, parent.namespace) if parent.namespace else None
-        return is_deleting(placement) or (namespace is not None and is_deleting(namespace))
+        return is_deleting(placement) or self._is_in_deleted_namespace(family, binding)
+
+    def _is_in_deleted_namespace(self, family: Family, binding: JsonObject) -> bool:
+        name = family.parent(binding).namespace
+        namespace = self._hub.cache.get(NAMESPACE, name) if name else None
+        return namespace is not None and is_deleting(namespace)
 
     async def _let_go(self, family: Family, binding: JsonObject) -> Result:
         if (free := without_finalizer(binding, WORK_CLEANUP)) is not None:

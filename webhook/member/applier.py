@@ -51,6 +51,7 @@ from webhook.member.manifests import (
     limits_of,
     manifest_result,
 )
+from webhook.member.obstacles import report_obstacles
 from webhook.member.owners import owner_reference
 from webhook.member.ownership import AnothersError, GoingError, applied_work, refused_status
 from webhook.member.ports import MemberStore
@@ -304,7 +305,8 @@ async def _clean_up(
     if content.older:
         return HELD
     if not await remove_content(work, content, hub, member, now, us, limits):
-        return Outcome(metadata.get("generation", 0), "deleting")
+        # Part of the digest: the pace starts over when an obstacle is gone.
+        return Outcome(metadata.get("generation", 0), "deleting " + await report_obstacles(work, hub, member, now))
     with suppress(NotFoundError):
         # Over the version that was judged above: if the Work has changed since, ConflictError has it judged again.
         await hub.replace(WORK, free)

@@ -38,7 +38,9 @@ EVENTS: Final[dict[str, tuple[Told, ...]]] = {
         Told("StatusNotReportedBack", WARNING, "the status of an object could not be written back"),
         Told("PlacedContentKept", WARNING, "it goes with the definition of its kind, and what it placed stays"),
         Told("UnprovenWorks", WARNING, "Works without a binding claim to belong to it, and cannot prove it"),
-        Told("PlacementCleanupFinalizerRemoved", NORMAL, "it is being deleted, and its snapshots are gone"),
+        Told("PlacementNotRemoved", WARNING, "it is being deleted, and waits for Works"),
+        Told("PlacementWorksLeft", WARNING, "it was released before its Works were gone"),
+        Told("PlacementCleanupFinalizerRemoved", NORMAL, "it is being deleted, and its snapshots and Works are gone"),
     ),
     "ClusterResourceBinding, ResourceBinding": (
         Told("DuplicateEnvelopeWorks", WARNING, "one envelope has several Works"),

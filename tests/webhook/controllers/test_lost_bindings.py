@@ -5,7 +5,7 @@ The whole world runs. A controller that is slow, as with much to do, is held up 
 
 import pytest
 
-from scorer.api.documents import current_condition, is_deleting
+from scorer.api.documents import current_condition, finalizers_of, is_deleting
 from scorer.api.kinds import (
     BINDING,
     NAMESPACE,
@@ -14,6 +14,7 @@ from scorer.api.kinds import (
     PLACEMENT,
     RESOURCE_PLACEMENT,
 )
+from scorer.api.names import SCHEDULER_CLEANUP
 from tests.builders.placement import make_placement
 from tests.waiting import until
 from tests.webhook.controllers.deleted_bindings import bindings, delete_bindings, placed
@@ -47,8 +48,9 @@ async def test_its_works_go_with_the_placement_also_when_their_controller_is_beh
     await world.until(lambda: is_available(world) and len(bindings(world)) == 3)
     async with held_up(world.loop.queues["work"]):
         await world.store.delete(PLACEMENT, Key("web"))
-        await until(lambda: world.cache.get(PLACEMENT, "web") is None)
+        await until(lambda: SCHEDULER_CLEANUP not in finalizers_of(world.cache.get(PLACEMENT, "web")))
     await world.until(lambda: not bindings(world) and not world.works())
+    assert world.cache.get(PLACEMENT, "web") is None
     assert await placed(world, *"abc") == dict.fromkeys("abc")
 
 

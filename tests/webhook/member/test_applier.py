@@ -1107,3 +1107,25 @@ async def test_an_older_snapshot_that_is_wanted_is_no_backup(cluster):
     await cluster.reconcile()
     assert (await cluster.live(CONFIG_MAP, "settings"))["data"] == {"level": "one"}
     assert (await cluster.conditions())["Applied"][0] == "True"
+
+
+async def test_a_work_names_the_finalizer_that_keeps_its_object_until_that_is_removed(cluster):
+    await cluster.place(namespace(), config_map())
+    await cluster.reconcile()
+    held = ["example.com/hold"]
+    owner = await cluster.member.get(APPLIED_WORK, Key("web-work"))
+    await cluster.member.replace(APPLIED_WORK, {**owner, "metadata": {**owner["metadata"], "finalizers": held}})
+    live = await cluster.live(CONFIG_MAP, "settings")
+    await cluster.edit(CONFIG_MAP, "settings", metadata={**live["metadata"], "finalizers": held})
+    await cluster.member.delete(CONFIG_MAP, Key("settings", "web"))
+    await cluster.remove()
+    blocked = await cluster.reconcile()
+    (found,) = [each for each in (await cluster.work())["status"]["conditions"] if each["type"] == "Removed"]
+    assert (found["status"], found["reason"]) == ("False", "FinalizersRemain")
+    assert found["message"] == "ConfigMap web/settings: finalizer example.com/hold"
+    versions = cluster.versions
+    assert (await cluster.reconcile(), cluster.versions) == (blocked, versions)
+    live = await cluster.live(CONFIG_MAP, "settings")
+    await cluster.edit(CONFIG_MAP, "settings", metadata={**live["metadata"], "finalizers": []})
+    assert (await cluster.reconcile()).digest != blocked.digest
+    assert "Removed" not in await cluster.conditions()

@@ -1,0 +1,86 @@
+"""What holds up the removal of a Work's content on the member: finalizers of other controllers.
+
+The member's API server deletes an object when its last finalizer is removed. Until then its Work remains on the hub,
+and with it a placement that is being deleted. The Work's status names the object and the finalizer, so that a user of
+the hub need not search the member.
+
+Source: docs/specifications/rollout.md 20.
+"""
+
+from contextlib import suppress
+from datetime import datetime
+from typing import Final
+
+from scorer.api.conditions import FALSE, TRUE, make_condition, merge_conditions
+from scorer.api.documents import conditions_of, finalizers_of, generation_of, is_deleting, status_of
+from scorer.api.kinds import APPLIED_WORK, NAMESPACE, WORK, Kind
+from scorer.api.meta import JsonObject
+from scorer.rollout.placement_removal import REMOVED
+from webhook.kube.ports import ForbiddenError, Key, NotFoundError, Store
+from webhook.member.books import served_kinds, written_down
+from webhook.member.manifests import Identity
+from webhook.member.owners import without_owner
+from webhook.member.ports import MemberStore
+
+_OF_COLLECTORS: Final = frozenset({"foregroundDeletion", "orphan"})
+_MOST_NAMED: Final = 5
+
+
+async def report_obstacles(work: JsonObject, hub: Store, member: MemberStore, now: datetime) -> str:
+    """Write into the status of a Work what holds up the removal of its content; return that, empty: nothing.
+
+    Args:
+        work: It is being deleted, and so is its AppliedWork.
+        hub: Where it is.
+        member: Where its objects are.
+        now: The time of a transition.
+
+    Raises:
+        StoreError: The hub or the member did not answer.
+    """
+    message = "; ".join(await _obstacles(work["metadata"]["name"], member))
+    generation, old = generation_of(work), conditions_of(work)
+    conditions = [condition for condition in old if condition.get("type") != REMOVED]
+    if message:
+        found = make_condition(REMOVED, FALSE, "FinalizersRemain", message, generation=generation, now=now)
+        conditions += merge_conditions(old, [found])
+    if conditions != list(old):
+        await hub.replace_status(WORK, {**work, "status": {**status_of(work), "conditions": conditions}})
+    return message
+
+
+async def _obstacles(name: str, member: MemberStore) -> list[str]:
+    """Return the objects of an AppliedWork that finalizers keep, the first few of them."""
+    try:
+        owner = await member.get(APPLIED_WORK, Key(name))
+    except NotFoundError:
+        return []
+    found = []
+    for identity, kind in await served_kinds(written_down(owner), member):
+        with suppress(NotFoundError, ForbiddenError):  # an object that the agent may not read has no name here
+            live = await member.get(kind, Key(identity.name, identity.namespace))
+            if is_deleting(live) and without_owner(live, name) is not None and (why := _obstacle(kind, live)):
+                found.append(f"{_name(identity)}: {why}")
+    more = [f"{len(found) - _MOST_NAMED} more objects"] if len(found) > _MOST_NAMED else []
+    return [*found[:_MOST_NAMED], *more]
+
+
+def _obstacle(kind: Kind, live: JsonObject) -> str:
+    """Return why an object that is being deleted remains; empty: it is about to go."""
+    finalizers = [finalizer for finalizer in finalizers_of(live) if finalizer not in _OF_COLLECTORS]
+    if finalizers:
+        return f"finalizer {', '.join(finalizers)}"
+    if kind != NAMESPACE:
+        return ""
+    # That content remains is usual for a while; the other conditions do not pass by themselves.
+    reasons = [
+        str(condition.get("message") or condition.get("reason"))
+        for condition in conditions_of(live)
+        if condition.get("type") != "NamespaceContentRemaining" and condition.get("status") == TRUE
+    ]
+    return "; ".join(reasons)
+
+
+def _name(identity: Identity) -> str:
+    space = f"{identity.namespace}/" if identity.namespace else ""
+    return f"{identity.kind} {space}{identity.name}"
