@@ -13,7 +13,7 @@ Source: rollout.md 18 and 20. KubeFleet has the field without an implementation.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from scorer.api.binding import BindingState
 from scorer.api.documents import (
@@ -24,12 +24,16 @@ from scorer.api.documents import (
     spec_of,
     uid_of,
     with_metadata,
+    with_spec,
 )
 from scorer.api.meta import JsonObject
+from scorer.api.names import PREVIOUS_BINDING_STATE
 from scorer.rollout.eviction import EVICTED_BINDING, is_finished
 from scorer.rollout.intent import is_meant, meant, unmeant
 from scorer.rollout.works import ABANDON
 from scorer.rollout.writes import Write, delete, replace
+
+_LIVE: Final = frozenset(BindingState) - {BindingState.UNSCHEDULED}
 
 
 def leaves_objects(placement: Mapping[str, Any]) -> bool:
@@ -64,11 +68,39 @@ def plan_binding_deletion(placement: JsonObject, bindings: Iterable[JsonObject])
 
 
 def is_to_go(binding: Mapping[str, Any]) -> bool:
-    """Say whether the loop wants the content of a binding removed from its cluster.
+    """Return whether the loop wants the content of a binding removed from its cluster.
 
-    The state Unscheduled says so, too: only the loop writes it, when a decision drops the cluster.
+    The state Unscheduled orders that, too, if the loop wrote it, when a decision dropped the cluster.
     """
-    return is_meant(binding) or spec_of(binding).get("state") == BindingState.UNSCHEDULED
+    return is_meant(binding) or (_is_unscheduled(binding) and not is_unscheduled_by_others(binding))
+
+
+def is_unscheduled_by_others(binding: Mapping[str, Any]) -> bool:
+    """Return whether another client than the loop has set a binding to Unscheduled.
+
+    The loop records the state before in the same write.
+    """
+    return _is_unscheduled(binding) and annotation(binding, PREVIOUS_BINDING_STATE) not in _LIVE
+
+
+def _is_unscheduled(binding: Mapping[str, Any]) -> bool:
+    return bool(spec_of(binding).get("state") == BindingState.UNSCHEDULED)
+
+
+def plan_states_restored(bindings: Iterable[JsonObject]) -> list[Write]:
+    """Return the writes that restore the state of bindings that another client has set to Unscheduled.
+
+    All else of them is as it was, so nothing changes on the member. A binding with a snapshot was Bound.
+
+    Args:
+        bindings: All bindings of a placement that stays.
+    """
+    unscheduled = (each for each in bindings if is_unscheduled_by_others(each) and not is_deleting(each))
+    return [replace(with_spec(binding, state=str(_state_before(binding)))) for binding in unscheduled]
+
+
+def _state_before(binding: Mapping[str, Any]) -> BindingState:
+    return BindingState.BOUND if spec_of(binding).get("resourceSnapshotName") else BindingState.SCHEDULED
 
 
 def plan_words_taken_back(bindings: Iterable[JsonObject], evictions: Iterable[Mapping[str, Any]]) -> list[Write]:

@@ -128,7 +128,8 @@ def _hooks(entry: Admitted, endpoint: Endpoint, settings: AdmissionSettings) -> 
     if operations:
         policy: FailurePolicy = "Ignore" if kind in _WRITTEN_BY_MACHINES else "Fail"
         hook = _hook(endpoint, plural, path, kind, operations, (plural,), policy, SECONDS)
-        if "UPDATE" in operations and not (entry.guards and settings.guard_rail):
+        guarded = settings.guard_rail and entry.guards and kind not in _WRITTEN_BY_MACHINES
+        if "UPDATE" in operations and not guarded:
             hook["matchConditions"].append(_NOT_BEING_DELETED)
         yield hook
     if apart:

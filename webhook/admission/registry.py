@@ -174,7 +174,10 @@ _ENTRIES: Final = (
         live_on_deletion=live_member_cluster.DELETION_CHECKS,
     ),
     Admitted(kinds.NODE_POOL, node_pool.validate, node_pool_defaults.default, judged_whole=True),
-    *(Admitted(family.binding, machine_written.validate_resource_binding) for family in FAMILIES),
+    *(
+        Admitted(family.binding, machine_written.validate_resource_binding, guards=(guard_rail.guard_binding_state,))
+        for family in FAMILIES
+    ),
     *(Admitted(family.policy_snapshot, machine_written.validate_policy_snapshot, operations=_U) for family in FAMILIES),
     *(
         Admitted(

@@ -39,6 +39,7 @@ from scorer.rollout.bindings import (
     views,
     waits_for_window,
 )
+from scorer.rollout.deletion import is_unscheduled_by_others
 from scorer.rollout.override_matching import ignores_resource_overrides
 from scorer.rollout.planner import Action, RolloutPlan, blocked_reason
 from scorer.rollout.writes import replace
@@ -160,6 +161,8 @@ class RolloutController:
             return await self._follow(ref, [])
         spec = placement["spec"]
         documents = children(self._hub.cache, family.binding, ref)
+        if any(map(is_unscheduled_by_others, documents)):
+            return DONE  # the scheduler restores them first, and that write requeues the placement
         if (spec.get("strategy") or {}).get("type") not in (None, StrategyType.ROLLING_UPDATE):
             for document in filter(is_lost_and_found, documents):
                 self._mark(family, document, started=True, message="on what it was rolled out with before")

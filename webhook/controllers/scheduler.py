@@ -50,7 +50,14 @@ from scorer.placement.record import decision_text, snapshot_status
 from scorer.placement.request import read_request
 from scorer.placement.schedule import Schedule, confirm, hold, schedule
 from scorer.placement.wake import Sleeper, woken
-from scorer.rollout.deletion import is_to_go, leaves_objects, plan_binding_deletion, plan_words_taken_back
+from scorer.rollout.deletion import (
+    is_to_go,
+    is_unscheduled_by_others,
+    leaves_objects,
+    plan_binding_deletion,
+    plan_states_restored,
+    plan_words_taken_back,
+)
 from scorer.rollout.eviction import EVICTED_BINDING
 from scorer.rollout.intent import is_meant
 from scorer.rollout.lost_bindings import as_works_say, orphaned_works, unproven_works
@@ -176,6 +183,12 @@ class SchedulerController:
         if any(is_deleting(document) and not is_to_go(document) for document in documents):
             return DONE  # deleted by another client: once it is gone, it is created again before anything is decided
         name = snapshot["metadata"]["name"]
+        if restored := plan_states_restored(documents):  # before the decision, which would treat the cluster as dropped
+            await self._hub.carry_out_at_once(family.binding, restored)
+            names = ", ".join(write.name for write in restored)
+            message = f"bindings set to Unscheduled by another client than the loop are as they were: {names}"
+            self._record(placement, Event("BindingsRestored", message, "Warning"))
+            documents = children(self._hub.cache, family.binding, ref)
         if taken_back := plan_words_taken_back(documents, self._hub.cache.shelf(EVICTION).objects.values()):
             await self._hub.carry_out_at_once(family.binding, taken_back)
             documents = children(self._hub.cache, family.binding, ref)
@@ -387,6 +400,7 @@ def _of_binding(family: Family, change: Change) -> Iterator[PlacementRef]:
         new is None
         or is_deleting(new)
         or is_meant(new)  # if no eviction stands behind that, the scheduler takes it back
+        or is_unscheduled_by_others(new)
         or change.alters(_seen_of_binding)
     ):
         yield family.parent(change.document)

@@ -42,7 +42,7 @@ class AdmissionSettings:
 
     Args:
         controllers: User names of harbormaster itself; X-50 and the guard rails do not hold for them.
-        protect_works: G-11, who may write Works and InternalMemberClusters.
+        protect_works: G-11 and G-20, who may write Works and InternalMemberClusters, and unschedule bindings.
         own_namespace: Where harbormaster is installed, for G-19; empty: unknown.
         protect_deletions: G-17 to G-19, namespaces of members, definitions in use and the namespace of the installation
             are not deleted by mistake.
@@ -147,7 +147,8 @@ class GuardRailSettings(AllowedUserSettings):
     )
     protect_works: bool = Field(
         default=True,
-        description="Works and InternalMemberClusters are written by the loop only, except for the status (G-11).",
+        description="Works and InternalMemberClusters are written by the loop only, except for the status (G-11), and "
+        "only the loop sets a binding to Unscheduled (G-20).",
     )
     protect_deletions: bool = Field(
         default=True,

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+from scorer.api.binding import BindingState
 from scorer.api.documents import dict_at, name_of, namespace_of, spec_of
 from scorer.api.kinds import KINDS, MEMBER_CLUSTER, POD
 from scorer.api.meta import JsonObject, without_nulls
@@ -110,6 +111,7 @@ RULES: Final = (
     deny("G-17", "The namespace of a member is not deleted while the member exists.", OURS, on=DELETE),
     deny("G-18", "A definition of the fleet is not deleted while objects of its kind exist.", OURS, on=DELETE),
     deny("G-19", "The namespace that harbormaster is installed in is not deleted by mistake.", OURS, on=DELETE),
+    deny("G-20", "Only the loop sets a binding to Unscheduled, which removes its content.", OURS, on=UPDATE),
     deny("X-50", "Only harbormaster creates approval requests.", OURS, on=CREATE),
 )
 LEFT_TO_OTHERS: Final = (
@@ -277,6 +279,17 @@ def guard_identity(write: Write, context: Context) -> Iterator[str]:
     new, old = dict_at(write.new, "spec", "identity"), dict_at(write.old, "spec", "identity")
     if not _same(new, old) and not is_admin(context.user, context):
         yield "only admins may change the identity of a member cluster"
+
+
+@enforces(*pick(RULES, "G-20"))
+def guard_binding_state(write: Write, context: Context) -> Iterator[str]:
+    """The state Unscheduled orders the removal of content, so only the loop writes it, no admin by mistake (G-20)."""
+    settings = context.settings
+    if not settings.protect_works or write.operation != "UPDATE" or context.user.username in settings.allowed_users:
+        return
+    new, old = spec_of(write.new or {}).get("state"), spec_of(write.old or {}).get("state")
+    if new == BindingState.UNSCHEDULED and new != old:
+        yield "only harbormaster sets a binding to Unscheduled; to take a placement off a cluster, evict it"
 
 
 @enforces(*pick(RULES, "X-50"))

@@ -37,6 +37,7 @@ EVENTS: Final[dict[str, tuple[Told, ...]]] = {
         Told("InvalidReportBackStrategy", WARNING, "statuses are to be mirrored, and it may pick several clusters"),
         Told("StatusNotReportedBack", WARNING, "the status of an object could not be written back"),
         Told("PlacedContentKept", WARNING, "it goes with the definition of its kind, and what it placed stays"),
+        Told("BindingsRestored", WARNING, "another client had set bindings of it to Unscheduled"),
         Told("UnprovenWorks", WARNING, "Works without a binding claim to belong to it, and cannot prove it"),
         Told("PlacementNotRemoved", WARNING, "it is being deleted, and waits for Works"),
         Told("PlacementWorksLeft", WARNING, "it was released before its Works were gone"),

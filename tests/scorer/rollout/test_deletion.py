@@ -2,12 +2,13 @@
 
 import pytest
 
-from scorer.api.names import REMOVE
+from scorer.api.names import PREVIOUS_BINDING_STATE, REMOVE
 from scorer.rollout.deletion import (
     is_abandoned,
     is_to_go,
     leaves_objects,
     plan_binding_deletion,
+    plan_states_restored,
     plan_words_taken_back,
     plan_work_deletion,
 )
@@ -17,6 +18,7 @@ from scorer.rollout.works import ABANDON
 GOING = {"deletionTimestamp": "2026-11-20T12:00:00Z"}
 MARKED = {"annotations": {ABANDON: "true"}}
 MEANT_B = {"annotations": {REMOVE: "uid-b"}}
+DROPPED = {"annotations": {PREVIOUS_BINDING_STATE: "Bound"}, "spec": {"state": "Unscheduled"}}
 
 
 def placement(policy="Abandon"):
@@ -64,7 +66,7 @@ def test_bindings_say_that_they_are_meant_before_they_are_deleted_by_name():
     "binding",
     [
         pytest.param({**MEANT_B, **GOING}, id="meant"),
-        pytest.param({**GOING, "spec": {"state": "Unscheduled"}}, id="unscheduled"),
+        pytest.param({**GOING, **DROPPED}, id="unscheduled"),
     ],
 )
 def test_one_that_the_loop_takes_away_already_is_left_alone(binding):
@@ -166,3 +168,33 @@ def test_a_placement_that_stays_abandons_nothing(spec, evicted, left):
 
 def test_words_of_a_binding_that_is_going_are_left_alone():
     assert plan_words_taken_back([thing("b", **GOING, annotations={ABANDON: "true", REMOVE: "uid-b"})], []) == []
+
+
+@pytest.mark.parametrize(
+    ("binding", "restored"),
+    [
+        pytest.param({"spec": {"state": "Unscheduled"}}, "Scheduled", id="was-scheduled"),
+        pytest.param(
+            {"spec": {"state": "Unscheduled", "resourceSnapshotName": "p-0-snapshot"}}, "Bound", id="was-bound"
+        ),
+        pytest.param(DROPPED, None, id="dropped-by-the-loop"),
+        pytest.param({**GOING, "spec": {"state": "Unscheduled"}}, None, id="being-deleted"),
+        pytest.param({"spec": {"state": "Bound"}}, None, id="bound"),
+    ],
+)
+def test_the_state_that_another_client_has_set_to_unscheduled_is_restored(binding, restored):
+    writes = plan_states_restored([thing("b", **binding)])
+    assert [write.document["spec"]["state"] for write in writes] == ([restored] if restored else [])
+    assert plan_states_restored([write.document for write in writes]) == []
+
+
+@pytest.mark.parametrize(
+    ("binding", "to_go"),
+    [
+        pytest.param(DROPPED, True, id="dropped-by-the-loop"),
+        pytest.param({"spec": {"state": "Unscheduled"}}, False, id="unscheduled-by-another-client"),
+        pytest.param({**MEANT_B, "spec": {"state": "Unscheduled"}}, True, id="meant"),
+    ],
+)
+def test_only_the_loop_orders_the_removal_of_content(binding, to_go):
+    assert is_to_go(thing("b", **binding)) is to_go

@@ -5,11 +5,13 @@ The whole world runs: store, loop and simulated members. An object that was dele
 
 import pytest
 
+from scorer.api.documents import with_spec
 from scorer.api.kinds import BINDING, CUSTOM_RESOURCE_DEFINITION, MEMBER_CLUSTER, PLACEMENT, WORK
 from scorer.rollout.intent import is_meant, meant
-from tests.builders.placement import make_placement
+from tests.builders.placement import fixed, make_placement
+from tests.waiting import until
 from tests.webhook.controllers.deleted_bindings import bindings, delete_bindings, placed
-from tests.webhook.controllers.world import CONFIG_MAP, make_member, pick_n, running
+from tests.webhook.controllers.world import CONFIG_MAP, held_up, make_member, pick_n, running
 from webhook.kube.ports import Key
 
 
@@ -128,3 +130,48 @@ async def test_a_word_of_an_eviction_that_was_withdrawn_is_taken_back(world):
     await delete_bindings(world)
     await world.until(lambda: world.condition("web", "Available").get("status") == "True")
     assert await placed(world, "a") == before
+
+
+async def unschedule(world, cluster):
+    """Set the binding of a cluster to Unscheduled as ``kubectl patch`` does."""
+    (binding,) = (item for item in bindings(world) if item["spec"]["targetCluster"] == cluster)
+    await world.store.replace(BINDING, with_spec(binding, state="Unscheduled"))
+
+
+@pytest.mark.parametrize("strategy", [None, {"type": "External"}], ids=["rolling", "external"])
+async def test_a_binding_that_somebody_unschedules_is_restored_and_nothing_moves_on_the_member(world, strategy):
+    await start(world)
+    if strategy:
+        await world.change(PLACEMENT, "web", strategy=strategy)
+        await world.until(lambda: True)
+    before, works = await placed(world, "a", "b", "c"), {work["metadata"]["uid"] for work in world.works()}
+    known = {item["metadata"]["name"]: item["spec"] for item in bindings(world)}
+    await unschedule(world, "b")
+    await world.until(lambda: world.bound("web") == ["a", "b", "c"])
+    assert {item["metadata"]["name"]: item["spec"] for item in bindings(world)} == known
+    assert await placed(world, "a", "b", "c") == before
+    assert {work["metadata"]["uid"] for work in world.works()} == works
+    await world.until(lambda: len(world.events("BindingsRestored")) == 1)
+
+
+async def test_a_cluster_that_is_no_longer_picked_is_dropped_after_its_binding_was_restored(world):
+    await start(world)
+    async with held_up(world.loop.queues["scheduler"]):
+        await unschedule(world, "b")
+        await world.change(PLACEMENT, "web", policy=fixed("a"))
+        await until(lambda: world.loop.queues["rollout"].idle and world.loop.queues["placement"].idle)
+        assert len(world.works()) == 3
+    await world.until(lambda: len(world.works()) == 1)
+    left = await placed(world, "a", "b", "c")
+    assert {cluster for cluster, uid in left.items() if uid} == {"a"}
+
+
+async def test_a_binding_that_somebody_unschedules_and_deletes_counts_as_lost(world):
+    await start(world)
+    before = await placed(world, "b")
+    async with held_up(world.loop.queues["scheduler"]), held_up(world.loop.queues["rollout"]):
+        await unschedule(world, "b")
+        (name,) = (item["metadata"]["name"] for item in bindings(world) if item["spec"]["targetCluster"] == "b")
+        await world.store.delete(BINDING, Key(name))
+    await world.until(lambda: world.bound("web") == ["a", "b", "c"])
+    assert await placed(world, "b") == before

@@ -277,3 +277,36 @@ def test_approval_requests_come_from_the_controller():
     assert code("CREATE", request, None, ADMIN, AdmissionSettings()) == 403
     assert judge("CREATE", request, None, Context()).allowed
     assert code("UPDATE", request, request, DEVELOPER, AdmissionSettings()) == 200
+
+
+def make_binding(state, **metadata):
+    spec = {
+        "state": state,
+        "resourceSnapshotName": "web-0-snapshot",
+        "schedulingPolicySnapshotName": "web-0",
+        "targetCluster": "edge",
+        "clusterDecision": {"clusterName": "edge", "selected": True, "reason": "picked"},
+    }
+    return make_object("placement.kubernetes-fleet.io/v1", "ClusterResourceBinding", "web-edge", spec=spec, **metadata)
+
+
+LOOP = UserInfo(next(iter(AdmissionSettings().controllers)))
+SECOND_LOOP = AdmissionSettings(allowed_users=frozenset({ACCOUNT.username}))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "user", "settings", "wanted"),
+    [
+        pytest.param("Bound", "Unscheduled", DEVELOPER, AdmissionSettings(), 403, id="user"),
+        pytest.param("Bound", "Unscheduled", ADMIN, AdmissionSettings(), 403, id="admin"),
+        pytest.param("Bound", "Unscheduled", COLLECTOR, AdmissionSettings(), 403, id="component-of-kubernetes"),
+        pytest.param("Bound", "Unscheduled", LOOP, AdmissionSettings(), 200, id="loop"),
+        pytest.param("Bound", "Unscheduled", ACCOUNT, SECOND_LOOP, 200, id="allowed-user"),
+        pytest.param("Bound", "Unscheduled", ADMIN, AdmissionSettings(protect_works=False), 200, id="off"),
+        pytest.param("Unscheduled", "Unscheduled", ADMIN, AdmissionSettings(), 200, id="unscheduled-before"),
+        pytest.param("Unscheduled", "Bound", ADMIN, AdmissionSettings(), 200, id="back"),
+    ],
+)
+def test_only_the_loop_unschedules_a_binding(before, after, user, settings, wanted):
+    """G-20, on by default; it holds for administrators, who make this mistake."""
+    assert code("UPDATE", make_binding(after), make_binding(before), user, settings) == wanted
