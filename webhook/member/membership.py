@@ -117,6 +117,8 @@ class Membership:
         self._known = False
         self.problem = "the hub has not answered yet"
         """Why the hub cannot be read now; empty when it can."""
+        self.undelivered = ""
+        """Why the last heartbeat was not delivered; empty: it was, or none is due."""
         self.refused = ""
         """Why this cluster is not joined although the hub wants it; empty: it is joined, or not wanted."""
 
@@ -241,6 +243,7 @@ class Membership:
         """Stop applying, which any pass tolerates anywhere, and wait until no pass is running."""
         task, self._applying = self._applying, None
         self._due = float("-inf")
+        self.undelivered = ""
         if task is not None:
             task.cancel()
             await asyncio.wait([task])  # cancelling only asks: requests may be under way until the task has ended
@@ -279,10 +282,12 @@ class Membership:
             return
         try:
             await report(self._hub, INTERNAL_MEMBER_CLUSTER, self._key, figures, self._rhythm.now())
-        except StoreError:
+        except StoreError as error:
             self._beaten(False)
+            self.undelivered = f"heartbeat not delivered: {error}"
             raise
         self._beaten(True)
+        self.undelivered = ""
 
     async def _leave(self, document: JsonObject) -> None:
         """Let go of the Works and of the cluster, then report that we have left; a second run does nothing.

@@ -152,7 +152,7 @@ class Agent:
                 rhythm=Rhythm(self._now),
                 beaten=counts.beaten,
             )
-            self.health.require("hub", lambda: self.membership.problem)
+            self.health.require("hub", lambda: self.membership.problem or self.membership.undelivered)
             if (token := self._token) is not None:
                 self.health.require("hub-token", lambda: token.problem)
             self.health.require("identity", lambda: self.membership.refused)

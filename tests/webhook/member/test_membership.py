@@ -214,8 +214,10 @@ async def test_a_heartbeat_that_does_not_get_through_is_tried_again_soon(world):
             await world.pass_time(waits[-1])
         assert waits == [0.5, 1, 2, 5, 10, 10, 10]
         assert world.applying == 1
+        assert (world.membership.problem, world.membership.undelivered) == ("", "heartbeat not delivered: down")
         world.down = False
         await world.pass_time(10)
+        assert not world.membership.undelivered
         assert world.waits[-1] == 60
     assert world.beats[0] is True
     assert set(world.beats[1:-1]) == {False}
