@@ -20,12 +20,13 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from scorer.api.conditions import FALSE, TRUE, UNKNOWN, make_condition, merge_conditions
-from scorer.api.documents import dicts_at, status_of
+from scorer.api.documents import dicts_at, spec_of, status_of, text_at
 from scorer.api.field_path import FieldPath
 from scorer.api.member_cluster import MemberClusterStatus
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.names import MEMBER_AGENT
 from scorer.membership.heartbeats import Heard, agents_of, read_time
+from scorer.membership.joining import HEARTBEAT_PERIOD_SECONDS
 from scorer.membership.silence import REPORTING, silence
 
 JOINED: Final = "Joined"
@@ -113,7 +114,14 @@ def member_status(
     mine = [*_own_conditions((joined, why), problem, generation, now)]
     again = None
     if joined and since is not None:
-        condition, again = silence(status | {"conditions": _conditions(old)}, since, generation, now)
+        condition, again = silence(
+            status | {"conditions": _conditions(old)},
+            since,
+            generation,
+            now,
+            period=_period(member),
+            identity=_identity(member),
+        )
         mine += [] if condition is None else [condition]
     names = {entry["type"] for entry in mine}
     came = heard[MEMBER_AGENT].received if MEMBER_AGENT in heard else now
@@ -124,6 +132,15 @@ def member_status(
     status["conditions"] = [*new, *(entry for entry in before if entry.get("type") not in named)]
     ignored = [MemberEvent("UnreadableReport", f"ignored: {unreadable}", warning=True)] if unreadable else []
     return MemberReport(status, (*ignored, *_events(before, mine)), again)
+
+
+def _period(member: JsonObject) -> timedelta:
+    seconds = spec_of(member).get("heartbeatPeriodSeconds")
+    return timedelta(seconds=seconds if isinstance(seconds, int) else HEARTBEAT_PERIOD_SECONDS)
+
+
+def _identity(member: JsonObject) -> str:
+    return " ".join(filter(None, (text_at(member, "spec", "identity", field) for field in ("kind", "name"))))
 
 
 def _problem_of(reported: Mapping[str, Any]) -> str:
@@ -208,6 +225,8 @@ def _events(before: Iterable[Mapping[str, Any]], mine: Iterable[JsonObject]) -> 
         was, is_now = known.get(entry["type"]), entry["status"]
         if was == is_now or (is_now == FALSE and entry["type"] != REPORTING):
             continue
+        if entry["type"] == REPORTING and UNKNOWN in (was, is_now) and is_now != FALSE:
+            continue  # missed heartbeats are no news yet
         if is_now == TRUE:
             yield MemberEvent(entry["reason"], entry["message"])
         elif was is not None or entry["type"] == REPORTING:

@@ -1,6 +1,7 @@
 """Whether anything is still heard of a member that has joined.
 
-A member is silent when its last heartbeat is older than scheduling puts up with: from then on it gets nothing new.
+A member has missed heartbeats when two in a row did not arrive: its condition says so. A member is silent when its last
+heartbeat is older than scheduling allows: from then on it gets nothing new.
 That is kept as a condition of the MemberCluster, so a process that takes over tells nothing that has been told. There
 is none while a member has never been silent.
 
@@ -16,7 +17,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
-from scorer.api.conditions import FALSE, TRUE, ConditionStatus, make_condition
+from scorer.api.conditions import FALSE, TRUE, UNKNOWN, ConditionStatus, make_condition
 from scorer.api.documents import dicts_at, text_at
 from scorer.api.meta import JsonObject
 from scorer.api.names import MEMBER_AGENT
@@ -25,6 +26,8 @@ from scorer.membership.heartbeats import agents_of, read_time
 
 REPORTING: Final = "Reporting"
 LIMIT: Final = EligibilityLimits().heartbeat
+LATENESS: Final = timedelta(seconds=10)
+"""How late the second heartbeat in a row may be before it counts as missed."""
 _MOMENT: Final = timedelta(milliseconds=1)
 """A heartbeat that is as old as the limit is not too old."""
 
@@ -36,30 +39,53 @@ class Silence(NamedTuple):
     again: timedelta | None
 
 
+def unheard(status: Mapping[str, Any]) -> str:
+    """Return what a MemberCluster's status says of an agent that has missed heartbeats; empty: it reports."""
+    found = next((each for each in dicts_at(status, "conditions") if each.get("type") == REPORTING), {})
+    return "" if found.get("status") in (None, TRUE) else str(found.get("message") or "")
+
+
 def is_silent(status: Mapping[str, Any]) -> bool:
     """Say whether a status, of a MemberCluster, says that the member is silent."""
     return bool(_known(status) == FALSE)
 
 
-def silence(status: Mapping[str, Any], since: datetime, generation: int, now: datetime) -> Silence:
-    """Say whether a member that has joined is silent.
+def silence(
+    status: Mapping[str, Any],
+    since: datetime,
+    generation: int,
+    now: datetime,
+    *,
+    period: timedelta,
+    identity: str,
+) -> Silence:
+    """Return whether a member that has joined has missed heartbeats, or is silent.
 
     Args:
         status: Of the MemberCluster, with the last heartbeats and the conditions as they were.
         since: When this process began to listen.
         generation: Of the MemberCluster.
         now: The time by the hub's clock.
+        period: Time between two heartbeats.
+        identity: The account that its agent must be, for the message.
     """
     agent = next((each for each in agents_of(status) if each["type"] == MEMBER_AGENT), {})
     text = text_at(agent, "lastReceivedHeartbeat")
     heard = read_time(text)
     known = _known(status)
     counted = since if heard is None else heard if known == FALSE else max(heard, since)
+    late = min(2 * period + LATENESS, LIMIT)
+    message = f"its agent has not reported since {text or 'it joined'}"
+    hint = f": it must run, reach this hub, and be the {identity} of spec.identity"
     if now - counted > LIMIT:
-        message = f"its agent has not reported since {text or 'it joined'}, so the member gets nothing new"
+        message += f", so the member gets nothing new{hint}"
         return Silence(_condition(FALSE, "MemberClusterSilent", message, generation, now), None)
+    # Heartbeats that were missed before this process began to listen remain missed until one arrives.
+    if now - (heard if heard is not None and known == UNKNOWN else counted) > late:
+        missed = _condition(UNKNOWN, "HeartbeatsMissed", message + hint, generation, now)
+        return Silence(missed, counted + LIMIT - now + _MOMENT)
     back = None if not known else _condition(TRUE, "MemberClusterReporting", "its agent reports", generation, now)
-    return Silence(back, counted + LIMIT - now + _MOMENT)
+    return Silence(back, counted + late - now + _MOMENT)
 
 
 def _known(status: Mapping[str, Any]) -> Any:

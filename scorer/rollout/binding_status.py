@@ -7,6 +7,7 @@ ends; and all three lists are sorted.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import starmap
 from typing import Any
 
 from scorer.api.conditions import FALSE, TRUE, ConditionStatus, make_condition, merge_conditions
@@ -18,9 +19,11 @@ from scorer.api.documents import (
     generation_of,
     is_deleting,
     name_of,
+    namespace_of,
     spec_of,
     status_of,
 )
+from scorer.api.kinds import WORK
 from scorer.api.meta import JsonObject
 from scorer.api.names import TOO_LARGE
 from scorer.rollout.apply_strategy import reports_diff
@@ -37,6 +40,7 @@ from scorer.rollout.bindings import (
 from scorer.rollout.envelopes import EnvelopeKey
 from scorer.rollout.failing import LONGEST_MESSAGE
 from scorer.rollout.fitting import OBJECTS_TOO_LARGE, TOO_LARGE_REASON
+from scorer.rollout.restored import NEXT_STEP, OLDER_THAN_APPLIED
 from scorer.rollout.works import WorkCause, WorkPlan
 
 LIST_LIMIT = 100
@@ -44,8 +48,13 @@ LIST_LIMIT = 100
 
 _WORKER_CONDITIONS = (OVERRIDDEN, WORK_SYNCHRONIZED, APPLIED, AVAILABLE, DIFF_REPORTED, OBJECTS_TOO_LARGE)
 
+_OF_WHOLE_WORKS = frozenset({OLDER_THAN_APPLIED, "ForbiddenByMember", "AgentNotReporting"})
+"""Reasons of a Work's Applied condition that are not about single objects."""
 
-def binding_status(binding: JsonObject, works: Iterable[JsonObject], plan: WorkPlan, now: datetime) -> JsonObject:
+
+def binding_status(
+    binding: JsonObject, works: Iterable[JsonObject], plan: WorkPlan, now: datetime, unheard: str = ""
+) -> JsonObject:
     """Return the whole ``status`` of a binding after a pass of the work generator.
 
     The conditions are made in order, up to the first that is False. RolloutStarted stays as it is: the rollout
@@ -56,6 +65,7 @@ def binding_status(binding: JsonObject, works: Iterable[JsonObject], plan: WorkP
         works: The Works that belong to it, as they are after the pass.
         plan: The plan of the pass.
         now: The time of a transition.
+        unheard: Why the agent of the member is not heard; empty: it is.
     """
     if plan.problem and plan.problem.cause is WorkCause.NOT_YET:
         return dict(status_of(binding))
@@ -85,7 +95,10 @@ def binding_status(binding: JsonObject, works: Iterable[JsonObject], plan: WorkP
         if reports_diff(binding):
             yield _diff_reported(found, plan, say, lists)
             return
-        applied = _applied(found, plan, say, lists)
+        silent = say(APPLIED, "AgentNotReporting", unheard, good=False)
+        # With the time at which Applied became False: a later pass would write another time into the same entry.
+        (silent,) = merge_conditions(old, [silent], restart_on_generation=True)
+        applied = _applied(found, plan, say, lists, silent if unheard else None)
         yield applied
         if applied["status"] == TRUE:
             yield _available(found, say, lists)
@@ -119,7 +132,13 @@ def _diff_reported(
     return say(DIFF_REPORTED, "AllWorkHaveDiffReported", "all Works have reported their differences")
 
 
-def _applied(works: Sequence[JsonObject], plan: WorkPlan, say: _Say, lists: dict[str, list[JsonObject]]) -> JsonObject:
+def _applied(
+    works: Sequence[JsonObject],
+    plan: WorkPlan,
+    say: _Say,
+    lists: dict[str, list[JsonObject]],
+    silent: JsonObject | None,
+) -> JsonObject:
     if plan.changed:
         return say(APPLIED, "ApplyInProgress", "Works have just changed", good=False)
     answers = [current_condition(work, APPLIED) for work in works]
@@ -130,7 +149,20 @@ def _applied(works: Sequence[JsonObject], plan: WorkPlan, say: _Say, lists: dict
         lists["failedPlacements"] = _failed(works)
         lists["diffedPlacements"] = _diffed(works)
         lists["driftedPlacements"] = _drifted(works)
-    return say(APPLIED, "NotAllWorkHaveBeenApplied", f"not applied: {missing}", good=False)
+    causes = ((work, silent if answer is None else answer) for work, answer in zip(works, answers, strict=True))
+    whole = [(work, cause) for work, cause in causes if cause and cause.get("reason") in _OF_WHOLE_WORKS]
+    lists["failedPlacements"] = _cut([*lists.get("failedPlacements", ()), *starmap(_whole_work, whole)])
+    if held := [name_of(work) for work, answer in whole if answer.get("reason") == OLDER_THAN_APPLIED]:
+        message = f"hub restored: {_names(held)} older than what the member has applied, and held; {NEXT_STEP}"
+        return say(APPLIED, OLDER_THAN_APPLIED, message, good=False)
+    why = f": {whole[0][1].get('message')}" if whole else ""
+    return say(APPLIED, "NotAllWorkHaveBeenApplied", f"not applied: {missing}{why}", good=False)
+
+
+def _whole_work(work: JsonObject, condition: Mapping[str, Any]) -> JsonObject:
+    """Return the entry of a Work of which nothing is applied, whatever its objects are."""
+    identifier = {"group": WORK.group, "version": WORK.versions[0], "kind": WORK.kind, "name": name_of(work)}
+    return {**identifier, "namespace": namespace_of(work), "condition": dict(condition)}
 
 
 def _available(works: Sequence[JsonObject], say: _Say, lists: dict[str, list[JsonObject]]) -> JsonObject:
@@ -155,9 +187,16 @@ def _are_complete(answers: _Answers) -> bool:
 
 def _not_true(works: Sequence[JsonObject], answers: _Answers) -> str:
     """Name the first of the Works whose condition is not True, and count the others; empty when all are True."""
-    names = [
-        name_of(work) for work, answer in zip(works, answers, strict=True) if not answer or answer.get("status") != TRUE
-    ]
+    return _names(
+        [
+            name_of(work)
+            for work, answer in zip(works, answers, strict=True)
+            if not answer or answer.get("status") != TRUE
+        ]
+    )
+
+
+def _names(names: Sequence[str]) -> str:
     if len(names) <= 3:
         return ", ".join(names)
     return f"{', '.join(names[:3])} and {len(names) - 3} more"

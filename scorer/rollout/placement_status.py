@@ -48,6 +48,7 @@ from scorer.rollout.fitting import (
     stored_size,
 )
 from scorer.rollout.planner import Limits, Wanted
+from scorer.rollout.restored import NEXT_STEP, OLDER_THAN_APPLIED
 from scorer.rollout.stalling import STALLED, STALLED_REASON, find_rest
 
 RESYNC = timedelta(minutes=30)
@@ -480,7 +481,9 @@ class _Reporter:
                 yield self._summary(word, UNKNOWN, words.unknown, message, len(entries))
                 return
             if bad:
-                yield self._summary(word, FALSE, words.no, f"on {_clusters(bad)} {words.bad}", len(entries))
+                held = sum(_is_held(entry) for entry in entries) if word == APPLIED else 0
+                restored = f"; hub restored: on {_clusters(held)} Works are held; {NEXT_STEP}" if held else ""
+                yield self._summary(word, FALSE, words.no, f"on {_clusters(bad)} {words.bad}{restored}", len(entries))
                 return
             reason, good = words.yes, words.good
             if word == OVERRIDDEN and not any(_overrides(entry) for entry in entries):
@@ -543,6 +546,11 @@ def _unavailable_period(placement: JsonObject) -> timedelta:
 def _status(entry: JsonObject, word: str) -> str:
     """Return the status of a cluster's condition; Unknown if the chain of conditions ended before it."""
     return next((condition["status"] for condition in entry["conditions"] if condition["type"] == word), UNKNOWN)
+
+
+def _is_held(entry: JsonObject) -> bool:
+    """Return whether Works of a cluster are older than what its member has applied."""
+    return any(condition.get("reason") == OLDER_THAN_APPLIED for condition in entry["conditions"])
 
 
 def _clusters(count: int) -> str:

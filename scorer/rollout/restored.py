@@ -39,6 +39,10 @@ a Work that was recreated meanwhile goes unnoticed."""
 
 OLDER_THAN_APPLIED: Final = "OlderThanApplied"
 """Reason of the Applied condition of a held Work, and of the Events about it."""
+NEXT_STEP: Final = (
+    f"to accept it, annotate the MemberCluster with {ACCEPT_OLDER_UNTIL}=<time>, "
+    f"at most {LONGEST_ACCEPTANCE.days} days ahead"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +132,7 @@ def held_message(work: Mapping[str, Any], applied_work: Mapping[str, Any]) -> st
     before, here = _words(applied), _words(stand_of(work))
     return (
         f"this Work ({here}) is older than what was applied ({before}), as on a hub restored from a backup: nothing on "
-        f"the member is changed; to accept it, annotate the MemberCluster with {ACCEPT_OLDER_UNTIL}=<time>, at most "
-        f"{LONGEST_ACCEPTANCE.days} days ahead"
+        f"the member is changed; {NEXT_STEP}"
     )
 
 

@@ -8,14 +8,25 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from operator import is_
+from sys import intern
 
-from scorer.api.documents import conditions_of, dict_at, is_deleting, label, spec_of, with_finalizer, without_finalizer
+from scorer.api.documents import (
+    conditions_of,
+    dict_at,
+    is_deleting,
+    label,
+    spec_of,
+    status_of,
+    with_finalizer,
+    without_finalizer,
+)
 from scorer.api.event import Event
 from scorer.api.family import FAMILIES, FAMILY_OF, Family, placement_of_work
 from scorer.api.kinds import KINDS, MEMBER_CLUSTER, NAMESPACE, WORK
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT, WORK_CLEANUP, member_namespace
 from scorer.api.references import PlacementRef
+from scorer.membership.silence import unheard
 from scorer.rollout.binding_status import binding_status
 from scorer.rollout.bindings import NO_OVERRIDES, Overrides
 from scorer.rollout.deletion import is_abandoned, is_to_go
@@ -26,7 +37,7 @@ from scorer.rollout.selectable_kinds import DEFAULT_SETTINGS, SelectionSettings
 from scorer.rollout.works import Placeable, WorkCause, WorkPlan, WorkProblem, needs_works, plan_works
 from scorer.rollout.writes import Verb, Write, replace
 from webhook.controllers.failures import Concerned
-from webhook.controllers.inventory import all_bindings, bindings_on_relabelled
+from webhook.controllers.inventory import all_bindings, bindings_on, bindings_on_relabelled
 from webhook.controllers.removal import take_away, whole
 from webhook.controllers.result import DONE, Result, TerminalError
 from webhook.controllers.wiring import Waker, Watch, Wiring
@@ -130,6 +141,7 @@ class WorkGenerator:
             yield Watch(family.binding, partial(_itself, family))
         yield Watch(WORK, _of_work)
         yield Watch(MEMBER_CLUSTER, self._of_relabelled)
+        yield Watch(MEMBER_CLUSTER, self._of_unheard)
 
     def _owner(self, ref: BindingRef) -> str | None:
         family = FAMILY_OF[ref.kind]
@@ -146,6 +158,12 @@ class WorkGenerator:
         """Yield the bindings on a member that may have other overrides by its labels now."""
         for family, binding in bindings_on_relabelled(self._hub.cache, change):
             yield BindingRef.of(family, binding)
+
+    def _of_unheard(self, change: Change) -> Iterator[BindingRef]:
+        """Yield the bindings on a member whose agent has missed heartbeats, or reports again."""
+        if change.alters(_silence):
+            for family, binding in bindings_on(self._hub.cache, change.document["metadata"]["name"]):
+                yield BindingRef.of(family, binding)
 
     async def reconcile(self, ref: BindingRef) -> Result:
         """Make the Works of one binding match its snapshot, and its status match the Works."""
@@ -165,7 +183,9 @@ class WorkGenerator:
         snapshots = children(self._hub.cache, family.resource_snapshot, family.parent(binding))
         placement = self._hub.cache.get(family.placement, family.parent(binding).name, ref.namespace)
         strategy = (placement or {}).get("spec", {}).get("strategy") or {}
-        read = self._read_for(binding, works, snapshots, strategy)
+        # Interned: `_are_the_same` compares identities, and the MemberCluster is another object after every heartbeat.
+        silence = intern(unheard(status_of(member)))
+        read = self._read_for(binding, works, snapshots, strategy, silence)
         if before is not None and _are_the_same(read, before):
             self._at_rest[ref] = before
             return DONE
@@ -208,7 +228,12 @@ class WorkGenerator:
         return DONE
 
     def _read_for(
-        self, binding: JsonObject, works: list[JsonObject], snapshots: list[JsonObject], strategy: JsonObject
+        self,
+        binding: JsonObject,
+        works: list[JsonObject],
+        snapshots: list[JsonObject],
+        strategy: JsonObject,
+        silence: str,
     ) -> tuple[object, ...]:
         """Return all that decides what is done for a binding, as it is in the cache; empty: it has overrides.
 
@@ -218,12 +243,14 @@ class WorkGenerator:
         """
         if Overrides.of(binding["spec"]) != NO_OVERRIDES:  # the member and the override snapshots count as well
             return ()
-        parts = strategy.get("reportBackStrategy"), self._served.kinds, self._keys.current
+        parts = strategy.get("reportBackStrategy"), self._served.kinds, self._keys.current, silence
         return binding, *parts, len(works), *works, *snapshots
 
     def _report(self, family: Family, binding: JsonObject, plan: WorkPlan) -> None:
         works = works_of(self._hub.cache, binding)
-        self._hub.report(family.binding, binding, binding_status(binding, works, plan, self._now()))
+        member = self._hub.cache.get(MEMBER_CLUSTER, binding["spec"]["targetCluster"])
+        silence = unheard(status_of(member or {}))
+        self._hub.report(family.binding, binding, binding_status(binding, works, plan, self._now(), silence))
 
     async def _adopt(self, family: Family, binding: JsonObject, writes: Iterable[Write]) -> None:
         """Take over a Work in the place of ours that belongs to no binding, because its labels were edited.
@@ -317,6 +344,10 @@ def _of_work(change: Change) -> Iterator[BindingRef]:
         if document is not None and (binding := label(document, PARENT_BINDING)):
             ref = placement_of_work(document)
             yield BindingRef(ref.kind, binding, ref.namespace)
+
+
+def _silence(member: JsonObject) -> str:
+    return unheard(status_of(member))
 
 
 def _report_back(placement: JsonObject) -> object:

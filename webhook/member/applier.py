@@ -32,7 +32,7 @@ from scorer.rollout.intent import is_meant
 from scorer.rollout.never_placed import MemberLimits
 from scorer.rollout.removal import Content
 from scorer.rollout.work_status import ManifestReason, ManifestResult, work_status
-from webhook.kube.ports import Key, NotFoundError, Store, StoreError, key_of
+from webhook.kube.ports import ForbiddenError, Key, NotFoundError, Store, StoreError, key_of
 from webhook.member.books import (
     known_kinds,
     record,
@@ -53,7 +53,7 @@ from webhook.member.manifests import (
 )
 from webhook.member.obstacles import report_obstacles
 from webhook.member.owners import owner_reference
-from webhook.member.ownership import AnothersError, GoingError, applied_work, refused_status
+from webhook.member.ownership import AnothersError, GoingError, applied_work, forbidden_status, refused_status
 from webhook.member.ports import MemberStore
 from webhook.member.removal import release_compared, remove_content, remove_left_overs
 from webhook.member.requeue import Outcome
@@ -138,6 +138,10 @@ async def reconcile_work(
         await tell(work, Event(MADE_ANEW, OWNER_DELETED, "Warning"), hub, member, now)
     except AnothersError as error:
         return await _store(work, refused_status(work, str(error), KnownKinds(member.served.kinds), now), hub)
+    except ForbiddenError as error:
+        if (status := forbidden_status(work, str(error), now)) != work.get("status"):
+            await hub.replace_status(WORK, {**work, "status": status})
+        raise
     if not written_down(owner):
         await take_back(work, owner, member, us)
     if await is_held(work, owner, word, hub, member, now):

@@ -6,7 +6,15 @@ Source: rollout.md 11.1. Differs from the reference, which finds it by name alon
 from datetime import datetime
 
 from scorer.api.conditions import FALSE, make_condition, merge_conditions
-from scorer.api.documents import conditions_of, is_deleting, list_at, with_finalizer, with_metadata
+from scorer.api.documents import (
+    conditions_of,
+    generation_of,
+    is_deleting,
+    list_at,
+    status_of,
+    with_finalizer,
+    with_metadata,
+)
 from scorer.api.kinds import APPLIED_WORK, Kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import APPLIED_STAND, APPLIED_WORK_CLEANUP
@@ -98,6 +106,17 @@ async def _make(key: Key, member: MemberStore, us: HubMember) -> JsonObject:
     except NotFoundError as error:
         what = f"the member does not know the kind {APPLIED_WORK}: apply the output of `harbormaster crds` there"
         raise StoreError(f"{what} ({error})") from error
+
+
+def forbidden_status(work: JsonObject, why: str, now: datetime) -> JsonObject:
+    """Return the status of a Work whose AppliedWork the member does not let the agent read or write.
+
+    The entries of its objects remain as last reported: they are the books of what may be on the member.
+    """
+    kind, generation = "DiffReported" if reports_diff(work) else "Applied", generation_of(work)
+    message = f"the agent has no rights on the member: {why}"
+    found = make_condition(kind, FALSE, "ForbiddenByMember", message, generation=generation, now=now)
+    return {**status_of(work), "conditions": merge_conditions(conditions_of(work), [found])}
 
 
 def refused_status(work: JsonObject, why: str, kinds: KnownKinds, now: datetime) -> JsonObject:

@@ -501,3 +501,36 @@ def test_lists_are_cut_at_a_hundred():
     many = [manifest(f"m{at:03}", drift=True) for at in reversed(range(130))]
     status = status_of([YES, UP], [YES, UP], many)
     assert [item["name"] for item in status["driftedPlacements"]] == [f"m{at:03}" for at in range(100)]
+
+
+@pytest.mark.parametrize(
+    ("second", "unheard", "reason", "said"),
+    [
+        pytest.param([], "no heartbeat", "NotAllWorkHaveBeenApplied", "AgentNotReporting no heartbeat", id="unheard"),
+        pytest.param(
+            [("Applied", "False", "ForbiddenByMember")],
+            "",
+            "NotAllWorkHaveBeenApplied",
+            "ForbiddenByMember ",
+            id="forbidden-by-the-member",
+        ),
+        pytest.param(
+            [("Applied", "False", "OlderThanApplied")], "", "OlderThanApplied", "OlderThanApplied ", id="restored-hub"
+        ),
+    ],
+)
+def test_a_work_that_fails_as_a_whole_is_a_failed_placement_with_the_cause(second, unheard, reason, said):
+    hub, group = MemberNamespace(), make_group([make_object("a", size=500_000), make_object("b", size=500_000)])
+    binding = make_binding(conditions=[STARTED])
+    hub.run(binding, group)
+    hub.report("shop-work", [YES])
+    hub.report("shop-0", second)
+    status = binding_status(binding, hub.works.values(), hub.plan(binding, group), NOW, unheard)
+    BindingStatus.read(status)
+    (failed,) = status["failedPlacements"]
+    assert (failed["kind"], failed["name"]) == ("Work", "shop-0")
+    assert f"{failed['condition']['reason']} {failed['condition'].get('message', '')}" == said
+    applied = status["conditions"][-1]
+    assert (applied["type"], applied["status"], applied["reason"]) == ("Applied", "False", reason)
+    assert "shop-0" in applied["message"]
+    assert binding_status({**binding, "status": status}, hub.works.values(), WorkPlan(), LATER, unheard) == status

@@ -70,7 +70,7 @@ async def test_the_agent_is_told_which_hub_it_is(stage):
 
 @pytest.mark.parametrize("restart", [False, True], ids=["same-process", "after-a-restart"])
 async def test_a_second_pass_writes_nothing(stage, restart):
-    await stage.add()
+    await stage.add(heartbeatPeriodSeconds=600)
     await stage.reconcile()
     await stage.beat()
     await stage.reconcile()

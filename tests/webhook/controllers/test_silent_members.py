@@ -22,9 +22,10 @@ def retries_at_once(monkeypatch):
 
 
 @asynccontextmanager
-async def joined():
+async def joined(period=600):
+    """A member that has joined; with the longest period, it is silent before it has missed heartbeats."""
     async with staged() as it:
-        await it.add()
+        await it.add(heartbeatPeriodSeconds=period)
         await it.reconcile()
         await it.beat()
         result = await it.reconcile()
@@ -138,3 +139,26 @@ async def test_who_was_silent_before_the_hub_was_away_is_silent_until_heard_of()
         await it.beat()
         await it.reconcile()
         assert it.events == [SILENT, BACK]
+
+
+async def test_missed_heartbeats_are_a_condition_until_one_arrives_and_no_event():
+    async with joined(period=10) as (it, result):
+        it.time += result.requeue_after
+        result = await it.reconcile()
+        assert await it.condition("Reporting") == ("Unknown", "HeartbeatsMissed")
+        writes = it.hub.writes
+        it.start()
+        it.time += timedelta(seconds=1)
+        await it.reconcile()
+        assert (it.hub.writes, it.events) == (writes, [])
+        await it.beat()
+        await it.reconcile()
+        assert (await it.condition("Reporting"), it.events) == (("True", "MemberClusterReporting"), [])
+
+
+async def test_a_member_that_has_missed_heartbeats_is_silent_after_the_usual_time():
+    async with joined(period=10) as (it, result):
+        for _ in range(2):
+            it.time += result.requeue_after
+            result = await it.reconcile()
+        assert (it.events, await it.condition("Reporting")) == ([SILENT], ("False", "MemberClusterSilent"))

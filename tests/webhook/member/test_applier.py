@@ -1129,3 +1129,26 @@ async def test_a_work_names_the_finalizer_that_keeps_its_object_until_that_is_re
     await cluster.edit(CONFIG_MAP, "settings", metadata={**live["metadata"], "finalizers": []})
     assert (await cluster.reconcile()).digest != blocked.digest
     assert "Removed" not in await cluster.conditions()
+
+
+class Unprivileged(ObservedStore):
+    """The member after the agent's ClusterRoleBinding was deleted."""
+
+    async def get(self, kind, key):
+        raise ForbiddenError(f"{kind.plural} is forbidden")
+
+
+async def test_a_work_says_that_the_agent_has_lost_its_rights_on_the_member_and_keeps_its_books(cluster):
+    await cluster.place(namespace(), config_map())
+    await cluster.reconcile()
+    entries = (await cluster.work())["status"]["manifestConditions"]
+    versions = []
+    for _ in range(2):
+        with pytest.raises(ForbiddenError):
+            await reconcile_work(Key("web-work", SPACE), cluster.hub, Unprivileged(cluster.member), cluster.time)
+        versions.append(cluster.versions)
+    assert versions[0] == versions[1]
+    assert await cluster.conditions() == {"Applied": ("False", "ForbiddenByMember")}
+    assert (await cluster.work())["status"]["manifestConditions"] == entries
+    await cluster.reconcile()
+    assert (await cluster.conditions())["Applied"] == ("True", "AllManifestsApplied")
