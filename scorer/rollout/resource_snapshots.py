@@ -279,21 +279,41 @@ def plan_resource_snapshots(
             return dataclasses.replace(plan(marked, latest.index), identifiers=found, requeue_after=due - now)
     index = max([*(group.index for group in groups), *held], default=-1) + 1
     begun = [group for group in unfinished[-1:] if group.index == index - 1 and _is_begun(group, group_of(group.index))]
-    existing = {name_of(document) for group in begun for document in group.documents}
     index -= len(begun)
-    master, *shards = group_of(index)
-    # The master comes last: a group with a master is complete, and until then clusters keep the latest complete group.
-    # The label is moved before, so that no two groups are labelled. A crash in between leaves none or the old one.
-    writes = [*_delete(group for group in unfinished if group not in begun)]
-    writes += (create(document) for document in shards if name_of(document) not in existing)
-    if latest is not None and latest.master is not None and _is_labelled(latest):
-        writes.append(replace(with_metadata(latest.master, labels={IS_LATEST_SNAPSHOT: "false"})))
+    abandoned = [group for group in unfinished if group not in begun]
     kept = [group for group in groups if group not in unfinished]
     surplus = kept[: max(0, len(kept) - history_limit(placement) + 1)]
-    writes += _delete(group for group in surplus if group is not latest)
-    writes.append(create(master))
-    writes += _delete(group for group in surplus if group is latest)
-    return plan(writes, index)
+    needed = [group for group in surplus if group in (latest, placed_group(groups))]
+    old = [group for group in surplus if group not in needed]
+    return plan(
+        [*_delete(abandoned), *_succeed(latest, begun, group_of(index), old), *_delete(needed)],
+        index,
+    )
+
+
+def _succeed(
+    latest: SnapshotGroup | None,
+    begun: Sequence[SnapshotGroup],
+    wanted: Sequence[JsonObject],
+    old: Sequence[SnapshotGroup],
+) -> Iterator[Write]:
+    """Yield the writes that put a new group in the place of the latest.
+
+    Args:
+        latest: The latest group.
+        begun: The new group as far as it exists.
+        wanted: The snapshots of the new group, the master first.
+        old: The groups to delete before the new one counts.
+    """
+    # The master comes last: a group with a master is complete, and until then clusters keep the latest complete group.
+    # The label is moved before, so that no two groups are labelled. A crash in between leaves none or the old one.
+    master, *shards = wanted
+    existing = {name_of(document) for group in begun for document in group.documents}
+    yield from (create(document) for document in shards if name_of(document) not in existing)
+    if latest is not None and latest.master is not None and _is_labelled(latest):
+        yield replace(with_metadata(latest.master, labels={IS_LATEST_SNAPSHOT: "false"}))
+    yield from _delete(old)
+    yield create(master)
 
 
 def fitting_content(groups: Sequence[SnapshotGroup], objects: Sequence[JsonObject]) -> tuple[Fitting, Sequence[bytes]]:

@@ -192,6 +192,23 @@ def test_with_a_history_of_one_the_last_complete_group_goes_when_the_next_is_com
     ]
 
 
+def test_an_incomplete_latest_group_keeps_the_complete_one_in_the_history():
+    """With a history of two there is no room for both, but what clusters have is in the complete one only."""
+    placement = {**PLACEMENT, "spec": {"revisionHistoryLimit": 2}}
+    hub = Hub()
+    hub.run(make_object("page", "small"))
+    torn = hub.run(make_object("page", "torn")).name
+    master = next(document for document in hub.stored if document["metadata"]["name"] == torn)
+    master["metadata"]["annotations"]["kubernetes-fleet.io/number-of-resource-snapshots"] = "2"
+    plan = plan_resource_snapshots(placement, hub.stored, [make_object("page", PAGE)], NOW, UNTHROTTLED)
+    assert [(write.verb, write.name) for write in plan.writes] == [
+        (Verb.REPLACE, "shop-1-snapshot"),
+        (Verb.CREATE, "shop-2-snapshot"),
+        (Verb.DELETE, "shop-0-snapshot"),
+    ]
+    assert plan.writes[1].document["spec"]["selectedResources"] == [make_object("page", "small")]
+
+
 SIZES = st.sampled_from([0, 1_000, 400_000, 700_000, 1_400_000, CONTENT_LIMIT])
 
 
