@@ -48,6 +48,9 @@ PARTS: Final = "shards"
 LONGEST_LEASE: Final = 300.0
 """Seconds. No candidate asks for more, and none waits longer for a holder that does not renew."""
 
+RELEASED_SECONDS: Final = 1
+"""Duration of a Lease that its holder has given back, as client-go writes it."""
+
 _PARTED: Final = re.compile(rf"([1-9][0-9]{{0,8}}) {PARTS}")
 
 Body = Callable[["Term"], Coroutine[Any, Any, None]]
@@ -227,7 +230,7 @@ class Candidate:
 
     def _freed(self, record: JsonObject) -> JsonObject:
         """Return the spec of the Lease, free from now on."""
-        free = {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": self._micro_time()}
+        free = {"holderIdentity": "", "leaseDurationSeconds": RELEASED_SECONDS, "renewTime": self._micro_time()}
         return {**record["spec"], **free}
 
     def _pause(self) -> float:
@@ -409,9 +412,9 @@ class Leader(Candidate):
         if before is not None and spec_of(record) == spec_of(before):
             return  # only metadata has changed, and a renewal changes renewTime: the time of its holder runs on
         holder = holder_of(record)
-        if holder in {"", self.identity}:
+        if is_released(record):
             self._taken_until = float("-inf")
-        else:
+        elif holder not in {"", self.identity}:  # else a user may have written that while another candidate leads
             self._taken_until = self._clock() + believed_duration(record, self._times.lease)
             if holder != holder_of(before):
                 log.info("follows", extra={"lease": str(self._lease), "holder": holder})
@@ -494,8 +497,19 @@ def duration_of(record: JsonObject, default: float) -> float:
 
 
 def believed_duration(record: JsonObject, default: float) -> float:
-    """Return how long a candidate waits for the holder of a Lease that does not renew it, in seconds."""
-    return min(duration_of(record, default), LONGEST_LEASE)
+    """Return how long a candidate waits for the holder of a Lease that does not renew it, in seconds.
+
+    Args:
+        record: The Lease.
+        default: The candidate's own duration. A shorter one is not believed: the term of a holder that has not noticed
+            the change may last longer.
+    """
+    return min(max(duration_of(record, default), default), LONGEST_LEASE)
+
+
+def is_released(record: JsonObject) -> bool:
+    """Return whether the holder of a Lease has given it back; a user who only removes the holder has not."""
+    return not holder_of(record) and duration_of(record, 0) == RELEASED_SECONDS
 
 
 def excess_of(record: JsonObject) -> str:

@@ -42,6 +42,7 @@ from webhook.kube.leader import (
     excess_of,
     expired,
     holder_of,
+    is_released,
     parted_into,
     stop_work,
 )
@@ -228,9 +229,10 @@ class Shards(Candidate):
         """Return why the Lease is not ours to write now; empty when it is."""
         # Deleted: those that held it may not have noticed yet, so they are waited for all the same.
         if record is not None:
-            if (holder := holder_of(record)) in {"", self._holder}:
+            holder = holder_of(record)
+            if is_released(record) or holder == self._holder:
                 self._strangers = _NOBODY
-            elif spec_of(record) != self._strangers.spec:  # renewed: by observed change, as a leader is judged
+            elif holder and spec_of(record) != self._strangers.spec:  # renewed, by observed change
                 if self._strangers is not _NOBODY and not excess_of(record):
                     self._led = self._clock()
                 until = self._clock() + believed_duration(record, self._times.lease)

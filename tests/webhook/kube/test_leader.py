@@ -236,6 +236,36 @@ def test_a_lease_that_is_given_away_ends_the_term(holder):
     run_in_still_time(scenario)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"holderIdentity": ""}, id="freed"),
+        pytest.param({"holderIdentity": None, "leaseDurationSeconds": None}, id="emptied"),
+        pytest.param({"holderIdentity": "b"}, id="given-to-the-other"),
+        pytest.param({"holderIdentity": "foreign", "leaseDurationSeconds": 1}, id="given-away-for-a-second"),
+        pytest.param({"leaseDurationSeconds": 1}, id="shortened"),
+    ],
+)
+def test_a_lease_that_a_user_has_written_over_gives_leadership_to_no_two(change):
+    """The leader cannot notice, since its calls hang, and its term goes on."""
+
+    async def scenario(loop):
+        async with hub(loop, Alone) as (store, candidate):
+            a = candidate("a").start()
+            await asyncio.sleep(1)
+            b = candidate("b").start()
+            await asyncio.sleep(30)
+            a.store.faults = [Fault.HANG]
+            document = await store.get(LEASE, KEY)
+            await store.replace(LEASE, {**document, "spec": {**document["spec"], **change}})
+            while not b.may_write:
+                await asyncio.sleep(0.05)
+                assert not (a.may_write and b.may_write)
+            assert not a.may_write
+
+    run_in_still_time(scenario)
+
+
 def test_a_deleted_lease_ends_the_term_and_others_wait_for_its_holder_all_the_same():
     async def scenario(loop):
         async with hub(loop, Alone) as (store, candidate):
