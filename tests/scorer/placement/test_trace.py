@@ -292,6 +292,16 @@ def test_losers_are_compared_with_the_last_one_picked_not_with_kept_ones():
     assert items["b"]["gap"] == {"toLastPicked": "d", "decidedBy": "affinity", "difference": -51}
 
 
+def test_what_is_not_needed_is_compared_with_the_present_score_of_a_kept_cluster():
+    clusters = [
+        make_cluster(name, properties={NODES: nodes}) for name, nodes in [("a", "1"), ("b", "50"), ("c", "100")]
+    ]
+    kept = held("a", topology=0, affinity=70)
+    items = by_name(explain(run(pick_n(1, preferred=[prefer(100, NODES)]), clusters, [kept])))
+    assert [items[name]["verdict"] for name in "abc"] == ["Kept", "NotNeeded", "NotNeeded"]
+    assert items["c"]["gap"] == {"toLastPicked": "a", "decidedBy": "affinity", "difference": 100}
+
+
 def test_a_cluster_outside_the_spread_says_so():
     clusters = [make_cluster("a"), make_cluster("b", labels={"region": "n"})]
     items = by_name(explain(run(pick_n(1, constraints=[spread("region")]), clusters)))

@@ -117,6 +117,21 @@ def test_whether_it_failed_is_in_the_objects(found, state, detail):
     assert cluster["binding"]["condition"]["reason"] == "NotAllWorkHaveBeenApplied"
 
 
+def test_a_binding_is_shown_with_the_snapshots_that_it_was_made_from():
+    binding = only(make_binding("a"))["binding"]
+    shown = {name: binding[name] for name in ("name", "state", "resourceSnapshot", "resourceIndex", "policySnapshot")}
+    assert shown == {
+        "name": "web-a",
+        "state": "Bound",
+        "resourceSnapshot": "web-1-snapshot",
+        "resourceIndex": 1,
+        "policySnapshot": "web-0",
+    }
+    bare = make_binding("a")
+    del bare["spec"]["schedulingPolicySnapshotName"]
+    assert only(bare)["binding"]["policySnapshot"] == ""
+
+
 def test_a_work_that_the_agent_has_not_seen_is_named():
     work = make_work("a", entry("a"), generation=3, observed=2)
     cluster = only(make_binding("a", *STARTED, condition("Applied", "False", "ApplyInProgress")), works=[work])

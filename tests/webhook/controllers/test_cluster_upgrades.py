@@ -441,6 +441,17 @@ async def test_a_run_without_a_strategy_that_is_there_says_so():
         await world.until(lambda: state(world) == "Completed")
 
 
+async def test_a_run_that_cannot_be_read_says_which_field_is_wrong():
+    async with upgrading() as world:
+        await world.add(make_upgrade_run(state="Sideways"))
+        field = "cluster_upgrade controller fails again and again: spec.state: "
+
+        def told():
+            return [each["note"] for each in world.store.objects(KINDS["events.k8s.io", "Event"])]
+
+        await world.until(lambda: any(field in note for note in told()))
+
+
 async def test_an_upgrader_that_is_not_there_fails_the_member_and_is_named():
     async with upgrading() as world:
         await annotate(world, "t1", upgrader="magic")

@@ -26,7 +26,7 @@ def profile(world, name):
 
 def told(world, name):
     events = world.store.objects(KINDS["events.k8s.io", "Event"])
-    return [each["reason"] for each in events if each["regarding"]["name"] == name]
+    return [(each["type"], each["reason"], each["note"]) for each in events if each["regarding"]["name"] == name]
 
 
 async def test_profiles_whose_names_begin_in_the_same_way_have_runs_of_their_own():
@@ -51,7 +51,8 @@ async def test_a_run_of_another_profile_is_no_run_of_this_one():
         found = profile(world, "p")
         assert (found["lastTriggerError"]["code"], found.get("currentRun", "")) == ("RunNameTaken", "")
         assert f"run {wanted} is there already, and profile q has made it" in found["lastTriggerMessage"]
-        await world.until(lambda: "TriggerFailed" in told(world, "p"))
+        failure = ("Warning", "TriggerFailed", found["lastTriggerMessage"])
+        await world.until(lambda: failure in told(world, "p"))
         stored = world.cache.get(UPGRADE_PROFILE, "p")
         world.again()
         await world.until(lambda: True)

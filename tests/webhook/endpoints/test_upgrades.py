@@ -468,6 +468,19 @@ async def test_an_answer_that_admission_refuses_leaves_no_note(world, port, monk
     await world.store.delete(UPGRADE_GATE, Key("refused"))
 
 
+async def test_an_order_that_admission_refuses_leaves_the_run_as_it_is(world, port, monkeypatch):
+    stored = await world.store.get(UPGRADE_RUN, Key("planned"))
+
+    def refused(operation, new, old, *_, **__):
+        assert (operation, new["spec"]["state"], old["spec"]["state"]) == ("UPDATE", "Run", "Initialize")
+        return replace(judge("CREATE", stored, None, Context()), allowed=False, message="not like that")
+
+    monkeypatch.setattr(upgrade_orders, "judge", refused)
+    answer = assert_problem(await ask(port, "/v1/upgrade/runs/planned:start"), "conflict", 409)
+    assert "not like that" in answer["detail"]
+    assert (await world.store.get(UPGRADE_RUN, Key("planned")))["spec"] == stored["spec"]
+
+
 async def test_an_order_that_is_refused_is_told_on_the_run():
     """Also one of a gate: its run is what people look at."""
     async with upgrading() as world:
