@@ -198,6 +198,8 @@ def test_replicas_repair_what_was_done_to_their_authority(release, accident):
 
     wait_until("writes are judged again", problem)
     release.wait_trusted()
+    if release.authority() != before:
+        release.restart_scheduler()  # until then, it binds no pod
 
 
 def test_a_cluster_joins_by_the_printed_words_and_gets_what_is_placed(release, member):

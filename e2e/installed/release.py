@@ -10,6 +10,7 @@ import ssl
 import subprocess
 import urllib.request
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from e2e.controlplane.service import REGISTRATIONS, Answer
 from e2e.fleet.waiting import wait_until
 from e2e.installed.images import SCHEDULER
 from e2e.kubelet.bed import Bed
+from scorer.api.meta import format_time
 from tests.charts.made import HUB
 
 NAME: Final = "harbormaster"
@@ -177,6 +179,14 @@ class Release:
             return "" if self.ask("GET", "/v1/openapi.json").status == 200 else "it does not answer"
 
         wait_until("the authority is trusted", problem)
+
+    def restart_scheduler(self) -> None:
+        """Restart kube-scheduler, which reads its ``caFile`` once, as ``kubectl rollout restart`` does."""
+        name = f"{self.fullname}-scheduler"
+        restarted = {"kubectl.kubernetes.io/restartedAt": format_time(datetime.now(UTC))}
+        path = f"/apis/apps/v1/namespaces/{self.namespace}/deployments/{name}"
+        self.bed.patch(path, {"spec": {"template": {"metadata": {"annotations": restarted}}}})
+        self.bed.wait_rolled_out(self.namespace, name)
 
     def ask(self, method: str, path: str, *, token: str = "", body: object = None, authority: str = "") -> Answer:
         """Ask the Service over HTTPS, by its name, in a connection of its own.
