@@ -2,7 +2,7 @@
 
 The agent watches AppliedWorks and the kinds that the Works hold. It keeps which Work an object belongs to and two
 checksums of each such object: one of its status and one of all the rest. Where the agent may not watch a kind, the
-Works that hold it are polled.
+Works that hold it are polled. A watch on a version that the member stops serving is replaced by one on another version.
 
 The agent's own writes come back as changes, too. That costs one more pass, which writes nothing and so causes no
 further change. Where another client keeps undoing what is applied, the passes come at growing intervals.
@@ -22,7 +22,7 @@ from scorer.api.documents import is_deleting, list_at, name_of, namespace_of
 from scorer.api.kinds import APPLIED_WORK, KINDS, Kind, split_api_version
 from scorer.api.meta import JsonObject, dump_json
 from scorer.membership.identity import HubMember, is_ours
-from webhook.kube.ports import EventType, ServedKinds, Store, StoreError, WatchEvent, key_of
+from webhook.kube.ports import EventType, NotFoundError, ServedKinds, Store, StoreError, WatchEvent, key_of
 from webhook.member.following import Sleep, follow
 from webhook.member.manifests import Identity
 
@@ -75,6 +75,8 @@ class _Watch:
     def failed(self, error: StoreError) -> None:
         """See `webhook.member.following.Listener`."""
         self.forbidden = str(error)
+        if isinstance(error, NotFoundError):
+            self._objects.unserved(self.kind)
 
 
 class AppliedObjects:
@@ -112,7 +114,8 @@ class AppliedObjects:
         self._kinds: dict[tuple[str, str], dict[Identity, None]] = defaultdict(dict)
         self._sums: dict[Identity, _Sums] = {}
         self._recent: dict[tuple[str, bool], tuple[int, float]] = {}
-        self._watches: dict[tuple[str, str], asyncio.Task[None]] = {}
+        self._watches: dict[tuple[str, str], tuple[Kind, asyncio.Task[None]]] = {}
+        self._unserved: set[Kind] = set()
         self._news = asyncio.Event()
         self._refreshed = float("-inf")
 
@@ -165,16 +168,29 @@ class AppliedObjects:
     async def _adjust(self, group: asyncio.TaskGroup) -> bool:
         """Start and stop watches; return whether a Work holds a kind that the member does not serve yet."""
         for group_kind in self._watches.keys() - self._kinds.keys():
-            self._watches.pop(group_kind).cancel()
-        missing = [group_kind for group_kind in self._kinds if group_kind not in self._watches]
-        if any(self._find(group_kind) is None for group_kind in missing):
+            self._stop(group_kind)
+        unserved, self._unserved = self._unserved, set()
+        if unserved or any(self._find(group_kind) is None for group_kind in self._missing()):
             await self._refresh()
-        for group_kind in missing:
-            kind = self._find(group_kind)
-            # The last Work of the kind may have gone during the refresh; its watch would run until the next change.
-            if kind is not None and group_kind in self._kinds:
-                self._watches[group_kind] = group.create_task(self._follow(kind))
-        return any(group_kind not in self._watches for group_kind in self._kinds)
+        for lost in unserved.intersection(self._watched()):
+            # Discovery lags behind: while it still lists the version, the watch keeps retrying.
+            if self._find(lost.group_kind) != lost:
+                self._stop(lost.group_kind)
+        for group_kind in self._missing():
+            if (kind := self._find(group_kind)) is not None:
+                self._watches[group_kind] = kind, group.create_task(self._follow(kind))
+        return bool(self._missing())
+
+    def _missing(self) -> list[tuple[str, str]]:
+        """Return the kinds that Works hold and that are not watched."""
+        return [group_kind for group_kind in self._kinds if group_kind not in self._watches]
+
+    def _watched(self) -> list[Kind]:
+        return [kind for kind, _ in self._watches.values()]
+
+    def _stop(self, group_kind: tuple[str, str]) -> None:
+        _, task = self._watches.pop(group_kind)
+        task.cancel()
 
     def _find(self, group_kind: tuple[str, str]) -> Kind | None:
         return self._served.kinds.get(group_kind)
@@ -198,6 +214,12 @@ class AppliedObjects:
             refused_seconds=FORBIDDEN_SECONDS,
             sleep=self._sleep,
         )
+
+    def unserved(self, kind: Kind) -> None:
+        """Note that the member does not serve the watched version of *kind*, and look for another one."""
+        if kind in self._watched():
+            self._unserved.add(kind)
+            self._news.set()
 
     def missed(self, kind: Kind, items: Sequence[JsonObject] = ()) -> None:
         """Wake all Works that hold objects of *kind*: the watch may have missed changes to them.

@@ -1,11 +1,12 @@
 """Which change of an object wakes which Work, and how soon."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
-from scorer.api.kinds import APPLIED_WORK, KINDS, NAMESPACE
-from webhook.kube.ports import EventType, ForbiddenError, WatchEvent
+from scorer.api.kinds import APPLIED_WORK, KINDS, NAMESPACE, Kind
+from webhook.kube.ports import EventType, ForbiddenError, NotFoundError, WatchEvent
 from webhook.member.applied_objects import (
     CALM_SECONDS,
     CHANGED_SECONDS,
@@ -16,6 +17,8 @@ from webhook.member.applied_objects import (
 )
 
 CONFIG_MAP, DEPLOYMENT = KINDS["", "ConfigMap"], KINDS["apps", "Deployment"]
+OLD = Kind("example.com", ("v2", "v1"), "Boat", "boats", namespaced=True)
+NEW = replace(OLD, versions=("v1",))
 
 
 class Served:
@@ -26,7 +29,7 @@ class Served:
 
     async def refresh(self):
         self.refreshed += 1
-        self.kinds |= self.coming
+        self.kinds = {name: kind for name, kind in (self.kinds | self.coming).items() if kind is not None}
 
 
 class Member:
@@ -34,6 +37,7 @@ class Member:
 
     def __init__(self, *forbidden):
         self.forbidden = set(forbidden)
+        self.unserved = set()
         self.watched = []
         self.listed = []
 
@@ -41,6 +45,8 @@ class Member:
         self.listed.append((kind.kind, labels))
         if kind in self.forbidden:
             raise ForbiddenError(f"may not list {kind}")
+        if kind.versions[0] in self.unserved:
+            raise NotFoundError(f"the server could not find {kind}")
         return type("Listing", (), {"items": (), "resource_version": "1"})()
 
     async def watch(self, kind, since, namespace=None):
@@ -203,5 +209,35 @@ async def test_a_kind_that_is_defined_later_is_found():
     await breathe()
     assert world.served.refreshed == 1
     assert set(world.member.watched) == {APPLIED_WORK, CONFIG_MAP}
+    task.cancel()
+    await asyncio.wait([task])
+
+
+@pytest.mark.parametrize(
+    ("coming", "watched"),
+    [
+        pytest.param({OLD.group_kind: NEW}, {APPLIED_WORK, NEW}, id="another-version-is-watched"),
+        pytest.param({OLD.group_kind: None}, {APPLIED_WORK}, id="no-version-is-left"),
+    ],
+)
+async def test_a_version_that_the_member_stops_serving_is_not_watched_for_ever(coming, watched):
+    world = World(None, OLD)
+    world.member.unserved = {"v2"}
+    world.served.coming = coming
+    world.objects.hold("one", [{"apiVersion": "example.com/v1", "kind": "Boat", "metadata": {"name": "a"}}])
+    task = asyncio.create_task(world.objects.run())
+    await breathe()
+    assert set(world.member.watched) == watched
+    task.cancel()
+    await asyncio.wait([task])
+
+
+async def test_a_kind_that_discovery_still_lists_keeps_its_watch_and_the_member_is_not_asked_again_and_again():
+    world = World(None, OLD)
+    world.member.unserved = {"v2"}
+    world.objects.hold("one", [{"apiVersion": "example.com/v1", "kind": "Boat", "metadata": {"name": "a"}}])
+    task = asyncio.create_task(world.objects.run())
+    await breathe()
+    assert (world.member.listed.count(("Boat", {"harbormaster.dev/nobody": "true"})), world.served.refreshed) == (1, 1)
     task.cancel()
     await asyncio.wait([task])
