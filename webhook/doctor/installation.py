@@ -8,7 +8,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from scorer.api.documents import dict_at, dicts_at, label, name_of, namespace_of, spec_of, status_of, text_at, texts_at
+from scorer.api.conditions import TRUE
+from scorer.api.documents import (
+    conditions_of,
+    dict_at,
+    dicts_at,
+    label,
+    name_of,
+    namespace_of,
+    spec_of,
+    status_of,
+    text_at,
+    texts_at,
+)
 from scorer.api.meta import JsonObject
 from webhook.processes.rbac_objects import service_account, username_of
 from webhook.settings.installation import SERVE_ACCOUNT
@@ -180,8 +192,16 @@ def problems_of(installation: Installation, version: str) -> list[str]:
         wanted: Any = spec_of(deployment).get("replicas", 1)
         available: Any = status_of(deployment).get("availableReplicas") or 0
         if wanted and available < wanted:
-            problems.append(f"{what}: {available} of {wanted} replicas of {component} are available")
+            problems.append(
+                f"{what}: {available} of {wanted} replicas of {component} are available{_cause(deployment)}"
+            )
     return problems
+
+
+def _cause(deployment: JsonObject) -> str:
+    """Return why a Deployment cannot create its pods, such as a quota that is used up (empty: unknown)."""
+    failures = (each for each in conditions_of(deployment) if each.get("type") == "ReplicaFailure")
+    return next((f": {text_at(each, 'message')}" for each in failures if each.get("status") == TRUE), "")
 
 
 def described(installation: Installation) -> str:

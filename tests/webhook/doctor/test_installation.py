@@ -106,3 +106,12 @@ def test_deployments_that_are_not():
     assert old == [
         f"{what}-serve is of release 1.2.0, this is 1.3.0: use the doctor of 1.2.0, what else is said here may not fit"
     ]
+
+
+def test_a_deployment_that_may_not_create_its_pods_names_the_cause():
+    """As under a quota; while the pods are there, the condition of an earlier attempt does not matter."""
+    quota = 'pods "serve-1" is forbidden: exceeded quota: none, requested: pods=1, used: pods=1, limited: pods=0'
+    conditions = [{"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": quota}]
+    what = "Deployment quay/harbor-harbormaster-serve: 1 of 2 replicas of serve are available"
+    assert problems_of(find(deployment(availableReplicas=1, conditions=conditions)), "1.2.0") == [f"{what}: {quota}"]
+    assert problems_of(find(deployment(conditions=conditions)), "1.2.0") == []
