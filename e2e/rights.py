@@ -327,7 +327,9 @@ ELSEWHERE: Final = (
     ("a user who may write overrides", False,
      "rewrite or leave out what they may not `update` or `delete` (where rights are enforced)",
      "e2e/test_fleet_teams.py::test_whoever_may_only_read_rewrites_nothing"),
-    ("any user", False, "delete a member's namespace, or our definitions while objects of them exist, by mistake",
+    ("any user", False,
+     "delete a member's namespace, the namespace of the installation, or our definitions while objects of them exist, "
+     "by mistake",
      "e2e/test_deletion_guard.py::test_what_holds_the_content_of_members_is_not_deleted_by_mistake"),
     ("users who may write everything, but are no admins", False, "create, change or delete the Works of a member",
      "e2e/test_deletion_guard.py::test_works_are_written_by_the_machinery_alone"),

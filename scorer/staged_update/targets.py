@@ -23,7 +23,6 @@ from scorer.api.documents import (
 from scorer.api.meta import JsonObject
 from scorer.api.names import NUMBER_OF_CLUSTERS, PLACEMENT_GENERATION, POLICY_INDEX
 from scorer.api.placement import PlacementType, StrategyType
-from scorer.rollout.deletion import is_unscheduled_by_others
 from scorer.rollout.policy_snapshots import latest_policy_snapshots
 from scorer.staged_update.facts import Facts
 from scorer.staged_update.failures import Cause, NotYetError, RunFailedError
@@ -90,8 +89,6 @@ def find_targets(facts: Facts, placement: JsonObject, *, fresh: bool, expected: 
     for binding in sorted(facts.bindings, key=name_of):
         spec = spec_of(binding)
         cluster, state = str(spec.get("targetCluster") or ""), spec.get("state")
-        if is_unscheduled_by_others(binding) and not is_deleting(binding):
-            raise NotYetError(f"binding {name_of(binding)} of cluster {cluster} is about to be scheduled again")
         if state == BindingState.UNSCHEDULED:
             removed[cluster] = binding
         elif is_deleting(binding):

@@ -37,6 +37,7 @@ from scorer.api.names import ON_FAILURE, UPDATE_RUN_FINALIZER
 from scorer.api.references import PlacementRef
 from scorer.member_gate.holds import staged_update_holder, staged_update_holds
 from scorer.rollout.bindings import Overrides
+from scorer.rollout.deletion import is_unscheduled_by_others
 from scorer.rollout.resource_snapshots import SnapshotGroup, snapshot_groups
 from scorer.staged_update.approvals import APPROVED, requests_of
 from scorer.staged_update.clusters import started_status
@@ -230,7 +231,10 @@ class StagedUpdateController:
             return await self._follow(ref, run)
         if (held := with_finalizer(run, UPDATE_RUN_FINALIZER)) is not None:
             run = await self._hub.amend(family.run, held)
-        step = await self._decide(ref, run, await self._facts(ref, run))
+        facts = await self._facts(ref, run)
+        if _awaits_scheduler(facts):
+            return Result(LOOK_AGAIN)
+        step = await self._decide(ref, run, facts)
         asked = self._asked.get(ref)
         # What was recorded before our term was told then.
         known: Collection[str] = self._asks(ref, run) if asked is None else asked
@@ -399,6 +403,16 @@ class StagedUpdateController:
 
 def _placement_of(run: JsonObject) -> PlacementRef:
     return placement_ref(text_at(run, "spec", "placementName"), namespace_of(run))
+
+
+def _awaits_scheduler(facts: Facts) -> bool:
+    """Return whether the scheduler is about to restore a binding that another client has set to Unscheduled.
+
+    Its write requeues the run. The bindings of a placement that is being deleted are not restored.
+    """
+    if facts.placement is None or is_deleting(facts.placement):
+        return False
+    return any(is_unscheduled_by_others(binding) and not is_deleting(binding) for binding in facts.bindings)
 
 
 def _stages(run: JsonObject) -> list[JsonObject]:

@@ -48,7 +48,7 @@ def endpoint_of(stored: Mapping[str, JsonObject], installation: Installation) ->
     if not places:
         return Endpoint(installation.namespace, user=user)
     ((namespace, service, port, url, prefix), _), *_ = places.most_common(1)
-    return Endpoint(namespace, service, port, url, user=user, secret_path=prefix)
+    return Endpoint(namespace or installation.namespace, service, port, url, user=user, secret_path=prefix)
 
 
 def _place(client: JsonObject) -> tuple[str, str, int, str, str]:
