@@ -1,7 +1,7 @@
-"""Which Works the deletion of a placement waits for, and what holds them up.
+"""The Works that the deletion of a placement waits for, and the obstacles to their removal.
 
-A placement stays until its Works are gone, so that its status can name the cluster, the object and the finalizer that
-are in the way. Without it, no status would show a Work that hangs.
+A placement remains until its Works are deleted, so that its status can name the cluster, the object and the finalizer
+that are in the way. Without it, no status would show a Work that hangs.
 
 It does not wait for a member that is leaving or gone: nothing is removed there. In a namespace that is being deleted,
 which its finalizers would hold up, or with the annotation of a user, it waits only until every Work carries its order;
@@ -35,7 +35,7 @@ from scorer.rollout.deletion import is_member
 from scorer.rollout.intent import is_meant
 
 REMOVED: Final = "Removed"
-"""Type of the condition on a Work, and with the kind in front on a placement; it exists only while it is False."""
+"""Type of the condition on a Work, and with the kind in front on a placement. It exists only while it is False."""
 UNREPORTED_FOR: Final = timedelta(seconds=5)
 """How long a placement waits for its Works without a report, unless an agent has named an obstacle."""
 _MOST_NAMED: Final = 5
@@ -48,7 +48,7 @@ class Remnant:
     Args:
         binding: The binding that waits for them.
         works: The Works.
-        member: The MemberCluster; None: gone.
+        member: The MemberCluster. None: deleted.
         silent: The agent of the member does not report.
     """
 
@@ -69,7 +69,7 @@ class Remnant:
         return is_meant(self.binding) and ordered
 
     def describe(self) -> str:
-        """Return what holds up the Works, with the cluster."""
+        """Return the cluster, and the obstacles to the removal of its Works."""
         obstacles = [condition for work in self.works if (condition := current_condition(work, REMOVED))]
         if obstacles:
             why = "; ".join(str(condition.get("message") or "") for condition in obstacles)
@@ -97,13 +97,13 @@ def forgets_works(placement: Mapping[str, Any], namespace: Mapping[str, Any] | N
 
     Args:
         placement: It is being deleted.
-        namespace: Its namespace; None: it has none.
+        namespace: Its namespace. None: it is cluster-scoped.
     """
     return annotation(placement, FORGET_WORKS) == "true" or (namespace is not None and is_deleting(namespace))
 
 
 def describe_remnants(remnants: Iterable[Remnant]) -> str:
-    """Return what holds up each cluster, in order; the first few, and the number of the others."""
+    """Return the first few clusters with their obstacles, in order, and the number of the others."""
     ordered = sorted(remnants, key=lambda remnant: (not remnant.has_obstacle, remnant.describe()))
     more = f"; and {len(ordered) - _MOST_NAMED} more clusters" if len(ordered) > _MOST_NAMED else ""
     return "; ".join(remnant.describe() for remnant in ordered[:_MOST_NAMED]) + more
@@ -114,11 +114,11 @@ def removal_status(placement: JsonObject, remnants: Iterable[Remnant], now: date
 
     Args:
         placement: It is being deleted.
-        remnants: What it waits for, at least one.
+        remnants: The Works that it waits for, on at least one cluster.
         now: The time of a transition.
     """
     kind = family_in(str(metadata_of(placement).get("namespace") or "")).placement.kind + REMOVED
-    message = f"waits until its Works are gone: {describe_remnants(remnants)}"
+    message = f"waits until its Works are deleted: {describe_remnants(remnants)}"
     condition = make_condition(kind, FALSE, "WorksRemain", message, generation=generation_of(placement), now=now)
     old = conditions_of(placement)
     others = [each for each in old if each.get("type") != kind]
@@ -126,7 +126,7 @@ def removal_status(placement: JsonObject, remnants: Iterable[Remnant], now: date
 
 
 def until_reported(placement: JsonObject, remnants: Iterable[Remnant], now: datetime) -> timedelta:
-    """Return how long to wait before the placement reports what it waits for; zero or less: it reports that now."""
+    """Return the time until the placement reports what it waits for. Zero or less: it reports now."""
     if any(remnant.has_obstacle for remnant in remnants):
         return timedelta()
     return parse_time(metadata_of(placement)["deletionTimestamp"]) + UNREPORTED_FOR - now

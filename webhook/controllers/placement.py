@@ -30,6 +30,7 @@ from scorer.api.references import PlacementRef
 from scorer.membership.silence import is_silent
 from scorer.placement.policy_hash import policy_hash, policy_in_force
 from scorer.rollout.fitting import TooLarge
+from scorer.rollout.intent import is_meant
 from scorer.rollout.placement_removal import (
     REMOVED,
     Remnant,
@@ -317,13 +318,13 @@ class PlacementController:
         return [copy for copy in copies if copy["metadata"]["name"] == ref.name]
 
     async def _clean_up(self, family: Family, ref: PlacementRef, placement: JsonObject) -> Result:
-        """Delete the snapshots of a placement that is being deleted, and release it when its Works are gone."""
+        """Delete the snapshots of a placement that is being deleted, and release it when its Works are deleted."""
         self._selectables.forget(ref)
         self._observer.stands(family.placement, ref, still=False)
         if (free := without_finalizer(placement, PLACEMENT_CLEANUP)) is None:
             return DONE
         left: list[Remnant] = []
-        event = Event("PlacementCleanupFinalizerRemoved", "all snapshots and Works of the placement are gone")
+        event = Event("PlacementCleanupFinalizerRemoved", "all snapshots and Works of the placement are deleted")
         if await goes_with_its_definition(self._hub.store, family.placement):
             message = (
                 f"the definition {family.placement.resource} is being deleted, which does not count as a deletion of "
@@ -346,7 +347,7 @@ class PlacementController:
         self._record(placement, event)
         if left:
             message = f"{family.placement.kind} {ref.name} was released before its Works: {describe_remnants(left)}"
-            # A namespace that is being deleted takes no Event; one about the namespace itself is in another.
+            # A namespace that is being deleted takes no Event, but one about the namespace itself is in ``default``.
             self._record(namespace or placement, Event("PlacementWorksLeft", message, "Warning"))
         return DONE
 
@@ -396,8 +397,8 @@ def _is_stray(snapshot: JsonObject, ref: PlacementRef, placement: JsonObject) ->
 
 
 def _of_deleted_work(change: Change) -> Iterator[PlacementRef]:
-    """Yield the placement of a Work whose agent reports what holds up its deletion."""
-    if change.new is not None and is_deleting(change.new) and change.alters(_obstacle):
+    """Yield the placement of a Work that now carries its order, or whose agent reports an obstacle."""
+    if change.new is not None and is_deleting(change.new) and change.alters(_seen_of_deleted_work):
         yield placement_of_work(change.new)
 
 
@@ -412,8 +413,8 @@ def _record(snapshot: JsonObject) -> tuple[object, ...]:
     return metadata.get("labels"), metadata.get("annotations"), snapshot.get("status")
 
 
-def _obstacle(work: JsonObject) -> object:
-    return current_condition(work, REMOVED)
+def _seen_of_deleted_work(work: JsonObject) -> tuple[object, ...]:
+    return is_deleting(work), is_meant(work), current_condition(work, REMOVED)
 
 
 def _served(definition: JsonObject) -> tuple[object, ...]:

@@ -13,6 +13,7 @@ from sys import intern
 from scorer.api.documents import (
     conditions_of,
     dict_at,
+    finalizers_of,
     is_deleting,
     label,
     spec_of,
@@ -24,7 +25,7 @@ from scorer.api.event import Event
 from scorer.api.family import FAMILIES, FAMILY_OF, Family, placement_of_work
 from scorer.api.kinds import KINDS, MEMBER_CLUSTER, NAMESPACE, WORK
 from scorer.api.meta import JsonObject
-from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT, WORK_CLEANUP, member_namespace
+from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT, PLACEMENT_CLEANUP, WORK_CLEANUP, member_namespace
 from scorer.api.references import PlacementRef
 from scorer.membership.silence import unheard
 from scorer.rollout.binding_status import binding_status
@@ -149,8 +150,11 @@ class WorkGenerator:
         return None if binding is None else str(family.parent(binding))
 
     def _of_placement(self, family: Family, change: Change) -> Iterator[BindingRef]:
-        """Yield the bindings of a placement that wants its statuses reported elsewhere: Works carry that."""
-        if change.alters(_report_back):
+        """Yield the bindings of a placement that does not wait for them, or that has its statuses reported elsewhere.
+
+        The latter stands on each Work.
+        """
+        if change.new is None or change.alters(_seen_of_placement):
             for binding in children(self._hub.cache, family.binding, family.ref(change.document)):
                 yield BindingRef.of(family, binding)
 
@@ -298,9 +302,10 @@ class WorkGenerator:
         member = self._hub.cache.get(MEMBER_CLUSTER, binding["spec"]["targetCluster"])
         await take_away(self._hub, works, member, abandoned=is_abandoned(binding))
         remnant = Remnant(binding, tuple(works_of(self._hub.cache, binding)), member)
-        # The binding goes last: without it no controller looks after its Works. A namespace that is being deleted does
-        # not wait for them.
-        if remnant.works and not (remnant.is_ordered and self._is_in_deleted_namespace(family, binding)):
+        # The binding is deleted last: without it no controller looks after its Works. Only a namespace that is being
+        # deleted does not wait for them, once the placement has reported them.
+        forgets = self._is_in_deleted_namespace(family, binding) and self._is_released(family, binding)
+        if remnant.works and not (remnant.is_ordered and forgets):
             return Result(POLL_DELETION)
         return await self._let_go(family, binding)
 
@@ -311,6 +316,11 @@ class WorkGenerator:
         if placement is None:
             return False
         return is_deleting(placement) or self._is_in_deleted_namespace(family, binding)
+
+    def _is_released(self, family: Family, binding: JsonObject) -> bool:
+        parent = family.parent(binding)
+        placement = self._hub.cache.get(family.placement, parent.name, parent.namespace)
+        return placement is None or _released(placement)
 
     def _is_in_deleted_namespace(self, family: Family, binding: JsonObject) -> bool:
         name = family.parent(binding).namespace
@@ -350,8 +360,13 @@ def _silence(member: JsonObject) -> str:
     return unheard(status_of(member))
 
 
-def _report_back(placement: JsonObject) -> object:
-    return dict_at(placement, "spec", "strategy").get("reportBackStrategy")
+def _seen_of_placement(placement: JsonObject) -> tuple[object, bool]:
+    return dict_at(placement, "spec", "strategy").get("reportBackStrategy"), _released(placement)
+
+
+def _released(placement: JsonObject) -> bool:
+    """Return whether the controller of placements has released a placement that is being deleted."""
+    return is_deleting(placement) and PLACEMENT_CLEANUP not in finalizers_of(placement)
 
 
 def _seen_of_binding(binding: JsonObject) -> tuple[object, ...]:

@@ -10,9 +10,10 @@ from scorer.api.kinds import MEMBER_CLUSTER, NAMESPACE, NAMESPACED_BINDING, PLAC
 from scorer.api.names import FORGET_WORKS, MEMBER_CLUSTER_FINALIZER
 from scorer.rollout.intent import is_meant
 from tests.builders.placement import make_placement, namespace_term
+from tests.waiting import until
 from tests.webhook.controllers.deleted_bindings import placed
 from tests.webhook.controllers.staged_world import pass_time
-from tests.webhook.controllers.world import CONFIG_MAP, make_member, running
+from tests.webhook.controllers.world import CONFIG_MAP, held_up, make_member, running
 from tests.webhook.edits import edit
 from webhook.kube.ports import Key
 
@@ -67,7 +68,7 @@ async def delete(world):
 async def test_it_names_the_cluster_and_the_work_and_goes_when_the_agent_is_back(world):
     await delete(world)
     assert reported(world) == (
-        "waits until its Works are gone: a: Work web-work: the agent has not removed the content yet"
+        "waits until its Works are deleted: a: Work web-work: the agent has not removed the content yet"
     )
     await world.until(lambda: world.events("PlacementNotRemoved"))
     assert world.events("PlacementNotRemoved") == ["a: Work web-work: the agent has not removed the content yet"]
@@ -132,3 +133,13 @@ async def test_a_namespace_that_is_deleted_does_not_wait_for_the_agent(shop):
     await annotate(shop, MEMBER_CLUSTER, "a", **{SIMULATE: ""})
     await shop.until(lambda: "shop.web-work" not in [work["metadata"]["name"] for work in shop.works()])
     assert await shop.on_member("a", CONFIG_MAP, "rates", "shop") is None
+
+
+async def test_the_works_that_a_deleted_namespace_leaves_are_reported_though_their_placement_is_behind(shop):
+    async with held_up(shop.loop.queues["placement"]):
+        await shop.store.delete(NAMESPACE, Key("shop"))
+        await until(lambda: any(is_meant(work) and is_deleting(work) for work in shop.works()))
+        await until(lambda: shop.loop.queues["scheduler"].idle and shop.loop.queues["work"].idle)
+        assert len(shop.cache.list(NAMESPACED_BINDING)) == 1
+    await shop.until(lambda: shop.cache.get(NAMESPACE, "shop") is None)
+    await shop.until(lambda: shop.events("PlacementWorksLeft"))
