@@ -18,7 +18,7 @@ from e2e.fleet.objects import (
     make_resource_placement,
 )
 from e2e.fleet.waiting import wait_until
-from scorer.api.kinds import KINDS, NAMESPACED_BINDING, PLACEMENT, RESOURCE_PLACEMENT, WORK, Kind
+from scorer.api.kinds import BINDING, KINDS, NAMESPACED_BINDING, PLACEMENT, RESOURCE_PLACEMENT, WORK, Kind
 from scorer.api.names import FORGET_WORKS
 
 EVENTS = KINDS["events.k8s.io", "Event"]
@@ -157,3 +157,36 @@ def test_a_namespace_that_is_deleted_does_not_wait_for_members(joined: Pair, nam
         assert joined.in_member.find(CONFIG_MAP, "settings", namespaced)
     wait_until("the content goes", gone(joined.in_member, CONFIG_MAP, "settings", namespaced))
     wait_until("the Work goes", gone(joined.on_hub, WORK, f"{namespaced}.web-work", SPACE))
+
+
+def test_a_binding_that_is_unscheduled_by_hand_is_restored_and_its_member_is_not_touched(
+    joined: Pair, held: str
+) -> None:
+    wait_until("the placement is available", available(joined, held))
+    before = {kind: joined.in_member.get(kind, *key)["metadata"] for kind, key in contents(held)}
+    (binding,) = joined.on_hub.all(BINDING)
+    joined.on_hub.patch(BINDING, binding["metadata"]["name"], {"spec": {"state": "Unscheduled"}})
+    wait_until("an Event says so", lambda: "" if notes(joined, "BindingsRestored", held) else "there is none")
+    wait_until("the placement is available", available(joined, held))
+    (restored,) = joined.on_hub.all(BINDING)
+    assert (restored["metadata"]["uid"], restored["spec"]) == (binding["metadata"]["uid"], binding["spec"])
+    after = {kind: joined.in_member.get(kind, *key)["metadata"] for kind, key in contents(held)}
+    assert {kind: found["resourceVersion"] for kind, found in after.items()} == {
+        kind: found["resourceVersion"] for kind, found in before.items()
+    }
+
+
+def contents(name: str) -> list[tuple[Kind, tuple[str, ...]]]:
+    """The objects of the placement on the member."""
+    return [(NAMESPACE, (name,)), (CONFIG_MAP, ("settings", name))]
+
+
+def available(pair: Pair, name: str) -> Callable[[], str]:
+    """A problem until the placement is available."""
+
+    def problem() -> str:
+        placement = pair.on_hub.get(PLACEMENT, name)
+        found = condition_of(placement, "ClusterResourcePlacementAvailable")
+        return "" if found.get("status") == "True" else f"it says {found}"
+
+    return problem
