@@ -1,6 +1,6 @@
 """Whether anything is still heard of a member that has joined.
 
-A member has missed heartbeats when two in a row did not arrive: its condition says so. A member is silent when its last
+A member has missed heartbeats when two in a row did not arrive. A member is silent when its last
 heartbeat is older than scheduling allows: from then on it gets nothing new.
 That is kept as a condition of the MemberCluster, so a process that takes over tells nothing that has been told. There
 is none while a member has never been silent.
@@ -40,7 +40,7 @@ class Silence(NamedTuple):
 
 
 def unheard(status: Mapping[str, Any]) -> str:
-    """Return what a MemberCluster's status says of an agent that has missed heartbeats; empty: it reports."""
+    """Return the message of a MemberCluster about an agent that has missed heartbeats. Empty: it reports."""
     found = next((each for each in dicts_at(status, "conditions") if each.get("type") == REPORTING), {})
     return "" if found.get("status") in (None, TRUE) else str(found.get("message") or "")
 
@@ -80,7 +80,7 @@ def silence(
     if now - counted > LIMIT:
         message += f", so the member gets nothing new{hint}"
         return Silence(_condition(FALSE, "MemberClusterSilent", message, generation, now), None)
-    # Heartbeats that were missed before this process began to listen remain missed until one arrives.
+    # A new process does not forget heartbeats that an earlier one has missed.
     if now - (heard if heard is not None and known == UNKNOWN else counted) > late:
         missed = _condition(UNKNOWN, "HeartbeatsMissed", message + hint, generation, now)
         return Silence(missed, counted + LIMIT - now + _MOMENT)

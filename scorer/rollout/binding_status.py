@@ -65,7 +65,7 @@ def binding_status(
         works: The Works that belong to it, as they are after the pass.
         plan: The plan of the pass.
         now: The time of a transition.
-        unheard: Why the agent of the member is not heard; empty: it is.
+        unheard: Why the agent of the member is not heard. Empty: it is.
     """
     if plan.problem and plan.problem.cause is WorkCause.NOT_YET:
         return dict(status_of(binding))
@@ -160,7 +160,7 @@ def _applied(
 
 
 def _whole_work(work: JsonObject, condition: Mapping[str, Any]) -> JsonObject:
-    """Return the entry of a Work of which nothing is applied, whatever its objects are."""
+    """Return the entry of a Work that fails as a whole."""
     identifier = {"group": WORK.group, "version": WORK.versions[0], "kind": WORK.kind, "name": name_of(work)}
     return {**identifier, "namespace": namespace_of(work), "condition": dict(condition)}
 

@@ -93,7 +93,7 @@ def plan_states_restored(bindings: Iterable[JsonObject]) -> list[Write]:
     All else of them is as it was, so nothing changes on the member. A binding with a snapshot was Bound.
 
     Args:
-        bindings: All bindings of a placement that stays.
+        bindings: All bindings of a placement that is not being deleted.
     """
     unscheduled = (each for each in bindings if is_unscheduled_by_others(each) and not is_deleting(each))
     return [replace(with_spec(binding, state=str(_state_before(binding)))) for binding in unscheduled]
@@ -136,7 +136,7 @@ def is_abandoned(binding: Mapping[str, Any]) -> bool:
 
 
 def is_member(member: Mapping[str, Any] | None) -> bool:
-    """Return whether a MemberCluster is in the fleet; one that is leaving, or gone, keeps all content."""
+    """Return whether a MemberCluster is in the fleet: no content is removed from one that is leaving or deleted."""
     return member is not None and not is_deleting(member)
 
 

@@ -309,7 +309,7 @@ async def _clean_up(
     if content.older:
         return HELD
     if not await remove_content(work, content, hub, member, now, us, limits):
-        # Part of the digest: the pace starts over when an obstacle is gone.
+        # Part of the digest: the pace starts over when an obstacle is removed.
         return Outcome(metadata.get("generation", 0), "deleting " + await report_obstacles(work, hub, member, now))
     with suppress(NotFoundError):
         # Over the version that was judged above: if the Work has changed since, ConflictError has it judged again.

@@ -118,7 +118,7 @@ class Membership:
         self.problem = "the hub has not answered yet"
         """Why the hub cannot be read now; empty when it can."""
         self.undelivered = ""
-        """Why the last heartbeat was not delivered; empty: it was, or none is due."""
+        """Why the last heartbeat was not delivered. Empty: it was, or none is due."""
         self.refused = ""
         """Why this cluster is not joined although the hub wants it; empty: it is joined, or not wanted."""
 

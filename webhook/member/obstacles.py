@@ -1,4 +1,4 @@
-"""What holds up the removal of a Work's content on the member: finalizers of other controllers.
+"""Obstacles to the removal of a Work's content on the member: finalizers of other controllers.
 
 The member's API server deletes an object when its last finalizer is removed. Until then its Work remains on the hub,
 and with it a placement that is being deleted. The Work's status names the object and the finalizer, so that a user of
@@ -27,7 +27,7 @@ _MOST_NAMED: Final = 5
 
 
 async def report_obstacles(work: JsonObject, hub: Store, member: MemberStore, now: datetime) -> str:
-    """Write into the status of a Work what holds up the removal of its content; return that, empty: nothing.
+    """Write into the status of a Work the obstacles to the removal of its content, and return them. Empty: none.
 
     Args:
         work: It is being deleted, and so is its AppliedWork.
@@ -66,13 +66,13 @@ async def _obstacles(name: str, member: MemberStore) -> list[str]:
 
 
 def _obstacle(kind: Kind, live: JsonObject) -> str:
-    """Return why an object that is being deleted remains; empty: it is about to go."""
+    """Return why an object that is being deleted remains. Empty: it is about to be removed."""
     finalizers = [finalizer for finalizer in finalizers_of(live) if finalizer not in _OF_COLLECTORS]
     if finalizers:
         return f"finalizer {', '.join(finalizers)}"
     if kind != NAMESPACE:
         return ""
-    # That content remains is usual for a while; the other conditions do not pass by themselves.
+    # Content may remain for a while, but the other conditions do not pass by themselves.
     reasons = [
         str(condition.get("message") or condition.get("reason"))
         for condition in conditions_of(live)

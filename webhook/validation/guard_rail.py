@@ -289,7 +289,7 @@ def guard_binding_state(write: Write, context: Context) -> Iterator[str]:
         return
     new, old = spec_of(write.new or {}).get("state"), spec_of(write.old or {}).get("state")
     if new == BindingState.UNSCHEDULED and new != old:
-        yield "only harbormaster sets a binding to Unscheduled; to take a placement off a cluster, evict it"
+        yield "only harbormaster sets a binding to Unscheduled: create an eviction to take a placement off a cluster"
 
 
 @enforces(*pick(RULES, "X-50"))

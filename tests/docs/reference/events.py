@@ -40,8 +40,10 @@ EVENTS: Final[dict[str, tuple[Told, ...]]] = {
         Told("BindingsRestored", WARNING, "another client had set bindings of it to Unscheduled"),
         Told("UnprovenWorks", WARNING, "Works without a binding claim to belong to it, and cannot prove it"),
         Told("PlacementNotRemoved", WARNING, "it is being deleted, and waits for Works"),
-        Told("PlacementWorksLeft", WARNING, "it was released before its Works were gone"),
-        Told("PlacementCleanupFinalizerRemoved", NORMAL, "it is being deleted, and its snapshots and Works are gone"),
+        Told("PlacementWorksLeft", WARNING, "it was released before its Works were deleted"),
+        Told(
+            "PlacementCleanupFinalizerRemoved", NORMAL, "it is being deleted, and its snapshots and Works are deleted"
+        ),
     ),
     "ClusterResourceBinding, ResourceBinding": (
         Told("DuplicateEnvelopeWorks", WARNING, "one envelope has several Works"),
