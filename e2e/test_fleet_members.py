@@ -40,7 +40,7 @@ from scorer.api.kinds import (
     Kind,
 )
 from scorer.api.names import REMOVE
-from scorer.membership.joined import WORKS_FOUND
+from scorer.membership.identity import WORKS_FOUND
 from webhook.doctor.members import judge_applied_works
 from webhook.kube.event_documents import EVENT
 from webhook.kube.paths import path_of

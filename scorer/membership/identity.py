@@ -20,8 +20,19 @@ from scorer.api.names import (
     HUB_UID,
     LET_GO,
     MEMBER_NAMESPACE_PREFIX,
+    REMOVE,
     member_namespace,
 )
+
+WORKS_FOUND = "WorksFound"
+"""Condition whether all AppliedWorks of the member have Works on the hub. It is set only once one had none."""
+
+REMOVE_APPLIED_WORK = (
+    "run on the member: "
+    f"kubectl annotate appliedwork NAME {REMOVE}=$(kubectl get appliedwork NAME -o jsonpath='{{.metadata.uid}}') "
+    "&& kubectl delete appliedwork NAME"
+)
+"""How to remove an AppliedWork that has no Work, with the objects that it owns."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,22 +9,14 @@ from typing import Any
 
 from scorer.api.conditions import FALSE, TRUE
 from scorer.api.documents import dicts_at, is_deleting, status_of, text_at
-from scorer.api.names import MEMBER_AGENT, REMOVE
+from scorer.api.names import MEMBER_AGENT
 from scorer.eligibility import EligibilityLimits
 from scorer.membership.heartbeats import agents_of, read_time
+from scorer.membership.identity import WORKS_FOUND
 from scorer.membership.member_status import JOINED, READY_TO_JOIN
 
 HEALTHY = "Healthy"
 IDENTITY_ACCEPTED = "IdentityAccepted"
-WORKS_FOUND = "WorksFound"
-"""Condition whether all AppliedWorks of the member have Works on the hub. It is set only once one had none."""
-
-REMOVE_APPLIED_WORK = (
-    "run on the member: "
-    f"kubectl annotate appliedwork NAME {REMOVE}=$(kubectl get appliedwork NAME -o jsonpath='{{.metadata.uid}}') "
-    "&& kubectl delete appliedwork NAME"
-)
-"""How to remove an AppliedWork that has no Work, with the objects that it owns."""
 
 
 def missing(member: Mapping[str, Any] | None, internal: Mapping[str, Any] | None, now: datetime) -> str:

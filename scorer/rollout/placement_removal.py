@@ -33,9 +33,8 @@ from scorer.api.meta import JsonObject, parse_time
 from scorer.api.names import FORGET_WORKS, WORK_CLEANUP
 from scorer.rollout.deletion import is_member
 from scorer.rollout.intent import is_meant
+from scorer.rollout.work_status import REMOVED
 
-REMOVED: Final = "Removed"
-"""Type of the condition on a Work, and with the kind in front on a placement. It exists only while it is False."""
 UNREPORTED_FOR: Final = timedelta(seconds=5)
 """How long a placement waits for its Works without a report, unless an agent has named an obstacle."""
 _MOST_NAMED: Final = 5

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from scorer.api.conditions import FALSE, TRUE, make_condition, merge_conditions
 from scorer.api.documents import conditions_of, dicts_at, generation_of
@@ -16,6 +16,9 @@ from scorer.api.meta import JsonObject, format_time, parse_time
 from scorer.rollout.apply_strategy import reports_diff
 from scorer.rollout.availability import Availability, AvailabilityReason
 from scorer.rollout.fitting import OBJECT_SIZE_LIMIT, stored_size
+
+REMOVED: Final = "Removed"
+"""Type of the condition on a Work, and with the kind in front on a placement. It exists only while it is False."""
 
 DETAIL_LIMIT = 100
 """The most entries in one object's list of drifts or differences (rollout.md 14)."""

@@ -32,7 +32,6 @@ from scorer.placement.policy_hash import policy_hash, policy_in_force
 from scorer.rollout.fitting import TooLarge
 from scorer.rollout.intent import is_meant
 from scorer.rollout.placement_removal import (
-    REMOVED,
     Remnant,
     describe_remnants,
     forgets_works,
@@ -56,6 +55,7 @@ from scorer.rollout.status_copy import (
     reported_namespace,
     with_status_synced,
 )
+from scorer.rollout.work_status import REMOVED
 from scorer.rollout.writes import Write
 from webhook.controllers.failures import concerned_placement
 from webhook.controllers.inventory import placement_refs

@@ -12,7 +12,8 @@ from scorer.api.documents import dict_at, dicts_at, is_deleting, name_of, status
 from scorer.api.meta import JsonObject
 from scorer.api.names import AGENT_VERSION, MEMBER_AGENT
 from scorer.membership.heartbeats import agents_of, read_time
-from scorer.membership.joined import REMOVE_APPLIED_WORK, left_behind, missing
+from scorer.membership.identity import REMOVE_APPLIED_WORK
+from scorer.membership.joined import left_behind, missing
 from webhook.doctor.finding import Finding, counted, judged
 
 MEMBERS, VERSIONS, CLOCKS = "members", "agent-versions", "agent-clocks"

@@ -17,7 +17,7 @@ from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, MEMBER_CLUSTER, Kind
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.names import MEMBER_AGENT
 from scorer.membership.heartbeats import NAMESPACE_LIMIT
-from scorer.membership.joined import REMOVE_APPLIED_WORK, WORKS_FOUND
+from scorer.membership.identity import REMOVE_APPLIED_WORK, WORKS_FOUND
 from webhook.kube.ports import ConflictError, Key, Store
 
 JITTER = 0.05

@@ -15,7 +15,7 @@ from scorer.api.conditions import FALSE, TRUE, make_condition, merge_conditions
 from scorer.api.documents import conditions_of, finalizers_of, generation_of, is_deleting, status_of
 from scorer.api.kinds import APPLIED_WORK, NAMESPACE, WORK, Kind
 from scorer.api.meta import JsonObject
-from scorer.rollout.placement_removal import REMOVED
+from scorer.rollout.work_status import REMOVED
 from webhook.kube.ports import ForbiddenError, Key, NotFoundError, Store
 from webhook.member.books import served_kinds, written_down
 from webhook.member.manifests import Identity

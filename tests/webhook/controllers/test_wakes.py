@@ -34,6 +34,7 @@ from scorer.api.names import (
     PARENT_OVERRIDE,
     PARENT_PLACEMENT,
     PARENT_PLACEMENT_NAMESPACE,
+    PREVIOUS_BINDING_STATE,
     REMOVE,
 )
 from scorer.member_gate.holds import MemberDisruption
@@ -187,7 +188,7 @@ NEW, NEW_ECHO = make_placement("new"), make_placement("new", strategy=MIRROR)
     ),
     ("reports-back-selects", ECHO, changed(ECHO, status={"selectedResources": [{}]}), {"back_report crp/echo"}),
     ("reports-back-condition", ECHO, changed(ECHO, status=conditions("Available")), set()),
-    ("reports-back-gone", ECHO, None, {"placement crp/echo", "rollout crp/echo"}),
+    ("reports-back-gone", ECHO, None, {"placement crp/echo", "rollout crp/echo", "work echo-east"}),
     (
         "reports-back-from-now-on",
         WEB,
@@ -252,7 +253,18 @@ NOT_APPLIED = {**conditions("Applied=False")["conditions"][0], "reason": "SaidOt
 
 @rows(
     ("made", None, NORTH, {STATUS, GOES_ON, "work web-north"}),
-    ("state", WEB_EAST, changed(WEB_EAST, spec={"state": "Unscheduled"}), {STATUS, GOES_ON, "work web-east"}),
+    (
+        "unscheduled",
+        WEB_EAST,
+        changed(WEB_EAST, spec={"state": "Unscheduled"}, annotations={PREVIOUS_BINDING_STATE: "Bound"}),
+        {STATUS, GOES_ON, "work web-east"},
+    ),
+    (
+        "unscheduled-by-a-user",
+        WEB_EAST,
+        changed(WEB_EAST, spec={"state": "Unscheduled"}),
+        {STATUS, GOES_ON, "work web-east", "scheduler crp/web"},
+    ),
     (
         "unreadable-state",
         WEB_EAST,

@@ -19,6 +19,7 @@ from scorer.api.names import (
     NUMBER_OF_RESOURCE_SNAPSHOTS,
     PARENT_BINDING,
     PARENT_PLACEMENT,
+    PREVIOUS_BINDING_STATE,
     RESOURCE_INDEX,
     WORK_CLEANUP,
     member_namespace,
@@ -100,6 +101,8 @@ async def add_work(store):
 
 
 async def add_binding(store, state, **annotations):
+    if state == "Unscheduled":
+        annotations[PREVIOUS_BINDING_STATE] = "Bound"  # as the loop records it
     metadata = {"name": REF.name, "labels": {PARENT_PLACEMENT: "p"}, "finalizers": [WORK_CLEANUP]}
     await add(
         store,
