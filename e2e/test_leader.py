@@ -15,7 +15,7 @@ from e2e.fleet.objects import MERGE, Objects, make_namespace
 from e2e.fleet.processes import LEASE, SYSTEM, Reconciler
 from e2e.fleet.writes import is_of_history
 from e2e.placements import PLACEMENTS, placement
-from webhook.kube.leader import LONGEST_LEASE
+from webhook.kube.lease_record import LONGEST_LEASE
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/{}/leases/" + LEASE
 SNAPSHOTS = "/apis/placement.kubernetes-fleet.io/v1beta1/clusterresourcesnapshots"

@@ -9,7 +9,8 @@ from scorer.api.meta import JsonObject, format_time
 from scorer.membership.heartbeats import read_time
 from webhook.doctor.finding import Finding, State, judged
 from webhook.doctor.members import LARGEST_OFFSET, seconds, stored_at
-from webhook.kube.leader import LONGEST_LEASE, LeaseTimes, parted_into
+from webhook.kube.leader import LeaseTimes
+from webhook.kube.lease_record import LONGEST_LEASE, parted_into
 
 CHECK: Final = "leader"
 USUAL_SECONDS: Final = round(LeaseTimes().lease)

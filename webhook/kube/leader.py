@@ -18,10 +18,8 @@ import asyncio
 import logging
 import os
 import random
-import re
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, NoReturn
@@ -31,6 +29,15 @@ from scorer.api.documents import spec_of
 from scorer.api.kinds import LEASE
 from scorer.api.meta import JsonObject
 from webhook.kube.event_documents import own_name
+from webhook.kube.lease_record import (
+    LONGEST_LEASE,
+    RELEASED_SECONDS,
+    believed_duration,
+    excess_of,
+    holder_of,
+    is_released,
+    parted_into,
+)
 from webhook.kube.ports import (
     AlreadyExistsError,
     ConflictError,
@@ -41,17 +48,6 @@ from webhook.kube.ports import (
     Store,
     StoreError,
 )
-
-PARTS: Final = "shards"
-"""What stands after their number in a Lease that several processes hold together; see `webhook.kube.shards`."""
-
-LONGEST_LEASE: Final = 300.0
-"""Seconds. No candidate asks for more, and none waits longer for a holder that does not renew."""
-
-RELEASED_SECONDS: Final = 1
-"""Duration of a Lease that its holder has given back, as client-go writes it."""
-
-_PARTED: Final = re.compile(rf"([1-9][0-9]{{0,8}}) {PARTS}")
 
 Body = Callable[["Term"], Coroutine[Any, Any, None]]
 """The work of a leader; it ends when it is cancelled, with every task of its own."""
@@ -474,49 +470,3 @@ async def expired(term: Term) -> None:
     """Return when a term has ended; renewals push its end meanwhile."""
     while term.left > 0:  # noqa: ASYNC110 - time ends it, and renewals push its end meanwhile
         await asyncio.sleep(term.left)
-
-
-def parted_into(holder: str) -> int | None:
-    """Return how many shards the holder of a Lease says the work is parted into; None: one process leads alone."""
-    found = _PARTED.fullmatch(holder)
-    return int(found[1]) if found else None
-
-
-def holder_of(record: JsonObject | None) -> str:
-    """Return who holds a Lease; empty: nobody."""
-    return str(spec_of(record or {}).get("holderIdentity") or "")
-
-
-def duration_of(record: JsonObject, default: float) -> float:
-    """Return how long the holder of a Lease asks other candidates to wait, in seconds."""
-    with suppress(TypeError, ValueError):
-        seconds = float(spec_of(record).get("leaseDurationSeconds") or 0)
-        if seconds > 0:
-            return seconds
-    return default
-
-
-def believed_duration(record: JsonObject, default: float) -> float:
-    """Return how long a candidate waits for the holder of a Lease that does not renew it, in seconds.
-
-    Args:
-        record: The Lease.
-        default: The candidate's own duration. A shorter one is not believed: the term of a holder that has not noticed
-            the change may last longer.
-    """
-    return min(max(duration_of(record, default), default), LONGEST_LEASE)
-
-
-def is_released(record: JsonObject) -> bool:
-    """Return whether the holder of a Lease has given it back; a user who only removes the holder has not."""
-    return not holder_of(record) and duration_of(record, 0) == RELEASED_SECONDS
-
-
-def excess_of(record: JsonObject) -> str:
-    """Return why no replica can have written a Lease, empty when one can."""
-    if (seconds := duration_of(record, 0)) <= LONGEST_LEASE:
-        return ""
-    return (
-        f"{holder_of(record)} holds it and asks others to wait for {seconds:.0f} s, but no replica asks for more than "
-        f"{LONGEST_LEASE:.0f} s, and none waits longer"
-    )

@@ -32,20 +32,8 @@ from scorer.api.documents import annotations_of, spec_of
 from scorer.api.meta import JsonObject
 from scorer.api.names import OURS
 from scorer.shards import fair_shares
-from webhook.kube.leader import (
-    PARTS,
-    USUAL,
-    Candidate,
-    Surroundings,
-    Term,
-    believed_duration,
-    excess_of,
-    expired,
-    holder_of,
-    is_released,
-    parted_into,
-    stop_work,
-)
+from webhook.kube.leader import USUAL, Candidate, Surroundings, Term, expired, stop_work
+from webhook.kube.lease_record import PARTS, believed_duration, excess_of, holder_of, is_released, parted_into
 from webhook.kube.ports import AlreadyExistsError, ConflictError, Key, Store, StoreError
 
 REPLICAS: Final = OURS + "replicas"

@@ -14,7 +14,7 @@ from tests.thoroughness import examples
 from tests.webhook.kube.candidates import KEY, LONGEST_RETRY, START, STEP, TIMES, Alone, Replica, hub
 from tests.webhook.kube.faulty_store import Fault
 from tests.webhook.kube.still_time import run_in_still_time
-from webhook.kube.leader import LONGEST_LEASE
+from webhook.kube.lease_record import LONGEST_LEASE
 from webhook.kube.ports import ConflictError, ForbiddenError, NotFoundError, NotServedError
 
 alike = pytest.mark.parametrize("kind", [Alone, Replica], ids=["leader", "shards"])

@@ -9,7 +9,8 @@ from scorer.api.meta import parse_time
 from tests.webhook.kube.candidates import KEY, LONGEST_RETRY, START, Alone, hub
 from tests.webhook.kube.faulty_store import Fault
 from tests.webhook.kube.still_time import run_in_still_time
-from webhook.kube.leader import LEASE, LeaseTimes, NotLeaderError, Term, parted_into
+from webhook.kube.leader import LEASE, LeaseTimes, NotLeaderError, Term
+from webhook.kube.lease_record import parted_into
 
 
 async def spec_of_lease(store):
