@@ -1,10 +1,10 @@
 """Content that fits into one object of the hub, in bytes as etcd counts them.
 
-A snapshot and a Work each are one object in etcd. API servers store them as JSON that Go has written, in which ``<``,
-``>``, ``&``, U+2028 and U+2029 take six bytes each: 540 KB of HTML may be 1.7 MB there.
+A snapshot and a Work each are one object in etcd. API servers store them as JSON written by Go, where ``<``, ``>``,
+``&``, U+2028 and U+2029 take six bytes each: 540 KB of HTML may be 1.7 MB there.
 
 Nothing is removed from a cluster for its size. An object that has become too large keeps its last content wherever it
-is placed; only an object that was never placed is left out.
+is placed. Only an object that was never placed is left out.
 
 Source: docs/specifications/rollout.md 3.8.
 """
@@ -20,14 +20,14 @@ from scorer.api.kinds import split_api_version
 from scorer.api.meta import JsonObject, dump_json
 
 OBJECT_SIZE_LIMIT: Final = 1_415_578
-"""Bytes of an object up to which its status holds all details: 90 % of what etcd takes, as in KubeFleet."""
+"""Bytes of an object with all details in its status: 90 % of the limit of etcd, as in KubeFleet."""
 REQUEST_LIMIT: Final = 1536 * 1024
-"""Bytes that etcd takes in one request, unless it is told otherwise (``--max-request-bytes``)."""
+"""Bytes that etcd accepts in one request by default (``--max-request-bytes``)."""
 CONTENT_LIMIT: Final = REQUEST_LIMIT - 64 * 1024
-"""Bytes of content of one object; the rest is for its metadata, and for the shortest status of a Work."""
+"""Bytes of content of one object. The rest is for its metadata, and for the shortest status of a Work."""
 
 OBJECTS_TOO_LARGE: Final = "ObjectsTooLarge"
-"""Short type of the condition of a placement, and of a binding; it exists only while it is True."""
+"""Short type of the condition of a placement, and of a binding. It exists only while it is True."""
 TOO_LARGE_REASON: Final = "SizeLimitExceeded"
 _MOST_NAMED: Final = 10
 """How many objects one message names."""
@@ -84,7 +84,7 @@ class TooLarge:
 
 
 def format_left_out(too_large: Iterable[TooLarge]) -> str:
-    """Return the record of objects that are in no snapshot; empty when there are none."""
+    """Return the record of objects that are in no snapshot. Empty: all are in one."""
     identities = [each.identity for each in too_large if not each.kept]
     return dump_json(identities).decode() if identities else ""
 
@@ -105,7 +105,7 @@ def _megabytes(size: int) -> str:
 
 
 def describe(too_large: Sequence[TooLarge]) -> str:
-    """Name objects that are too large; empty when there are none."""
+    """Name objects that are too large. Empty: all fit."""
     more = f" and {len(too_large) - _MOST_NAMED} more" if len(too_large) > _MOST_NAMED else ""
     return ", ".join(map(str, too_large[:_MOST_NAMED])) + more
 
@@ -116,7 +116,7 @@ class Fitting:
 
     Args:
         objects: In the order given.
-        too_large: The objects of which not the present content is among them, in the same order.
+        too_large: The objects whose present content is not among them, in the same order.
     """
 
     objects: tuple[JsonObject, ...]

@@ -63,12 +63,12 @@ def signed(work: JsonObject, now: datetime | None) -> JsonObject:
 
 
 def without_marks(work: JsonObject) -> JsonObject:
-    """Return the Work without the marks of an intended removal; the same Work when it has none."""
+    """Return the Work without the marks of an intended removal, or the same Work if it has none."""
     return with_metadata(unmeant(work), annotations={ABANDON: None}) if annotation(work, REMOVE) else work
 
 
 def _written(work: JsonObject) -> str:
-    """Return when the hub wrote the Work last; empty when the Work does not say."""
+    """Return when the hub wrote the Work last. Empty: unknown."""
     text = annotation(work, WRITTEN)
     try:
         return format_time(parse_time(text)) if text else ""

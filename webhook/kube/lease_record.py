@@ -54,7 +54,7 @@ def believed_duration(record: JsonObject, default: float) -> float:
 
 
 def is_released(record: JsonObject) -> bool:
-    """Return whether the holder of a Lease has given it back; a user who only removes the holder has not."""
+    """Return whether the holder of a Lease has given it back, which a user who only removes the holder does not."""
     return not holder_of(record) and duration_of(record, 0) == RELEASED_SECONDS
 
 
