@@ -10,7 +10,7 @@ from scorer.api.kinds import (
     OVERRIDE_SNAPSHOT,
     PLACEMENT,
 )
-from scorer.api.names import IGNORE_RESOURCE_OVERRIDES
+from scorer.api.names import IGNORE_RESOURCE_OVERRIDES, PARENT_RESOURCE_SNAPSHOT_NAME
 from tests.builders.placement import make_placement
 from tests.webhook.controllers.override_rules import delete, make_override, rule
 from tests.webhook.controllers.world import CONFIG_MAP, World, make_config_map, make_member, running
@@ -62,6 +62,36 @@ async def test_every_cluster_gets_its_own():
         }
         assert statuses["b"]["applicableClusterResourceOverrides"] == ["cluster-wide-0"]
         assert statuses["a"]["applicableResourceOverrides"] == [{"name": "own-0", "namespace": "shop"}]
+
+
+async def test_an_override_that_makes_an_object_too_large_leaves_it_and_the_rest_is_carried():
+    """Works are kept in the cache without their manifests, which have to be read to keep the content of the object."""
+    large = "x" * 800_000
+    async with running() as world:
+        await add_members(world)
+        await world.add(make_placement("p"))
+        await world.until(lambda: is_available(world))
+        await world.add(make_override("grown", rule(large, "west", "/data/one"), rule(large, "west", "/data/two")))
+        await world.until(lambda: lists(world) == [["grown-0"], [], []] and is_available(world))
+        said = world.condition("p", "ObjectsTooLarge")["message"]
+        assert said == "larger than etcd takes: on a: ConfigMap shop/rates (1.7 MB, keeps its last content)"
+        assert world.view("p")["why"] == said
+        await edit(world.store, CONFIG_MAP, Key("others", "shop"), lambda found: {**found, "data": {"b": "2"}})
+        await world.until(lambda: placed_works(world) == {"p-1-snapshot"} and is_available(world))
+        await edit(world.store, CONFIG_MAP, Key("rates", "shop"), lambda found: {**found, "data": {"value": "2"}})
+        await world.until(lambda: placed_works(world) == {"p-2-snapshot"} and is_available(world))
+        assert [await placed(world, cluster, "others") for cluster in "ab"] == [{"b": "2"}, {"b": "2"}]
+        assert [await placed(world, cluster) for cluster in "ab"] == [{"value": "1"}, {"value": "2"}]
+        await world.store.delete(NAMESPACED_OVERRIDE, Key("grown", "shop"))
+        await world.until(lambda: lists(world) == [[], [], []] and is_available(world))
+        assert await placed(world, "a") == {"value": "2"}
+        assert world.condition("p", "ObjectsTooLarge") == {}
+        assert len(world.events("PlacementObjectsTooLarge")) == 1
+
+
+def placed_works(world: World) -> set[str]:
+    """Return the resource snapshots that the Works are made from."""
+    return {work["metadata"]["annotations"][PARENT_RESOURCE_SNAPSHOT_NAME] for work in world.works()}
 
 
 async def test_an_override_that_names_its_placement_is_rolled_out_at_once_and_taken_back_with_it():
