@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import secrets
+import tracemalloc
 from collections.abc import AsyncIterator
 
 import pytest
@@ -12,6 +14,7 @@ from scorer.api.kinds import BINDING, KINDS, MEMBER_CLUSTER, PLACEMENT, WORK, Ki
 from tests.contracts import store_contract as contract
 from tests.contracts.store_contract import *  # noqa: F403 - every class of the contract, also the next one
 from webhook.kube import store as hub_store
+from webhook.kube.cache import Cache
 from webhook.kube.client import ApiServer
 from webhook.kube.login import ConfigurationError
 from webhook.kube.ports import (
@@ -161,6 +164,32 @@ async def test_a_watch_outlives_its_requests(store, space, monkeypatch):
         assert await watch.seen(1) == [("MODIFIED", "w")]
         await store.delete(CONFIG_MAP, Key("w", space))
         assert await watch.seen(1) == [("DELETED", "w")]
+
+
+async def test_the_cache_keeps_one_version_of_large_content(store, space):
+    """A ConfigMap of 300 KB that changes again and again, in a cache that shares equal parts of objects."""
+    cache, size, versions = Cache(store), 300_000, 20
+    shelf = cache.shelf(CONFIG_MAP)
+    stored = await store.create(CONFIG_MAP, contract.config_map("page", space))
+    key = key_of(stored)
+
+    async def is_known():
+        return shelf.objects.get(key) == stored
+
+    running = asyncio.create_task(cache.run())
+    try:
+        await cache.wait_synced()
+        tracemalloc.start()
+        for _ in range(versions):
+            stored = await store.replace(CONFIG_MAP, {**stored, "data": {"page": secrets.token_hex(size // 2)}})
+            await contract.eventually(is_known)
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+        running.cancel()
+        await asyncio.wait([running])
+        await store.delete(CONFIG_MAP, key)
+    assert held < versions / 2 * size
 
 
 async def test_kinds_that_are_not_there_and_places_that_are_closed(store, cluster):

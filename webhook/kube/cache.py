@@ -187,6 +187,10 @@ class Cache:
             lists = max(0, shelf.lists - 1)
             yield Freshness(shelf.kind.resource, shelf.synced.is_set(), shelf.events, lists, age, behind)
 
+    def shared_bytes(self) -> int:
+        """Return the estimated size of the table of parts that objects share."""
+        return self._sharing.bytes
+
     def shelf(self, kind: Kind) -> Shelf:
         """Return the shelf of *kind*, which is watched from then on."""
         shelf = self._shelves.get(kind.group_kind)

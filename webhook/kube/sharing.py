@@ -1,12 +1,13 @@
-"""Keeps equal parts of documents once.
+"""Keep equal parts of documents once.
 
 Ten thousand bindings say the same few things about themselves: the same conditions, strategies and labels; and the
 hundred Works of a placement have the same status. Documents in the cache are read-only, so their equal parts can be
 one; that is more than half of the memory.
 
-Every report of a member has parts that no other will have, those that say when. What has not come again for so many
-other parts is forgotten, as otherwise each process would grow by what it has heard for hours. That it is done by the
-table, and not part by part, takes no time that a caller would notice.
+The table is bounded by bytes. A part that has not come again while as many bytes of others came is forgotten, or each
+process would grow by everything it has received. Two generations do that without a pass over the table. Parts that one
+object alone has never enter it: those with the time of a report, and large ones, such as the data of a ConfigMap of
+800 KB, of which the table would keep every version.
 """
 
 from sys import intern
@@ -16,10 +17,13 @@ import orjson
 
 from scorer.api.documents import dict_at
 from scorer.api.meta import JsonObject
-from webhook.kube.untracked import untracked
 
-MOST_PARTS: Final = 20_000
-"""How many parts come before those are forgotten that have not come again; what is shared stays shared."""
+MOST_BYTES: Final = 16 * 2**20
+"""Estimated size of a generation of parts; the table holds two. Documents keep the parts that the table forgets."""
+LARGEST_PART: Final = MOST_BYTES // 512
+"""A part of more bytes is not interned."""
+_SLOT_BYTES: Final = 64
+"""Size of an entry for each item of its key: the key, the map or list, and the objects in it, texts aside."""
 _OF_MANY: Final = frozenset({"namespace", "creationTimestamp"})
 """Members of metadata that many objects have in common."""
 _LOOKED_FOR: Final = 17
@@ -37,8 +41,14 @@ class Sharing:
         """By the names and values in each, with their types: 1, 1.0 and true are equal in Python, and three things in
         JSON. What is nested is in there by its id: it is held by the part, and equal ones are one already."""
         self._earlier: dict[tuple[object, ...], Any] = {}
-        """Those of the time before, but for the ones that have come again."""
+        """The generation before, without the parts that have come again."""
+        self._bytes = self._earlier_bytes = 0
         self._states = 0
+
+    @property
+    def bytes(self) -> int:
+        """The estimated size of the table, with the parts that it alone refers to."""
+        return self._bytes + self._earlier_bytes
 
     def share(self, document: JsonObject, before: JsonObject | None = None) -> None:
         """Replace the parts of a document, in place, by equal ones that are known; no two have the same metadata.
@@ -99,21 +109,42 @@ class Sharing:
         return self._known((*part, *identities, *types) if is_map else (list, *identities, *types), part)
 
     def _known(self, key: tuple[object, ...], part: Any) -> Any:
-        if (known := self._parts.get(key)) is not None:
+        count = len(self._parts)
+        known = self._parts.setdefault(key, part)
+        if len(self._parts) == count:
             return known
-        if (known := self._earlier.pop(key, None)) is None:
+        size = _size(key, part)
+        if (known := self._earlier.pop(key, None)) is not None:
+            self._earlier_bytes -= size
+            self._parts[key] = known
+        elif size > LARGEST_PART or "observationTime" in part or "lastReceivedHeartbeat" in part:
+            del self._parts[key]
+            return part
+        else:
             known = part
-            untracked(key)
-        if len(self._parts) >= MOST_PARTS:
+        self._bytes += size
+        if self._bytes > MOST_BYTES:
             self._parts, self._earlier = {}, self._parts
-        self._parts[key] = known
+            self._bytes, self._earlier_bytes = 0, self._bytes
         return known
 
 
-def _is_same(part: Any, other: Any) -> bool:
-    """Say whether two parts are the same JSON, written in the same order: what is kept stays as it came.
+def _size(key: tuple[object, ...], part: Any) -> int:
+    """Return about how many bytes an entry takes; nested parts are entries of their own."""
+    size, values = _SLOT_BYTES * len(key), part
+    if type(part) is dict:
+        size += sum(map(len, part))
+        values = part.values()
+    for value in values:
+        if type(value) is str:
+            size += len(value)
+    return size
 
-    What cannot be written is never the same.
+
+def _is_same(part: Any, other: Any) -> bool:
+    """Return whether two parts are the same JSON, in the same order: documents keep the order that they came in.
+
+    A part that cannot be written as JSON equals no other.
     """
     try:
         return bool(part == other) and orjson.dumps(part) == orjson.dumps(other)

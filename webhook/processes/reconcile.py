@@ -279,7 +279,7 @@ class Reconcile:
                 onlookers=Onlookers(tracing, self.notifier.note_event),
             )
             await self.reconciliation.check()
-            metrics.watch_cache(self.cache.freshness)
+            metrics.watch_cache(self.cache.freshness, self.cache.shared_bytes)
             self.health.require("caches", self.reconciliation.trouble)
             self.health.require("hub", server.contact.silence)
             self.health.live_by("hub-login", server.contact.refusal)

@@ -95,7 +95,7 @@ def services_of(
     disruption = disruption_of(cache, store, settings, answers.now)
     pools = PoolMetrics(metrics.registry, disruption.nodes.views, answers.now)
     metrics.prepare_with(pools.prepare)
-    metrics.watch_cache(cache.freshness)
+    metrics.watch_cache(cache.freshness, cache.shared_bytes)
     upgrades = upgrades_of(answers, cache, store, settings.default_upgrader, telling.record)
     return Services(answers, HubExtender(cache, settings, answers.now), disruption, upgrades, telling.history)
 

@@ -141,14 +141,16 @@ class AdmissionReviews(Collector):
 
 
 class CacheFreshness(Collector):
-    """How far the cache is behind the hub, kind by kind; read when metrics are asked for.
+    """How far the cache is behind the hub, kind by kind, and its table of shared parts; read by each scrape.
 
     Args:
         read: Returns how every kind is doing.
+        shared_bytes: Returns the size of the table.
     """
 
-    def __init__(self, read: Callable[[], Iterable[Freshness]]) -> None:
+    def __init__(self, read: Callable[[], Iterable[Freshness]], shared_bytes: Callable[[], int]) -> None:
         self._read = read
+        self._shared_bytes = shared_bytes
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics; called by the registry."""
@@ -175,7 +177,12 @@ class CacheFreshness(Collector):
             synced.add_metric((kind.resource,), kind.synced)
             age.add_metric((kind.resource,), kind.age_seconds)
             behind.add_metric((kind.resource,), kind.behind_seconds)
-        yield from (events, relists, synced, age, behind)
+        shared = GaugeMetricFamily(
+            "harbormaster_cache_shared_bytes",
+            "Estimated size of the table of parts that objects share, at most 32 MiB.",
+            self._shared_bytes(),
+        )
+        yield from (events, relists, synced, age, behind, shared)
 
 
 class OfConfigurations(Collector):
@@ -319,9 +326,9 @@ class Metrics(ProcessMetrics):
         """Read how many live checks failed from *count*, whenever metrics are asked for."""
         self._live_failures.set_function(count)
 
-    def watch_cache(self, freshness: Callable[[], Iterable[Freshness]]) -> None:
-        """Read how the cache is doing from *freshness*, whenever metrics are asked for."""
-        self.registry.register(CacheFreshness(freshness))
+    def watch_cache(self, freshness: Callable[[], Iterable[Freshness]], shared_bytes: Callable[[], int]) -> None:
+        """Read the state of the cache from *freshness* and *shared_bytes* with each scrape."""
+        self.registry.register(CacheFreshness(freshness, shared_bytes))
 
     def watch_bundles(self, read: Callable[[], Mapping[str, bool]]) -> None:
         """Read whether the API server trusts our authorities from *read*, whenever metrics are asked for."""

@@ -73,7 +73,7 @@ def _cache(registry: CollectorRegistry) -> Metrics:
     """Register what a cache adds to the metrics of its process; those are listed by themselves."""
     passing = Metrics()
     own = {metric.name for metric in passing.registry.collect()}
-    passing.watch_cache(lambda: [Freshness("placements", synced=True, events=0, relists=0, age_seconds=0.0)])
+    passing.watch_cache(lambda: [Freshness("placements", synced=True, events=0, relists=0, age_seconds=0.0)], lambda: 0)
 
     class Added:
         def collect(self) -> Iterator[Metric]:

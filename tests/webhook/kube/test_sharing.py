@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scorer.api.meta import dump_json
-from webhook.kube.sharing import MOST_PARTS, Sharing, _is_same
+from webhook.kube.sharing import MOST_BYTES, Sharing, _is_same
 
 NUMBERS = st.integers(-2, 2) | st.floats(-2, 2).map(lambda number: number + 0.0)
 """Without -0.0, which is the same number as 0.0 in JSON, too."""
@@ -61,7 +61,7 @@ def test_what_has_not_changed_is_taken_from_the_state_before():
 
 def test_what_members_come_to_have_in_common_is_one_though_each_reports_for_long():
     """Each comes to a new state at another time, and what it says in each report is forgotten meanwhile."""
-    with patch("webhook.kube.sharing.MOST_PARTS", 200):
+    with patch("webhook.kube.sharing.MOST_BYTES", 100_000):
         sharing, known = Sharing(), {}
 
         def report(name, number, version):
@@ -160,33 +160,79 @@ def test_metadata_is_not_remembered():
     assert len(sharing._parts) == 2
 
 
-def test_what_does_not_come_again_is_forgotten():
+TEXT = "x" * 1000
+
+
+def table_bytes(sharing):
+    """Return the size of all texts in a table, each counted once."""
+    texts = {id(text): text for parts in (sharing._parts, sharing._earlier) for key in parts for text in key}
+    return sum(len(text) for text in texts.values() if isinstance(text, str))
+
+
+def test_parts_that_do_not_come_again_are_forgotten():
     """A member that reports for years leaves no more behind than one that has reported for some hours."""
     sharing = Sharing()
-    documents = [{"part": {"number": number}} for number in range(4 * MOST_PARTS)]
+    numbers = range(4 * MOST_BYTES // len(TEXT))
+    documents = [{"part": {"text": f"{number}{TEXT}"}} for number in numbers]
     for document in documents:
         sharing.share(document)
-        assert len(sharing._parts) + len(sharing._earlier) <= 2 * MOST_PARTS
-    assert [document["part"]["number"] for document in documents] == list(range(len(documents)))
+        assert sharing.bytes <= 2 * MOST_BYTES + 2 * len(TEXT)
+    assert table_bytes(sharing) <= sharing.bytes
+    assert [document["part"]["text"] for document in documents] == [f"{number}{TEXT}" for number in numbers]
 
 
-def test_what_comes_again_and_again_stays_one():
+def test_parts_that_come_again_stay_one():
     sharing = Sharing()
     first = {"part": [{"number": -1}, {"nested": {"in": "it"}}]}
     sharing.share(first)
-    for number in range(3 * MOST_PARTS):
-        sharing.share({"part": {"number": number}})
-        if number % (MOST_PARTS // 2) == 0:
+    generation = MOST_BYTES // len(TEXT)
+    for number in range(3 * generation):
+        sharing.share({"part": {"text": f"{number}{TEXT}"}})
+        if number % (generation // 2) == 0:
             again = {"part": [{"number": -1}, {"nested": {"in": "it"}}]}
             sharing.share(again)
             assert again["part"][0] is first["part"][0]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(lambda version: {"page": "<td></td>" * 90_000, "version": version}, id="one long text"),
+        pytest.param(lambda version: {f"{version}-{line}": "<td></td>" for line in range(40_000)}, id="many names"),
+        pytest.param(lambda version: [f"{version}-{line}" for line in range(40_000)], id="a long list"),
+    ],
+)
+def test_no_version_of_large_content_is_kept(content):
+    """A ConfigMap of 800 KB that changes every minute."""
+    sharing, before = Sharing(), None
+    for version in range(10):
+        document = {"kind": "ConfigMap", "data": content(version), "labels": {"app": "shop"}}
+        sharing.share(document, before)
+        assert document["data"] == content(version)
+        before = document
+    assert table_bytes(sharing) < 1000
+    again = {"kind": "ConfigMap", "data": content(9), "labels": {"app": "shop"}}
+    sharing.share(again, before)
+    assert again["data"] is before["data"], "the state before is enough to keep one copy"
+
+
+def test_the_times_of_reports_are_not_kept():
+    """No later report has them; parts beside them are shared."""
+    sharing = Sharing()
+    for number in range(100):
+        time = f"2026-11-28T10:00:{number}Z"
+        usage = {"capacity": {"cpu": "4"}, "observationTime": time}
+        agents = [{"type": "MemberAgent", "lastReceivedHeartbeat": time}]
+        properties = {"nodes": {"value": "2", "observationTime": time}}
+        sharing.share({"status": {"resourceUsage": usage, "agentStatus": agents, "properties": properties}})
+    assert [*sharing._parts.values()] == [{"cpu": "4"}]
 
 
 @given(numbers=st.lists(st.integers(0, 6), max_size=60))
 def test_documents_stay_what_they_are_while_parts_are_forgotten(numbers):
     sharing = Sharing()
     documents = [{"status": {"all": [{"n": number}, [{"n": number % 3}]], "n": number % 2}} for number in numbers]
-    with patch("webhook.kube.sharing.MOST_PARTS", 2):
+    with patch("webhook.kube.sharing.MOST_BYTES", 500):
         for document in documents:
             sharing.share(document)
     assert [document["status"]["all"][0]["n"] for document in documents] == numbers
