@@ -15,8 +15,18 @@ ROOT: Final = Path(__file__).parents[1]
 FLEET, HUB, OWN_HUB, BED = "the fleet", "the hub", "hubs of one's own", "the bed"
 
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
-    FLEET: ("e2e/test_fleet_*.py", "e2e/test_graceful_life.py"),
+    FLEET: (
+        "e2e/test_fleet_*.py",
+        "e2e/test_graceful_life.py",
+        "e2e/soak/test_accidents.py",
+        "e2e/soak/test_cluster_upgrades.py",
+        "e2e/soak/test_mixed_load.py",
+        "e2e/soak/test_skew.py",
+        "e2e/soak/test_soak.py",
+        "e2e/soak/test_staged_updates.py",
+    ),
     HUB: (
+        "e2e/soak/test_attacks.py",
         "e2e/test_authorization.py",
         "e2e/test_bad_input.py",
         "e2e/test_certificates.py",
