@@ -183,6 +183,7 @@ def command(agent: AgentArguments, **given: Any) -> int:
     options = agent.options()
     from webhook.settings.agent import AgentSettings
     from webhook.settings.environment import SettingsError
+    from webhook.telemetry.allocator import limit_allocator
     from webhook.telemetry.logs import configure
 
     try:
@@ -190,6 +191,7 @@ def command(agent: AgentArguments, **given: Any) -> int:
     except SettingsError as error:
         raise UserError(str(error)) from error
     configure(settings.log_format, settings.log_level)
+    limit_allocator(os.environ)
     return _run(options, settings)
 
 

@@ -65,9 +65,11 @@ def command(hub: OwnHub, identity: str, **given: Any) -> int:
         settings = ReconcileSettings.read(os.environ, **given)
     except SettingsError as error:
         raise UserError(str(error)) from error
+    from webhook.telemetry.allocator import limit_allocator
     from webhook.telemetry.logs import configure
 
     configure(settings.log_format, settings.log_level)
+    limit_allocator(os.environ)
     return _run(settings, hub, identity)
 
 

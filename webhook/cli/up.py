@@ -103,9 +103,11 @@ def command(
         settings = UpSettings.read(os.environ, data=data, https_port=https_port, http_port=http_port)
     except SettingsError as error:
         raise UserError(str(error)) from error
+    from webhook.telemetry.allocator import limit_allocator
     from webhook.telemetry.logs import configure
 
     configure(settings.log_format, settings.log_level)
+    limit_allocator(os.environ)
     folder = settings.data.absolute()
     return _run(_Session(settings, folder, loaded, once=once, timeout_seconds=timeout, colour=not no_color))
 

@@ -13,6 +13,7 @@ from webhook.endpoints import probes
 from webhook.server.listening import Addresses, listen
 from webhook.server.plain import add_last_route, make_plain_app
 from webhook.settings.listener import PlainListenerSettings
+from webhook.telemetry.allocator import keep_trimming
 from webhook.telemetry.health import Health
 from webhook.telemetry.process_metrics import ProcessMetrics
 
@@ -85,4 +86,5 @@ class ProbeServer:
     async def _run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._health.keep_measuring())
+            tasks.create_task(keep_trimming())
             tasks.create_task(self._work())

@@ -23,6 +23,7 @@ from webhook.server.listening import Addresses, ListenError, Site, listen
 from webhook.server.place import Place
 from webhook.server.plain import add_last_route
 from webhook.settings.programs import ServerSettings
+from webhook.telemetry.allocator import keep_trimming
 from webhook.telemetry.crew import Crew
 from webhook.telemetry.health import Health
 from webhook.telemetry.metrics import Metrics
@@ -255,6 +256,7 @@ class Server:
             tasks.create_task(self.certificates.run())
             tasks.create_task(self._keep_checking())
             tasks.create_task(self.health.keep_measuring())
+            tasks.create_task(keep_trimming())
 
     async def _keep_checking(self) -> None:
         while not self.health.draining.is_set():

@@ -7,13 +7,38 @@ Source: serving.md 6.1.
 """
 
 import platform
-from collections.abc import Awaitable, Callable
+import sys
+from collections.abc import Awaitable, Callable, Iterator
 
 import prometheus_client
 from prometheus_client import CollectorRegistry, Gauge, ProcessCollector
 from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from webhook.settings.distribution import installed_version
+from webhook.telemetry.allocator import allocated
+
+
+class MemoryInUse(Collector):
+    """The memory in use as Python and the C library count it: leaked memory is, freed memory is not."""
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics; called by the registry."""
+        yield GaugeMetricFamily(
+            "harbormaster_memory_blocks",
+            "Blocks of at most 512 bytes that Python objects take.",
+            sys.getallocatedblocks(),
+        )
+        memory = GaugeMetricFamily(
+            "harbormaster_memory_allocator_bytes",
+            "Larger blocks: those in use, and those that were freed and are kept. Only with glibc.",
+            labels=("state",),
+        )
+        if (found := allocated()) is not None:
+            memory.add_metric(("used",), found.used)
+            memory.add_metric(("free",), found.free)
+        yield memory
 
 
 class ProcessMetrics:
@@ -29,6 +54,7 @@ class ProcessMetrics:
         self.registry = registry or CollectorRegistry(auto_describe=True)
         self._preparations: list[Callable[[], Awaitable[None]]] = []
         ProcessCollector(registry=self.registry)
+        self.registry.register(MemoryInUse())
         Gauge(
             "harbormaster_build_info",
             "Which build this is; always 1.",

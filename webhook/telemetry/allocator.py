@@ -1,0 +1,101 @@
+"""Memory that the C library's allocator keeps after it was freed, and its return to the system.
+
+glibc serves each thread from an arena of its own, and keeps every freed block that lies below one in use. A process
+that has listed a large hub once would remain as large. Fewer arenas and fixed thresholds limit that, and a trim once a
+minute returns the rest, in a thread.
+
+Variables of the environment take precedence, as the image sets them: glibc reads them before Python runs. musl and
+macOS have none of these functions, and nothing is done there.
+
+Source: mallopt(3), malloc_trim(3), mallinfo(3).
+"""
+
+import asyncio
+import ctypes
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+LIMITS: Final[Mapping[str, int]] = {
+    "MALLOC_ARENA_MAX": 2,
+    "MALLOC_MMAP_THRESHOLD_": 131_072,
+    "MALLOC_TRIM_THRESHOLD_": 131_072,
+}
+"""Variables of glibc. The thresholds are its defaults: one that is set no longer grows with the blocks that are freed.
+
+So the buffer of a TLS connection, 256 KiB, takes only the pages that it uses.
+"""
+_OPTIONS: Final = {"MALLOC_ARENA_MAX": -8, "MALLOC_MMAP_THRESHOLD_": -3, "MALLOC_TRIM_THRESHOLD_": -1}
+"""Their numbers in malloc.h."""
+TRIM_SECONDS: Final = 60.0
+_WORTH_A_TRIM: Final = 4 * 2**20
+"""Free bytes below which no trim is made."""
+
+
+class Allocated(NamedTuple):
+    """The memory of the C library's allocator.
+
+    Args:
+        used: Bytes of blocks in use.
+        free: Bytes of blocks that were freed and are kept; those returned by a trim still count.
+    """
+
+    used: int
+    free: int
+
+
+class _Mallinfo(ctypes.Structure):
+    """``struct mallinfo2``."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_size_t)
+        for name in (
+            *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
+            *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
+        )
+    )
+
+
+def _library() -> ctypes.CDLL | None:
+    """Return the C library if it is a glibc with all functions used here (2.33 or newer)."""
+    try:
+        library = ctypes.CDLL(None)
+        library.mallinfo2.restype = _Mallinfo
+        library.malloc_trim.argtypes = (ctypes.c_size_t,)
+        library.mallopt.argtypes = (ctypes.c_int, ctypes.c_int)
+    except (AttributeError, OSError, TypeError):
+        return None
+    return library
+
+
+_LIBRARY: Final = _library()
+
+
+def allocated() -> Allocated | None:
+    """Return the memory of the allocator; None: unknown, as the C library is not a recent glibc."""
+    if _LIBRARY is None:
+        return None
+    info = _LIBRARY.mallinfo2()
+    return Allocated(info.uordblks + info.hblkhd, info.fordblks)
+
+
+def limit_allocator(environment: Mapping[str, str]) -> None:
+    """Set `LIMITS`, apart from those that the environment sets."""
+    if _LIBRARY is None:
+        return
+    for name, value in LIMITS.items():
+        if name not in environment:
+            _LIBRARY.mallopt(_OPTIONS[name], value)
+
+
+def trim() -> None:
+    """Return free memory to the system."""
+    memory = allocated()
+    if _LIBRARY is not None and memory is not None and memory.free >= _WORTH_A_TRIM:
+        _LIBRARY.malloc_trim(0)
+
+
+async def keep_trimming() -> None:
+    """Trim once a minute until cancelled."""
+    while _LIBRARY is not None:
+        await asyncio.sleep(TRIM_SECONDS)
+        await asyncio.to_thread(trim)
