@@ -25,6 +25,7 @@ from scorer.api.documents import (
     is_deleting,
     metadata_of,
     name_of,
+    namespace_of,
     spec_of,
     status_of,
 )
@@ -116,12 +117,27 @@ def removal_status(placement: JsonObject, remnants: Iterable[Remnant], now: date
         remnants: The Works that it waits for, on at least one cluster.
         now: The time of a transition.
     """
-    kind = family_in(str(metadata_of(placement).get("namespace") or "")).placement.kind + REMOVED
+    kind = _condition_type(placement)
     message = f"waits until its Works are deleted: {describe_remnants(remnants)}"
     condition = make_condition(kind, FALSE, "WorksRemain", message, generation=generation_of(placement), now=now)
     old = conditions_of(placement)
     others = [each for each in old if each.get("type") != kind]
     return {**status_of(placement), "conditions": [*others, *merge_conditions(old, [condition])]}
+
+
+def removal_detail(placement: JsonObject, failure: str) -> str:
+    """Return the state of a placement that is being deleted, in words, with what it waits for.
+
+    Args:
+        placement: It is being deleted.
+        failure: The failure of its controller. Empty: none.
+    """
+    removed = current_condition(placement, _condition_type(placement)) or {}
+    return "; ".join(filter(None, ("the placement is being deleted", failure, str(removed.get("message") or ""))))
+
+
+def _condition_type(placement: JsonObject) -> str:
+    return family_in(namespace_of(placement)).placement.kind + REMOVED
 
 
 def until_reported(placement: JsonObject, remnants: Iterable[Remnant], now: datetime) -> timedelta:

@@ -46,6 +46,7 @@ from scorer.rollout.bindings import (
 )
 from scorer.rollout.envelopes import ENVELOPE_NAME, ENVELOPE_NAMESPACE, ENVELOPE_WORK
 from scorer.rollout.failing import failure_of
+from scorer.rollout.placement_removal import removal_detail
 from scorer.rollout.placement_status import JUDGED_AGAIN, condition_type, is_judged_again, too_large_message
 from scorer.rollout.stalling import STALLED
 
@@ -215,7 +216,7 @@ def _placement_state(document: JsonObject, clusters: Sequence[JsonObject]) -> tu
     """Return the state in one word, and why it is not ``available``; words and order as in `webhook.answers.views`."""
     failure = failure_of(document)
     if is_deleting(document):
-        return "removing", f"the placement is being deleted; {failure}" if failure else "the placement is being deleted"
+        return "removing", removal_detail(document, failure)
     scheduled = current_condition(document, condition_type(document, "Scheduled")) or {}
     if scheduled.get("reason") in _INVALID:
         return "invalid", str(scheduled.get("message", ""))

@@ -31,6 +31,7 @@ from scorer.plugins.cluster_eligibility import ineligibility
 from scorer.properties import NODE_COUNT, observation_time, read_property
 from scorer.rollout.bindings import AVAILABLE, ROLLOUT_STARTED, waits_for_window
 from scorer.rollout.failing import failure_of
+from scorer.rollout.placement_removal import removal_detail
 from scorer.rollout.placement_status import (
     JUDGED_AGAIN,
     SCHEDULED,
@@ -279,7 +280,7 @@ def _leaving(binding: JsonObject) -> str:
 def _placement_state(document: JsonObject, clusters: list[JsonObject], *, judged_again: bool) -> tuple[str, str]:
     failure = failure_of(document)
     if is_deleting(document):
-        return "removing", f"the placement is being deleted; {failure}" if failure else "the placement is being deleted"
+        return "removing", removal_detail(document, failure)
     scheduled = current_condition(document, condition_type(document, SCHEDULED)) or {}
     if scheduled.get("reason") in ("SchedulingPolicyInvalid", "InvalidResourceSelectors"):
         return "invalid", str(scheduled.get("message", ""))

@@ -72,6 +72,7 @@ async def test_it_names_the_cluster_and_the_work_and_goes_when_the_agent_is_back
     )
     await world.until(lambda: world.events("PlacementNotRemoved"))
     assert world.events("PlacementNotRemoved") == ["a: Work web-work: the agent has not removed the content yet"]
+    assert world.view("web")["why"] == f"the placement is being deleted; {reported(world)}"
     assert (await placed(world, "b"))["b"] is None
     await annotate(world, MEMBER_CLUSTER, "a", **{SIMULATE: ""})
     await world.until(lambda: is_gone(world) and not world.works())
