@@ -5,7 +5,7 @@ Real but for the kubelet: control planes, helm, and the programs that the image 
 
 import base64
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -26,6 +26,8 @@ from e2e.installed.images import NEXT, THIS
 from e2e.installed.member import MEMBER, Member, hub_and_cluster
 from e2e.installed.release import Release
 from e2e.kubelet.bed import Bed
+from e2e.kubelet.node import RESOURCES
+from e2e.kubelet.scene import WEB
 from e2e.placements import placement, review
 from scorer.api.kinds import KINDS, MEMBER_CLUSTER, PLACEMENT
 
@@ -33,6 +35,9 @@ CONFIG_MAP = KINDS["", "ConfigMap"]
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 HOME = "harbour"
 """A namespace for what tests put there."""
+PRIORITY_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+CRITICAL = "system-node-critical"
+RESOURCES_OF_A_NODE = {"cpu": RESOURCES["cpu"]}
 
 
 @pytest.fixture(scope="module")
@@ -200,6 +205,120 @@ def test_replicas_repair_what_was_done_to_their_authority(release, accident):
     release.wait_trusted()
     if release.authority() != before:
         release.restart_scheduler()  # until then, it binds no pod
+
+
+@pytest.fixture
+def disturbed(release: Release) -> Iterator[Release]:
+    """The release, whose Pods a test takes away; all of them are back at the end."""
+    yield release
+    for name in release.deployments():
+        release.bed.wait_rolled_out(release.namespace, name)
+    release.wait_ended()
+    release.wait_trusted()
+
+
+def remove_pod(release: Release, found: JsonObject) -> None:
+    release.bed.cluster.request("DELETE", f"/api/v1/namespaces/{release.namespace}/pods/{found['metadata']['name']}")
+
+
+def unjudged(release: Release) -> str:
+    """Say what becomes of a wrong write that no replica judges; empty: it fails, as it should."""
+    result, said = write(release.bed.cluster, "unjudged", is_wrong=True)
+    assert result in {"refused", "failed"}, f"{result}: {said}"
+    return "" if result == "failed" and "failed calling webhook" in said else said
+
+
+def test_a_quota_that_forbids_our_pods_is_named_and_the_last_replica_answers(disturbed):
+    """A replica that is lost cannot be replaced; when none is left, writes to our kinds wait for the quota to go."""
+    release, hub = disturbed, disturbed.bed.cluster
+    quotas = f"/api/v1/namespaces/{release.namespace}/resourcequotas"
+    words = (f"--kubeconfig={hub.kubeconfig}", "-o", "json")
+    hub.request("POST", quotas, {"metadata": {"name": "no-pods"}, "spec": {"hard": {"pods": "0"}}})
+    try:
+        lost, last = release.pods("serve")
+        with Authors(hub, writers=5, seconds=0.3) as authors:
+            remove_pod(release, lost)
+
+            def unnamed() -> str:
+                checks = json.loads(called_with({}, "doctor", *words).stdout)["checks"]
+                found = next(str(each["problems"]) for each in checks if each["check"] == "installation")
+                return "" if "1 of 2 replicas" in found and "exceeded quota: no-pods" in found else found
+
+            wait_until("the doctor names the quota", unnamed)
+        authors.check()
+        remove_pod(release, last)
+        wait_until("no replica is left", lambda: unjudged(release))
+    finally:
+        hub.request("DELETE", f"{quotas}/no-pods")
+    # The ReplicaSet controller retries at intervals that have grown to minutes; another ReplicaSet does not wait.
+    hub.kubectl("rollout", "restart", f"deployment/{release.fullname}-serve", "-n", release.namespace)
+    wait_until("writes are judged again", lambda: "" if write(hub, "wrong", is_wrong=True)[0] == "refused" else "no")
+
+
+@pytest.fixture
+def whole_node(disturbed: Release) -> Iterator[Callable[[str, str], JsonObject]]:
+    """Ask for all of a node by a Pod of a priority class, which is removed at the end."""
+    release, hub, names = disturbed, disturbed.bed.cluster, list[str]()
+
+    def ask(node: str, priority: str) -> JsonObject:
+        names.append(f"greedy-{node}")
+        container = {"name": "web", "image": WEB, "resources": {"requests": RESOURCES_OF_A_NODE}}
+        spec = {
+            "priorityClassName": priority,
+            "nodeSelector": {"kubernetes.io/hostname": node},
+            "terminationGracePeriodSeconds": 0,
+            "containers": [container],
+        }
+        wait_until("a pod can be made", lambda: made(release.bed, {"metadata": {"name": names[-1]}, "spec": spec}))
+        return pod(release.bed, names[-1])
+
+    yield ask
+    for name in names:
+        hub.request("DELETE", f"/api/v1/namespaces/{HOME}/pods/{name}")
+
+
+def test_no_pod_of_users_evicts_ours(disturbed, whole_node):
+    """The chart gives ours a class that is above all that users can make."""
+    release, hub = disturbed, disturbed.bed.cluster
+    before = {each["metadata"]["uid"] for each in release.bed.pods(release.namespace)}
+    hub.request("POST", PRIORITY_CLASSES, {"metadata": {"name": "highest"}, "value": 1_000_000_000})
+    try:
+        asked = whole_node(release.pods("serve")[0]["spec"]["nodeName"], "highest")
+
+        def problem() -> str:
+            found = pod(release.bed, asked["metadata"]["name"])
+            assert "nodeName" not in found["spec"]
+            conditions = found["status"].get("conditions") or []
+            return "" if any("preemption: " in each.get("message", "") for each in conditions) else str(conditions)
+
+        wait_until("the scheduler has looked for pods to evict", problem)
+        assert {each["metadata"]["uid"] for each in release.bed.pods(release.namespace)} == before
+    finally:
+        hub.request("DELETE", f"{PRIORITY_CLASSES}/highest")
+
+
+def wait_bound(release: Release, asked: JsonObject) -> None:
+    name = asked["metadata"]["name"]
+    wait_until(f"{name} has its node", lambda: "" if "nodeName" in pod(release.bed, name)["spec"] else "it waits")
+
+
+def test_a_critical_pod_that_evicts_ours_from_a_node_costs_no_write(disturbed, whole_node):
+    release = disturbed
+    node = release.pods("serve")[0]["spec"]["nodeName"]
+    with Authors(release.bed.cluster, writers=5, seconds=0.3) as authors:
+        wait_bound(release, whole_node(node, CRITICAL))
+        for name in release.deployments():
+            release.bed.wait_rolled_out(release.namespace, name)
+    authors.check()
+    assert node not in {each["spec"]["nodeName"] for each in release.pods("serve")}
+
+
+def test_when_critical_pods_take_every_node_writes_wait(disturbed, whole_node):
+    """The scheduler exceeds PodDisruptionBudgets where it has to; nothing is let in that was not judged."""
+    release = disturbed
+    for asked in [whole_node(node, CRITICAL) for node in ("node-a", "node-b")]:
+        wait_bound(release, asked)
+    wait_until("no replica is left", lambda: unjudged(release))
 
 
 def test_a_cluster_joins_by_the_printed_words_and_gets_what_is_placed(release, member):
