@@ -8,14 +8,16 @@ Source: serving.md 1.14, version skew.
 
 import time
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
 from e2e.controlplane.cluster import JsonObject
 from e2e.controlplane.earlier_release import earlier_release
-from e2e.controlplane.replicas import THIS_RELEASE, Replicas
+from e2e.controlplane.replicas import CONFIGURATIONS, THIS_RELEASE, Replicas
 from e2e.controlplane.steady_writers import SteadyWriters
 from e2e.fleet.bed import Fleet
 from e2e.fleet.complete import Complete, wait_complete
@@ -251,6 +253,45 @@ def test_replicas_of_both_releases_answer_whichever_has_registered_them(fleet, b
             for _ in range(10):
                 assert fleet.hub.request("POST", placements, document)[0]["spec"][NEWER] == "kept"
         writers.check()
+
+
+@pytest.mark.parametrize("registers", ["earlier", "this"])
+def test_a_hook_that_one_release_registers_the_other_answers(both, earlier, registers):
+    """A replica that does not know a path would refuse every write of that kind until it is replaced."""
+    release, other = (earlier, both.services[1]) if registers == "earlier" else (THIS_RELEASE, both.services[0])
+    both.register(release)
+    answers = {}
+    for path in CONFIGURATIONS:
+        for hook in both.cluster.request("GET", path)[0]["webhooks"]:
+            for number, asked in enumerate(reviews_of(hook)):
+                answer = other.ask("POST", urlsplit(hook["clientConfig"]["url"]).path, asked)
+                uid = answer.document["response"]["uid"] if answer.status == 200 else answer.body
+                answers[hook["name"], number] = answer.status, uid
+    assert len(answers) > 20
+    assert {hook: found for hook, found in answers.items() if found != (200, "mixed")} == {}
+
+
+def reviews_of(hook: JsonObject) -> Iterator[JsonObject]:
+    """Yield a review for each operation on each kind that a hook is registered for, with an object of nothing."""
+    kinds = {kind.resource: kind for kind in (*OUR_KINDS, *KINDS.values())}
+    for rule in hook["rules"]:
+        for group, resource, operation in product(rule["apiGroups"], rule["resources"], rule["operations"]):
+            plural, _, part = resource.partition("/")
+            kind = kinds[f"{plural}.{group}" if group else plural]
+            version = rule["apiVersions"][0] if rule["apiVersions"] != ["*"] else kind.versions[0]
+            document = {"apiVersion": f"{group}/{version}".lstrip("/"), "kind": kind.kind, "metadata": {"name": "x"}}
+            request = {
+                "uid": "mixed",
+                "kind": {"group": group, "version": version, "kind": kind.kind},
+                "resource": {"group": group, "version": version, "resource": plural},
+                "operation": operation,
+                "name": "x",
+                "userInfo": {"username": "bob"},
+                **({"subResource": part} if part else {}),
+                **({} if operation == "DELETE" else {"object": document}),
+                **({} if operation == "CREATE" else {"oldObject": document}),
+            }
+            yield {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
 
 
 def test_what_one_release_has_answered_the_other_answers_too(both, root):
