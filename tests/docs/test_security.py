@@ -1,9 +1,8 @@
 """What SECURITY.md promises is held by tests that are there."""
 
-import ast
-
 import pytest
 
+from tests.docs.named_tests import is_there
 from tests.docs.pages import ROOT, read_page
 
 TEXT = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
@@ -19,15 +18,6 @@ def rows(text):
 def named(cell):
     """The tests that a cell names, and nothing beside them."""
     return [each.strip("`") for each in cell.split()]
-
-
-def is_there(test):
-    path, _, name = test.partition("::")
-    file = ROOT / path
-    if not name.startswith("test_") or not file.is_file():
-        return False
-    tree = ast.parse(file.read_text(encoding="utf-8"))
-    return name in {each.name for each in tree.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)}
 
 
 @pytest.mark.parametrize("row", rows(TEXT), ids=lambda row: row[0])
