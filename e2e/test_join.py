@@ -9,13 +9,16 @@ import json
 import signal
 import urllib.error
 import urllib.request
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 from e2e.controlplane.cluster import ApiError, Cluster
+from e2e.controlplane.process import kill
+from e2e.controlplane.service import Service
+from e2e.fleet.bed import ACCOUNT, grant
 from e2e.fleet.joining import (
     ACCOUNT_ON_HUB,
     ACCOUNTS,
@@ -40,7 +43,9 @@ from e2e.fleet.objects import condition_of, make_config_map, make_namespace, mak
 from e2e.fleet.processes import SYSTEM
 from e2e.fleet.waiting import wait_until
 from scorer.api.kinds import APPLIED_WORK, KINDS, MEMBER_CLUSTER, PLACEMENT
+from scorer.api.names import ALLOW_DELETION
 from tests.thoroughness import SOAK
+from webhook.kube.ca_bundles import CONFIGURATIONS
 from webhook.kube.client import ApiServer
 from webhook.kube.kubeconfig import read_endpoint
 from webhook.processes.join import Join, JoinOptions
@@ -49,6 +54,7 @@ from webhook.processes.rbac import agent_roles, default_applied
 from webhook.processes.sides import Side
 
 SPACE = f"fleet-member-{MEMBER}"
+SERVER = "harbormaster-serve"
 
 
 def test_a_second_run_changes_nothing_and_says_so(pair: Pair) -> None:
@@ -566,6 +572,76 @@ def test_a_running_agent_whose_token_has_ended_takes_the_one_that_join_writes(pa
     pair.join()
     agent.wait_ready()
     wait_until("it is accepted", lambda: "" if pair.user_of(pair.token()) else "it is not")
+
+
+@contextmanager
+def serving(pair: Pair) -> Iterator[Service]:
+    """The server of the hub as its own account, which the hub asks; *pair* has the account until the block ends."""
+    service = Service(pair.hub, pair.folder / "serve", {}, install_server(pair))
+    try:
+        service.start()
+        service.register(ACCOUNT)
+        yield service
+    finally:
+        for kind in CONFIGURATIONS:
+            pair.on_hub.delete(kind, "harbormaster")
+        kill(service.program)
+
+
+def install_server(pair: Pair) -> Path:
+    """Make the account of the server, and return its kubeconfig, which is always the same file."""
+    grant(pair.hub, "serve", SERVER)
+    return pair.hub.write_kubeconfig("serve", pair.hub.token_of(SYSTEM, SERVER))
+
+
+def test_loop_server_and_agent_survive_the_namespace_of_the_installation(pair_with_loop: Pair) -> None:
+    """Its deletion is refused. When it is meant all the same, all go on with the accounts that are made anew."""
+    pair = pair_with_loop
+    loop = pair.loop
+    assert loop is not None
+    pair.join()
+    agent = pair.start_agent()
+    pair.run("join", "--timeout=120")
+    pair.on_hub.apply([make_namespace("kiosk"), make_config_map("prices", "kiosk", bread="3"), make_placement("kiosk")])
+
+    def bread() -> str:
+        found = pair.in_member.find(CONFIG_MAP, "prices", "kiosk")
+        return str(found["data"]["bread"]) if found else "not placed"
+
+    wait_until("it is placed", lambda: "" if bread() == "3" else f"bread is {bread()}")
+    uid = pair.in_member.get(NAMESPACE, "kiosk")["metadata"]["uid"]
+    pair.on_hub.apply(
+        [{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "asker", "namespace": "kiosk"}}]
+    )
+    with serving(pair) as service:
+        with pytest.raises(ApiError, match="helm uninstall"):
+            pair.on_hub.delete(NAMESPACE, SYSTEM)
+        pair.on_hub.patch(NAMESPACE, SYSTEM, {"metadata": {"annotations": {ALLOW_DELETION: "true"}}})
+        pair.on_hub.delete(NAMESPACE, SYSTEM)
+        wait_until("it is gone", lambda: "it is there" if pair.on_hub.find(NAMESPACE, SYSTEM) else "")
+        wait_until("the token has ended", lambda: pair.user_of(pair.token()))
+        assert bread() == "3"
+
+        grant(pair.hub, "reconcile", ACCOUNT)
+        pair.hub.write_kubeconfig("loop", pair.hub.token_of(SYSTEM, ACCOUNT))
+        install_server(pair)
+        pair.join()
+        pair.on_hub.patch(CONFIG_MAP, "prices", {"data": {"bread": "4"}}, "kiosk")
+        wait_until("the change is placed", lambda: "" if bread() == "4" else f"bread is {bread()}")
+        for role in (loop, agent):
+            role.wait_ready()
+
+        def answer() -> int:
+            audience = f"harbormaster.{SYSTEM}.svc"
+            return service.ask("GET", "/v1/placements", token=pair.hub.token_of("kiosk", "asker", audience)).status
+
+        wait_until("the server asks the hub who asks", lambda: "" if answer() == 403 else f"it says {answer()}")
+        assert service.ready()
+    assert pair.in_member.get(NAMESPACE, "kiosk")["metadata"]["uid"] == uid
+    pair.on_hub.delete(PLACEMENT, "kiosk")
+    pair.leave("--timeout=120")
+    for objects in (pair.on_hub, pair.in_member):
+        objects.delete(NAMESPACE, "kiosk")
 
 
 def test_when_the_time_is_up_both_commands_say_what_is_missing(pair_with_loop: Pair) -> None:
