@@ -67,12 +67,13 @@ class World:
         await edit(self.store, kind, Key(name, namespace), lambda it: with_spec(it, **spec))
 
     async def until(self, test: Callable[[], object], seconds: float = PATIENCE_SECONDS) -> None:
-        """Wait until *test* holds and nothing moves any more."""
-        revision, quiet = -1, 0
+        """Wait until *test* holds and nothing is written any more, Events included."""
+        revision, quiet = ("", -1), 0
         async with asyncio.timeout(seconds):
             while quiet < 8 or not test():
-                still = await self._comes_to_rest() and self.cache.revision == revision
-                revision, quiet = self.cache.revision, quiet + 1 if still and test() else 0
+                now = self.store.resource_version, self.cache.revision
+                still = await self._comes_to_rest() and now == revision
+                revision, quiet = now, quiet + 1 if still and test() else 0
                 await asyncio.sleep(0.02)
 
     async def _comes_to_rest(self) -> bool:

@@ -7,6 +7,7 @@ import ssl
 from base64 import urlsafe_b64encode
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
+from itertools import count
 
 import pytest
 from aiohttp import web
@@ -296,8 +297,8 @@ async def test_a_token_that_nobody_has_seen_is_not_shut_out_by_bad_ones_from_the
         assert codes.count(429) == len(codes) - codes.count(401)
     async with launch(authenticator=known, authorizer=known, failed_logins_per_second=0.01) as port:
         eve = issued("eve")
-        ann = next(token for number in range(99) if callers.lane_of(token := issued("ann", seconds=number + 9)) != 7)
-        eve = next(token for number in range(99) if callers.lane_of(token := issued("eve", seconds=number + 9)) == 7)
+        ann = next(token for number in count(9) if callers.lane_of(token := issued("ann", seconds=number)) != 7)
+        eve = next(token for number in count(9) if callers.lane_of(token := issued("eve", seconds=number)) == 7)
         known.users[ann] = UserInfo("ann")
         known.rights.add(("ann", "get /v1/clusters"))
         assert [(await get_with(port, "/v1/clusters", eve)).status for _ in range(3)] == [401, 429, 429]
