@@ -302,8 +302,24 @@ def wait_bound(release: Release, asked: JsonObject) -> None:
     wait_until(f"{name} has its node", lambda: "" if "nodeName" in pod(release.bed, name)["spec"] else "it waits")
 
 
+def wait_spread(release: Release) -> None:
+    """Have the replicas of the server on both nodes, as the scheduler prefers, whatever an earlier test has done."""
+
+    def problem() -> str:
+        pods = release.pods("serve")
+        if len(pods) < 2:
+            return "a replica is missing"
+        if len({each["spec"]["nodeName"] for each in pods}) > 1:
+            return ""
+        remove_pod(release, pods[0])
+        return "both are on one node"
+
+    wait_until("the replicas are on two nodes", problem)
+
+
 def test_a_critical_pod_that_evicts_ours_from_a_node_costs_no_write(disturbed, whole_node):
     release = disturbed
+    wait_spread(release)
     node = release.pods("serve")[0]["spec"]["nodeName"]
     with Authors(release.bed.cluster, writers=5, seconds=0.3) as authors:
         wait_bound(release, whole_node(node, CRITICAL))

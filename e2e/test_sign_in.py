@@ -221,3 +221,5 @@ def test_a_provider_that_is_away_is_said(place: Place, context: BrowserContext) 
         assert page.url == f"{place.service.url}/{SHOWN}"
     finally:
         place.provider.start()
+        kill(place.service.program)  # for ten seconds it would not ask for the keys that the provider has made anew
+        place.service.start()

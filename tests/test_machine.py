@@ -57,7 +57,7 @@ def test_every_remedy_names_what_is_missing_and_how_to_get_it(bare_path, monkeyp
         "a real kube-apiserver": (
             "no toolchain to build kube-apiserver with: install Go from https://go.dev/dl (offline)"
         ),
-        "Pods and images": "no unshare, nsenter, setpriv, ip on the path: apt-get install util-linux iproute2",
+        "Pods, images and mounts": "no unshare, nsenter, setpriv, ip on the path: apt-get install util-linux iproute2",
     }
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert "Pods need the rights of root: sudo make e2e" in missing_parts().values()
