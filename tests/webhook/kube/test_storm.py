@@ -78,7 +78,7 @@ async def cached(hub):
 def behind(cache):
     """Return what the metric says."""
     registry = CollectorRegistry()
-    registry.register(CacheFreshness(cache.freshness))
+    registry.register(CacheFreshness(cache.freshness, cache.shared_bytes))
     labels = {"resource": MEMBER_CLUSTER.resource}
     return registry.get_sample_value("harbormaster_watch_behind_seconds", labels)
 
