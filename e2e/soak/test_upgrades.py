@@ -87,6 +87,7 @@ def test_a_leader_that_is_killed(release):
         return str(release.bed.cluster.request("GET", path)[0]["spec"]["holderIdentity"])
 
     for number in range(3):
+        wait_until("one leads", lambda: "" if holder() else "the Lease was just released")
         before = holder()
         pod, _, _ = before.partition("_")
         words = ("--grace-period=0", "--force", "-n", release.namespace)
