@@ -37,6 +37,8 @@ HOME = "harbour"
 """A namespace for what tests put there."""
 PRIORITY_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 CRITICAL = "system-node-critical"
+EVICTED_SECONDS = 300.0
+"""Limit of a wait for Pods that drain, which takes 90 seconds where no other replica is left."""
 RESOURCES_OF_A_NODE = {"cpu": RESOURCES["cpu"]}
 
 
@@ -212,8 +214,8 @@ def disturbed(release: Release) -> Iterator[Release]:
     """The release, whose Pods a test takes away; all of them are back at the end."""
     yield release
     for name in release.deployments():
-        release.bed.wait_rolled_out(release.namespace, name)
-    release.wait_ended()
+        release.bed.wait_rolled_out(release.namespace, name, EVICTED_SECONDS)
+    release.wait_ended(EVICTED_SECONDS)
     release.wait_trusted()
 
 
@@ -247,12 +249,16 @@ def test_a_quota_that_forbids_our_pods_is_named_and_the_last_replica_answers(dis
             wait_until("the doctor names the quota", unnamed)
         authors.check()
         remove_pod(release, last)
-        wait_until("no replica is left", lambda: unjudged(release))
+        wait_until("no replica is left", lambda: unjudged(release), EVICTED_SECONDS)
     finally:
         hub.request("DELETE", f"{quotas}/no-pods")
     # The ReplicaSet controller retries at intervals that have grown to minutes; another ReplicaSet does not wait.
     hub.kubectl("rollout", "restart", f"deployment/{release.fullname}-serve", "-n", release.namespace)
-    wait_until("writes are judged again", lambda: "" if write(hub, "wrong", is_wrong=True)[0] == "refused" else "no")
+
+    def problem() -> str:
+        return "" if write(hub, "wrong", is_wrong=True)[0] == "refused" else "they are not"
+
+    wait_until("writes are judged again", problem, EVICTED_SECONDS)
 
 
 @pytest.fixture
@@ -299,7 +305,11 @@ def test_no_pod_of_users_evicts_ours(disturbed, whole_node):
 
 def wait_bound(release: Release, asked: JsonObject) -> None:
     name = asked["metadata"]["name"]
-    wait_until(f"{name} has its node", lambda: "" if "nodeName" in pod(release.bed, name)["spec"] else "it waits")
+
+    def problem() -> str:
+        return "" if "nodeName" in pod(release.bed, name)["spec"] else "it waits"
+
+    wait_until(f"{name} has its node", problem, EVICTED_SECONDS)
 
 
 def wait_spread(release: Release) -> None:
@@ -334,7 +344,7 @@ def test_when_critical_pods_take_every_node_writes_wait(disturbed, whole_node):
     release = disturbed
     for asked in [whole_node(node, CRITICAL) for node in ("node-a", "node-b")]:
         wait_bound(release, asked)
-    wait_until("no replica is left", lambda: unjudged(release))
+    wait_until("no replica is left", lambda: unjudged(release), EVICTED_SECONDS)
 
 
 def test_a_cluster_joins_by_the_printed_words_and_gets_what_is_placed(release, member):

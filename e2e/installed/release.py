@@ -116,14 +116,14 @@ class Release:
         """The Pods of a component that are ready and not about to end."""
         return self.bed.ready_pods(self.namespace, **{COMPONENT: component, INSTANCE: self.name})
 
-    def wait_ended(self) -> None:
+    def wait_ended(self, seconds: float = PATIENCE) -> None:
         """Wait until every Pod that is about to end, as those before an upgrade, has ended."""
 
         def problem() -> str:
             pods = self.bed.pods(self.namespace, **{INSTANCE: self.name})
             return " ".join(pod["metadata"]["name"] for pod in pods if "deletionTimestamp" in pod["metadata"])
 
-        wait_until("the Pods of before have ended", problem)
+        wait_until("the Pods of before have ended", problem, seconds)
 
     def versions(self, component: str = "serve") -> set[str]:
         """The versions of the programs in those Pods."""
