@@ -880,5 +880,7 @@ async def test_it_prints_on_white(open_page):
     opened = await open_page("crp/payments")
     await opened.page.emulate_media(media="print")
     assert await opened.page.locator(".bar").evaluate("(e) => getComputedStyle(e).position") == "static"
+    reserved = await opened.page.locator("#placement").evaluate("(e) => parseFloat(getComputedStyle(e).minHeight) || 0")
+    assert reserved == 0  # room to scroll to is for screens
     measured = await opened.page.evaluate(MEASURE)
     assert measured["overlaps"] == []
