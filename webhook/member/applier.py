@@ -396,7 +396,7 @@ async def clean_up_without_work(
     if not is_deleting(found) or not is_ours_to_free(found, us):
         return
     if not is_meant(found):
-        await free(found, member)
+        await free(found, written_down(found), member)
         return
     if not is_ours(found, us):
         await member.replace(APPLIED_WORK, taken_up(found, us))

@@ -56,7 +56,7 @@ async def recreated(
         raise going
     # The Work's status first: the list in the AppliedWork goes with it, and without either the freed objects are lost.
     work = await remember(work, found, hub, now)
-    await _free(found, recorded(work, found, compared=True), member, us)
+    await free(found, recorded(work, found, compared=True), member, us)
     metadata = work["metadata"]
     return work, await applied_work(Key(metadata["name"], metadata["namespace"]), member, us)
 
@@ -98,27 +98,27 @@ async def take_back(
     return owner
 
 
-async def free(found: JsonObject, member: MemberStore) -> None:
-    """Free an AppliedWork that another client deletes and that has no Work; its objects stay, without an owner.
-
-    Raises:
-        StoreError: The member did not answer.
-    """
-    await _free(found, written_down(found), member)
-
-
 def is_ours_to_free(found: JsonObject, us: HubMember) -> bool:
     """Return whether an AppliedWork is not another member's, and has our finalizer."""
     held = APPLIED_WORK_CLEANUP in finalizers_of(found)
     return held and standing(found, us) is not Standing.ANOTHERS
 
 
-async def _free(
+async def free(
     found: JsonObject, identities: Iterable[Identity], member: MemberStore, us: HubMember | None = None
 ) -> None:
-    """Take the objects of an AppliedWork from it, then let it go; with *us*, mark them for the next one to take back.
+    """Remove an AppliedWork from the owners of its objects, then remove our finalizer from it.
 
-    In this order: once our finalizer is off, the garbage collector deletes every object that still refers to it.
+    In this order: without our finalizer, the garbage collector deletes every object that still refers to it.
+
+    Args:
+        found: An AppliedWork that another client deletes.
+        identities: Its objects. They remain without an owner.
+        member: Where they are.
+        us: Marks the objects, so that the next AppliedWork of this member takes them back. None: unset.
+
+    Raises:
+        StoreError: The member did not answer.
     """
     name, uid = found["metadata"]["name"], found["metadata"]["uid"]
     owned = list(identities)
