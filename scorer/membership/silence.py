@@ -1,9 +1,8 @@
 """Whether anything is still heard of a member that has joined.
 
-A member has missed heartbeats when two in a row did not arrive. A member is silent when its last
-heartbeat is older than scheduling allows: from then on it gets nothing new.
-That is kept as a condition of the MemberCluster, so a process that takes over tells nothing that has been told. There
-is none while a member has never been silent.
+A member has missed heartbeats when two in a row did not arrive. It is silent when its last heartbeat is older than
+scheduling allows: from then on it gets nothing new. Both are kept as a condition of the MemberCluster, so that a
+process that takes over does not report it again. A member that has never missed any has no such condition.
 
 A process does not hold against a member what it could not have heard: silence is counted from when it began to listen,
 and it begins anew when the hub can be read again after it could not be. Agents could not write their heartbeats then

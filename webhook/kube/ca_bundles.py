@@ -1,8 +1,8 @@
 """What the API server trusts when it asks us: ``caBundle`` in our two webhook configurations.
 
 The configurations come from a chart or from ``harbormaster webhook-configuration``. Only this one field of each entry
-is ours, and by a setting its ``failurePolicy``. Both are patched in place. Nothing is ever deleted to be
-made again: in between nothing would be checked.
+is ours, and by a setting its ``failurePolicy``. Both are patched in place. Nothing is ever deleted and created again:
+in between nothing would be checked.
 
 Source: serving.md 4.5.
 """

@@ -19,7 +19,7 @@ from scorer.api.documents import dict_at
 from scorer.api.meta import JsonObject
 
 MOST_BYTES: Final = 16 * 2**20
-"""Estimated size of a generation of parts; the table holds two. Documents keep the parts that the table forgets."""
+"""Estimated size of a generation of parts. The table holds two. Documents keep the parts that the table forgets."""
 LARGEST_PART: Final = MOST_BYTES // 512
 """A part of more bytes is not interned."""
 _SLOT_BYTES: Final = 64
@@ -130,7 +130,7 @@ class Sharing:
 
 
 def _size(key: tuple[object, ...], part: Any) -> int:
-    """Return about how many bytes an entry takes; nested parts are entries of their own."""
+    """Return the estimated size of an entry in bytes, without nested parts, which are entries of their own."""
     size, values = _SLOT_BYTES * len(key), part
     if type(part) is dict:
         size += sum(map(len, part))

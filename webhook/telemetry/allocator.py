@@ -36,7 +36,7 @@ class Allocated(NamedTuple):
 
     Args:
         used: Bytes of blocks in use.
-        free: Bytes of blocks that were freed and are kept; those returned by a trim still count.
+        free: Bytes of blocks that were freed and are kept, including those returned by a trim.
     """
 
     used: int

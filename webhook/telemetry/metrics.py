@@ -141,7 +141,7 @@ class AdmissionReviews(Collector):
 
 
 class CacheFreshness(Collector):
-    """How far the cache is behind the hub, kind by kind, and its table of shared parts; read by each scrape.
+    """How far the cache is behind the hub, kind by kind, and its table of shared parts. Each scrape reads it.
 
     Args:
         read: Returns how every kind is doing.

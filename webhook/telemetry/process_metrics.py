@@ -24,7 +24,7 @@ class MemoryInUse(Collector):
     """The memory in use as Python and the C library count it: leaked memory is, freed memory is not."""
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics; called by the registry."""
+        """Yield the metrics for the registry."""
         yield GaugeMetricFamily(
             "harbormaster_memory_blocks",
             "Blocks of at most 512 bytes that Python objects take.",
