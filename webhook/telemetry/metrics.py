@@ -179,7 +179,7 @@ class CacheFreshness(Collector):
             behind.add_metric((kind.resource,), kind.behind_seconds)
         shared = GaugeMetricFamily(
             "harbormaster_cache_shared_bytes",
-            "Estimated size of the table of parts that objects share, at most 32 MiB.",
+            "Estimated size of the table of parts that objects share, at most 4 MiB.",
             self._shared_bytes(),
         )
         yield from (events, relists, synced, age, behind, shared)
