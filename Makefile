@@ -66,7 +66,7 @@ e2e: programs  ## All other end-to-end tests: helm, kwok, dex, Karpenter, Cluste
 
 soak: programs controlplane $(VENV)/.docs  ## What takes hours: full fault counts, all examples, random order and delays (ARGS; SEED)
 	@echo "==> soak, HARBORMASTER_SEED=$(SEED)"
-	@HARBORMASTER_SOAK=1 HARBORMASTER_SEED=$(SEED) $(PYTEST) -m "soak or hypothesis" $(SOAK) $(ARGS)
+	@HARBORMASTER_SOAK=1 HARBORMASTER_SEED=$(SEED) $(PYTEST) -o faulthandler_timeout=0 -m "soak or hypothesis" $(SOAK) $(ARGS)
 
 # pip-audit has an environment of its own: what it needs is not what harbormaster needs.
 $(VENV)/.audit: $(BIN)/uv requirements-audit.txt

@@ -5,6 +5,7 @@ the tests that come after. etcd alone, below all of them, stays until the last t
 """
 
 import contextlib
+import faulthandler
 import itertools
 import json
 import os
@@ -73,6 +74,7 @@ class ShownPrograms(Programs):
     def __getitem__(self, name: str) -> Path:
         if built(name):
             return super().__getitem__(name)
+        faulthandler.cancel_dump_traceback_later()  # a build may take longer than any test
         with self._capture.global_and_fixture_disabled(), contextlib.redirect_stdout(sys.stderr):
             return super().__getitem__(name)
 
