@@ -360,6 +360,7 @@ def shared_bed(programs: Mapping[str, Path], folder: Path, request: pytest.Fixtu
     """`bed`, for all modules of its group."""
 
     def run(number: int) -> AbstractContextManager[Bed]:
+        programs["helm"]  # built here: in the network of the bed, no modules can be fetched
         images = {WEB: web_image(), OWN: own_image(), **installed_images(programs)}
         return running_bed(programs, folder / f"bed-{number}", images, Site(backoff_seconds=1))
 
