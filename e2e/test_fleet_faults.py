@@ -27,6 +27,10 @@ def test_an_agent_is_cut_off_from_its_own_cluster(fleet, scene):
     faults.cut_off_from_its_own(fleet, scene, seconds=5)
 
 
+def test_an_agent_reads_the_hub_and_cannot_write_to_it(fleet, scene):
+    faults.silence_an_agent(fleet, scene)
+
+
 def test_the_clock_of_an_agent_is_ten_minutes_slow(fleet, scene):
     faults.shift_the_clock(fleet, scene, seconds=-600, name="e2e-slow")
 

@@ -21,6 +21,7 @@ from e2e.fleet.objects import (
     MERGE,
     Objects,
     annotations_of,
+    condition_of,
     labels_of,
     make_config_map,
     make_namespace,
@@ -33,7 +34,7 @@ from e2e.fleet.processes import LEASE, SYSTEM
 from e2e.fleet.scene import Scene
 from e2e.fleet.settled import assert_settled
 from e2e.fleet.waiting import wait_until
-from scorer.api.kinds import APPLIED_WORK, NAMESPACE, PLACEMENT, RESOURCE_SNAPSHOT, WORK
+from scorer.api.kinds import APPLIED_WORK, MEMBER_CLUSTER, NAMESPACE, PLACEMENT, RESOURCE_SNAPSHOT, WORK
 from scorer.api.names import PARENT_PLACEMENT
 from webhook.kube.event_documents import EVENT
 from webhook.kube.paths import path_of
@@ -230,6 +231,34 @@ def cut_off_from_its_own(fleet: Fleet, scene: Scene, *, seconds: float) -> None:
         time.sleep(seconds)  # the length of the cut is the scenario
         proxy.heal()
         assert_settled(fleet)
+
+
+def silence_an_agent(fleet: Fleet, scene: Scene) -> None:
+    """A one-way partition: an agent reads and watches the hub, but none of its writes arrives there."""
+    name = "smartfish"
+    proxy = fleet.add_proxy(fleet.hub, "one-way")
+    agent = fleet.make_agent(name, proxy.kubeconfig("agent", fleet.members[name].hub_token))
+    rollout = Rollout(fleet, scene, "e2e-one-way", 1)
+
+    def unreported() -> str:
+        reporting = condition_of(fleet.on_hub.get(MEMBER_CLUSTER, name), "Reporting")
+        status = fleet.on_hub.get(PLACEMENT, rollout.names[0])["status"]
+        entry = next(each for each in status["placementStatuses"] if each["clusterName"] == name)
+        reasons = {each["condition"]["reason"] for each in entry.get("failedPlacements") or ()}
+        is_reported = reporting.get("status") == "Unknown" and "AgentNotReporting" in reasons
+        return "" if is_reported else f"MemberCluster: {reporting}; placement: {entry}"
+
+    with fleet.other_agent(agent, name):
+        rollout.put()
+        assert_settled(fleet)
+        proxy.set(Faults(share=1.0, faults=("drop",), after=0.0, methods=("POST", "PUT", "PATCH", "DELETE")))
+        rollout.change()
+        wait_until("the agent is unready", lambda: "it is ready" if agent.ready() else "")
+        assert "heartbeat not delivered" in agent.checks()
+        wait_until("member and placement report the silence", unreported)
+        proxy.heal()
+        assert_settled(fleet)
+        agent.wait_ready()
 
 
 def shift_the_clock(fleet: Fleet, scene: Scene, *, seconds: int, name: str) -> None:
