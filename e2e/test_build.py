@@ -1,5 +1,7 @@
 """Building programs with the real toolchain: what is kept, what is rebuilt, and what a failure says."""
 
+import contextlib
+import io
 import subprocess
 import sys
 import threading
@@ -8,6 +10,7 @@ import pytest
 
 from e2e.controlplane import build as building
 from e2e.controlplane.build import BuildError, Module, Programs, build, toolchain
+from tests.waiting import block_until
 
 MAIN = 'package main\n\nimport "fmt"\n\nvar version = "unknown"\n\nfunc main() { fmt.Println("%s", version) }\n'
 TWO = Module("tools", "v1.2.3", {"first": "example.com/tools/first", "second": "example.com/tools/second"}, {})
@@ -87,14 +90,12 @@ def test_a_full_disk_is_named(source, monkeypatch):
         build(TWO)
 
 
-def test_two_processes_build_once(source, capsys):
-    with building.alone(building._folder(TWO)):
+def test_two_processes_build_once(source):
+    output = io.StringIO()  # not capsys: `readouterr` loses what another thread prints meanwhile
+    with building.alone(building._folder(TWO)), contextlib.redirect_stdout(output):
         waiting = threading.Thread(target=build, args=(TWO,))
         waiting.start()
-        out = ""
-        while "waiting for another process" not in out:
-            assert waiting.is_alive()
-            out += capsys.readouterr().out
+        block_until(lambda: "waiting for another process" in output.getvalue())
     waiting.join(120)
     assert not waiting.is_alive()
     assert printed(build(TWO)["first"]) == "first unknown\n"
