@@ -115,7 +115,7 @@ class Steps:
                 if isinstance(failure.error, ConflictError) and not _is_final(failure.error) and failure.live:
                     self.rivals.changed(item, failure.live, None, self.now)
                     if self.rivals.rival(item):
-                        return self._contested(item, failure.live), failure.live
+                        return self._contested(item), failure.live
                 return failure.result(item), failure.live
 
     async def _is_worth_another(self, error: StoreError, attempt: int) -> bool:
@@ -149,7 +149,7 @@ class Steps:
                     live = await self.member.replace(item.kind, without_owner(live, self._owner["name"]) or live)
             return await self._report_difference(item, live), live
         if live is not None and self.rivals.holds_back(item, live, self.now):
-            return self._contested(item, live), live
+            return self._contested(item), live
         before = live
         if live is not None and not is_owned(live, self._owner) and self._may_take_over(live):
             kept = [owner for owner in owners(live) if not await self._left_behind(owner)]
@@ -166,14 +166,15 @@ class Steps:
             self.rivals.changed(item, before, live, self.now)
         else:
             self.rivals.unchanged(item, self.now)
-        return self._contested(item, live) if self.rivals.rival(item) else await self._applied(item, live), live
+        return self._contested(item) if self.rivals.rival(item) else await self._applied(item, live), live
 
-    def _contested(self, item: Manifest, live: JsonObject) -> ManifestResult:
+    def _contested(self, item: Manifest) -> ManifestResult:
+        """Return the result of a contested object, without its generation, which may rise with each change."""
         message = (
             f"another writer changes the object again and again: {self.rivals.rival(item)}; "
             "the agent writes it less often until that stops"
         )
-        return manifest_result(item, ManifestReason.ANOTHER_WRITER, message, live)
+        return manifest_result(item, ManifestReason.ANOTHER_WRITER, message)
 
     def _may_take_over(self, live: JsonObject) -> bool:
         return self.strategy.when_to_take_over != "Never" or self._was_ours(live)

@@ -16,6 +16,7 @@ from webhook.member.field_managers import other_managers
 from webhook.member.rivals import CONTESTED_AFTER, MOST, Memory
 
 CONFIG_MAP = KINDS["", "ConfigMap"]
+DEPLOYMENT = KINDS["apps", "Deployment"]
 SECOND = timedelta(seconds=1)
 
 
@@ -84,6 +85,34 @@ async def test_a_writer_that_never_pauses_costs_no_writes_but_one_in_five_minute
         outcomes.append(await cluster.a_pass(10))
     assert sum(outcomes) == 2, "in 700 s"
     assert await cluster.reasons() == ["AnotherWriter"]
+
+
+def deployment(image="web:1"):
+    labels, containers = {"app": "web"}, [{"name": "web", "image": image}]
+    template = {"metadata": {"labels": labels}, "spec": {"containers": containers}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web", "namespace": "web"},
+        "spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": template},
+    }
+
+
+async def test_a_contested_object_whose_generation_rises_costs_no_writes_on_the_hub(cluster):
+    await cluster.place(config_map(), deployment())
+    await cluster.a_pass()
+
+    async def meddle(number):
+        await cluster.edit(DEPLOYMENT, "web", spec=deployment(f"theirs:{number}")["spec"])
+        await cluster.a_pass()
+
+    for number in range(CONTESTED_AFTER + 2):
+        await meddle(number)
+    assert await cluster.reasons() == ["Applied", "AnotherWriter"]
+    before = cluster.hub.resource_version
+    for number in range(100, 105):
+        await meddle(number)
+    assert cluster.hub.resource_version == before
 
 
 async def test_an_object_that_is_left_alone_is_applied_and_no_longer_contested(cluster):
