@@ -48,6 +48,7 @@ class _Rivalry:
         rival: The other writer.
         seen: Fingerprint of the object when it was last read.
         since: When it was first read like that.
+        failed: Fingerprint of the object as it was read before that write. Empty: the write did not fail.
     """
 
     manifest: str
@@ -57,6 +58,7 @@ class _Rivalry:
     undone: int = 0
     rival: str = ""
     seen: bytes = b""
+    failed: bytes = b""
 
     @property
     def contested(self) -> bool:
@@ -97,22 +99,23 @@ class Rivals:
     def changed(self, item: Manifest, before: JsonObject, after: JsonObject | None, now: datetime) -> None:
         """Note that a pass has changed an object that existed.
 
+        A change counts once, however often the write over it fails: a status changes the version of an object, too.
+
         Args:
             item: The manifest.
             before: The object as it was read.
             after: The object as stored. None: unknown, the other writer was faster.
             now: Time of the pass.
         """
-        left = b"" if after is None else mark(after, "")
+        undoes, left = mark(before, ""), b"" if after is None else mark(after, "")
         found = self._of(item)
         if found is None:  # new content: the object differs because the agent has not applied it yet
-            self._known[item.identity] = _Rivalry(manifest_hash(item.document), now, left, now)
-        elif found.written != now:
+            found = self._known[item.identity] = _Rivalry(manifest_hash(item.document), now, left, now)
+        elif found.written != now and undoes != found.failed:
             in_a_row = found.contested or not _passed(IN_A_ROW, found.written, now)
             found.undone = found.undone + 1 if in_a_row else 1
             found.rival = other_managers(before, item.document)
-        if found is not None:
-            found.written, found.left = now, left
+        found.written, found.left, found.failed = now, left, undoes if after is None else b""
         self._known.move_to_end(item.identity)
         if len(self._known) > MOST:
             self._known.popitem(last=False)

@@ -204,6 +204,18 @@ async def test_a_writer_that_is_always_faster_is_reported(cluster):
     assert await cluster.a_pass(10)
 
 
+async def test_a_controller_whose_status_keeps_a_write_from_being_stored_is_no_other_writer(cluster):
+    await cluster.place(config_map(level="debug"))
+    cluster.store = Faster(cluster.member)
+    for number in range(3 * CONTESTED_AFTER):
+        await cluster.edit(CONFIG_MAP, "settings", status={"observed": number})
+        await cluster.a_pass()
+    assert await cluster.reasons() == ["ManifestApplyFailed"]
+    cluster.store = ObservedStore(cluster.member)
+    await cluster.a_pass()
+    assert await cluster.reasons() == ["Applied"]
+
+
 async def test_a_clock_that_is_set_back_does_not_hold_writes_back(cluster):
     await cluster.fight()
     await cluster.meddle()
