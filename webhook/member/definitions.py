@@ -1,8 +1,9 @@
 """Whether a definition on a member has objects that did not come from Works: those would be deleted with it.
 
-An object came from a Work if AppliedWorks of this member are its only owners, their Works are on the hub, and it has no
-annotation to be kept. The hub can create such an object again. It cannot create the objects that users and controllers
-of the member made, those that an earlier Work left there, or those of another hub.
+An object came from a Work if AppliedWorks of this member are its only owners, their Works are on the hub and not held,
+and it has no annotation to be kept. The hub can create such an object again. It cannot create the objects that users
+and controllers of the member made, those that an earlier Work left there, those of another hub, or those that a
+restored hub has forgotten.
 
 The definition is deleted right after its objects were listed. An object that is created in the milliseconds in between
 is deleted with it: an API server offers no precondition on the objects of a definition.
@@ -23,6 +24,7 @@ from scorer.api.names import ABANDON
 from scorer.membership.identity import HubMember, is_ours
 from scorer.rollout.intent import is_meant
 from scorer.rollout.removal import is_marked
+from scorer.rollout.restored import is_older
 from webhook.kube.ports import ForbiddenError, Key, NotFoundError, PagedStore, Store, UnavailableError
 from webhook.member.manifests import kinds_of
 from webhook.member.owners import is_applied_work, owners
@@ -94,19 +96,27 @@ class Definitions:
         await tell(self.work, Event(DEFINITION_RELEASED, message, "Warning"), self.hub, self.member, self.now)
 
     async def _owned(self) -> frozenset[str]:
-        """Return the uids of our AppliedWorks whose Works exist or take their objects along, this Work's included."""
+        """Return the uids of our AppliedWorks whose Works exist or take their objects along, this Work's included.
+
+        A Work that is older than what was applied may lack objects that its AppliedWork owns.
+        """
         try:
             listed = (await self.hub.list(WORK, self.us.namespace)).items
             found = (await self.member.list(APPLIED_WORK)).items
         except NotFoundError as error:  # not that the definition is missing, which callers would conclude
             raise UnavailableError(f"nothing is known about the objects of a definition: {error}") from error
         works = {
-            name_of(work)
+            name_of(work): work
             for work in listed
             if not is_deleting(work) or (is_meant(work) and annotation(work, ABANDON) != "true")
         }
-        works.add(name_of(self.work))
-        return frozenset(uid_of(item) for item in found if name_of(item) in works and is_ours(item, self.us))
+        mine = name_of(self.work)
+        return frozenset(
+            uid_of(item)
+            for item in found
+            if is_ours(item, self.us)
+            and (name_of(item) == mine or ((work := works.get(name_of(item))) and not is_older(work, item)))
+        )
 
 
 def _is_by(owner: JsonObject, owned: frozenset[str]) -> bool:

@@ -6,7 +6,7 @@ import pytest
 
 from scorer.api.documents import with_metadata
 from scorer.api.kinds import APPLIED_WORK, CUSTOM_RESOURCE_DEFINITION, KINDS, NAMESPACE, WORK, Kind
-from scorer.api.names import ABANDON, HUB_UID, KEEP, LET_GO
+from scorer.api.names import ABANDON, HUB_UID, KEEP, LET_GO, WRITTEN
 from scorer.membership.identity import HubMember
 from scorer.rollout.intent import meant
 from tests.webhook.member.hub_and_member import SPACE, Cluster, config_map, namespace
@@ -128,6 +128,18 @@ async def abandoned(cluster):
     await cluster.remove("other-work", **{ABANDON: "true"})
 
 
+async def held(cluster):
+    await cluster.place(boat("placed"), boat("forgotten"), name="other-work")
+    await cluster.reconcile("other-work")
+    work = await cluster.work("other-work")
+    await cluster.hub.replace(WORK, with_metadata({**work, "metadata": {**work["metadata"], "finalizers": []}}))
+    await cluster.hub.delete(WORK, Key("other-work", SPACE))
+    await cluster.place(boat("placed"), name="other-work")
+    older = with_metadata(await cluster.work("other-work"), annotations={WRITTEN: "2026-01-01T00:00:00Z"})
+    await cluster.hub.replace(WORK, older)
+    assert (await cluster.reconcile("other-work")).held
+
+
 async def marked(cluster):
     await cluster.place(boat("placed"), name="other-work")
     await cluster.reconcile("other-work")
@@ -145,7 +157,7 @@ async def shared(cluster):
 
 
 @ways
-@pytest.mark.parametrize("arrange", [of_another_hub, let_go, kept_without_order, abandoned, marked, shared])
+@pytest.mark.parametrize("arrange", [of_another_hub, let_go, kept_without_order, abandoned, held, marked, shared])
 async def test_placed_objects_that_are_to_stay_or_that_the_hub_cannot_create_again_keep_it(cluster, arrange, way):
     await cluster.place(config_map(), definition())
     await cluster.reconcile()
