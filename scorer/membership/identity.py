@@ -24,6 +24,9 @@ from scorer.api.names import (
     member_namespace,
 )
 
+IDENTITY_ACCEPTED = "IdentityAccepted"
+"""Condition whether the agent is at the right cluster. It is set only once it was not."""
+
 WORKS_FOUND = "WorksFound"
 """Condition whether all AppliedWorks of the member have Works on the hub. It is set only once one had none."""
 

@@ -12,11 +12,10 @@ from scorer.api.documents import dicts_at, is_deleting, status_of, text_at
 from scorer.api.names import MEMBER_AGENT
 from scorer.eligibility import EligibilityLimits
 from scorer.membership.heartbeats import agents_of, read_time
-from scorer.membership.identity import WORKS_FOUND
+from scorer.membership.identity import IDENTITY_ACCEPTED, WORKS_FOUND
 from scorer.membership.member_status import JOINED, READY_TO_JOIN
 
 HEALTHY = "Healthy"
-IDENTITY_ACCEPTED = "IdentityAccepted"
 
 
 def missing(member: Mapping[str, Any] | None, internal: Mapping[str, Any] | None, now: datetime) -> str:

@@ -7,7 +7,8 @@ are not copied as they are: ``observedGeneration`` becomes the MemberCluster's, 
 A report that no reader of the MemberCluster could read is not copied: see `_problem_of`.
 
 An InternalMemberCluster to which no agent has written yet reports nothing; when it replaces one that a user deleted by
-hand, the earlier report stays in the MemberCluster, and grows old.
+hand, the earlier report stays in the MemberCluster, and grows old. The agent does not know what it had reported of
+troubles before, so these conditions are removed with the next report if it does not have them.
 
 Source: rollout.md 17 and 21.1; scheduling.md 19.
 """
@@ -26,6 +27,7 @@ from scorer.api.member_cluster import MemberClusterStatus
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.names import MEMBER_AGENT
 from scorer.membership.heartbeats import Heard, agents_of, read_time
+from scorer.membership.identity import IDENTITY_ACCEPTED, WORKS_FOUND
 from scorer.membership.joining import HEARTBEAT_PERIOD_SECONDS
 from scorer.membership.silence import REPORTING, silence
 
@@ -35,6 +37,8 @@ EXPECTED_AGENTS: Final = frozenset({MEMBER_AGENT})
 """Types of agents that every member must have."""
 
 _REPORTS: Final = ("properties", "resourceUsage", "namespaces")
+_TROUBLES: Final = frozenset({IDENTITY_ACCEPTED, WORKS_FOUND})
+"""Conditions that an agent reports only from the first trouble on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +132,7 @@ def member_status(
     extra = [entry for entry in _conditions(reported) if entry.get("type") not in names]
     before = _conditions(old)
     new = [*merge_conditions(before, mine), *_received(extra, before, generation, came)]
-    named = {entry["type"] for entry in new}
+    named = {entry["type"] for entry in new} | (_TROUBLES if any(agents_of(reported)) else set())
     status["conditions"] = [*new, *(entry for entry in before if entry.get("type") not in named)]
     ignored = [MemberEvent("UnreadableReport", f"ignored: {unreadable}", warning=True)] if unreadable else []
     return MemberReport(status, (*ignored, *_events(before, mine)), again)

@@ -17,7 +17,7 @@ from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, MEMBER_CLUSTER, Kind
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.names import MEMBER_AGENT
 from scorer.membership.heartbeats import NAMESPACE_LIMIT
-from scorer.membership.identity import REMOVE_APPLIED_WORK, WORKS_FOUND
+from scorer.membership.identity import IDENTITY_ACCEPTED, REMOVE_APPLIED_WORK, WORKS_FOUND
 from webhook.kube.ports import ConflictError, Key, Store
 
 JITTER = 0.05
@@ -25,9 +25,6 @@ JITTER = 0.05
 
 MOST_ATTEMPTS = 3
 """How often a heartbeat is attempted when other clients write the same object at the same moment."""
-
-IDENTITY = "IdentityAccepted"
-"""Condition of an InternalMemberCluster: whether its agent is at the right cluster; set only once it was not."""
 
 MOST_NAMED = 10
 """How many AppliedWorks without a Work are named."""
@@ -125,9 +122,9 @@ def heartbeat_status(
         conditions += [told[WORKS_FOUND]] if WORKS_FOUND in told else []
     elif figures.without_work or WORKS_FOUND in told:
         conditions.append(_works_found(figures.without_work, generation, now))
-    if IDENTITY in told:
+    if IDENTITY_ACCEPTED in told:
         why = "this cluster is recorded as the member"
-        conditions.append(make_condition(IDENTITY, TRUE, "Recorded", why, generation=generation, now=now))
+        conditions.append(make_condition(IDENTITY_ACCEPTED, TRUE, "Recorded", why, generation=generation, now=now))
     if kind == MEMBER_CLUSTER:
         conditions = _cluster_conditions(joined=joined, generation=generation, now=now) + conditions
     status: JsonObject = {
@@ -197,9 +194,9 @@ async def report_refusal(hub: Store, key: Key, reason: str, message: str, now: d
     document = await hub.get(INTERNAL_MEMBER_CLUSTER, key)
     old = status_of(document)
     generation = document["metadata"].get("generation", 0)
-    made = make_condition(IDENTITY, FALSE, reason, message[:LONGEST_MESSAGE], generation=generation, now=now)
+    made = make_condition(IDENTITY_ACCEPTED, FALSE, reason, message[:LONGEST_MESSAGE], generation=generation, now=now)
     conditions = old.get("conditions") or ()
-    others = [each for each in conditions if each.get("type") != IDENTITY]
+    others = [each for each in conditions if each.get("type") != IDENTITY_ACCEPTED]
     wanted = [*others, *merge_conditions(conditions, [made])]
     if wanted != list(conditions):
         await hub.replace_status(INTERNAL_MEMBER_CLUSTER, {**document, "status": {**old, "conditions": wanted}})

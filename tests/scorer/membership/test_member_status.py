@@ -7,6 +7,7 @@ import pytest
 from scorer.api.conditions import make_condition
 from scorer.api.meta import format_time
 from scorer.membership.heartbeats import hear
+from scorer.membership.identity import IDENTITY_ACCEPTED, WORKS_FOUND
 from scorer.membership.member_status import MemberEvent, joined_state, member_status
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -163,6 +164,16 @@ def test_reports_outlive_an_internal_member_cluster_that_was_made_anew():
     later = NOW + timedelta(minutes=3)
     status = hub.take(internal(agent(now=later), **REPORTS), later)
     assert status["agentStatus"][0]["lastReceivedHeartbeat"] == format_time(later)
+
+
+@pytest.mark.parametrize("kind", [IDENTITY_ACCEPTED, WORKS_FOUND])
+def test_a_trouble_that_is_over_before_the_first_report_to_a_new_internal_member_cluster_is_removed(kind):
+    hub, trouble = Hub(), make_condition(kind, "False", "Bad", "", generation=1, now=NOW)
+    hub.take(internal(agent(), conditions=[trouble]))
+    for lost in (None, internal()):
+        assert condition(hub.take(lost), kind)["status"] == "False", "no agent has reported since"
+    status = hub.take(internal(agent(), conditions=[]))
+    assert kind not in {entry["type"] for entry in status["conditions"]}
 
 
 def test_conditions_of_others_stay():

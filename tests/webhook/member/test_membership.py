@@ -9,10 +9,11 @@ import pytest
 from scorer.api.documents import with_metadata
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, NAMESPACE, WORK
 from scorer.api.names import ACCEPT_OLDER_UNTIL, HUB_UID, WORK_CLEANUP
+from scorer.membership.identity import IDENTITY_ACCEPTED
 from tests.waiting import PATIENCE_SECONDS
 from tests.webhook.counted_store import CountedStore
 from webhook.kube.ports import Key, NotFoundError, UnavailableError
-from webhook.member.heartbeat import IDENTITY, Figures
+from webhook.member.heartbeat import Figures
 from webhook.member.membership import Membership, Rhythm, has_left
 from webhook.member.registration import CONFIG_MAP, RECORD, Registration
 from webhook.member.word import Word
@@ -142,7 +143,9 @@ class World:
         """Return what the hub is told about the cluster."""
         document = await self.hub.get(INTERNAL_MEMBER_CLUSTER, KEY)
         conditions = (document.get("status") or {}).get("conditions") or ()
-        return next(((each["status"], each["reason"]) for each in conditions if each["type"] == IDENTITY), None)
+        return next(
+            ((each["status"], each["reason"]) for each in conditions if each["type"] == IDENTITY_ACCEPTED), None
+        )
 
     async def joined(self):
         document = await self.hub.get(INTERNAL_MEMBER_CLUSTER, KEY)
