@@ -49,7 +49,7 @@ LIST_LIMIT = 100
 _WORKER_CONDITIONS = (OVERRIDDEN, WORK_SYNCHRONIZED, APPLIED, AVAILABLE, DIFF_REPORTED, OBJECTS_TOO_LARGE)
 
 _OF_WHOLE_WORKS = frozenset({OLDER_THAN_APPLIED, "ForbiddenByMember", "AgentNotReporting"})
-"""Reasons of a Work's Applied condition that are not about single objects."""
+"""Reasons of a Work's Applied or DiffReported condition that are not about single objects."""
 
 
 def binding_status(
@@ -92,12 +92,13 @@ def binding_status(
             return
         yield say(WORK_SYNCHRONIZED, "AllWorkSynced", "all Works are as wanted")
         found = sorted(works, key=name_of)
-        if reports_diff(binding):
-            yield _diff_reported(found, plan, say, lists)
-            return
-        silent = say(APPLIED, "AgentNotReporting", unheard, good=False)
-        # With the time at which Applied became False: a later pass would write another time into the same entry.
+        compares = reports_diff(binding)
+        silent = say(DIFF_REPORTED if compares else APPLIED, "AgentNotReporting", unheard, good=False)
+        # With the time at which it became False: a later pass would write another time into the same entry.
         (silent,) = merge_conditions(old, [silent], restart_on_generation=True)
+        if compares:
+            yield _diff_reported(found, plan, say, lists, silent if unheard else None)
+            return
         applied = _applied(found, plan, say, lists, silent if unheard else None)
         yield applied
         if applied["status"] == TRUE:
@@ -117,17 +118,25 @@ def binding_status(
 
 
 _Say = Callable[..., JsonObject]
+_Answers = Sequence[Mapping[str, Any] | None]
+_Whole = Sequence[tuple[JsonObject, Mapping[str, Any]]]
 
 
 def _diff_reported(
-    works: Sequence[JsonObject], plan: WorkPlan, say: _Say, lists: dict[str, list[JsonObject]]
+    works: Sequence[JsonObject],
+    plan: WorkPlan,
+    say: _Say,
+    lists: dict[str, list[JsonObject]],
+    silent: JsonObject | None,
 ) -> JsonObject:
     if plan.changed:
         return say(DIFF_REPORTED, "DiffReportInProgress", "Works have just changed", good=False)
     answers = [current_condition(work, DIFF_REPORTED) for work in works]
     if missing := _not_true(works, answers):
+        whole = _whole_works(works, answers, silent)
+        lists["failedPlacements"] = _cut(starmap(_whole_work, whole))
         message = f"differences are not reported by {missing}"
-        return say(DIFF_REPORTED, "NotAllWorkHaveDiffReported", message, good=False)
+        return say(DIFF_REPORTED, *_why(whole, "NotAllWorkHaveDiffReported", message), good=False)
     lists["diffedPlacements"] = _diffed(works)
     return say(DIFF_REPORTED, "AllWorkHaveDiffReported", "all Works have reported their differences")
 
@@ -149,14 +158,23 @@ def _applied(
         lists["failedPlacements"] = _failed(works)
         lists["diffedPlacements"] = _diffed(works)
         lists["driftedPlacements"] = _drifted(works)
-    causes = ((work, silent if answer is None else answer) for work, answer in zip(works, answers, strict=True))
-    whole = [(work, cause) for work, cause in causes if cause and cause.get("reason") in _OF_WHOLE_WORKS]
+    whole = _whole_works(works, answers, silent)
     lists["failedPlacements"] = _cut([*lists.get("failedPlacements", ()), *starmap(_whole_work, whole)])
-    if held := [name_of(work) for work, answer in whole if answer.get("reason") == OLDER_THAN_APPLIED]:
-        message = f"hub restored: {_names(held)} older than what the member has applied, and held; {NEXT_STEP}"
-        return say(APPLIED, OLDER_THAN_APPLIED, message, good=False)
-    why = f": {whole[0][1].get('message')}" if whole else ""
-    return say(APPLIED, "NotAllWorkHaveBeenApplied", f"not applied: {missing}{why}", good=False)
+    return say(APPLIED, *_why(whole, "NotAllWorkHaveBeenApplied", f"not applied: {missing}"), good=False)
+
+
+def _whole_works(works: Sequence[JsonObject], answers: _Answers, silent: JsonObject | None) -> _Whole:
+    """Return the Works that fail as a whole, each with its condition."""
+    causes = ((work, silent if answer is None else answer) for work, answer in zip(works, answers, strict=True))
+    return [(work, cause) for work, cause in causes if cause and cause.get("reason") in _OF_WHOLE_WORKS]
+
+
+def _why(whole: _Whole, reason: str, message: str) -> tuple[str, str]:
+    """Return reason and message of a False condition, with the cause if Works fail as a whole."""
+    if held := [name_of(work) for work, cause in whole if cause.get("reason") == OLDER_THAN_APPLIED]:
+        restored = f"hub restored: {_names(held)} older than what the member has applied, and held; {NEXT_STEP}"
+        return OLDER_THAN_APPLIED, restored
+    return reason, f"{message}: {whole[0][1].get('message')}" if whole else message
 
 
 def _whole_work(work: JsonObject, condition: Mapping[str, Any]) -> JsonObject:
@@ -176,9 +194,6 @@ def _available(works: Sequence[JsonObject], say: _Say, lists: dict[str, list[Jso
         message = "some objects do not tell when they are available"
         return say(AVAILABLE, "NotAllWorkAreAvailabilityTrackable", message)
     return say(AVAILABLE, "AllWorkAreAvailable", "all Works are available")
-
-
-_Answers = Sequence[Mapping[str, Any] | None]
 
 
 def _are_complete(answers: _Answers) -> bool:

@@ -481,7 +481,7 @@ class _Reporter:
                 yield self._summary(word, UNKNOWN, words.unknown, message, len(entries))
                 return
             if bad:
-                held = sum(_is_held(entry) for entry in entries) if word == APPLIED else 0
+                held = sum(_is_held(entry) for entry in entries) if word in (APPLIED, DIFF_REPORTED) else 0
                 restored = f"; hub restored: on {_clusters(held)} Works are held; {NEXT_STEP}" if held else ""
                 yield self._summary(word, FALSE, words.no, f"on {_clusters(bad)} {words.bad}{restored}", len(entries))
                 return
@@ -594,7 +594,7 @@ def _lists(binding: JsonObject, statuses: Mapping[str, str]) -> JsonObject:
         found["applicableClusterResourceOverrides"] = spec.get("clusterResourceOverrideSnapshots") or []
         found["applicableResourceOverrides"] = spec.get("resourceOverrideSnapshots") or []
     bad = FALSE in (statuses.get(APPLIED), statuses.get(AVAILABLE))
-    if bad:
+    if bad or statuses.get(DIFF_REPORTED) == FALSE:
         found["failedPlacements"] = status.get("failedPlacements") or []
     if statuses.get(APPLIED) in (TRUE, FALSE):
         found["driftedPlacements"] = status.get("driftedPlacements") or []

@@ -28,6 +28,7 @@ from scorer.api.conditions import FALSE, make_condition, merge_conditions
 from scorer.api.documents import annotation, conditions_of, generation_of, metadata_of, status_of, uid_of, with_metadata
 from scorer.api.meta import JsonObject, dump_json, format_time, parse_time
 from scorer.api.names import ACCEPT_OLDER_UNTIL, APPLIED_STAND, WRITTEN
+from scorer.rollout.apply_strategy import reports_diff
 
 LONGEST_ACCEPTANCE: Final = timedelta(days=7)
 """How far ahead an acceptance may reach, so that the next restored backup is noticed again."""
@@ -38,7 +39,7 @@ leases and certificates first. A hub that went back by less than this still show
 a Work that was recreated meanwhile goes unnoticed."""
 
 OLDER_THAN_APPLIED: Final = "OlderThanApplied"
-"""Reason of the Applied condition of a held Work, and of the Events about it."""
+"""Reason of the Applied or DiffReported condition of a held Work, and of the Events about it."""
 NEXT_STEP: Final = (
     f"to accept it, annotate the MemberCluster with {ACCEPT_OLDER_UNTIL}=<time>, "
     f"at most {LONGEST_ACCEPTANCE.days} days ahead"
@@ -121,7 +122,8 @@ def with_held(applied_work: JsonObject, work: Mapping[str, Any]) -> JsonObject |
 
 def held_status(work: JsonObject, message: str, now: datetime) -> JsonObject:
     """Return the status of a Work that is held; the entries of its objects stay as last reported."""
-    held = make_condition("Applied", FALSE, OLDER_THAN_APPLIED, message, generation=generation_of(work), now=now)
+    kind = "DiffReported" if reports_diff(work) else "Applied"
+    held = make_condition(kind, FALSE, OLDER_THAN_APPLIED, message, generation=generation_of(work), now=now)
     return {**status_of(work), "conditions": merge_conditions(conditions_of(work), [held])}
 
 

@@ -220,6 +220,16 @@ def test_conditions_of_one_cluster(binding, conditions):
     assert short(report.status["placementStatuses"][0]["conditions"])[1:] == conditions
 
 
+@pytest.mark.parametrize(("strategy", "word"), [("ClientSideApply", "Applied"), ("ReportDiff", "DiffReported")])
+def test_a_restored_hub_is_named_with_the_next_step(strategy, word):
+    binding = make_binding("a", word, good=False)
+    binding["status"]["conditions"][-1]["reason"] = "OlderThanApplied"
+    placement = make_placement(1, strategy={"applyStrategy": {"type": strategy}})
+    last = decide(placement, make_policy("a"), [binding]).status["conditions"][-1]
+    assert last["type"] == f"ClusterResourcePlacement{word}"
+    assert "hub restored: on 1 cluster Works are held; to accept it" in last["message"]
+
+
 def test_a_deleting_binding_does_not_count():
     binding = make_binding("a")
     binding["metadata"]["deletionTimestamp"] = "2026-11-20T12:00:00Z"
@@ -261,7 +271,7 @@ LISTS = {
         pytest.param("Applied", False, "ClientSideApply", {"drifted", "failed", "diffed"}, id="not-applied"),
         pytest.param("WorkSynchronized", True, "ClientSideApply", set(), id="not-reached"),
         pytest.param("DiffReported", True, "ReportDiff", {"diffed"}, id="diff-reported"),
-        pytest.param("DiffReported", False, "ReportDiff", set(), id="diff-not-reported"),
+        pytest.param("DiffReported", False, "ReportDiff", {"failed"}, id="diff-not-reported"),
     ],
 )
 def test_which_lists_a_cluster_shows(reached, good, strategy, shown):

@@ -96,9 +96,11 @@ def test_an_acceptance_holds_until_its_time_and_reaches_a_week_ahead_at_most(unt
     assert accepts_older({"metadata": {"annotations": {ACCEPT_OLDER_UNTIL: until}}}, NOW) is accepts
 
 
-def test_the_status_of_a_held_work_is_written_once():
-    status = held_status(work(3, reported=3), "older", NOW)
+@pytest.mark.parametrize(("strategy", "kind"), [("ServerSideApply", "Applied"), ("ReportDiff", "DiffReported")])
+def test_the_status_of_a_held_work_is_written_once(strategy, kind):
+    older = {**work(3, reported=3), "spec": {"applyStrategy": {"type": strategy}}}
+    status = held_status(older, "older", NOW)
     assert [(found["type"], found["status"], found["reason"]) for found in status["conditions"]] == [
-        ("Applied", "False", "OlderThanApplied")
+        (kind, "False", "OlderThanApplied")
     ]
-    assert held_status({**work(3), "status": status}, "older", NOW + timedelta(hours=1)) == status
+    assert held_status({**older, "status": status}, "older", NOW + timedelta(hours=1)) == status

@@ -504,33 +504,36 @@ def test_lists_are_cut_at_a_hundred():
 
 
 @pytest.mark.parametrize(
-    ("second", "unheard", "reason", "said"),
+    ("strategy", "kind", "others"),
     [
-        pytest.param([], "no heartbeat", "NotAllWorkHaveBeenApplied", "AgentNotReporting no heartbeat", id="unheard"),
-        pytest.param(
-            [("Applied", "False", "ForbiddenByMember")],
-            "",
-            "NotAllWorkHaveBeenApplied",
-            "ForbiddenByMember ",
-            id="forbidden-by-the-member",
-        ),
-        pytest.param(
-            [("Applied", "False", "OlderThanApplied")], "", "OlderThanApplied", "OlderThanApplied ", id="restored-hub"
-        ),
+        pytest.param("ClientSideApply", "Applied", "NotAllWorkHaveBeenApplied", id="applies"),
+        pytest.param("ReportDiff", "DiffReported", "NotAllWorkHaveDiffReported", id="compares"),
     ],
 )
-def test_a_work_that_fails_as_a_whole_is_a_failed_placement_with_the_cause(second, unheard, reason, said):
+@pytest.mark.parametrize(
+    ("answer", "unheard", "reason", "said"),
+    [
+        pytest.param("", "no heartbeat", "", "AgentNotReporting no heartbeat", id="unheard"),
+        pytest.param("ForbiddenByMember", "", "", "ForbiddenByMember ", id="forbidden-by-the-member"),
+        pytest.param("OlderThanApplied", "", "OlderThanApplied", "OlderThanApplied ", id="restored-hub"),
+    ],
+)
+def test_a_work_that_fails_as_a_whole_is_a_failed_placement_with_the_cause(
+    answer, unheard, reason, said, strategy, kind, others
+):
     hub, group = MemberNamespace(), make_group([make_object("a", size=500_000), make_object("b", size=500_000)])
-    binding = make_binding(conditions=[STARTED])
+    binding = make_binding(conditions=[STARTED], applyStrategy={"type": strategy})
     hub.run(binding, group)
-    hub.report("shop-work", [YES])
-    hub.report("shop-0", second)
+    hub.report("shop-work", [(kind, "True", "x")])
+    hub.report("shop-0", [(kind, "False", answer)] if answer else [])
     status = binding_status(binding, hub.works.values(), hub.plan(binding, group), NOW, unheard)
     BindingStatus.read(status)
     (failed,) = status["failedPlacements"]
     assert (failed["kind"], failed["name"]) == ("Work", "shop-0")
     assert f"{failed['condition']['reason']} {failed['condition'].get('message', '')}" == said
-    applied = status["conditions"][-1]
-    assert (applied["type"], applied["status"], applied["reason"]) == ("Applied", "False", reason)
-    assert "shop-0" in applied["message"]
+    last = status["conditions"][-1]
+    assert (last["type"], last["status"], last["reason"]) == (kind, "False", reason or others)
+    assert "shop-0" in last["message"]
+    assert unheard in last["message"]
+    assert ("hub restored" in last["message"]) == (reason == "OlderThanApplied")
     assert binding_status({**binding, "status": status}, hub.works.values(), WorkPlan(), LATER, unheard) == status
