@@ -51,11 +51,11 @@ from webhook.member.manifests import (
     limits_of,
     manifest_result,
 )
-from webhook.member.obstacles import report_obstacles
+from webhook.member.obstacles import report_obstacles, report_refusal
 from webhook.member.owners import owner_reference
 from webhook.member.ownership import AnothersError, GoingError, applied_work, forbidden_status, refused_status
 from webhook.member.ports import MemberStore
-from webhook.member.removal import release_compared, remove_content, remove_left_overs
+from webhook.member.removal import NotReleasedError, release_compared, remove_content, remove_left_overs
 from webhook.member.requeue import Outcome
 from webhook.member.rescue import free, is_ours_to_free, recreated, take_back
 from webhook.member.rivals import Memory
@@ -303,12 +303,17 @@ async def _clean_up(
     if (free := without_finalizer(work, WORK_CLEANUP)) is None:
         return GONE
     us = HubMember(hub_uid, metadata["namespace"])
-    content = await _what_is_known(work, us, word, hub, member, now)
-    if content.leaving:  # `webhook.member.membership` takes the finalizer off, or the hub does
-        return Outcome(metadata.get("generation", 0), "leaving")
-    if content.older:
-        return HELD
-    if not await remove_content(work, content, hub, member, now, us, limits):
+    try:
+        content = await _what_is_known(work, us, word, hub, member, now)
+        if content.leaving:  # `webhook.member.membership` takes the finalizer off, or the hub does
+            return Outcome(metadata.get("generation", 0), "leaving")
+        if content.older:
+            return HELD
+        removed = await remove_content(work, content, hub, member, now, us, limits)
+    except (ForbiddenError, NotReleasedError) as error:
+        await report_refusal(work, str(error), hub, now)
+        raise
+    if not removed:
         # Part of the digest: the pace starts over when an obstacle is removed.
         return Outcome(metadata.get("generation", 0), "deleting " + await report_obstacles(work, hub, member, now))
     with suppress(NotFoundError):

@@ -1,4 +1,4 @@
-"""Obstacles to the removal of a Work's content on the member: finalizers of other controllers.
+"""Obstacles to the removal of a Work's content on the member: finalizers of other controllers, and missing rights.
 
 The member's API server deletes an object when its last finalizer is removed. Until then its Work remains on the hub,
 and with it a placement that is being deleted. The Work's status names the object and the finalizer, so that a user of
@@ -12,13 +12,13 @@ from datetime import datetime
 from typing import Final
 
 from scorer.api.conditions import FALSE, TRUE, make_condition, merge_conditions
-from scorer.api.documents import conditions_of, finalizers_of, generation_of, is_deleting, status_of
+from scorer.api.documents import conditions_of, finalizers_of, generation_of, is_deleting, name_of, status_of
 from scorer.api.kinds import APPLIED_WORK, NAMESPACE, WORK, Kind
 from scorer.api.meta import JsonObject
 from scorer.rollout.work_status import REMOVED
 from webhook.kube.ports import ForbiddenError, Key, NotFoundError, Store
 from webhook.member.books import served_kinds, written_down
-from webhook.member.manifests import Identity
+from webhook.member.manifests import MESSAGE_LIMIT, Identity
 from webhook.member.owners import without_owner
 from webhook.member.ports import MemberStore
 
@@ -39,14 +39,34 @@ async def report_obstacles(work: JsonObject, hub: Store, member: MemberStore, no
         StoreError: The hub or the member did not answer.
     """
     message = "; ".join(await _obstacles(work["metadata"]["name"], member))
+    await _report(work, "FinalizersRemain", message, hub, now)
+    return message
+
+
+async def report_refusal(work: JsonObject, why: str, hub: Store, now: datetime) -> None:
+    """Write into the status of a Work that the agent may not remove its content.
+
+    Args:
+        work: It is being deleted.
+        why: The answer of the API server.
+        hub: Where it is.
+        now: The time of a transition.
+
+    Raises:
+        StoreError: The hub did not answer.
+    """
+    message = f"Work {name_of(work)}: the agent may not remove its content: {why}"
+    await _report(work, "ForbiddenByMember", message, hub, now)
+
+
+async def _report(work: JsonObject, reason: str, message: str, hub: Store, now: datetime) -> None:
     generation, old = generation_of(work), conditions_of(work)
     conditions = [condition for condition in old if condition.get("type") != REMOVED]
     if message:
-        found = make_condition(REMOVED, FALSE, "FinalizersRemain", message, generation=generation, now=now)
+        found = make_condition(REMOVED, FALSE, reason, message[:MESSAGE_LIMIT], generation=generation, now=now)
         conditions += merge_conditions(old, [found])
     if conditions != list(old):
         await hub.replace_status(WORK, {**work, "status": {**status_of(work), "conditions": conditions}})
-    return message
 
 
 async def _obstacles(name: str, member: MemberStore) -> list[str]:

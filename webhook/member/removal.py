@@ -111,7 +111,7 @@ async def release_compared(
         try:
             with suppress(ForbiddenError):  # what the agent may not read, it has not taken over
                 await _settle(kind, Key(identity.name, identity.namespace), member, keeping)
-        except _NotReleasedError as error:
+        except NotReleasedError as error:
             fields = {"object": identity, "work": owner["metadata"]["name"], "reason": str(error)}
             _log.warning("object not released", extra=fields)
             refused.append(identity)
@@ -178,7 +178,7 @@ async def remove_content(
     return False
 
 
-class _NotReleasedError(StoreError):
+class NotReleasedError(StoreError):
     """The agent may read an object, but not release it: deleting its AppliedWork now would delete the object."""
 
 
@@ -335,7 +335,7 @@ async def _settle(kind: Kind, key: Key, member: MemberStore, keeping: _Keeping, 
                 try:
                     await member.replace(kind, released)
                 except ForbiddenError as error:
-                    raise _NotReleasedError(str(error)) from error
+                    raise NotReleasedError(str(error)) from error
                 if why and keeping.definitions:
                     await keeping.definitions.report(live, why)
             case Fate.HANDED_OVER:

@@ -5,7 +5,7 @@ from datetime import timedelta
 import orjson
 import pytest
 
-from scorer.api.documents import with_metadata
+from scorer.api.documents import with_finalizer, with_metadata
 from scorer.api.kinds import APPLIED_WORK, CUSTOM_RESOURCE_DEFINITION, KINDS, NAMESPACE, WORK, group_kind
 from scorer.api.names import ABANDON, LAST_APPLIED, SPEC_HASH, WORK_CLEANUP, WORK_OBJECTS, WRITTEN
 from tests.webhook.member.hub_and_member import SPACE, START, Cluster, config_map, namespace
@@ -1136,6 +1136,46 @@ class Unprivileged(ObservedStore):
 
     async def get(self, kind, key):
         raise ForbiddenError(f"{kind.plural} is forbidden")
+
+
+class WithoutDelete(ObservedStore):
+    """The member after a policy has forbidden the agent to delete anything."""
+
+    async def delete(self, kind, key, **more):
+        raise ForbiddenError(f"{kind.plural} is forbidden")
+
+
+@pytest.mark.parametrize("member", [Unprivileged, WithoutDelete])
+async def test_a_work_that_is_deleted_says_that_the_agent_may_not_remove_its_content(cluster, member):
+    await cluster.place(namespace(), config_map())
+    await cluster.reconcile()
+    await cluster.remove()
+    versions = []
+    for _ in range(2):
+        with pytest.raises(ForbiddenError):
+            await reconcile_work(Key("web-work", SPACE), cluster.hub, member(cluster.member), cluster.time)
+        versions.append(cluster.hub.resource_version)
+    assert versions[0] == versions[1]
+    assert (await cluster.conditions())["Removed"] == ("False", "ForbiddenByMember")
+    (found,) = [each for each in (await cluster.work())["status"]["conditions"] if each["type"] == "Removed"]
+    assert found["message"] == "Work web-work: the agent may not remove its content: appliedworks is forbidden"
+    assert (await cluster.reconcile()).gone
+
+
+async def test_any_number_of_finalizers_fits_into_the_status_of_a_work(cluster):
+    await cluster.place(namespace(), config_map())
+    await cluster.reconcile()
+    owner = await cluster.member.get(APPLIED_WORK, Key("web-work"))
+    await cluster.member.replace(APPLIED_WORK, with_finalizer(owner, "example.com/hold"))
+    live = await cluster.live(CONFIG_MAP, "settings")
+    held = [f"example.com/{number:0>60}" for number in range(600)]
+    await cluster.edit(CONFIG_MAP, "settings", metadata={**live["metadata"], "finalizers": held})
+    await cluster.member.delete(CONFIG_MAP, Key("settings", "web"))
+    await cluster.remove()
+    await cluster.reconcile()
+    (found,) = [each for each in (await cluster.work())["status"]["conditions"] if each["type"] == "Removed"]
+    assert found["message"].startswith("ConfigMap web/settings: finalizer example.com/0")
+    assert len(found["message"]) <= 32768, "what the schema allows"
 
 
 async def test_a_work_says_that_the_agent_has_lost_its_rights_on_the_member_and_keeps_its_books(cluster):
