@@ -174,7 +174,7 @@ def _why(whole: _Whole, reason: str, message: str) -> tuple[str, str]:
     if held := [name_of(work) for work, cause in whole if cause.get("reason") == OLDER_THAN_APPLIED]:
         restored = f"hub restored: {_names(held)} older than what the member has applied, and held; {NEXT_STEP}"
         return OLDER_THAN_APPLIED, restored
-    return reason, f"{message}: {whole[0][1].get('message')}" if whole else message
+    return reason, f"{message}: {str(whole[0][1].get('message'))[:LONGEST_MESSAGE]}" if whole else message
 
 
 def _whole_work(work: JsonObject, condition: Mapping[str, Any]) -> JsonObject:

@@ -33,6 +33,7 @@ from scorer.api.family import family_in
 from scorer.api.meta import JsonObject, parse_time
 from scorer.api.names import FORGET_WORKS, WORK_CLEANUP
 from scorer.rollout.deletion import is_member
+from scorer.rollout.failing import LONGEST_MESSAGE
 from scorer.rollout.intent import is_meant
 from scorer.rollout.work_status import REMOVED
 
@@ -77,7 +78,7 @@ class Remnant:
             why = f"{self._names()}: the agent does not report"
         else:
             why = f"{self._names()}: the agent has not removed the content yet"
-        return f"{spec_of(self.binding).get('targetCluster')}: {why}"
+        return f"{spec_of(self.binding).get('targetCluster')}: {why[:LONGEST_MESSAGE]}"
 
     @property
     def has_obstacle(self) -> bool:

@@ -87,6 +87,13 @@ def test_the_message_names_the_obstacles_first_then_agents_that_are_away_and_cou
     )
 
 
+def test_a_message_is_as_long_as_the_schema_allows_whatever_agents_write():
+    found = [remnant(*[make_work("x" * 32768)] * 3, cluster=name) for name in "abcdef"]
+    (condition,) = removal_status(deleted_placement(), found, NOW)["conditions"]
+    assert len(condition["message"]) <= 32768
+    assert all(f"{name}: xxx" in condition["message"] for name in "abcde")
+
+
 def test_a_report_is_written_once():
     placement, found = deleted_placement(), [remnant(make_work(OBSTACLE))]
     status = removal_status(placement, found, NOW)

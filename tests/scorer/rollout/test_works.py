@@ -497,6 +497,16 @@ def test_the_wait_for_untrackable_objects_is_not_restarted_by_a_pass():
     assert restarted["conditions"][-1]["lastTransitionTime"] == "2026-11-20T12:01:00Z"
 
 
+def test_the_message_of_a_binding_is_as_long_as_the_schema_allows_whatever_agents_write():
+    hub, group = MemberNamespace(), make_group([make_object("a")])
+    binding = make_binding(conditions=[STARTED])
+    hub.run(binding, group)
+    hub.report("shop-work", [("Applied", "False", "ForbiddenByMember")])
+    hub.works["shop-work"]["status"]["conditions"][0]["message"] = "x" * 32768
+    status = binding_status(binding, hub.works.values(), WorkPlan(), NOW)
+    assert len(status["conditions"][-1]["message"]) <= 32768
+
+
 def test_lists_are_cut_at_a_hundred():
     many = [manifest(f"m{at:03}", drift=True) for at in reversed(range(130))]
     status = status_of([YES, UP], [YES, UP], many)
