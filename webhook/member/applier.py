@@ -132,21 +132,46 @@ async def reconcile_work(
     work = await _hold(work, hub)
     us = HubMember(hub_uid, key.namespace)
     try:
-        owner = await applied_work(key, member, us)
+        outcome, owner = await _apply(work, hub, member, now, memory or Memory(), word, us, limits)
+    except ForbiddenError as error:
+        work = await hub.get(WORK, key)  # the pass may have written its status
+        if (status := forbidden_status(work, str(error), now)) != work.get("status"):
+            await hub.replace_status(WORK, {**work, "status": status})
+        raise
+    if owner is not None:
+        # Last: a stand noted before the hub had stored its status would make an intact hub look restored after a crash.
+        await note_applied(work, owner, member)
+    return outcome
+
+
+async def _apply(
+    work: JsonObject,
+    hub: Store,
+    member: MemberStore,
+    now: datetime,
+    memory: Memory,
+    word: AskHub,
+    us: HubMember,
+    limits: MemberLimits,
+) -> tuple[Outcome, JsonObject | None]:
+    """Apply a Work, and return its AppliedWork, too. None: unset, nothing may be applied.
+
+    Raises:
+        ForbiddenError: The agent has lost a right that no single object needs.
+    """
+    try:
+        owner = await applied_work(key_of(work), member, us)
     except GoingError as error:
         work, owner = await recreated(error, work, hub, member, us, now)
         await tell(work, Event(MADE_ANEW, OWNER_DELETED, "Warning"), hub, member, now)
     except AnothersError as error:
-        return await _store(work, refused_status(work, str(error), KnownKinds(member.served.kinds), now), hub)
-    except ForbiddenError as error:
-        if (status := forbidden_status(work, str(error), now)) != work.get("status"):
-            await hub.replace_status(WORK, {**work, "status": status})
-        raise
+        status = refused_status(work, str(error), KnownKinds(member.served.kinds), now)
+        return await _store(work, status, hub), None
     if not written_down(owner):
         await take_back(work, owner, member, us)
     if await is_held(work, owner, word, hub, member, now):
-        return HELD
-    limits, memory = limits_of(work, limits), memory or Memory()
+        return HELD, None
+    limits = limits_of(work, limits)
     written = manifests_of(work)
     strategy = ApplyStrategy.read(spec_of(work).get("applyStrategy") or {})
     applies = not reports_diff(work)
@@ -176,10 +201,7 @@ async def reconcile_work(
     await record(owner, decoded, live, left, member)
     for event in _newly_contested(work, results):
         await tell(work, event, hub, member, now)
-    outcome = await _store(work, work_status(work, results, now), hub)
-    # Last: a stand noted before the hub had stored its status would make an intact hub look restored after a crash.
-    await note_applied(work, owner, member)
-    return outcome
+    return await _store(work, work_status(work, results, now), hub), owner
 
 
 async def _store(work: JsonObject, status: JsonObject, hub: Store) -> Outcome:

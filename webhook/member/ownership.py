@@ -109,7 +109,7 @@ async def _make(key: Key, member: MemberStore, us: HubMember) -> JsonObject:
 
 
 def forbidden_status(work: JsonObject, why: str, now: datetime) -> JsonObject:
-    """Return the status of a Work whose AppliedWork the member does not let the agent read or write.
+    """Return the status of a Work that the agent cannot apply, because it lacks rights on the member.
 
     The entries of its objects remain as last reported: they are the books of what may be on the member.
     """

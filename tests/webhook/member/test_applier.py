@@ -1178,14 +1178,30 @@ async def test_any_number_of_finalizers_fits_into_the_status_of_a_work(cluster):
     assert len(found["message"]) <= 32768, "what the schema allows"
 
 
-async def test_a_work_says_that_the_agent_has_lost_its_rights_on_the_member_and_keeps_its_books(cluster):
-    await cluster.place(namespace(), config_map())
+class WithoutBooks(ObservedStore):
+    """The member after its ClusterRole has lost the status of AppliedWorks."""
+
+    async def replace_status(self, kind, document):
+        raise ForbiddenError(f"{kind.plural}/status is forbidden")
+
+
+class WithoutLists(ObservedStore):
+    """The member after its ClusterRole has lost the lists of AppliedWorks."""
+
+    async def list(self, kind, namespace=None, labels=None):
+        raise ForbiddenError(f"{kind.plural} is forbidden")
+
+
+@pytest.mark.parametrize("member", [Unprivileged, WithoutBooks, WithoutLists])
+async def test_a_work_says_that_the_agent_has_lost_its_rights_on_the_member_and_keeps_its_books(cluster, member):
+    await cluster.place(namespace(), config_map(), namespace("extra"))
     await cluster.reconcile()
+    await cluster.place(namespace(), config_map())
     entries = (await cluster.work())["status"]["manifestConditions"]
     versions = []
     for _ in range(2):
         with pytest.raises(ForbiddenError):
-            await reconcile_work(Key("web-work", SPACE), cluster.hub, Unprivileged(cluster.member), cluster.time)
+            await reconcile_work(Key("web-work", SPACE), cluster.hub, member(cluster.member), cluster.time)
         versions.append(cluster.versions)
     assert versions[0] == versions[1]
     assert await cluster.conditions() == {"Applied": ("False", "ForbiddenByMember")}
