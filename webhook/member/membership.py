@@ -118,7 +118,7 @@ class Membership:
         self.problem = "the hub has not answered yet"
         """Why the hub cannot be read now; empty when it can."""
         self.undelivered = ""
-        """Why the last heartbeat was not delivered. Empty: it was, or none is due."""
+        """Why a heartbeat, or the last report before leaving, was not delivered. Empty: it was, or none is due."""
         self.refused = ""
         """Why this cluster is not joined although the hub wants it; empty: it is joined, or not wanted."""
 
@@ -182,7 +182,7 @@ class Membership:
         document = self._document
         if document is None or (state := _state(document)) not in set(MemberState):
             await self._stop_applying()
-            self.refused = ""
+            self.refused = self.undelivered = ""
             if self._known:
                 self._say("waiting for the hub to let this cluster join", "warning")
             return None
@@ -193,6 +193,7 @@ class Membership:
             return await self._attempt(self._leave(document), 0.0)
         if not await self._is_ours(document):
             await self._stop_applying()
+            self.undelivered = ""
             self._refusals += 1
             return RETRY_SECONDS[min(self._refusals, len(RETRY_SECONDS)) - 1]
         self._refusals = 0
@@ -243,7 +244,6 @@ class Membership:
         """Stop applying, which any pass tolerates anywhere, and wait until no pass is running."""
         task, self._applying = self._applying, None
         self._due = float("-inf")
-        self.undelivered = ""
         if task is not None:
             task.cancel()
             await asyncio.wait([task])  # cancelling only asks: requests may be under way until the task has ended
@@ -269,9 +269,11 @@ class Membership:
         except StoreError as error:
             wait = RETRY_SECONDS[min(self._failures, len(RETRY_SECONDS) - 1)]
             self._failures += 1
+            self.undelivered = f"{'heartbeat' if self.joined else 'last report'} not delivered: {error}"
             _log.warning("report not delivered, will try again", extra={"error": str(error), "seconds": wait})
             return wait
         self._failures = 0
+        self.undelivered = ""
         return then or None
 
     async def _beat(self) -> None:
@@ -282,12 +284,10 @@ class Membership:
             return
         try:
             await report(self._hub, INTERNAL_MEMBER_CLUSTER, self._key, figures, self._rhythm.now())
-        except StoreError as error:
+        except StoreError:
             self._beaten(False)
-            self.undelivered = f"heartbeat not delivered: {error}"
             raise
         self._beaten(True)
-        self.undelivered = ""
 
     async def _leave(self, document: JsonObject) -> None:
         """Let go of the Works and of the cluster, then report that we have left; a second run does nothing.

@@ -289,6 +289,18 @@ async def test_another_member_is_none_of_its_business(world):
         assert world.applying == 0
 
 
+async def test_a_member_whose_last_report_is_not_delivered_says_so_until_it_is(world):
+    await world.say("Join")
+    async with world.running():
+        world.down = True
+        await world.say("Leave")
+        await world.pass_time(0.5)
+        assert world.membership.undelivered == "last report not delivered: down"
+        world.down = False
+        await world.pass_time(1)
+        assert (await world.joined(), world.membership.undelivered) == ("False", "")
+
+
 async def test_joining_writes_down_whose_the_cluster_is_and_leaving_takes_that_away(world):
     await world.say("Join")
     async with world.running():
