@@ -127,6 +127,15 @@ async def served_kinds(identities: Sequence[Identity], member: MemberStore) -> l
     ]
 
 
+def unanswered(owner: JsonObject, member: MemberStore) -> list[Identity]:
+    """Return the objects of an AppliedWork whose kind is unknown because its group did not answer discovery.
+
+    Call it after `served_kinds`. An agent that was started while the server of a group is down knows none of its kinds.
+    """
+    silent, kinds = member.served.silent, member.served.kinds
+    return [each for each in written_down(owner) if each.group in silent and (each.group, each.kind) not in kinds]
+
+
 async def on_latest(kind: Kind, key: Key, member: Store, change: Callable[[JsonObject], Awaitable[None]]) -> None:
     """Run *change* on the latest version of an object; retry when another client wrote in between; skip a missing one.
 

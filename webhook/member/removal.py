@@ -21,7 +21,7 @@ from scorer.rollout.apply_strategy import reports_diff
 from scorer.rollout.never_placed import MemberLimits
 from scorer.rollout.removal import Content, Fate, fate, is_marked, is_signed
 from webhook.kube.ports import ForbiddenError, Key, NotFoundError, Store, StoreError, UnavailableError
-from webhook.member.books import on_latest, recorded, served_kinds, still_answers, written_down
+from webhook.member.books import on_latest, recorded, served_kinds, still_answers, unanswered, written_down
 from webhook.member.definitions import Definitions, is_definition
 from webhook.member.heirs import NO_HEIRS, Heirs, heirs_of, owner_by, written_at
 from webhook.member.manifests import DEFAULT_LIMITS, Identity, Manifest, Rejected, limits_of
@@ -69,7 +69,9 @@ async def remove_left_overs(
     heirs = await heirs_of(work, hub, member) if left else NO_HEIRS
     refused, keeping = [], _Keeping(owner, content, limits, us, heirs, Definitions(work, hub, member, us, now))
     keeping.keep(await _spaces_of_marked(left, owner, member))
-    for identity, kind in await served_kinds(_inside_first(left), member):
+    found = await served_kinds(_inside_first(left), member)
+    refused += [identity for identity in unanswered(owner, member) if identity in left]
+    for identity, kind in found:
         try:
             if not await _settle(kind, Key(identity.name, identity.namespace), member, keeping):
                 refused.append(identity)
@@ -162,7 +164,11 @@ async def remove_content(
     heirs, definitions = await heirs_of(work, hub, member), Definitions(work, hub, member, us, now)
     keeping, inherited = _Keeping(owner, content, limits, us, heirs, definitions), True
     keeping.keep(await _spaces_of_marked(known, owner, member))
-    for identity, kind in await served_kinds(_inside_first(known), member):
+    found_kinds = await served_kinds(_inside_first(known), member)
+    if unknown := unanswered(owner, member):  # they may be annotated to be kept
+        groups = sorted({identity.group for identity in unknown})
+        raise NotReleasedError(f"AppliedWork {key.name} is held: discovery of the groups {groups} failed on the member")
+    for identity, kind in found_kinds:
         try:
             inherited &= await _settle(kind, Key(identity.name, identity.namespace), member, keeping, collected=True)
         except ForbiddenError:
@@ -179,7 +185,7 @@ async def remove_content(
 
 
 class NotReleasedError(StoreError):
-    """The agent may read an object, but not release it: deleting its AppliedWork now would delete the object."""
+    """An object can be read but not released, or not be read: deleting its AppliedWork now might delete the object."""
 
 
 class _Keeping:

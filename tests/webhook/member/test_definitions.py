@@ -244,6 +244,38 @@ async def test_a_list_that_fails_for_the_moment_decides_nothing(cluster, way):
     assert await defined(cluster) is None
 
 
+class _Served:
+    """The kinds that a new agent discovers while the server of one group is down."""
+
+    silent = frozenset({"example.com"})
+
+    def __init__(self, served):
+        self.kinds = {name: kind for name, kind in served.kinds.items() if name[0] not in self.silent}
+
+    async def refresh(self):
+        """Discover nothing else."""
+
+
+@ways
+async def test_objects_of_a_group_whose_server_is_down_remain_with_their_owner(cluster, way):
+    await cluster.place(config_map(), definition(), name="other-work")
+    await cluster.reconcile("other-work")
+    await cluster.place(config_map("more"), boat("placed"))
+    await cluster.reconcile()
+    live = await cluster.live(BOAT, "placed")
+    await cluster.member.replace(BOAT, with_metadata(live, annotations={KEEP: "true"}))
+    await (cluster.place(config_map("more")) if way == "dropped" else cluster.remove())
+    member = ObservedStore(cluster.member)
+    member._served = _Served(member.served)
+    with suppress(StoreError):
+        await reconcile_work(Key("web-work", SPACE), cluster.hub, member, cluster.time)
+    assert await cluster.live(APPLIED_WORK, "web-work", "") is not None
+    assert (await cluster.live(BOAT, "placed"))["metadata"]["ownerReferences"], "its owner is not deleted"
+    outcome = await cluster.reconcile()
+    assert outcome.gone == (way == "deleted")
+    assert not (await cluster.live(BOAT, "placed"))["metadata"].get("ownerReferences")
+
+
 class WithoutKind(ObservedStore):
     """A cluster that has just lost the definition of a kind: it does not list its objects any more."""
 
