@@ -46,6 +46,9 @@ class Sharing:
         JSON. What is nested is in there by its id: it is held by the part, and equal ones are one already."""
         self._earlier: dict[tuple[object, ...], Any] = {}
         """The generation before, without the parts that have come again."""
+        self._held: set[int] = set()
+        self._held_earlier: set[int] = set()
+        """The ids of the parts of each generation."""
         self._bytes = self._earlier_bytes = 0
         self._states = 0
 
@@ -83,7 +86,8 @@ class Sharing:
         """Return what is known that equals *part*, or *part* itself, with parts that are known.
 
         A part of which any part is new is new itself: it is not looked for, nor remembered. So what is large and unlike
-        any other costs little.
+        any other costs little. Nor is a part remembered that has a part of the state before which the table does not
+        hold: it would hold that part as well, of any size, and each version of it.
 
         Args:
             part: A map or a list.
@@ -104,13 +108,16 @@ class Sharing:
         for name, value in [*part.items()] if is_map else enumerate(part):
             if type(value) is dict or type(value) is list:
                 shared = part[name] = self._shared(value, earlier.get(name), levels - 1)
-                is_new = is_new or shared is value
+                is_new = is_new or shared is value or not self._holds(shared)
                 identities.append(id(shared))
             else:
                 identities.append(value)
         if is_new:
             return part
         return self._known((*part, *identities, *types) if is_map else (list, *identities, *types), part)
+
+    def _holds(self, part: Any) -> bool:
+        return id(part) in self._held or id(part) in self._held_earlier
 
     def _known(self, key: tuple[object, ...], part: Any) -> Any:
         count = len(self._parts)
@@ -127,8 +134,10 @@ class Sharing:
         else:
             known = part
         self._bytes += size
+        self._held.add(id(known))
         if self._bytes > MOST_BYTES:
             self._parts, self._earlier = {}, self._parts
+            self._held, self._held_earlier = set(), self._held
             self._bytes, self._earlier_bytes = 0, self._bytes
         return known
 

@@ -216,6 +216,18 @@ def test_no_version_of_large_content_is_kept(content):
     assert again["data"] is before["data"], "the state before is enough to keep one copy"
 
 
+def test_no_version_of_large_content_is_kept_beside_a_field_that_changes_alone():
+    sharing, before = Sharing(), None
+    for number in range(40):
+        page = {f"{number // 2}-{line}": "<td></td>" for line in range(4_000)}
+        document = {"kind": "Page", "spec": {"template": {"data": page}, "replicas": number}}
+        sharing.share(document, before)
+        assert document["spec"] == {"template": {"data": page}, "replicas": number}
+        before = document
+    templates = [part["template"] for part in sharing._parts.values() if "template" in part]
+    assert templates == []
+
+
 def test_the_times_of_reports_are_not_kept():
     """No later report has them; parts beside them are shared."""
     sharing = Sharing()
