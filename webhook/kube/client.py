@@ -55,6 +55,8 @@ ASKING_SECONDS: Final = 5.0
 """Timeout of a request that only finds out whether the server answers."""
 REREAD_SECONDS: Final = 5.0
 """Shortest time between two readings of a login that is refused."""
+READING_SECONDS: Final = 30.0
+"""Timeout of one: a credential plugin may hang, or the Secret be on a member that does not answer."""
 _PASSING: Final = frozenset({408, 425, 429})
 """Refusals that blame the moment, not the request."""
 _TOO_LARGE: Final = ("request is too large", "larger than max")
@@ -323,14 +325,17 @@ class ApiServer:
     async def _is_replaced(self, login: Login) -> bool:
         """Return whether another login than *login* is in use, after reading it again if that is due."""
         async with self._rereading:  # requests that fail together read it once
-            now = asyncio.get_running_loop().time()
-            if self.login is login and self._reread is not None and now >= self._next_reread:
-                self._next_reread = now + REREAD_SECONDS
+            time = asyncio.get_running_loop().time
+            if self.login is login and self._reread is not None and time() >= self._next_reread:
                 try:
-                    fresh = await self._reread()
-                except ConfigurationError as error:
-                    _log.warning("login not read again", extra={"server": self.address, "reason": str(error)})
+                    async with asyncio.timeout(READING_SECONDS):
+                        fresh = await self._reread()
+                except (ConfigurationError, TimeoutError) as error:
+                    reason = str(error) or f"not read within {READING_SECONDS:g} s"
+                    _log.warning("login not read again", extra={"server": self.address, "reason": reason})
                     return False
+                finally:  # counted from the end: those that wait for a slow reading would each start another one
+                    self._next_reread = time() + REREAD_SECONDS
                 if fresh.address.rstrip("/") != self.address:  # its credentials must not be shown to this one
                     extra = {"server": self.address, "named": fresh.address}
                     _log.warning("login is for another server, which takes a restart", extra=extra)

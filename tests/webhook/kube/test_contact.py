@@ -16,6 +16,7 @@ from scorer.api.kinds import POD
 from webhook.kube import client
 from webhook.kube.client import ApiServer
 from webhook.kube.contact import ASK_SECONDS, PATIENCE_SECONDS, Contact
+from webhook.kube.login import ConfigurationError
 from webhook.kube.paths import ApiPath, path_of
 from webhook.kube.ports import ForbiddenError, UnavailableError
 
@@ -224,3 +225,23 @@ async def test_requests_that_fail_together_read_the_login_once(hub):
         await asyncio.gather(*(server.request("GET", VERSION) for _ in range(8)))
     assert len(readings) == 1
     assert len(hub.bodies) == 8
+
+
+@pytest.mark.parametrize("hangs", [False, True], ids=["slow", "hanging"])
+async def test_requests_that_fail_together_wait_for_one_reading_that_fails(hub, monkeypatch, hangs):
+    """Such as that of a credential plugin without a network."""
+    monkeypatch.setattr(client, "READING_SECONDS", 0.2, raising=False)
+    monkeypatch.setattr(client, "REREAD_SECONDS", 0.1)
+    async with hub.listening(), await ApiServer.connect(hub.write_kubeconfig("unknown")) as server:
+        readings = []
+
+        async def reread():
+            readings.append(1)
+            await asyncio.sleep(3600 if hangs else 0.15)
+            raise ConfigurationError("no plugin")
+
+        server._reread = reread
+        async with asyncio.timeout(20):
+            found = await asyncio.gather(*(server.request("GET", VERSION) for _ in range(8)), return_exceptions=True)
+    assert [type(each) for each in found] == [ForbiddenError] * 8
+    assert len(readings) == 1
