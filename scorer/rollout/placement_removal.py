@@ -32,7 +32,7 @@ from scorer.api.documents import (
 from scorer.api.family import family_in
 from scorer.api.meta import JsonObject, parse_time
 from scorer.api.names import FORGET_WORKS, WORK_CLEANUP
-from scorer.rollout.deletion import is_member
+from scorer.rollout.deletion import is_member, is_to_go
 from scorer.rollout.failing import LONGEST_MESSAGE
 from scorer.rollout.intent import is_meant
 from scorer.rollout.work_status import REMOVED
@@ -67,7 +67,7 @@ class Remnant:
     def is_ordered(self) -> bool:
         """Whether the agent needs nothing else from the loop to remove, or to keep, the content of every Work."""
         ordered = all(is_deleting(work) and (is_meant(work) or not is_member(self.member)) for work in self.works)
-        return is_meant(self.binding) and ordered
+        return is_to_go(self.binding) and ordered
 
     def describe(self) -> str:
         """Return the cluster, and the obstacles to the removal of its Works."""

@@ -7,7 +7,8 @@ import pytest
 
 from scorer.api.conditions import make_condition
 from scorer.api.documents import with_metadata
-from scorer.api.names import FORGET_WORKS, WORK_CLEANUP
+from scorer.api.names import FORGET_WORKS, PREVIOUS_BINDING_STATE, WORK_CLEANUP
+from scorer.rollout.failing import LONGEST_MESSAGE
 from scorer.rollout.intent import meant
 from scorer.rollout.placement_removal import (
     REMOVED,
@@ -44,6 +45,11 @@ def remnant(*works, binding=None, member=None, cluster="a"):
     return Remnant(binding or make_binding(cluster), works, make_member() if member is None else member)
 
 
+def unscheduled(previous):
+    metadata = {"name": "b", "uid": "y", **DELETED, "annotations": {PREVIOUS_BINDING_STATE: previous}}
+    return {"metadata": metadata, "spec": {"targetCluster": "a", "state": "Unscheduled"}}
+
+
 def deleted_placement(**metadata):
     return make_placement("web", metadata={"generation": 3, **DELETED, **metadata})
 
@@ -71,6 +77,8 @@ def test_a_placement_waits_for_bindings_with_works_on_members_of_the_fleet(membe
         pytest.param(remnant(make_work(**DELETED), member=make_member(**DELETED)), True, id="leaving-gets-no-order"),
         pytest.param(remnant(binding=with_metadata(make_binding(uid="x"), annotations={})), True, id="no-works"),
         pytest.param(remnant(binding={**make_binding(), "metadata": {"name": "b", "uid": "y"}}), False, id="unmarked"),
+        pytest.param(remnant(binding=unscheduled("Bound")), True, id="dropped-by-the-loop-then-deleted"),
+        pytest.param(remnant(binding=unscheduled("")), False, id="unscheduled-by-another-client"),
     ],
 )
 def test_works_are_ordered_when_the_loop_has_nothing_left_to_write_on_them(found, ordered):

@@ -9,7 +9,7 @@ from scorer.api.documents import is_deleting, with_metadata, without_finalizer
 from scorer.api.kinds import MEMBER_CLUSTER, NAMESPACE, NAMESPACED_BINDING, PLACEMENT, RESOURCE_PLACEMENT
 from scorer.api.names import FORGET_WORKS, MEMBER_CLUSTER_FINALIZER
 from scorer.rollout.intent import is_meant
-from tests.builders.placement import make_placement, namespace_term
+from tests.builders.placement import fixed, make_placement, namespace_term
 from tests.waiting import until
 from tests.webhook.controllers.deleted_bindings import placed
 from tests.webhook.controllers.staged_world import pass_time
@@ -144,3 +144,18 @@ async def test_the_works_that_a_deleted_namespace_leaves_are_reported_though_the
         assert len(shop.cache.list(NAMESPACED_BINDING)) == 1
     await shop.until(lambda: shop.cache.get(NAMESPACE, "shop") is None)
     await shop.until(lambda: shop.events("PlacementWorksLeft"))
+
+
+async def test_a_namespace_that_is_deleted_does_not_wait_for_a_binding_that_was_dropped_before(shop):
+    """The namespace controller deletes it, before the rollout has removed its content."""
+    async with held_up(shop.loop.queues["rollout"]):
+        await shop.change(RESOURCE_PLACEMENT, "web", "shop", policy=fixed("b"))
+        await until(lambda: [binding["spec"]["state"] for binding in in_shop(shop)] == ["Unscheduled"])
+        await shop.store.delete(NAMESPACE, Key("shop"))
+        await until(lambda: all(map(is_deleting, in_shop(shop))))
+    await shop.until(lambda: shop.cache.get(NAMESPACE, "shop") is None)
+    assert not in_shop(shop)
+
+
+def in_shop(world):
+    return world.cache.list(NAMESPACED_BINDING)
