@@ -77,7 +77,7 @@ def binding_status(
     def conditions() -> Iterator[JsonObject]:
         def say(kind: str, reason: str, message: str, *, good: bool = True) -> JsonObject:
             status: ConditionStatus = TRUE if good else FALSE
-            return make_condition(kind, status, reason, message, generation=generation, now=now)
+            return make_condition(kind, status, reason, message[:LONGEST_MESSAGE], generation=generation, now=now)
 
         problem = plan.problem
         if problem and problem.cause is WorkCause.OVERRIDDEN:
@@ -174,7 +174,7 @@ def _why(whole: _Whole, reason: str, message: str) -> tuple[str, str]:
     if held := [name_of(work) for work, cause in whole if cause.get("reason") == OLDER_THAN_APPLIED]:
         restored = f"hub restored: {_names(held)} older than what the member has applied, and held; {NEXT_STEP}"
         return OLDER_THAN_APPLIED, restored
-    return reason, f"{message}: {str(whole[0][1].get('message'))[:LONGEST_MESSAGE]}" if whole else message
+    return reason, f"{message}: {whole[0][1].get('message')}" if whole else message
 
 
 def _whole_work(work: JsonObject, condition: Mapping[str, Any]) -> JsonObject:
