@@ -83,6 +83,14 @@ def is_unscheduled_by_others(binding: Mapping[str, Any]) -> bool:
     return _is_unscheduled(binding) and annotation(binding, PREVIOUS_BINDING_STATE) not in _LIVE
 
 
+def awaits_restoration(binding: Mapping[str, Any]) -> bool:
+    """Return whether the scheduler is about to restore the state of a binding that another client has set.
+
+    It restores none that is being deleted, which may take as long as its member is away.
+    """
+    return is_unscheduled_by_others(binding) and not is_deleting(binding)
+
+
 def _is_unscheduled(binding: Mapping[str, Any]) -> bool:
     return bool(spec_of(binding).get("state") == BindingState.UNSCHEDULED)
 
@@ -95,8 +103,8 @@ def plan_states_restored(bindings: Iterable[JsonObject]) -> list[Write]:
     Args:
         bindings: All bindings of a placement that is not being deleted.
     """
-    unscheduled = (each for each in bindings if is_unscheduled_by_others(each) and not is_deleting(each))
-    return [replace(with_spec(binding, state=str(_state_before(binding)))) for binding in unscheduled]
+    found = filter(awaits_restoration, bindings)
+    return [replace(with_spec(binding, state=str(_state_before(binding)))) for binding in found]
 
 
 def _state_before(binding: Mapping[str, Any]) -> BindingState:

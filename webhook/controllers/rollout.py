@@ -39,7 +39,7 @@ from scorer.rollout.bindings import (
     views,
     waits_for_window,
 )
-from scorer.rollout.deletion import is_unscheduled_by_others
+from scorer.rollout.deletion import awaits_restoration
 from scorer.rollout.override_matching import ignores_resource_overrides
 from scorer.rollout.planner import Action, RolloutPlan, blocked_reason
 from scorer.rollout.writes import replace
@@ -161,7 +161,7 @@ class RolloutController:
             return await self._follow(ref, [])
         spec = placement["spec"]
         documents = children(self._hub.cache, family.binding, ref)
-        if any(map(is_unscheduled_by_others, documents)):
+        if any(map(awaits_restoration, documents)):
             return DONE  # the scheduler restores them first, and that write requeues the placement
         if (spec.get("strategy") or {}).get("type") not in (None, StrategyType.ROLLING_UPDATE):
             for document in filter(is_lost_and_found, documents):

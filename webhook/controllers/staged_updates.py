@@ -37,7 +37,7 @@ from scorer.api.names import ON_FAILURE, UPDATE_RUN_FINALIZER
 from scorer.api.references import PlacementRef
 from scorer.member_gate.holds import staged_update_holder, staged_update_holds
 from scorer.rollout.bindings import Overrides
-from scorer.rollout.deletion import is_unscheduled_by_others
+from scorer.rollout.deletion import awaits_restoration
 from scorer.rollout.resource_snapshots import SnapshotGroup, snapshot_groups
 from scorer.staged_update.approvals import APPROVED, requests_of
 from scorer.staged_update.clusters import started_status
@@ -412,7 +412,7 @@ def _awaits_scheduler(facts: Facts) -> bool:
     """
     if facts.placement is None or is_deleting(facts.placement):
         return False
-    return any(is_unscheduled_by_others(binding) and not is_deleting(binding) for binding in facts.bindings)
+    return any(map(awaits_restoration, facts.bindings))
 
 
 def _stages(run: JsonObject) -> list[JsonObject]:

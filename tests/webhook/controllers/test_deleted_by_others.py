@@ -5,13 +5,15 @@ The whole world runs: store, loop and simulated members. An object that was dele
 
 import pytest
 
-from scorer.api.documents import with_spec
-from scorer.api.kinds import BINDING, CUSTOM_RESOURCE_DEFINITION, MEMBER_CLUSTER, PLACEMENT, WORK
+from scorer.api.documents import is_deleting, with_metadata, with_spec
+from scorer.api.kinds import BINDING, CUSTOM_RESOURCE_DEFINITION, MEMBER_CLUSTER, PLACEMENT, RESOURCE_SNAPSHOT, WORK
 from scorer.rollout.intent import is_meant, meant
 from tests.builders.placement import fixed, make_placement
 from tests.waiting import until
 from tests.webhook.controllers.deleted_bindings import bindings, delete_bindings, placed
-from tests.webhook.controllers.world import CONFIG_MAP, held_up, make_member, pick_n, running
+from tests.webhook.controllers.evictions_of_web import add_eviction
+from tests.webhook.controllers.world import CONFIG_MAP, held_up, make_config_map, make_member, pick_n, running
+from tests.webhook.edits import edit
 from webhook.kube.ports import Key
 
 
@@ -175,3 +177,23 @@ async def test_a_binding_that_somebody_unschedules_and_deletes_counts_as_lost(wo
         await world.store.delete(BINDING, Key(name))
     await world.until(lambda: world.bound("web") == ["a", "b", "c"])
     assert await placed(world, "b") == before
+
+
+async def test_a_binding_that_is_unscheduled_while_it_is_deleted_does_not_hold_up_the_others(world):
+    """Its agent may be away for days."""
+    rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "100%"}}
+    await world.add(make_placement("web", strategy=rolling))
+    await world.until(lambda: world.condition("web", "Available").get("status") == "True")
+    away = {"harbormaster.dev/simulate": "silent"}
+    await edit(world.store, MEMBER_CLUSTER, Key("a"), lambda it: with_metadata(it, annotations=away))
+    await world.change(MEMBER_CLUSTER, "a", taints=[{"key": "moving", "effect": "NoSchedule"}])
+    await world.until(lambda: True)
+    await add_eviction(world.store, "a")
+    await world.until(lambda: any(map(is_deleting, bindings(world))))
+    await unschedule(world, "a")
+    await world.until(lambda: True)
+    stored = await world.store.get(CONFIG_MAP, Key("rates", "shop"))
+    await world.store.replace(CONFIG_MAP, {**stored, "data": {"value": "new"}})
+    await world.until(lambda: True)
+    found = [await world.on_member(cluster, CONFIG_MAP, "rates", "shop") for cluster in "bc"]
+    assert [each["data"]["value"] for each in found] == ["new", "new"]
