@@ -3,24 +3,26 @@
 Source: docs/specifications/rollout.md 9.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
 import orjson
 
-from scorer.api.documents import annotation, generation_of, with_metadata
+from scorer.api.documents import annotation, generation_of, spec_of, with_metadata
 from scorer.api.meta import JsonObject, dump_json, format_time, parse_time
 from scorer.api.names import (
     ABANDON,
     OVERRIDES,
     PARENT_CLUSTER_OVERRIDE_HASH,
     PARENT_OVERRIDE_HASH,
+    PARENT_RESOURCE_SNAPSHOT_NAME,
     REMOVE,
     WORK_GENERATION,
     WRITTEN,
 )
+from scorer.rollout.apply_strategy import effective_apply_strategy
 from scorer.rollout.bindings import NO_OVERRIDES, Overrides
 from scorer.rollout.intent import unmeant
 
@@ -46,6 +48,18 @@ def override_hashes(spec: Mapping[str, Any]) -> dict[str, str]:
         PARENT_OVERRIDE_HASH: _hash_list(spec.get("resourceOverrideSnapshots")),
         PARENT_CLUSTER_OVERRIDE_HASH: _hash_list(spec.get("clusterResourceOverrideSnapshots")),
     }
+
+
+def are_made_for(works: Collection[JsonObject], binding: Mapping[str, Any]) -> bool:
+    """Return whether a binding has Works, all with the snapshot, the overrides and the apply strategy of its spec."""
+    spec = spec_of(binding)
+    wanted = {**override_hashes(spec), PARENT_RESOURCE_SNAPSHOT_NAME: spec.get("resourceSnapshotName")}
+    strategy = effective_apply_strategy(spec.get("applyStrategy"))
+    return bool(works) and all(
+        all(annotation(work, key) == value for key, value in wanted.items())
+        and effective_apply_strategy(spec_of(work).get("applyStrategy")) == strategy
+        for work in works
+    )
 
 
 def _hash_list(items: Sequence[Any] | None) -> str:

@@ -42,6 +42,7 @@ from scorer.rollout.bindings import (
 from scorer.rollout.deletion import awaits_restoration
 from scorer.rollout.override_matching import ignores_resource_overrides
 from scorer.rollout.planner import Action, RolloutPlan, blocked_reason
+from scorer.rollout.work_records import are_made_for
 from scorer.rollout.writes import replace
 from scorer.windows.member_windows import ClosedWindow
 from webhook.controllers.failures import concerned_placement
@@ -52,7 +53,7 @@ from webhook.controllers.result import DONE, Result, StuckError, soonest
 from webhook.controllers.turns import LOOK_AGAIN, RENEWED_BELOW, Turns
 from webhook.controllers.wiring import Later, Signal, Waker, Watch, Wiring
 from webhook.kube.change import Change, desired
-from webhook.kube.children import children, count_children
+from webhook.kube.children import children, count_children, works_of
 from webhook.kube.hub import Hub, at_once
 from webhook.kube.maintenance import MaintenanceWindows
 from webhook.kube.retry import RetryError
@@ -164,8 +165,9 @@ class RolloutController:
         if any(map(awaits_restoration, documents)):
             return DONE  # the scheduler restores them first, and that write requeues the placement
         if (spec.get("strategy") or {}).get("type") not in (None, StrategyType.ROLLING_UPDATE):
-            for document in filter(is_lost_and_found, documents):
-                self._mark(family, document, started=True, message="on what it was rolled out with before")
+            for document in documents:
+                if is_lost_and_found(document) or self._is_as_before(document):
+                    self._mark(family, document, started=True, message="on what it was rolled out with before")
             return await self._follow(ref, [])
         if outdated := plan_apply_strategy(spec.get("strategy"), documents):
             await self._hub.carry_out_at_once(family.binding, map(replace, outdated))
@@ -193,6 +195,18 @@ class RolloutController:
             # The bindings once more, as they are now: those just written keep their members reserved.
             await self._follow(ref, views(children(self._hub.cache, family.binding, ref))),
         )
+
+    def _is_as_before(self, binding: JsonObject) -> bool:
+        """Return whether a write has changed nothing of what a binding places, and its report is out of date.
+
+        The scheduler makes such a write when it picks the cluster again, or restores a state that a user has set.
+        """
+        if text_at(binding, "spec", "state") != BindingState.BOUND or is_deleting(binding):
+            return False
+        has_started = any(condition.get("type") == ROLLOUT_STARTED for condition in conditions_of(binding))
+        if not has_started or current_condition(binding, ROLLOUT_STARTED) is not None:
+            return False
+        return are_made_for(works_of(self._hub.cache, binding), binding)
 
     def first_bindings(self, family: Family, placement: JsonObject, made: Sequence[JsonObject]) -> list[JsonObject]:
         """Return the first bindings of a placement as they are to be created: bound, where the rollout would begin.

@@ -154,6 +154,7 @@ async def test_a_binding_that_somebody_unschedules_is_restored_and_nothing_moves
     assert await placed(world, "a", "b", "c") == before
     assert {work["metadata"]["uid"] for work in world.works()} == works
     await world.until(lambda: len(world.events("BindingsRestored")) == 1)
+    await world.until(lambda: world.condition("web", "Available").get("status") == "True")
 
 
 async def test_a_cluster_that_is_no_longer_picked_is_dropped_after_its_binding_was_restored(world):
@@ -177,6 +178,16 @@ async def test_a_binding_that_somebody_unschedules_and_deletes_counts_as_lost(wo
         await world.store.delete(BINDING, Key(name))
     await world.until(lambda: world.bound("web") == ["a", "b", "c"])
     assert await placed(world, "b") == before
+
+
+async def test_a_policy_that_changes_no_cluster_leaves_the_reports_of_an_external_rollout_as_they_are(world):
+    """The scheduler writes each binding; no update run does so afterwards."""
+    await start(world)
+    await world.change(PLACEMENT, "web", strategy={"type": "External"})
+    await world.until(lambda: True)
+    await world.change(PLACEMENT, "web", policy=fixed("a", "b", "c"))
+    await world.until(lambda: world.condition("web", "Available").get("status") == "True")
+    assert world.bound("web") == ["a", "b", "c"]
 
 
 async def test_a_binding_that_is_unscheduled_while_it_is_deleted_does_not_hold_up_the_others(world):
