@@ -9,7 +9,7 @@ is placed. Only an object that was never placed is left out.
 Source: docs/specifications/rollout.md 3.8.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -25,6 +25,10 @@ REQUEST_LIMIT: Final = 1536 * 1024
 """Bytes that etcd accepts in one request by default (``--max-request-bytes``)."""
 CONTENT_LIMIT: Final = REQUEST_LIMIT - 64 * 1024
 """Bytes of content of one object. The rest is for its metadata, and for the shortest status of a Work."""
+STATUS_BYTES: Final = 512
+"""Bytes that an object counts beside its content: those of its entry in the status of a Work, which may be more."""
+_SHORT_STATUS: Final = 32 * 1024
+"""Bytes of status that have room beside content of `CONTENT_LIMIT`."""
 
 OBJECTS_TOO_LARGE: Final = "ObjectsTooLarge"
 """Short type of the condition of a placement, and of a binding. It exists only while it is True."""
@@ -148,9 +152,14 @@ def fit_each(
     return Fitting(tuple(fitting), tuple(too_large))
 
 
-def fits_together(objects: Iterable[JsonObject]) -> bool:
-    """Return whether objects fit into one object of the hub."""
-    return sum(map(stored_size, objects)) <= CONTENT_LIMIT
+def _limit_of_work(count: int) -> int:
+    """Return the bytes of content of a Work with a number of objects, so that its status can be stored as well."""
+    return CONTENT_LIMIT - max(0, count * STATUS_BYTES - _SHORT_STATUS)
+
+
+def fits_together(objects: Collection[JsonObject]) -> bool:
+    """Return whether objects fit into one Work."""
+    return sum(map(stored_size, objects)) <= _limit_of_work(len(objects))
 
 
 def fit_together(objects: Sequence[JsonObject], before: Mapping[ObjectIdentity, JsonObject]) -> Fitting | None:
@@ -166,7 +175,7 @@ def fit_together(objects: Sequence[JsonObject], before: Mapping[ObjectIdentity, 
     chosen = [before.get(object_identity(content)) for content in objects]
     old_sizes = [0 if content is None else stored_size(content) for content in chosen]
     growth = [size - old for size, old in zip(sizes, old_sizes, strict=True)]
-    room = CONTENT_LIMIT - sum(old_sizes)
+    room = _limit_of_work(len(objects)) - sum(old_sizes)
     if room < 0:
         return None
     too_large: dict[int, TooLarge] = {}

@@ -44,6 +44,7 @@ from scorer.api.names import (
 )
 from scorer.rollout.fitting import (
     CONTENT_LIMIT,
+    STATUS_BYTES,
     Fitting,
     ObjectIdentity,
     TooLarge,
@@ -59,9 +60,6 @@ from scorer.rollout.writes import Write, create, delete, replace
 
 SHARD_LIMIT = 800 * 1024
 """Bytes of content of one snapshot in etcd, well below the limit of a request."""
-
-STATUS_BYTES = 512
-"""Bytes that an object counts beside its content: those of its entry in the status of a Work, which may be more."""
 
 DEFAULT_HISTORY_LIMIT = 10
 

@@ -21,10 +21,12 @@ from scorer.rollout.fitting import (
     stored_size,
 )
 from scorer.rollout.resource_snapshots import UNTHROTTLED, plan_resource_snapshots, snapshot_groups
+from scorer.rollout.work_status import work_status
 from scorer.rollout.works import WorkPlan, plan_works
 from scorer.rollout.writes import Verb, applied
 from tests.scorer.builders import modest
 from tests.scorer.rollout.placed_shop import GROUP, make_binding
+from tests.scorer.rollout.test_work_status import make_result
 
 NOW = datetime(2026, 11, 20, 10, tzinfo=UTC)
 PLACEMENT = {
@@ -388,6 +390,18 @@ def test_a_record_that_was_edited_removes_nothing():
     group.master["metadata"]["annotations"][LEFT_OUT] = "nothing"
     with pytest.raises(ValueError, match="invalid literal"):
         cluster.plan(group, growing())
+
+
+def test_overrides_leave_room_in_a_work_for_the_status_of_many_objects():
+    hub, cluster = Hub(), Cluster()
+    objects = [make_object(f"object-{number}", "x" * 400) for number in range(800)]
+    cluster.run(group_of(hub, *objects), lambda content: {**content, "data": {"a": "G" * 1_600}})
+    (work,) = cluster.works.values()
+    names = [manifest["metadata"]["name"] for manifest in work["spec"]["workload"]["manifests"]]
+    status = work_status(work, [make_result(name) for name in names], NOW)
+    assert stored_size({**work, "status": status}) < REQUEST_LIMIT
+    assert len(names) > 500
+    assert "left out" in cluster.said(hub.groups[-1])[0]
 
 
 def test_what_is_said():
