@@ -406,11 +406,15 @@ def _due(master: JsonObject, detected: datetime, now: datetime, settings: Snapsh
 
 
 def _repair(latest: SnapshotGroup, wanted: Sequence[JsonObject]) -> Iterable[Write]:
-    """Complete a group that a crash left unfinished, and drop the detection time of a change that was undone."""
-    master = latest.master or {}
-    if not _is_labelled(latest) or annotation(master, NEXT_CANDIDATE_DETECTION_TIME):
-        gone: Mapping[str, Any] = {NEXT_CANDIDATE_DETECTION_TIME: None}
-        yield replace(with_metadata(master, labels={IS_LATEST_SNAPSHOT: "true"}, annotations=gone))
+    """Complete a group that a crash left unfinished, and drop the detection time of a change that was undone.
+
+    The record of the objects that are left out is restored, too: without it, they would count as no longer selected.
+    """
+    master, left_out = latest.master or {}, annotation(wanted[0], LEFT_OUT)
+    is_edited = annotation(master, LEFT_OUT) != left_out
+    if not _is_labelled(latest) or annotation(master, NEXT_CANDIDATE_DETECTION_TIME) or is_edited:
+        annotations = {NEXT_CANDIDATE_DETECTION_TIME: None, LEFT_OUT: left_out or None}
+        yield replace(with_metadata(master, labels={IS_LATEST_SNAPSHOT: "true"}, annotations=annotations))
     existing = {name_of(document) for document in latest.documents}
     if not latest.is_complete:
         yield from (create(document) for document in wanted if name_of(document) not in existing)

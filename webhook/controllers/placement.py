@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from scorer.api.documents import (
+    annotation,
     conditions_of,
     current_condition,
     dict_at,
@@ -25,7 +26,7 @@ from scorer.api.event import Event
 from scorer.api.family import FAMILIES, FAMILY_OF, Family, placement_of_work, placement_ref
 from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, MEMBER_CLUSTER, NAMESPACE, PLACEMENT_STATUS, WORK
 from scorer.api.meta import JsonObject
-from scorer.api.names import PARENT_PLACEMENT, PLACEMENT_CLEANUP, SCHEDULER_CLEANUP
+from scorer.api.names import LEFT_OUT, PARENT_PLACEMENT, PLACEMENT_CLEANUP, SCHEDULER_CLEANUP
 from scorer.api.references import PlacementRef
 from scorer.membership.silence import is_silent
 from scorer.placement.policy_hash import policy_hash, policy_in_force
@@ -139,8 +140,8 @@ class PlacementController:
         yield Signal(self._selectables.subscribe, lambda touched: (touched.ref,))
 
     def _of_resource_snapshot(self, family: Family, change: Change) -> Iterator[PlacementRef]:
-        """Yield the placement of a resource snapshot that was deleted, or whose label of the placement was changed."""
-        if change.new is None:
+        """Yield the placement of a resource snapshot that was deleted, or whose records were changed."""
+        if change.new is None or change.alters(_left_out):
             yield family.parent(change.document)
         elif (owner := _owner(family, change.new)) is not None and owner != family.parent(change.new):
             self._strays.setdefault(owner, set()).add(key_of(change.new))
@@ -388,6 +389,10 @@ def _owner(family: Family, snapshot: JsonObject) -> PlacementRef | None:
     references = dicts_at(snapshot, "metadata", "ownerReferences")
     name = next((str(each.get("name")) for each in references if each.get("kind") == family.placement.kind), "")
     return placement_ref(name, namespace_of(snapshot)) if name else None
+
+
+def _left_out(snapshot: JsonObject) -> str:
+    return annotation(snapshot, LEFT_OUT)
 
 
 def _is_stray(snapshot: JsonObject, ref: PlacementRef, placement: JsonObject) -> bool:

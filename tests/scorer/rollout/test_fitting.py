@@ -390,6 +390,8 @@ def test_a_record_that_was_edited_removes_nothing():
     group.master["metadata"]["annotations"][LEFT_OUT] = "nothing"
     with pytest.raises(ValueError, match="invalid literal"):
         cluster.plan(group, growing())
+    assert hub.run(make_object("page", PAGE)).index == group.index
+    assert hub.groups[-1].left_out() == {("", "ConfigMap", "x", "page")}, "it is as it was again"
 
 
 def test_overrides_leave_room_in_a_work_for_the_status_of_many_objects():
