@@ -87,14 +87,20 @@ class TooLarge:
         return f"{what} ({_megabytes(self.size)}, {'keeps its last content' if self.kept else 'left out'})"
 
 
-def format_left_out(too_large: Iterable[TooLarge]) -> str:
-    """Return the record of objects that are in no snapshot. Empty: all are in one."""
+def format_left_out(too_large: Iterable[TooLarge], others: Iterable[ObjectIdentity] = ()) -> str:
+    """Return the record of objects that are left out of a snapshot or a Work. Empty: none.
+
+    Args:
+        too_large: Objects that are left out, or keep their content.
+        others: Objects that are left out as well.
+    """
     identities = [each.identity for each in too_large if not each.kept]
+    identities += sorted(set(others).difference(identities))
     return dump_json(identities).decode() if identities else ""
 
 
 def parse_left_out(text: str) -> frozenset[ObjectIdentity]:
-    """Read the record of objects that are in no snapshot.
+    """Read the record of objects that are left out of a snapshot or a Work.
 
     Raises:
         ValueError, TypeError: Another client wrote it, and it cannot be read.
@@ -163,7 +169,7 @@ def fits_together(objects: Collection[JsonObject]) -> bool:
 
 
 def fit_together(objects: Sequence[JsonObject], before: Mapping[ObjectIdentity, JsonObject]) -> Fitting | None:
-    """Return the content of objects that fits into one object of the hub together; None: not even the earlier content.
+    """Return the content of objects that fits into one Work together; None: not even the earlier content.
 
     Objects that shrink get their present content first, then those that grow least.
 

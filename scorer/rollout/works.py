@@ -34,6 +34,7 @@ from scorer.api.manifests import manifests_of
 from scorer.api.meta import JsonObject, dump_json
 from scorer.api.names import ABANDON as ABANDON
 from scorer.api.names import (
+    LEFT_OUT,
     OVERRIDES,
     PARENT_BINDING,
     PARENT_PLACEMENT,
@@ -48,7 +49,15 @@ from scorer.api.names import (
 from scorer.rollout.apply_strategy import effective_apply_strategy
 from scorer.rollout.bindings import ROLLOUT_STARTED, Overrides
 from scorer.rollout.envelopes import EnvelopeError, EnvelopeKey, unwrap
-from scorer.rollout.fitting import ObjectIdentity, by_identity, describe, fit_together, fits_together
+from scorer.rollout.fitting import (
+    Fitting,
+    ObjectIdentity,
+    by_identity,
+    describe,
+    fit_together,
+    fits_together,
+    format_left_out,
+)
 from scorer.rollout.intent import is_meant
 from scorer.rollout.removal import objects_digest
 from scorer.rollout.resource_snapshots import SnapshotGroup, is_envelope, selected_resources
@@ -386,15 +395,15 @@ class _WorkPlanner:
             **({PARENT_PLACEMENT_NAMESPACE: namespace} if namespace else {}),
             **(slot.envelope.labels() if slot.envelope else {}),
         }
-        manifests, too_large = self._fitting(
-            name, [*self._manifests(slot), *([] if slot.envelope else self._kept(name))]
-        )
+        fitting = self._fitting(name, [*self._manifests(slot), *([] if slot.envelope else self._kept(name))])
         annotations: dict[str, str | None] = {
             PARENT_RESOURCE_SNAPSHOT_NAME: self._snapshot,
             **self._hashes,
             **self._overrides,
-            WORK_OBJECTS: objects_digest(manifests),
-            TOO_LARGE: too_large or None,
+            WORK_OBJECTS: objects_digest(fitting.objects),
+            TOO_LARGE: describe(fitting.too_large) or None,
+            # The agent keeps them: their content is on the member alone, if a Work that held it was lost.
+            LEFT_OUT: format_left_out(fitting.too_large, self._left_out) or None,
         }
         cluster = str(spec_of(self._binding).get("targetCluster") or "")
         document = work or {
@@ -402,7 +411,7 @@ class _WorkPlanner:
             "kind": WORK.kind,
             "metadata": {"name": name, "namespace": member_namespace(cluster)},
         }
-        workload = {"manifests": manifests}
+        workload = {"manifests": list(fitting.objects)}
         work = signed(with_metadata(without_marks(document), labels=labels, annotations=annotations), self._now)
         return with_spec(work, workload=workload, **self._strategy)
 
@@ -414,18 +423,18 @@ class _WorkPlanner:
             raise _ProblemError(WorkProblem(WorkCause.SYNCHRONIZED, contents.message))
         return sorted(self._overridden(contents), key=dump_json, reverse=True)
 
-    def _fitting(self, name: str, manifests: Sequence[JsonObject]) -> tuple[list[JsonObject], str]:
-        """Return the manifests that fit into a Work, and which of them are not as wanted.
+    def _fitting(self, name: str, manifests: Sequence[JsonObject]) -> Fitting:
+        """Return the manifests that fit into a Work.
 
         Only overrides, and objects that the snapshot leaves out, make a Work larger than what it is made from.
         """
         if not (self._overrides[OVERRIDES] or self._left_out) or fits_together(manifests):
-            return list(manifests), ""
+            return Fitting(tuple(manifests))
         fitting = fit_together(manifests, self._present(*self._works))
         if fitting is None:
             message = f"Work {name} would be too large, even with the last content of its objects"
             raise _ProblemError(WorkProblem(WorkCause.SYNCHRONIZED, message))
-        return list(fitting.objects), describe(fitting.too_large)
+        return fitting
 
     def _present(self, *names: str) -> Mapping[ObjectIdentity, JsonObject]:
         """Return the content that Works of the binding hold now.

@@ -25,7 +25,7 @@ from scorer.api.event import Event
 from scorer.api.kinds import APPLIED_WORK, WORK
 from scorer.api.manifests import manifests_of
 from scorer.api.meta import JsonObject
-from scorer.api.names import ABANDON, REMOVE, WORK_CLEANUP, WORK_OBJECTS
+from scorer.api.names import ABANDON, LEFT_OUT, REMOVE, WORK_CLEANUP, WORK_OBJECTS
 from scorer.membership.identity import HubMember, Standing, is_ours, standing, taken_up
 from scorer.rollout.apply_strategy import reports_diff
 from scorer.rollout.intent import is_meant
@@ -70,7 +70,7 @@ OWNER_DELETED: Final = (
     "the AppliedWork was deleted on the member; the objects it owned stay, and the agent has made a new one to own them"
 )
 
-WORDS: Final = (ABANDON, REMOVE, WORK_OBJECTS)
+WORDS: Final = (ABANDON, LEFT_OUT, REMOVE, WORK_OBJECTS)
 """Annotations of a Work that change what the agent does, or may do, about it."""
 
 PARALLEL_MANIFESTS: Final = 16

@@ -12,12 +12,13 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from scorer.api.documents import is_deleting, with_metadata, without_finalizer
+from scorer.api.documents import annotation, is_deleting, with_metadata, without_finalizer
 from scorer.api.kinds import APPLIED_WORK, CUSTOM_RESOURCE_DEFINITION, NAMESPACE, Kind
 from scorer.api.meta import JsonObject, parse_time
-from scorer.api.names import APPLIED_WORK_CLEANUP, KEEP
+from scorer.api.names import APPLIED_WORK_CLEANUP, KEEP, LEFT_OUT
 from scorer.membership.identity import HubMember, is_ours
 from scorer.rollout.apply_strategy import reports_diff
+from scorer.rollout.fitting import parse_left_out
 from scorer.rollout.never_placed import MemberLimits
 from scorer.rollout.removal import Content, Fate, fate, is_marked, is_signed
 from webhook.kube.ports import ForbiddenError, Key, NotFoundError, Store, StoreError, UnavailableError
@@ -48,11 +49,12 @@ async def remove_left_overs(
     """Remove what earlier passes applied and the Work no longer holds; objects that others own, too, are released.
 
     An object that another Work of the same binding holds now is handed over to that Work. An object that an earlier
-    agent applied and that this one leaves alone is released, too, even if the Work still holds it.
+    agent applied and that this one leaves alone is released, too, even if the Work still holds it. An object that the
+    hub left out of the Work only because it is too large is kept.
 
     Returns:
-        The objects that are still there: the member refused, the Work is not signed, or another Work may be about to
-        hold them. The next pass tries again.
+        The objects that are still there: the member refused, the Work is not signed, the object is left out, or another
+        Work may be about to hold it. The next pass tries again.
 
     Raises:
         StoreError: The hub or the member does not answer.
@@ -66,8 +68,14 @@ async def remove_left_overs(
         fields = {"work": owner["metadata"]["name"], "objects": len(left)}
         _log.warning("keeping objects that a Work no longer holds: its content is not what the hub wrote", extra=fields)
         return left
+    try:
+        left_out = parse_left_out(annotation(work, LEFT_OUT))
+    except (ValueError, TypeError):  # another client wrote it
+        return left
+    refused = [identity for identity in left if identity in left_out]
+    left = [identity for identity in left if identity not in left_out]
     heirs = await heirs_of(work, hub, member) if left else NO_HEIRS
-    refused, keeping = [], _Keeping(owner, content, limits, us, heirs, Definitions(work, hub, member, us, now))
+    keeping = _Keeping(owner, content, limits, us, heirs, Definitions(work, hub, member, us, now))
     keeping.keep(await _spaces_of_marked(left, owner, member))
     found = await served_kinds(_inside_first(left), member)
     refused += [identity for identity in unanswered(owner, member) if identity in left]

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scorer.api.documents import annotation
 from scorer.api.names import LEFT_OUT
 from scorer.rollout.binding_status import binding_status
 from scorer.rollout.fitting import (
@@ -18,6 +19,7 @@ from scorer.rollout.fitting import (
     etcd_bytes,
     fit_each,
     fit_together,
+    parse_left_out,
     stored_size,
 )
 from scorer.rollout.resource_snapshots import UNTHROTTLED, plan_resource_snapshots, snapshot_groups
@@ -392,6 +394,34 @@ def test_a_record_that_was_edited_removes_nothing():
         cluster.plan(group, growing())
     assert hub.run(make_object("page", PAGE)).index == group.index
     assert hub.groups[-1].left_out() == {("", "ConfigMap", "x", "page")}, "it is as it was again"
+
+
+def test_a_work_names_what_is_left_out():
+    """A Work that is lost with all snapshots is made anew without that object, which the agent then keeps."""
+    hub, cluster = Hub(), Cluster()
+    cluster.run(group_of(hub, make_object("page", PAGE), make_object("other", "1")), growing())
+    assert parse_left_out(annotation(cluster.works["shop-work"], LEFT_OUT)) == {("", "ConfigMap", "x", "page")}
+    cluster.run(group_of(hub, make_object("other", "1")), growing())
+    assert annotation(cluster.works["shop-work"], LEFT_OUT) == ""
+
+
+@pytest.mark.parametrize("emptied", [True, False], ids=["emptied", "deleted"])
+def test_a_work_names_what_an_override_makes_too_large_when_its_content_is_lost(emptied):
+    hub, cluster = Hub(), Cluster()
+    objects = make_object("page", "1"), sized("other", 300_000)
+    cluster.run(group_of(hub, *objects), lambda content: content)
+    cluster.overrides = {"clusterResourceOverrideSnapshots": ["more-1"]}
+    cluster.run(hub.groups[-1], growing("page"))
+    assert cluster.manifests() == {"page": "1", "other": "y"}
+    assert annotation(cluster.works["shop-work"], LEFT_OUT) == ""
+    if emptied:
+        cluster.works["shop-work"]["spec"]["workload"]["manifests"] = []
+        cluster.works["shop-work"]["metadata"]["generation"] += 1
+    else:
+        cluster.works.clear()
+    cluster.run(hub.groups[-1], growing("page"))
+    assert cluster.manifests() == {"other": "y"}
+    assert parse_left_out(annotation(cluster.works["shop-work"], LEFT_OUT)) == {("", "ConfigMap", "x", "page")}
 
 
 def test_overrides_leave_room_in_a_work_for_the_status_of_many_objects():

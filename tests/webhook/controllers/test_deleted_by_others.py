@@ -208,3 +208,48 @@ async def test_a_binding_that_is_unscheduled_while_it_is_deleted_does_not_hold_u
     await world.until(lambda: True)
     found = [await world.on_member(cluster, CONFIG_MAP, "rates", "shop") for cluster in "bc"]
     assert [each["data"]["value"] for each in found] == ["new", "new"]
+
+
+async def place_page(world):
+    """Place a page, and let it grow beyond what etcd takes."""
+    await world.add(make_config_map("page", text="small"))
+    await start(world)
+    stored = await world.store.get(CONFIG_MAP, Key("page", "shop"))
+    await world.store.replace(CONFIG_MAP, {**stored, "data": {"text": "<" * 300_000}})
+    await world.until(lambda: "keeps its last content" in reported_sizes(world))
+
+
+def reported_sizes(world):
+    return world.condition("web", "ObjectsTooLarge").get("message", "")
+
+
+async def lose_snapshots(world):
+    for snapshot in world.cache.list(RESOURCE_SNAPSHOT):
+        await world.store.delete(RESOURCE_SNAPSHOT, Key(snapshot["metadata"]["name"]))
+
+
+async def test_an_object_too_large_for_etcd_survives_the_loss_of_all_snapshots_and_works(world):
+    """The hub has none of its content then; the members do."""
+    await place_page(world)
+    async with held_up(world.loop.queues["placement"]), held_up(world.loop.queues["work"]):
+        await lose_snapshots(world)
+        for work in world.works():
+            await world.store.delete(WORK, Key(work["metadata"]["name"], work["metadata"]["namespace"]))
+        await until(lambda: not world.works())
+    await world.until(lambda: "left out" in reported_sizes(world) and len(world.works()) == 3)
+    found = [await world.on_member(cluster, CONFIG_MAP, "page", "shop") for cluster in "abc"]
+    assert [each and each["data"]["text"] for each in found] == ["small"] * 3
+    await world.store.delete(CONFIG_MAP, Key("page", "shop"))
+    await world.until(lambda: not reported_sizes(world))
+    assert [await world.on_member(cluster, CONFIG_MAP, "page", "shop") for cluster in "abc"] == [None] * 3
+
+
+async def test_an_object_too_large_for_etcd_survives_the_loss_of_all_snapshots_in_works_that_are_emptied(world):
+    await place_page(world)
+    await lose_snapshots(world)
+    await world.until(lambda: "left out" in reported_sizes(world))
+    for work in world.works():
+        await world.store.replace(WORK, with_spec(work, workload={"manifests": []}))
+    await world.until(lambda: all(work["spec"]["workload"]["manifests"] for work in world.works()))
+    found = [await world.on_member(cluster, CONFIG_MAP, "page", "shop") for cluster in "abc"]
+    assert [each and each["data"]["text"] for each in found] == ["small"] * 3
