@@ -8,7 +8,6 @@ import pytest
 from scorer.api.conditions import make_condition
 from scorer.api.documents import with_metadata
 from scorer.api.names import FORGET_WORKS, PREVIOUS_BINDING_STATE, WORK_CLEANUP
-from scorer.rollout.failing import LONGEST_MESSAGE
 from scorer.rollout.intent import meant
 from scorer.rollout.placement_removal import (
     REMOVED,
