@@ -15,6 +15,7 @@ from datetime import timedelta
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from scorer.api.documents import namespace_of
 from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, KINDS, NAMESPACE, Kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import MEMBER_NAMESPACE_PREFIX
@@ -46,6 +47,7 @@ KEPT_SECONDS: Final = 60.0
 """How long kinds are still watched after the end of a term: longer than it takes to regain a Lease."""
 
 _ENDPOINTS, _SERVICE = ("", "Endpoints"), ("", "Service")
+_WITH_DATA: Final = frozenset({("", "ConfigMap"), ("", "Secret")})
 
 Identity = tuple[str, str]
 """Group and kind."""
@@ -184,6 +186,17 @@ class Selectables:
             ours = not self._cache.watches(kind)
             end = self._cache.subscribe(kind, self._take, changes_only=True)  # the placement reads what is there anyway
             self._watched[kind.group_kind] = _Watched(kind, end, ours, asyncio.get_running_loop().time())
+            if kind.group_kind in _WITH_DATA:
+                self._cache.trim(kind, self._without_own_data)
+
+    def _without_own_data(self, document: JsonObject) -> JsonObject:
+        """Return a ConfigMap or Secret without its data if it is in the namespace of the installation.
+
+        Nothing there is ever placed, and the history alone takes up to 16 MiB of ConfigMaps.
+        """
+        if namespace_of(document) != self._settings.home:
+            return document
+        return {name: value for name, value in document.items() if name not in ("data", "binaryData")}
 
     def _take(self, change: Change) -> None:
         """Tell of the placements that a change of an object concerns; what members keep on the hub is never placed."""

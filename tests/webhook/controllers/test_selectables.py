@@ -6,8 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, KINDS, PLACEMENT, RESOURCE_SNAPSHOT
+from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, KINDS, NAMESPACE, PLACEMENT, RESOURCE_SNAPSHOT
 from scorer.api.references import PlacementRef
+from scorer.rollout.selectable_kinds import HOME
 from tests.builders.placement import make_placement
 from tests.waiting import PATIENCE_SECONDS
 from tests.webhook.controllers.world import CONFIG_MAP, make_member, running
@@ -65,6 +66,22 @@ async def test_a_kind_is_watched_while_a_placement_selects_it():
             await world.store.delete(PLACEMENT, Key(name))
             await world.until(lambda name=name: world.cache.get(PLACEMENT, name) is None)
         assert not world.cache.watches(STORAGE_CLASS)
+
+
+@pytest.mark.parametrize("kind", [CONFIG_MAP, SECRET], ids=str)
+async def test_data_in_the_namespace_of_the_installation_is_not_held_in_memory(kind):
+    """The history alone takes up to 16 MiB there."""
+    async with running() as world:
+        own, users = (
+            {**secret(namespace=namespace), "apiVersion": "v1", "kind": kind.kind} for namespace in (HOME, "shop")
+        )
+        await world.add(make_member("a"), own, users, selecting("one", NAMESPACE, name="shop"))
+        await world.until(lambda: scheduled(world, "one").get("status") == "True")
+        assert "data" not in world.cache.get(kind, "key", HOME)
+        await world.store.replace(kind, {**await world.store.get(kind, Key("key", HOME)), "data": {"k": "ZA=="}})
+        await world.until(lambda: (kind.kind, "key") in selected(world, "one"))
+        assert "data" not in world.cache.get(kind, "key", HOME)
+        assert world.cache.get(kind, "key", "shop")["data"] == {"k": "dg=="}
 
 
 async def test_a_kind_that_others_watch_too_stays():
