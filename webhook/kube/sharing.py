@@ -19,7 +19,7 @@ from scorer.api.documents import dict_at
 from scorer.api.meta import JsonObject
 
 MOST_BYTES: Final = 2 * 2**20
-"""Estimated size of a generation of parts; the table holds two. Documents keep the parts that the table evicts.
+"""Estimated size of a generation of parts. The table holds two. Documents keep the parts that the table evicts.
 
 3,000 bindings and their Works take the same memory with 0.5 MiB as with 16 MiB: the parts that many objects have in
 common are few. A larger table only keeps more parts of heartbeats that no object has any more.
