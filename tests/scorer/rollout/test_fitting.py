@@ -26,9 +26,9 @@ from scorer.rollout.resource_snapshots import UNTHROTTLED, plan_resource_snapsho
 from scorer.rollout.work_status import work_status
 from scorer.rollout.works import WorkPlan, plan_works
 from scorer.rollout.writes import Verb, applied
+from tests.builders.manifest_result import make_result
 from tests.scorer.builders import modest
 from tests.scorer.rollout.placed_shop import GROUP, make_binding
-from tests.scorer.rollout.test_work_status import make_result
 
 NOW = datetime(2026, 11, 20, 10, tzinfo=UTC)
 PLACEMENT = {

@@ -6,19 +6,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from scorer.api.work import WorkStatus
-from scorer.rollout.availability import Availability, AvailabilityReason
 from scorer.rollout.fitting import OBJECT_SIZE_LIMIT, stored_size
 from scorer.rollout.resource_snapshots import UNTHROTTLED, plan_resource_snapshots
-from scorer.rollout.work_status import ManifestReason, ManifestResult, work_status
+from scorer.rollout.work_status import ManifestReason, work_status
+from tests.builders.manifest_result import make_result
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 LATER = NOW + timedelta(minutes=5)
-
-
-def make_result(name="a", reason=ManifestReason.APPLIED, available="Available", **more):
-    answer = Availability(AvailabilityReason(available), "") if available and reason is ManifestReason.APPLIED else None
-    more = {"observed_generation": 3, **more}
-    return ManifestResult(0, "", "v1", "ConfigMap", "configmaps", "shop", name, reason, "said", answer, **more)
 
 
 def make_work(strategy="ClientSideApply", status=None):
