@@ -30,10 +30,16 @@ ENTRIES: Final = "entries"
 UNTIL: Final = "until"
 SOURCE: Final = "source"
 """Keys of ``data``: the lines, when the last of them happened, and what kind of process wrote them."""
-CHUNK_BYTES: Final = 256 * 1024
-"""How large the entries of one ConfigMap may become; Kubernetes takes 1 MiB."""
-MOST_CHUNKS: Final = 500
-"""How many ConfigMaps there may be of one kind of process, however small: processes that end soon leave one each."""
+CHUNK_BYTES: Final = 64 * 1024
+"""Largest size of the entries of one ConfigMap.
+
+Each write repeats all of them, and the API server's answer as well, which enlarges the TLS buffer of its connection.
+"""
+MOST_CHUNKS: Final = 2000
+"""Most ConfigMaps of one kind of process, however small: a process that ends soon leaves one.
+
+The largest history that can be set, 64 MiB, takes 1,024 full ones.
+"""
 STRETCHES: Final = 7
 """A ConfigMap covers at most this part of the time that is kept: whole ones go, with all that is in them."""
 SHARES: Final = 8
