@@ -1,6 +1,7 @@
 """The last decisions on placements, as a whole hub in memory makes them."""
 
 import asyncio
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -18,7 +19,7 @@ from webhook.controllers.removal import remove_meant
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube.cache import Cache
 from webhook.kube.change import Change
-from webhook.kube.ports import Key
+from webhook.kube.ports import ConflictError, Key
 from webhook.settings.clock import utc_now
 
 PAYMENTS = PlacementRef("ClusterResourcePlacement", "payments")
@@ -118,12 +119,19 @@ async def test_an_eviction_is_a_trigger(world):
     stored = await world.store.get(MEMBER_CLUSTER, Key("oslo"))
     spec = {**stored["spec"], "taints": [{"key": "dock", "value": "dry", "effect": "NoSchedule"}]}
     await world.store.replace(MEMBER_CLUSTER, {**stored, "spec": spec})
-    binding = next(one for one in world.cache.list(BINDING) if one["spec"]["targetCluster"] == "oslo")
-    await remove_meant(world.hub, BINDING, binding)
+    name = next(one for one in world.cache.list(BINDING) if one["spec"]["targetCluster"] == "oslo")["metadata"]["name"]
+
+    async def is_removed():
+        with suppress(ConflictError):  # the loop writes it, too
+            await remove_meant(world.hub, BINDING, await world.store.get(BINDING, Key(name)))
+            return True
+        return False
+
+    await until(is_removed)
     await world.until(lambda: set(world.bound("payments")) == {"cork", "faro"})
     latest = history.runs(PAYMENTS)[0]
     assert latest["trigger"]["event"] == "BindingDeleted"
-    assert latest["trigger"]["objects"] == [binding["metadata"]["name"], "oslo"]
+    assert latest["trigger"]["objects"] == [name, "oslo"]
     assert "oslo changed (taints)" in latest["trigger"]["message"]
     assert latest["difference"] == ["cork instead of oslo: TaintNotTolerated: taint dock=dry:NoSchedule not tolerated"]
 

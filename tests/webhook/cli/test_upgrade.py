@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 import yaml
 
-from scorer.api.documents import with_metadata
+from scorer.api.documents import status_of, with_metadata
 from scorer.api.kinds import UPGRADE_GATE, UPGRADE_RUN
 from tests.waiting import PATIENCE_SECONDS
 from tests.webhook.cli.conftest import running_hub
@@ -197,6 +197,7 @@ def write_before(opened, monkeypatch, patches):
 )
 def test_an_order_is_made_again_from_what_another_client_has_written(cli, opened, monkeypatch, before, words, ordered):
     opened.add(make_upgrade_run(state=before))
+    opened.until(lambda: before != "Run" or "startTime" in status_of(opened.world.cache.get(UPGRADE_RUN, "r") or {}))
     write_before(opened, monkeypatch, 1)  # the loop writes it, too
     ok(cli("upgrade", *words))
     run = opened.get(UPGRADE_RUN, "r")

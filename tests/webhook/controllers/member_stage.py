@@ -13,13 +13,14 @@ from webhook.controllers.work_generator import without_manifests
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube.cache import Cache
 from webhook.kube.hub import Hub
-from webhook.kube.ports import Key, NotFoundError, UnavailableError, key_of
+from webhook.kube.ports import ConflictError, Key, NotFoundError, UnavailableError, key_of
 from webhook.member.heartbeat import Figures, report
 
 CACHED = (*(watch.kind for watch in WATCHES), WORK)
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SPACE = "fleet-member-lion"
+MOST_CONFLICTS = 10
 LION, INTERNAL, HOME = Key("lion"), Key("lion", SPACE), Key(SPACE)
 ROLE_KEY, BINDING_KEY = Key("fleet-role-lion", SPACE), Key("fleet-rolebinding-lion", SPACE)
 PIECES = ((NAMESPACE, HOME), (ROLE, ROLE_KEY), (ROLE_BINDING, BINDING_KEY), (INTERNAL_MEMBER_CLUSTER, INTERNAL))
@@ -71,12 +72,19 @@ class Stage:
         self.events.append((event.type, event.reason))
 
     async def reconcile(self, name="lion"):
-        """Reconcile when the cache knows everything, and wait until everything is stored."""
-        await self.known()
-        try:
-            return await self.controller.reconcile(name)
-        finally:
+        """Reconcile when the cache knows everything, again after a conflict, and wait until everything is stored.
+
+        A status that is written late makes the version of its object out of date; the queue tries again, too.
+        """
+        for _ in range(MOST_CONFLICTS):
             await self.known()
+            try:
+                return await self.controller.reconcile(name)
+            except ConflictError:
+                continue
+            finally:
+                await self.known()
+        raise AssertionError(f"{name} is written all the time")
 
     async def known(self):
         async with asyncio.timeout(PATIENCE_SECONDS):
