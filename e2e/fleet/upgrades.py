@@ -140,7 +140,12 @@ class Upgrades:
 
     def approve(self, name: str) -> None:
         """Approve the gate of a run that waits, as the documentation has people do it."""
-        (gate,) = [each for each in self._hub.all(UPGRADE_GATE) if each["spec"]["runName"] == name]
+
+        def gates() -> list[JsonObject]:
+            return [each for each in self._hub.all(UPGRADE_GATE) if each["spec"]["runName"] == name]
+
+        wait_until("the gate is there", lambda: "" if gates() else "there is none")
+        (gate,) = gates()
         approved = {
             "type": "Approved",
             "status": "True",
