@@ -118,7 +118,7 @@ async def reserve_renew_and_give_back(caller):
     assert (again.status, again.json["id"]) == (201, answer.json["id"])
     refused = await caller.ask("POST", RESERVE, body | {"holder": "another tool"})
     assert (refused.status, refused.json["answer"]["reason"]) == (409, "MemberHeld")
-    assert refused.json["detail"] == f"crp/api is reserved on member a by tool until {answer.json['expires']}"
+    assert refused.json["detail"] == f"crp/api is reserved on member a by tool until {again.json['expires']}"
     listed = [each for each in (await caller.ask("GET", RESERVE)).json["items"] if each["holder"] == "tool"]
     assert [(each["gate"], each["of"], each["id"]) for each in listed] == [("rollout", "crp/api", answer.json["id"])]
     async with changed(caller, authorizer=AllButReading(), authenticator=SomebodyElse()) as stranger:
