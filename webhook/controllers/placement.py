@@ -176,9 +176,9 @@ class PlacementController:
         if is_deleting(placement):
             return await self._clean_up(family, ref, placement)
         placement = await self._hold(family, placement)
-        await self._collect_strays(family, ref, placement)
         selection = await self._select(family, ref, placement)
         if isinstance(selection, SelectionError):
+            await self._collect_strays(family, ref, placement)
             report = invalid_selection(placement, selection.message, self._now())
             return await self._report(family, placement, report)
         policy = self._policy(family, ref, placement)
@@ -203,16 +203,18 @@ class PlacementController:
         return placement if held is placement else await self._hub.amend(family.placement, held)
 
     async def _collect_strays(self, family: Family, ref: PlacementRef, placement: JsonObject) -> None:
-        """Delete the resource snapshots without the label of the placement, and give it back to those in use."""
-        keys = sorted(self._strays.get(ref, ()))
-        if not keys:
-            return
+        """Delete the resource snapshots without the label of the placement, and give it back to those in use.
+
+        On return, the cache has no such snapshot until the caller awaits something: a latest snapshot that cannot be
+        found by its label would be created a second time.
+        """
         cache, kind = self._hub.cache, family.resource_snapshot
-        found = (cache.get(kind, *key) for key in keys)
-        strays = [each for each in found if each is not None and _is_stray(each, ref, placement)]
-        groups = snapshot_groups(children(cache, kind, ref))
-        await self._hub.carry_out(kind, plan_strays(placement, strays, groups, used_snapshots(cache, family, ref)))
-        self._strays[ref] -= set(keys)
+        while keys := sorted(self._strays.get(ref, ())):
+            snapshots = (cache.get(kind, *key) for key in keys)
+            strays = [each for each in snapshots if each is not None and _is_stray(each, ref, placement)]
+            groups = snapshot_groups(children(cache, kind, ref))
+            await self._hub.carry_out(kind, plan_strays(placement, strays, groups, used_snapshots(cache, family, ref)))
+            self._strays[ref] -= set(keys)
 
     async def _select(self, family: Family, ref: PlacementRef, placement: JsonObject) -> Selection | SelectionError:
         copied = not ref.namespace and bool(reported_namespace(placement))
@@ -249,6 +251,7 @@ class PlacementController:
     async def _keep_resources(
         self, family: Family, ref: PlacementRef, placement: JsonObject, objects: tuple[JsonObject, ...]
     ) -> tuple[SnapshotView | None, Result, Sequence[TooLarge]]:
+        await self._collect_strays(family, ref, placement)
         snapshots = children(self._hub.cache, family.resource_snapshot, ref)
         if dict_at(placement, "spec", "strategy").get("type") == "External":  # the next update run finds the same
             return None, DONE, fitting_content(snapshot_groups(snapshots), objects)[0].too_large

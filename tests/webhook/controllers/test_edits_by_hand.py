@@ -2,11 +2,13 @@
 
 import pytest
 
-from scorer.api.kinds import BINDING, POLICY_SNAPSHOT, RESOURCE_SNAPSHOT, WORK
+from scorer.api.kinds import BINDING, PLACEMENT, POLICY_SNAPSHOT, RESOURCE_SNAPSHOT, WORK
 from scorer.api.names import IS_LATEST_SNAPSHOT, PARENT_PLACEMENT, PLACEMENT_GENERATION, WORK_CLEANUP
+from scorer.api.references import PlacementRef
 from tests.builders.binding import make_binding
 from tests.builders.placement import make_placement
-from tests.webhook.controllers.world import CONFIG_MAP, make_config_map, make_member, running
+from tests.waiting import until
+from tests.webhook.controllers.world import CONFIG_MAP, controller, make_config_map, make_member, running
 from webhook.kube.ports import Key
 
 
@@ -89,6 +91,28 @@ async def test_a_resource_snapshot_without_its_label_is_collected_unless_somethi
         assert (found["uid"], found["labels"]) == (before["uid"], before["labels"])
         assert rolled_out(world) == {"p-1-snapshot"}
         assert not any(queue.failed for queue in world.loop.queues.values())
+
+
+async def test_a_label_that_is_removed_during_a_reconcile_leads_to_no_second_snapshot():
+    async with running() as world:
+        await world.add(make_member("a"), make_placement("p"))
+        await world.until(lambda: rolled_out(world) == {"p-0-snapshot"})
+        selecting = controller(world.loop, "placement")._selecting
+        select, removed = selecting.select, []
+
+        async def select_while_the_label_is_removed(*args):
+            selection = await select(*args)
+            if not removed:
+                removed.append("p-0-snapshot")
+                await relabel(world, "p-0-snapshot", {})
+                await until(lambda: label_of(world, "p-0-snapshot") is None)
+            return selection
+
+        selecting.select = select_while_the_label_is_removed
+        world.loop.queues["placement"].add(PlacementRef(PLACEMENT.kind, "p"))
+        await world.until(lambda: bool(removed) and label_of(world, "p-0-snapshot") == "p")
+        assert rolled_out(world) == {"p-0-snapshot"}
+        assert world.cache.get(RESOURCE_SNAPSHOT, "p-1-snapshot") is None
 
 
 def rolled_out(world):
