@@ -4,9 +4,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
-SOAK := e2e/soak e2e/test_agent.py e2e/test_bad_input.py e2e/test_certificates.py e2e/test_graceful_life.py \
-	e2e/test_in_ci.py e2e/test_join.py e2e/test_leader.py e2e/test_node_disruption.py e2e/test_outages.py e2e/test_pod_fitting.py \
-	e2e/test_reservations.py e2e/test_shards.py tests
+SOAK := e2e/soak e2e/admission/test_bad_input.py e2e/cli/test_in_ci.py e2e/members/test_agent.py \
+	e2e/members/test_join.py e2e/nodes/test_node_disruption.py e2e/nodes/test_pod_fitting.py \
+	e2e/nodes/test_reservations.py e2e/replicas/test_certificates.py e2e/replicas/test_graceful_life.py \
+	e2e/replicas/test_leader.py e2e/replicas/test_outages.py e2e/replicas/test_shards.py tests
 ARGS ?=
 WORKERS ?= 4
 SEED := $(or $(SEED),$(shell date +%s))

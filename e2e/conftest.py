@@ -2,6 +2,9 @@
 
 What tests share ends with the last test of their group: a cluster at rest still takes its share of the processor from
 the tests that come after. etcd alone, below all of them, stays until the last test of this folder.
+
+Fixtures of scope ``package`` belong to this folder: all folders below share one instance. `share` ends each with the
+last test of its group, whatever folders its tests are in.
 """
 
 import contextlib

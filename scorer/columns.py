@@ -17,7 +17,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar, overl
 import numpy as np
 from numpy.typing import NDArray
 
-from scorer.api.quantity import LONGEST_REMEMBERED, NANO, Quantity
+from scorer.api.values.quantity import LONGEST_REMEMBERED, NANO, Quantity
 
 BoolColumn: TypeAlias = NDArray[np.bool_]
 IntColumn: TypeAlias = NDArray[np.int64]

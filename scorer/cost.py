@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
 
-from scorer.api.quantity import NANO, Quantity
+from scorer.api.values.quantity import NANO, Quantity
 
 CPU_COST = "kubernetes.azure.com/per-cpu-core-cost"
 MEMORY_COST = "kubernetes.azure.com/per-gb-memory-cost"

@@ -16,9 +16,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from scorer.api.cluster.member_cluster import MemberCluster, Taint
+from scorer.api.cluster.scores import ExternalScore, read_score
 from scorer.api.conditions import TRUE, find_condition
-from scorer.api.external_score import ExternalScore, read_score
-from scorer.api.member_cluster import MemberCluster, Taint
 from scorer.api.names import MEMBER_AGENT, SCORE_PREFIX
 from scorer.columns import BoolColumn, CodeBook, IntColumn, QuantityColumn, Reading, Rows, row_of
 from scorer.eligibility import EligibilityLimits

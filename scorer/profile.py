@@ -5,7 +5,7 @@ Source: scheduling.md 3, step 5.
 
 from dataclasses import dataclass, field
 
-from scorer.api.placement import PlacementPolicy, PlacementType
+from scorer.api.placement.placement import PlacementPolicy, PlacementType
 from scorer.framework.plugin import FilterPlugin
 from scorer.plugins.cluster_affinity import ClusterAffinity, read_affinity
 from scorer.plugins.cluster_eligibility import ClusterEligibility

@@ -6,11 +6,11 @@ Source: scheduling.md 7; placement-api.md 2.2.
 from datetime import datetime
 from functools import lru_cache
 
-from scorer.api.external_score import read_score
-from scorer.api.label_selector import dns_subdomain_error, qualified_name_error
-from scorer.api.member_cluster import MemberCluster
+from scorer.api.cluster.member_cluster import MemberCluster
+from scorer.api.cluster.scores import read_score
 from scorer.api.names import SCORE_PREFIX
-from scorer.api.quantity import LONGEST_REMEMBERED, read_quantity
+from scorer.api.values.name_grammar import dns_subdomain_error, qualified_name_error
+from scorer.api.values.quantity import LONGEST_REMEMBERED, read_quantity
 from scorer.columns import Reading
 
 RESOURCE_PREFIX = "resources.kubernetes-fleet.io/"

@@ -19,10 +19,10 @@ import orjson
 import pydantic
 from pydantic import Field
 
-from scorer.api.documents import annotations_of
 from scorer.api.kinds import LEASE
 from scorer.api.meta import ApiModel, JsonObject, Time, format_time
 from scorer.api.names import OURS
+from scorer.api.unstructured.documents import annotations_of
 
 LEASE_PREFIX: Final = "hb-res-"
 RESERVATIONS: Final = OURS + "reservations"

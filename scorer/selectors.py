@@ -6,9 +6,9 @@ Source: scheduling.md 6 and 7.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from scorer.api.label_selector import LabelSelector, LabelSelectorRequirement, holds_for, requirement_error
-from scorer.api.placement import ClusterSelectorTerm, PropertySelectorRequirement
-from scorer.api.quantity import Quantity, parse_quantity
+from scorer.api.placement.placement import ClusterSelectorTerm, PropertySelectorRequirement
+from scorer.api.values.label_selector import LabelSelector, LabelSelectorRequirement, holds_for, requirement_error
+from scorer.api.values.quantity import Quantity, parse_quantity
 from scorer.columns import ABSENT, OPERATORS, BoolColumn, relates
 from scorer.fleet import Fleet
 from scorer.properties import property_name_error

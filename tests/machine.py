@@ -92,7 +92,7 @@ def _pods() -> str:
 
 
 PARTS: Final = (
-    Part("the page in a browser", ("tests/webhook/page/", "e2e/test_sign_in.py"), _browser),
+    Part("the page in a browser", ("tests/webhook/page/", "e2e/access/test_sign_in.py"), _browser),
     Part(
         "certificates verified by openssl",
         (
@@ -113,10 +113,10 @@ PARTS: Final = (
     Part(
         "Pods, images and mounts",
         (
-            "e2e/test_image.py",
-            "e2e/test_installation.py",
-            "e2e/test_kubectl_of_up.py::test_up_names_the_file_for_which_the_disk_has_no_space",
-            "e2e/test_kubelet.py",
+            "e2e/packaging/test_image.py",
+            "e2e/packaging/test_installation.py",
+            "e2e/cli/test_kubectl_of_up.py::test_up_names_the_file_for_which_the_disk_has_no_space",
+            "e2e/harness/test_kubelet.py",
         ),
         _pods,
     ),

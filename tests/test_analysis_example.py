@@ -11,17 +11,18 @@ from aiohttp import web
 
 from certs.authority import Authority
 from certs.context import ServerContext
-from scorer.api.documents import current_condition, name_of, with_metadata
 from scorer.api.kinds import APPROVAL_REQUEST, STAGED_RUN
-from scorer.api.staged_update import UpdateStrategySpec
-from scorer.staged_update.analysis import ObjectCheck, QueryCheck, read_analysis, stage_problems
+from scorer.api.placement.staged_update import UpdateStrategySpec
+from scorer.api.unstructured.documents import current_condition, name_of, with_metadata
+from scorer.staged_update.approval.analysis import ObjectCheck, QueryCheck, read_analysis, stage_problems
 from tests.webhook.controllers.staged_world import make_run, said, set_state, staged
 from webhook.access.user import UserInfo
-from webhook.embedded.api import add_routes
+from webhook.embedded.api_server.handlers import add_routes
 from webhook.kube.ports import Key
-from webhook.settings.clock import utc_now
-from webhook.validation import staged_update, update_run
-from webhook.validation.context import Context
+from webhook.runtime.clock import utc_now
+from webhook.validation.framework.context import Context
+from webhook.validation.staged_update import run as staged_run
+from webhook.validation.staged_update import strategy as staged_strategy
 
 FOLDER = Path(__file__).parents[1] / "examples" / "analysis"
 TOKEN = "of-the-approver"
@@ -135,8 +136,8 @@ def test_the_annotation_of_the_example_has_a_query_and_an_object():
     assert {name: type(check) for name, check in checks.items()} == {"canary": QueryCheck, "early": ObjectCheck}
     assert list(stage_problems(checks, UpdateStrategySpec.read(strategy["spec"]).stages)) == []
     assert (
-        list(staged_update.validate(strategy, None, Context()))
-        == list(update_run.validate(made, None, Context()))
+        list(staged_strategy.validate(strategy, None, Context()))
+        == list(staged_run.validate(made, None, Context()))
         == []
     )
     assert made["spec"]["stagedRolloutStrategyName"] == name_of(strategy)

@@ -9,14 +9,14 @@ from click.testing import CliRunner
 
 from scorer.api.kinds import NODE_POOL, group_kind
 from scorer.node_budgets.blockers import BlockReason
-from scorer.node_disruption.command import Cause, Event, Held
-from scorer.node_disruption.simulation import PASSING
+from scorer.node_disruption.candidates.refusals import Cause, Event, Held
+from scorer.node_disruption.simulation.simulator import PASSING
 from tests.docs.pages import DOCS, ROOT, read_page
 from webhook.admission.judge import judge
-from webhook.cli.dump import DUMP_LINE
+from webhook.cli.disruption.cluster_dump import DUMP_LINE
+from webhook.cli.disruption.simulate_output import HEADERS, HELD_HEADERS
 from webhook.cli.root import root
-from webhook.cli.simulate_output import HEADERS, HELD_HEADERS
-from webhook.validation.context import Context
+from webhook.validation.framework.context import Context
 
 WEEK = ROOT / "examples" / "disruption"
 PAGE = DOCS / "node-disruption.md"

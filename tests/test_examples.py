@@ -11,23 +11,23 @@ import yaml
 from click.testing import CliRunner
 from pydantic import BaseModel
 
+from scorer.api.cluster.member_cluster import MemberCluster
 from scorer.api.kinds import KINDS, MEMBER_CLUSTER, NODE_POOL, OUR_KINDS, PLACEMENT, RESOURCE_PLACEMENT, group_kind
-from scorer.api.member_cluster import MemberCluster
 from scorer.api.meta import format_time
 from scorer.api.node_pool import Budget, DisruptionReason, NodePool
-from scorer.api.placement import PlacementPolicy
+from scorer.api.placement.placement import PlacementPolicy
 from scorer.fleet import Fleet
 from scorer.node_budgets.budgets import UNLIMITED, NodeCounts, allowance
-from scorer.rollout.selection import DocumentInventory, Selection, select_resources
+from scorer.rollout.selection.selector import DocumentInventory, Selection, select_resources
 from scorer.what_if.document import what_if
 from scorer.what_if.state import HubState
 from webhook.admission.judge import judge, mutate
 from webhook.admission.review import answer, parse_review
 from webhook.cli.root import root
-from webhook.embedded.kubelet import SIMULATE, parse_script
-from webhook.embedded.simulation import figures, keep_status, parse_behaviour, silent_status
-from webhook.member.heartbeat import heartbeat_status
-from webhook.validation.context import Context
+from webhook.embedded.simulation.annotations import figures, keep_status, parse_behaviour, silent_status
+from webhook.embedded.simulation.scripts import SIMULATE, parse_script
+from webhook.member.membership.heartbeat import heartbeat_status
+from webhook.validation.framework.context import Context
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 FILES = sorted((EXAMPLES / "fleet").glob("*.yaml"))

@@ -13,7 +13,7 @@ from tests.docs.pages import ROOT
 from tests.thoroughness import DEFAULT_EXAMPLES, SHRINKING_SECONDS, SOAK, delay_writes, examples, seed_of
 from tests.webhook.controllers.by_hand import opened
 from tests.webhook.kube.still_time import run_in_still_time
-from webhook.embedded.store import EmbeddedStore
+from webhook.embedded.storage.store import EmbeddedStore
 
 
 def test_a_third_of_the_examples_are_tried_but_in_a_soak():
@@ -41,7 +41,11 @@ def test_what_goes_on_for_longer_in_a_soak_is_run_by_it():
     found = re.search(r"^SOAK := (.*)$", makefile, re.MULTILINE)
     assert found is not None
     run = {word for word in found[1].split() if word.endswith(".py")}
-    modules = {f"e2e/{path.name}": path.read_text(encoding="utf-8") for path in (ROOT / "e2e").glob("test_*.py")}
+    files = {path.relative_to(ROOT).as_posix(): path for path in (ROOT / "e2e").glob("*/test_*.py")}
+    modules = {
+        name: path.read_text(encoding="utf-8") for name, path in files.items() if not name.startswith("e2e/soak/")
+    }
+    assert modules
     assert {name for name, text in modules.items() if "mark.soak" in text} == run
     assert {name for name, text in modules.items() if re.search(r"\bif SOAK\b", text)} <= run
 

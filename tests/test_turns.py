@@ -15,10 +15,12 @@ def test_every_file_that_is_named_is_there():
 @pytest.mark.parametrize(
     ("nodeid", "group"),
     [
-        pytest.param("e2e/test_fleet_members.py::test_a", FLEET, id="by-pattern"),
-        pytest.param("e2e/test_vectors.py::test_a[x::y]", HUB, id="by-name"),
-        pytest.param("e2e/test_agent.py::test_a", "e2e/test_agent.py", id="alone"),
-        pytest.param("tests/test_turns.py::test_a[e2e/test_cache.py]", "tests/test_turns.py", id="not-by-a-parameter"),
+        pytest.param("e2e/rollouts/test_faults.py::test_a", FLEET, id="by-pattern"),
+        pytest.param("e2e/admission/test_vectors.py::test_a[x::y]", HUB, id="by-name"),
+        pytest.param("e2e/members/test_agent.py::test_a", "e2e/members/test_agent.py", id="alone"),
+        pytest.param(
+            "tests/test_turns.py::test_a[e2e/replicas/test_cache.py]", "tests/test_turns.py", id="not-by-a-parameter"
+        ),
     ],
 )
 def test_what_a_test_is_run_together_with(nodeid, group):
@@ -26,9 +28,16 @@ def test_what_a_test_is_run_together_with(nodeid, group):
 
 
 def test_clusters_come_before_all_others_and_what_takes_long_before_what_does_not():
-    nodeids = ["tests/test_turns.py::a", "tests/webhook/page/test_page.py::a", "e2e/test_agent.py::a"]
-    nodeids += ["e2e/test_cache.py::a", "e2e/test_leader.py::a", "e2e/test_fleet_faults.py::a"]
-    wanted = [FLEET, OWN_HUB, OWN_HUB, "e2e/test_agent.py", "tests/webhook/page/test_page.py", "tests/test_turns.py"]
+    nodeids = ["tests/test_turns.py::a", "tests/webhook/page/test_page.py::a", "e2e/members/test_agent.py::a"]
+    nodeids += ["e2e/replicas/test_cache.py::a", "e2e/replicas/test_leader.py::a", "e2e/rollouts/test_faults.py::a"]
+    wanted = [
+        FLEET,
+        OWN_HUB,
+        OWN_HUB,
+        "e2e/members/test_agent.py",
+        "tests/webhook/page/test_page.py",
+        "tests/test_turns.py",
+    ]
     assert [group_of(nodeid) for nodeid in sorted(nodeids, key=turn_of)] == wanted
 
 

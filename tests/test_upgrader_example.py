@@ -15,15 +15,15 @@ from aiohttp import web
 
 from certs.authority import Authority
 from certs.context import ServerContext
-from scorer.api.documents import status_of
 from scorer.api.kinds import MEMBER_CLUSTER
+from scorer.api.unstructured.documents import status_of
 from tests.webhook.controllers.upgrade_world import entries, make_upgrade_run, requests, state, states, upgrading
 from webhook.access.user import UserInfo
-from webhook.embedded.api import add_routes
+from webhook.embedded.api_server.handlers import add_routes
 from webhook.kube.ports import Key
-from webhook.settings.clock import utc_now
+from webhook.runtime.clock import utc_now
 from webhook.settings.upgraders import UpgraderOptions
-from webhook.validation.context import Context
+from webhook.validation.framework.context import Context
 
 FOLDER = Path(__file__).parents[1] / "examples" / "upgrader"
 TOKEN = "of-the-upgrader"

@@ -1,7 +1,7 @@
 """Every line of the vectors through the real engine, one test per line.
 
 ``HARBORMASTER_VECTORS`` names another folder with files of the same names and format. The lines of
-``admission_protocol`` are raw HTTP requests: they run in tests/webhook/endpoints/test_admission_protocol.py.
+``admission_protocol`` are raw HTTP requests: they run in tests/webhook/endpoints/admission/test_admission_protocol.py.
 """
 
 import json

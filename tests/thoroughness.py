@@ -61,7 +61,7 @@ def delay_writes(seed: int) -> None:
     """
     # Only now: nothing else needs these before the tests.
     from tests.webhook.kube.still_time import StillLoop
-    from webhook.embedded.store import EmbeddedStore
+    from webhook.embedded.storage.store import EmbeddedStore
 
     dice, turn = random.Random(seed), EmbeddedStore._turn
 

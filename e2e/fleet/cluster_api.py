@@ -17,8 +17,8 @@ from e2e.fleet.bed import Fleet
 from e2e.fleet.objects import Objects, make_namespace
 from e2e.fleet.waiting import wait_until
 from e2e.karpenter.module_files import Module, read_files
-from scorer.api.documents import conditions_of
 from scorer.api.kinds import NAMESPACE, UPGRADE_RUN, Kind
+from scorer.api.unstructured.documents import conditions_of
 from scorer.upgrade.cluster_api.change import HOLD
 from scorer.upgrade.cluster_api.topology import GROUP, OPERATION
 from tests.builders.cluster_api import (
@@ -31,7 +31,7 @@ from tests.builders.cluster_api import (
     make_pool,
     with_topology,
 )
-from webhook.kube.paths import path_of
+from webhook.kube.client.paths import path_of
 
 MODULE: Final = Module("sigs.k8s.io/cluster-api", "v1.13.6", "h1:imZVIstbRIq2DoKftQv0wPm+vyhWXrE3Zft8E43maqo=")
 _FILES: Final = (

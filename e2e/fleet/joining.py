@@ -22,7 +22,7 @@ from e2e.fleet.waiting import wait_until
 from scorer.api.kinds import APPLIED_WORK, KINDS, MEMBER_CLUSTER, WORK, Kind
 from scorer.membership.access import RBAC_GROUP
 from webhook.cli.root import root
-from webhook.kube.work_keys import NAME as WORK_KEYS
+from webhook.kube.work_signing_keys import NAME as WORK_KEYS
 
 MEMBER = "berlin"
 ACCOUNT_ON_HUB = f"member-{MEMBER}"

@@ -7,7 +7,7 @@ from typing import Any
 from e2e.controlplane.cluster import ADMIN, ApiError, Cluster, JsonObject
 from e2e.fleet.waiting import wait_until
 from scorer.api.kinds import KINDS, NAMESPACE, PLACEMENT, RESOURCE_PLACEMENT, Kind
-from webhook.kube.paths import path_of
+from webhook.kube.client.paths import path_of
 
 APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"

@@ -1,7 +1,7 @@
 """Run harbormaster with a clock that is wrong: ``python -m e2e.fleet.shifted_clock FILE WORDS...``.
 
 FILE holds by how many seconds the clock is ahead; it may be written while the command runs, and the clock jumps. All of
-harbormaster takes its time from `webhook.settings.clock.utc_now`, handed down from the command; here that one function
+harbormaster takes its time from `webhook.runtime.clock.utc_now`, handed down from the command; here that one function
 is replaced before any command is imported, so nothing in the product knows of it.
 """
 
@@ -9,7 +9,7 @@ import sys
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from webhook.settings import clock
+from webhook.runtime import clock
 
 
 def program_with_clock(file: Path, seconds: int) -> tuple[str, ...]:

@@ -14,11 +14,11 @@ from e2e.fleet.objects import CONFIG_MAP, DEPLOYMENT, Objects, make_deployment, 
 from e2e.fleet.scene import Scene
 from e2e.fleet.waiting import wait_until
 from e2e.fleet.workloads import NEVER_READY, ready_status
-from scorer.api.documents import conditions_of, dicts_at, generation_of, status_of
 from scorer.api.family import Family, family_in
 from scorer.api.meta import format_time
+from scorer.api.unstructured.documents import conditions_of, dicts_at, generation_of, status_of
 from scorer.staged_update.record import condition
-from webhook.settings.clock import utc_now
+from webhook.runtime.clock import utc_now
 
 DONE = {"Initialized": "True UpdateRunInitializedSuccessfully", "Succeeded": "True UpdateRunSucceeded"}
 WAITING = {"Progressing": "False UpdateRunWaiting"}

@@ -14,11 +14,11 @@ from e2e.fleet.bed import Fleet
 from e2e.fleet.objects import condition_of, name_of
 from e2e.fleet.scene import Scene
 from e2e.fleet.waiting import wait_until
-from scorer.api.documents import dicts_at, status_of
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, MEMBER_CLUSTER, UPGRADE_GATE, UPGRADE_REQUEST, UPGRADE_RUN
 from scorer.api.meta import format_time, parse_time
 from scorer.api.names import member_namespace
-from webhook.settings.clock import utc_now
+from scorer.api.unstructured.documents import dicts_at, status_of
+from webhook.runtime.clock import utc_now
 
 API = "upgrade.harbormaster.dev/v1alpha1"
 OURS = "harbormaster.dev/"

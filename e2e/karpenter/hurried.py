@@ -7,7 +7,7 @@ import sys
 from datetime import timedelta
 from typing import Final
 
-from webhook.controllers import node_planning, node_rivals
+from webhook.controllers.nodes import planning, preconditions
 
 HURRIED: Final = (sys.executable, "-m", "e2e.karpenter.hurried")
 """What to run in the place of ``harbormaster``."""
@@ -16,7 +16,7 @@ PAUSE: Final = timedelta(seconds=2)
 
 def main() -> None:
     """Shorten the pauses before any command is imported, then run the command."""
-    vars(node_planning)["PASS"] = vars(node_rivals)["RIVAL_EVERY"] = PAUSE
+    vars(planning)["PASS"] = vars(preconditions)["RIVAL_EVERY"] = PAUSE
     sys.argv[0:1] = ["harbormaster"]
     from webhook.cli import main as harbormaster
 

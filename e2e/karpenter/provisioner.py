@@ -16,8 +16,8 @@ from e2e.karpenter.scene import INITIALIZED, NODE_CLASS, TERMINATION
 from scorer.api.kinds import KINDS, NODE, NODE_CLAIM, NODE_POOL, POD, POD_DISRUPTION_BUDGET
 from scorer.api.meta import format_time
 from scorer.api.node_pool import NODE_POOL_LABEL
-from scorer.node_disruption.order import COMMAND
-from webhook.kube.paths import path_of
+from scorer.node_disruption.execution.command_annotation import COMMAND
+from webhook.kube.client.paths import path_of
 
 PAUSE_SECONDS: Final = 0.3
 _HAS: Final = {"cpu": "4", "memory": "16Gi", "pods": "110"}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from e2e.controlplane.cluster import ApiError, JsonObject
 from e2e.kubelet.node import RESOURCES
-from scorer.api.quantity import parse_quantity
+from scorer.api.values.quantity import parse_quantity
 
 Read = Callable[[str, str], Awaitable[JsonObject]]
 """Reads a ``configmaps`` or ``secrets`` object of the Pod's namespace by its plural and its name."""

@@ -16,10 +16,10 @@ from e2e.fleet.waiting import wait_until
 from e2e.load.tally import Tally
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, MEMBER_CLUSTER
 from scorer.api.names import member_namespace
-from webhook.kube.client import ApiServer
+from webhook.kube.client.api_server import ApiServer
+from webhook.kube.client.hub_store import HubStore
 from webhook.kube.ports import Key, StoreError
-from webhook.kube.store import HubStore
-from webhook.member.heartbeat import Figures, report
+from webhook.member.membership.heartbeat import Figures, report
 
 GROUP = "example.com/group"
 GROUP_SIZE = 50

@@ -22,8 +22,8 @@ from e2e.load.steady import Asked, Asking
 from scorer.api.kinds import OUR_KINDS, Kind
 from tests.bench.admission import stored, written
 from webhook.admission.review import answer
-from webhook.kube.json_text import encode
-from webhook.validation.context import Context
+from webhook.kube.transport.serialization import encode
+from webhook.validation.framework.context import Context
 
 Hook = Literal["mutate", "validate"]
 

@@ -27,7 +27,7 @@ from e2e.load.reviews import Reviews
 from e2e.load.rollouts import Rollouts
 from e2e.load.steady import ask_steadily
 from e2e.load.tally import Tally
-from webhook.controllers.loop import RESYNC
+from webhook.controllers.machinery.loop import RESYNC
 
 pytestmark = pytest.mark.soak
 

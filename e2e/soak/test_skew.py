@@ -36,9 +36,9 @@ from e2e.fleet.processes import SYSTEM
 from e2e.fleet.scene import Scene
 from e2e.fleet.settled import assert_settled
 from e2e.fleet.waiting import wait_until
-from e2e.node_pool import pool_of_nodes
+from e2e.nodes.node_pool import pool_of_nodes
 from scorer.api.kinds import APPLIED_WORK, KINDS, MEMBER_CLUSTER, NAMESPACE, OUR_KINDS, PLACEMENT, WORK
-from webhook.kube.paths import path_of
+from webhook.kube.client.paths import path_of
 
 pytestmark = pytest.mark.soak
 

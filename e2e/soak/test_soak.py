@@ -1,4 +1,4 @@
-"""Faults with their full counts: ``make soak``; the short forms are in ``e2e/test_fleet_faults.py``."""
+"""Faults with their full counts: ``make soak``; the short forms are in ``e2e/rollouts/test_faults.py``."""
 
 from dataclasses import replace
 

@@ -6,7 +6,7 @@ from e2e.fleet.bed import MEMBERS
 from e2e.fleet.staged import AT_ONCE, DONE, StagedUpdates
 from e2e.fleet.staged_kills import STRIKES, strike, strike_rollback
 from e2e.fleet.writes import Writes, told
-from scorer.staged_update.execution import STUCK_AFTER
+from scorer.staged_update.execution.stage import STUCK_AFTER
 
 pytestmark = pytest.mark.soak
 

@@ -1,1 +1,4 @@
-"""The objects of the wire: models, the grammars of their texts, and the CRDs generated from them."""
+"""The API as it is on the wire: kinds, their models and values, and the CustomResourceDefinitions made from them.
+
+Rules between fields live in `webhook.validation`.
+"""

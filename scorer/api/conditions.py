@@ -6,11 +6,15 @@ is not current counts as absent (rollout.md, "Words used here").
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
 from scorer.api.meta import ALWAYS_WRITTEN, ApiModel, Int64, JsonObject, Time, format_time
+
+LONGEST_MESSAGE: Final = 1024
+"""The most characters of an error; it may repeat any text that a user wrote in the object."""
+
 
 ConditionStatus = Literal["True", "False", "Unknown"]
 TRUE: ConditionStatus = "True"

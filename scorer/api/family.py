@@ -1,18 +1,47 @@
-"""The two families of kinds, one for each scope: the rules are the same for both, only the kinds differ.
+"""Families of kinds, one for each scope, and references to placements.
 
-Objects that belong to a ClusterResourcePlacement are cluster-scoped, those of a ResourcePlacement are in its namespace.
-So the namespace, empty or not, determines the family.
+Objects of a ClusterResourcePlacement are cluster-scoped, those of a ResourcePlacement are in its namespace. So the
+namespace, empty or not, determines the family. Requests and answers write a reference as ``crp/web`` or
+``rp/team/web``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from scorer.api import kinds
-from scorer.api.documents import label, name_of, namespace_of
 from scorer.api.kinds import Kind
 from scorer.api.names import PARENT_PLACEMENT, PARENT_PLACEMENT_NAMESPACE
-from scorer.api.references import PlacementRef
+from scorer.api.unstructured.documents import label, name_of, namespace_of
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementRef:
+    """Names a placement on the hub; *namespace* is empty for a ClusterResourcePlacement."""
+
+    kind: str
+    name: str
+    namespace: str = ""
+
+    def __str__(self) -> str:
+        return f"rp/{self.namespace}/{self.name}" if self.namespace else f"crp/{self.name}"
+
+
+def ref_prefixes(kinds: Collection[Kind]) -> tuple[str, ...]:
+    """Return how references to placements of these kinds begin."""
+    return tuple("rp/" if kind.namespaced else "crp/" for kind in kinds)
+
+
+def unknown_placement(ref: PlacementRef) -> str:
+    """Return the message about a placement that does not exist or that the caller may not read.
+
+    It is the same for both, so that a caller cannot find out which placements exist.
+    """
+    return f"there is no placement {str(ref)[:320]}"
+
+
+class UnknownObjectError(Exception):
+    """The request names a placement or cluster that does not exist; the message says which."""
 
 
 @dataclass(frozen=True, slots=True)

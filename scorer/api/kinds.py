@@ -1,7 +1,7 @@
 """Every kind that the system knows without discovery: group, versions, plural, scope.
 
 The table of Kubernetes' own kinds exists so that the scope of a selected built-in kind never depends on
-discovery (placement-api.md 7.1). `scorer.api.crd` has the printer columns and schemas of our kinds.
+discovery (placement-api.md 7.1). `scorer.api.crd.definitions` has the printer columns and schemas of our kinds.
 """
 
 from collections.abc import Mapping

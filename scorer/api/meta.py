@@ -25,11 +25,11 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError, core_schema
 
-from scorer.api.json_object import JsonObject as JsonObject
-from scorer.api.json_object import dump_json as dump_json
-from scorer.api.json_object import format_time as format_time
-from scorer.api.json_object import parse_time as parse_time
-from scorer.api.json_object import without_nulls as without_nulls
+from scorer.api.unstructured.json_object import JsonObject as JsonObject
+from scorer.api.unstructured.json_object import dump_json as dump_json
+from scorer.api.unstructured.json_object import format_time as format_time
+from scorer.api.unstructured.json_object import parse_time as parse_time
+from scorer.api.unstructured.json_object import without_nulls as without_nulls
 
 
 class ApiModel(BaseModel):

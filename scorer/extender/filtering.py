@@ -12,9 +12,9 @@ from typing import Final
 
 import numpy as np
 
-from scorer.api.member_cluster import Taint as ClusterTaint
+from scorer.api.cluster.member_cluster import Taint as ClusterTaint
 from scorer.api.meta import JsonObject
-from scorer.api.placement import PlacementType
+from scorer.api.placement.placement import PlacementType
 from scorer.columns import BoolColumn
 from scorer.extender.followed import FollowedPlacement
 from scorer.extender.node import Node

@@ -8,9 +8,9 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from scorer.api.documents import list_at, spec_of
 from scorer.api.meta import JsonObject
-from scorer.api.placement import PlacementType, Toleration
+from scorer.api.placement.placement import PlacementType, Toleration
+from scorer.api.unstructured.documents import list_at, spec_of
 from scorer.placement.request import Request, read_request
 from scorer.plugins.cluster_affinity import ClusterAffinity
 from scorer.plugins.taint_toleration import TaintToleration

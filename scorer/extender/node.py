@@ -7,7 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from scorer.api.member_cluster import Identity, MemberCluster, MemberClusterSpec, MemberClusterStatus, PropertyValue
+from scorer.api.cluster.member_cluster import (
+    Identity,
+    MemberCluster,
+    MemberClusterSpec,
+    MemberClusterStatus,
+    PropertyValue,
+)
 from scorer.api.meta import ObjectMeta
 from scorer.api.node_pool import NODE_POOL_LABEL
 from scorer.extender.pod import Taint

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BeforeValidator, ValidationError
 
-from scorer.api.placement import ClusterAffinity as ClusterAffinityModel
-from scorer.api.placement import PreferredClusterSelector
+from scorer.api.placement.placement import ClusterAffinity as ClusterAffinityModel
+from scorer.api.placement.placement import PreferredClusterSelector
 from scorer.plugins.cluster_affinity import ClusterAffinity, read_affinity
 from scorer.selectors import InvalidPolicyError
 

@@ -18,7 +18,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
 
-from scorer.api.documents import dict_at, dicts_at, name_of, namespace_of, text_at
+from scorer.api.unstructured.documents import dict_at, dicts_at, name_of, namespace_of, text_at
 from scorer.api.upgrade.fields import UpgradeState
 from scorer.reservations import Reservation
 

@@ -24,9 +24,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeAlias
 
-from scorer.api.documents import dicts_at, text_at
 from scorer.api.meta import parse_time
 from scorer.api.names import MEMBER_AGENT
+from scorer.api.unstructured.documents import dicts_at, text_at
 
 NAMESPACE_LIMIT: Final = 200
 """Namespaces in the report of an agent. With more on the member, the report is incomplete."""

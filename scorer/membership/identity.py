@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from scorer.api.documents import annotation, annotations_of, text_at, with_metadata, with_spec
 from scorer.api.meta import JsonObject
 from scorer.api.names import (
     HUB_UID,
@@ -23,6 +22,7 @@ from scorer.api.names import (
     REMOVE,
     member_namespace,
 )
+from scorer.api.unstructured.documents import annotation, annotations_of, text_at, with_metadata, with_spec
 
 IDENTITY_ACCEPTED = "IdentityAccepted"
 """Condition whether the agent is at the right cluster. It is set only once it was not."""

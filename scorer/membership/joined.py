@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from scorer.api.conditions import FALSE, TRUE
-from scorer.api.documents import dicts_at, is_deleting, status_of, text_at
 from scorer.api.names import MEMBER_AGENT
+from scorer.api.unstructured.documents import dicts_at, is_deleting, status_of, text_at
 from scorer.eligibility import EligibilityLimits
 from scorer.membership.heartbeats import agents_of, read_time
 from scorer.membership.identity import IDENTITY_ACCEPTED, WORKS_FOUND

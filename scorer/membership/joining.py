@@ -12,9 +12,8 @@ Source: rollout.md 21.1.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from scorer.api.documents import annotation, annotations_of, spec_of
+from scorer.api.cluster.member_state import MemberState
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, NAMESPACE, Kind
-from scorer.api.member_state import MemberState
 from scorer.api.meta import JsonObject
 from scorer.api.names import (
     ACCEPT_OLDER_UNTIL,
@@ -24,6 +23,7 @@ from scorer.api.names import (
     MEMBER_NAME,
     member_namespace,
 )
+from scorer.api.unstructured.documents import annotation, annotations_of, spec_of
 from scorer.membership.access import ROLE, ROLE_BINDING, agent_role, agent_role_binding
 
 HEARTBEAT_PERIOD_SECONDS = 60

@@ -13,9 +13,9 @@ from datetime import datetime, timedelta
 from enum import Enum
 from typing import Final
 
-from scorer.api.documents import is_deleting, spec_of, status_of
-from scorer.api.member_state import MemberState
+from scorer.api.cluster.member_state import MemberState
 from scorer.api.meta import JsonObject, parse_time
+from scorer.api.unstructured.documents import is_deleting, spec_of, status_of
 from scorer.membership.member_status import EXPECTED_AGENTS, joined_state
 
 FORCE_DELETE_AFTER: Final = timedelta(minutes=15)

@@ -20,12 +20,12 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from scorer.api.cluster.member_cluster import MemberClusterStatus
 from scorer.api.conditions import FALSE, TRUE, UNKNOWN, make_condition, merge_conditions
-from scorer.api.documents import dicts_at, spec_of, status_of, text_at
-from scorer.api.field_path import FieldPath
-from scorer.api.member_cluster import MemberClusterStatus
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.names import MEMBER_AGENT
+from scorer.api.unstructured.documents import dicts_at, spec_of, status_of, text_at
+from scorer.api.values.field_path import FieldPath
 from scorer.membership.heartbeats import Heard, agents_of, read_time
 from scorer.membership.identity import IDENTITY_ACCEPTED, WORKS_FOUND
 from scorer.membership.joining import HEARTBEAT_PERIOD_SECONDS

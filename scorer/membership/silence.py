@@ -17,9 +17,9 @@ from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from scorer.api.conditions import FALSE, TRUE, UNKNOWN, ConditionStatus, make_condition
-from scorer.api.documents import dicts_at, text_at
 from scorer.api.meta import JsonObject
 from scorer.api.names import MEMBER_AGENT
+from scorer.api.unstructured.documents import dicts_at, text_at
 from scorer.eligibility import EligibilityLimits
 from scorer.membership.heartbeats import agents_of, read_time
 

@@ -17,7 +17,8 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from scorer.api.documents import (
+from scorer.api.meta import JsonObject, format_time, parse_time
+from scorer.api.unstructured.documents import (
     annotation,
     annotations_of,
     conditions_of,
@@ -30,9 +31,8 @@ from scorer.api.documents import (
     spec_of,
     status_of,
 )
-from scorer.api.go_duration import parse_go_duration
-from scorer.api.label_selector import LabelSelector
-from scorer.api.meta import JsonObject, format_time, parse_time
+from scorer.api.values.duration import parse_go_duration
+from scorer.api.values.label_selector import LabelSelector
 from scorer.node_budgets.nodes import DISRUPTED_TAINT, DO_NOT_DISRUPT, PoolNode
 
 TEMPLATE_SOURCE: Final = "NodePoolTemplate"

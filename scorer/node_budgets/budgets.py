@@ -14,8 +14,8 @@ from datetime import MINYEAR, datetime, timedelta
 from functools import lru_cache
 from typing import Final, Self
 
-from scorer.api.duration import parse_budget_duration
 from scorer.api.node_pool import LONGEST_NODES, Budget, DisruptionReason
+from scorer.api.values.duration import parse_budget_duration
 from scorer.windows.cron import Moment, Schedule, parse_schedule
 from scorer.windows.windows import LAST_YEARS, MINUTE, Window
 

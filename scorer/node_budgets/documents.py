@@ -12,9 +12,9 @@ from functools import lru_cache
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from scorer.api.field_path import FieldPath
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.node_pool import Budget, DisruptionReason
+from scorer.api.values.field_path import FieldPath
 from scorer.node_budgets.budgets import UNLIMITED, NodeCounts
 from scorer.node_budgets.calendar import Span, calendar
 from scorer.node_budgets.lints import lint_budgets

@@ -19,9 +19,9 @@ from functools import cached_property, lru_cache
 from itertools import islice
 from typing import Final
 
-from scorer.api.duration import parse_budget_duration
 from scorer.api.meta import JsonObject, dump_json
 from scorer.api.node_pool import DEFAULT_BUDGET_NODES, Budget, DisruptionReason
+from scorer.api.values.duration import parse_budget_duration
 from scorer.node_budgets.budgets import allowed_disruptions, budget_window
 from scorer.windows.cron import Schedule, parse_schedule
 from scorer.windows.week import blocks

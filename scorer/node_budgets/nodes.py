@@ -12,9 +12,18 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from scorer.api.documents import annotation, conditions_of, dicts_at, is_deleting, label, name_of, spec_of, text_at
 from scorer.api.meta import JsonObject
 from scorer.api.node_pool import NODE_POOL_LABEL
+from scorer.api.unstructured.documents import (
+    annotation,
+    conditions_of,
+    dicts_at,
+    is_deleting,
+    label,
+    name_of,
+    spec_of,
+    text_at,
+)
 from scorer.node_budgets.budgets import NodeCounts
 
 INITIALIZED_LABEL: Final = "karpenter.sh/initialized"

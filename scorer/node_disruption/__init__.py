@@ -1,1 +1,1 @@
-"""Voluntary disruption of nodes: which nodes go now and in the days to come, in what order, and why others stay."""
+"""Voluntary disruption of nodes: which nodes a pass disrupts, how its commands are executed, and a simulation."""

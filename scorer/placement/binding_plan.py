@@ -12,8 +12,6 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Any, Final
 
-from scorer.api.binding import BindingState
-from scorer.api.documents import name_of, spec_of
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.names import (
     PARENT_PLACEMENT,
@@ -22,6 +20,8 @@ from scorer.api.names import (
     SCHEDULER_BINDING_CLEANUP,
     UNSCHEDULED_AT,
 )
+from scorer.api.placement.binding import BindingState
+from scorer.api.unstructured.documents import name_of, spec_of
 from scorer.placement.holdings import Binding
 from scorer.placement.record import picked_decision
 from scorer.placement.schedule import Schedule
@@ -105,7 +105,7 @@ def plan_bindings(
         snapshot: Name of the policy snapshot that was scheduled.
         documents: The bindings as stored.
         blank: ``apiVersion`` and ``kind`` of a new binding.
-        lost: Those that the decision counted although they are not stored (`scorer.rollout.lost_bindings`).
+        lost: Those that the decision counted although they are not stored (`scorer.rollout.works.orphans`).
         now: The time to write on dropped bindings; None: none is written.
         is_taken: Returns whether a binding of another placement has that name.
 

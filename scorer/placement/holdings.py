@@ -6,7 +6,7 @@ Source: scheduling.md 4.
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from scorer.api.binding import BindingState
+from scorer.api.placement.binding import BindingState
 from scorer.columns import BoolColumn
 from scorer.fleet import Fleet
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from scorer.api.documents import annotation, conditions_of, dict_at, list_at
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.names import NUMBER_OF_CLUSTERS
-from scorer.api.placement import PlacementType
+from scorer.api.placement.placement import PlacementType
+from scorer.api.unstructured.documents import annotation, conditions_of, dict_at, list_at
 from scorer.placement.record import reason_category
 
 MOST_SHOWN: Final = 10

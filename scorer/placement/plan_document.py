@@ -9,9 +9,9 @@ from operator import attrgetter
 from typing import Any
 
 from scorer.api.conditions import TRUE
-from scorer.api.documents import dict_at, is_labelled_latest, label, namespace_of, spec_of
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_PLACEMENT
+from scorer.api.unstructured.documents import dict_at, is_labelled_latest, label, namespace_of, spec_of
 from scorer.fleet import Fleet
 from scorer.placement.binding_plan import read_binding
 from scorer.placement.holdings import Binding

@@ -13,8 +13,8 @@ from typing import Any
 
 import orjson
 
-from scorer.api.documents import is_labelled_latest, spec_of
 from scorer.api.meta import JsonObject, without_nulls
+from scorer.api.unstructured.documents import is_labelled_latest, spec_of
 
 _CONSTRAINT_DEFAULTS = {"maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
 _TOLERATION_DEFAULTS = {"operator": "Equal"}

@@ -9,9 +9,9 @@ from itertools import islice
 from typing import Any
 
 from scorer.api.conditions import FALSE, TRUE, ConditionStatus, make_condition, merge_conditions
-from scorer.api.documents import status_of
 from scorer.api.meta import JsonObject
-from scorer.api.placement import PlacementType
+from scorer.api.placement.placement import PlacementType
+from scorer.api.unstructured.documents import status_of
 from scorer.framework.status import Category, Rejection
 from scorer.placement.holdings import Binding
 from scorer.placement.schedule import Schedule, Scored

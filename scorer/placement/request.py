@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from scorer.api.placement import PlacementPolicy, PlacementType
+from scorer.api.placement.placement import PlacementPolicy, PlacementType
 from scorer.profile import Profile, read_profile
 from scorer.selectors import InvalidPolicyError
 

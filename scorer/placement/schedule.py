@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scorer.api.placement import PlacementType
+from scorer.api.placement.placement import PlacementType
 from scorer.columns import BoolColumn, IntColumn, RowColumn
 from scorer.fleet import Fleet
 from scorer.framework.cycle import Cycle

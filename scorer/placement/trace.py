@@ -17,14 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from scorer.api.binding import BindingState
+from scorer.api.cluster.member_cluster import MemberCluster
+from scorer.api.cluster.scores import read_score
 from scorer.api.conditions import find_condition
-from scorer.api.duration import format_duration
-from scorer.api.external_score import read_score
-from scorer.api.member_cluster import MemberCluster
 from scorer.api.meta import JsonObject, format_time, parse_time
 from scorer.api.names import MEMBER_AGENT
-from scorer.api.placement import PlacementType
+from scorer.api.placement.binding import BindingState
+from scorer.api.placement.placement import PlacementType
+from scorer.api.values.duration import format_duration
 from scorer.columns import Reading
 from scorer.fleet import Fleet
 from scorer.framework.cycle import Cycle

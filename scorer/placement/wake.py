@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from scorer.api.external_score import read_score, score_names
-from scorer.api.member_cluster import MemberCluster
-from scorer.api.placement import PlacementType
-from scorer.api.quantity import read_quantity
+from scorer.api.cluster.member_cluster import MemberCluster
+from scorer.api.cluster.scores import read_score, score_names
+from scorer.api.placement.placement import PlacementType
+from scorer.api.values.quantity import read_quantity
 from scorer.eligibility import EligibilityLimits
 from scorer.fleet import Fleet
 from scorer.plugins.cluster_eligibility import eligible

@@ -9,10 +9,10 @@ from typing import Literal
 
 import numpy as np
 
-from scorer.api.label_selector import LabelSelector, LabelSelectorRequirement
 from scorer.api.meta import format_time
-from scorer.api.placement import ClusterAffinity as ClusterAffinityModel
-from scorer.api.placement import PreferredClusterSelector, PropertySorter
+from scorer.api.placement.placement import ClusterAffinity as ClusterAffinityModel
+from scorer.api.placement.placement import PreferredClusterSelector, PropertySorter
+from scorer.api.values.label_selector import LabelSelector, LabelSelectorRequirement
 from scorer.columns import BoolColumn, IntColumn, QuantityColumn, RowColumn, round_half_away
 from scorer.fleet import Fleet
 from scorer.framework.cycle import Cycle

@@ -9,8 +9,8 @@ from datetime import datetime
 import numpy as np
 
 from scorer.api.conditions import find_condition
-from scorer.api.duration import format_duration
 from scorer.api.names import MEMBER_AGENT
+from scorer.api.values.duration import format_duration
 from scorer.columns import BoolColumn
 from scorer.fleet import (
     HEALTH_UNKNOWN,

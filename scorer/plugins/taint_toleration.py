@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scorer.api.member_cluster import Taint
-from scorer.api.placement import Toleration
+from scorer.api.cluster.member_cluster import Taint
+from scorer.api.placement.placement import Toleration
 from scorer.columns import BoolColumn
 from scorer.framework.cycle import Cycle
 from scorer.framework.status import Category, Rejection

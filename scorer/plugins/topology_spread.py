@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scorer.api.placement import TopologySpreadConstraint, WhenUnsatisfiable
+from scorer.api.placement.placement import TopologySpreadConstraint, WhenUnsatisfiable
 from scorer.columns import BoolColumn, IntColumn, RowColumn
 from scorer.fleet import Fleet
 from scorer.framework.cycle import Cycle

@@ -6,8 +6,8 @@ Source: rollout.md 8; placement-api.md F-10.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from scorer.api.documents import is_deleting, name_of, spec_of, with_spec
 from scorer.api.meta import JsonObject
+from scorer.api.unstructured.documents import is_deleting, name_of, spec_of, with_spec
 
 _DEFAULTS = {
     "type": "ClientSideApply",

@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from scorer.api.binding import BindingState
 from scorer.api.conditions import FALSE, TRUE, make_condition, merge_conditions
-from scorer.api.documents import (
+from scorer.api.meta import JsonObject, parse_time
+from scorer.api.names import PREVIOUS_BINDING_STATE, WORK_CLEANUP
+from scorer.api.placement.binding import BindingState
+from scorer.api.unstructured.documents import (
     annotation,
     conditions_of,
     generation_of,
@@ -23,8 +25,6 @@ from scorer.api.documents import (
     with_finalizer,
     with_spec,
 )
-from scorer.api.meta import JsonObject, parse_time
-from scorer.api.names import PREVIOUS_BINDING_STATE, WORK_CLEANUP
 
 ROLLOUT_STARTED = "RolloutStarted"
 WAITS_FOR_WINDOW = "waits for the member's windows: "
@@ -213,7 +213,7 @@ def bound(document: JsonObject, snapshot: str, overrides: Overrides) -> JsonObje
 def is_lost_and_found(document: JsonObject) -> bool:
     """Say whether a binding was created in state Bound, and the rollout controller has not reported on it since.
 
-    Such a binding was recreated in place of a lost one (`scorer.rollout.lost_bindings`), or restored from a backup: its
+    Such a binding was recreated in place of a lost one (`scorer.rollout.works.orphans`), or restored from a backup: its
     content has been rolled out before.
     """
     return (

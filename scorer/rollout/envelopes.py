@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
-from scorer.api.documents import label, name_of, namespace_of
 from scorer.api.kinds import ENVELOPE, KINDS, NAMESPACED_ENVELOPE, Kind, group_kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_PLACEMENT_NAMESPACE, PLACEMENT_GROUP
-from scorer.rollout.fitting import ObjectIdentity
-from scorer.rollout.selectable_kinds import DEFAULT_SETTINGS, SelectionSettings
+from scorer.api.unstructured.documents import label, name_of, namespace_of
+from scorer.rollout.object_size import ObjectIdentity
+from scorer.rollout.selection.kinds import DEFAULT_SETTINGS, SelectionSettings
 
 ENVELOPE_WORK = "kubernetes-fleet.io/envelope-work"
 ENVELOPE_NAME = "kubernetes-fleet.io/envelope-name"

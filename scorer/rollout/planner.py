@@ -14,9 +14,9 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
-from scorer.api.binding import BindingState
-from scorer.api.int_or_percent import scaled_up
-from scorer.api.placement import LONGEST_PERIOD_SECONDS, PlacementType
+from scorer.api.placement.binding import BindingState
+from scorer.api.placement.placement import LONGEST_PERIOD_SECONDS, PlacementType
+from scorer.api.values.int_or_percent import scaled_up
 from scorer.rollout.bindings import (
     NO_OVERRIDES,
     BindingView,

@@ -1,1 +1,4 @@
-"""Staged updates: what a stage allows."""
+"""Staged updates: a run, its plan and record, its approvals and its execution, and the views on it.
+
+Source: staged-updates.md.
+"""

@@ -6,8 +6,8 @@ from datetime import datetime
 
 from scorer.api.meta import JsonObject
 from scorer.rollout.bindings import Overrides
-from scorer.rollout.resource_snapshots import SnapshotGroup
-from scorer.rollout.selection import Selection, SelectionError
+from scorer.rollout.selection.selector import Selection, SelectionError
+from scorer.rollout.snapshots.resources import SnapshotGroup
 
 
 @dataclass(frozen=True, slots=True)

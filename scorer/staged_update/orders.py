@@ -9,7 +9,11 @@ from datetime import datetime
 from typing import Final
 
 from scorer.api.conditions import TRUE, make_condition
-from scorer.api.documents import (
+from scorer.api.family import family_in
+from scorer.api.meta import JsonObject
+from scorer.api.names import REJECTED
+from scorer.api.placement.staged_update import RunState
+from scorer.api.unstructured.documents import (
     conditions_of,
     current_condition,
     generation_of,
@@ -19,13 +23,9 @@ from scorer.api.documents import (
     status_of,
     text_at,
 )
-from scorer.api.family import family_in
-from scorer.api.meta import JsonObject
-from scorer.api.names import REJECTED
-from scorer.api.staged_update import RunState
-from scorer.staged_update.approvals import ACCEPTED, APPROVED
+from scorer.staged_update.approval.requests import ACCEPTED, APPROVED
+from scorer.staged_update.phase import RunPhase, RunWait, Situation, WaitKind, stages_of
 from scorer.staged_update.record import REQUEST_APPROVED, stage_name, status, tasks_of
-from scorer.staged_update.waiting import RunPhase, RunWait, Situation, WaitKind, stages_of
 
 APPROVED_BY_USER: Final = "ApprovedByUser"
 _LONGEST_MESSAGE: Final = 32768

@@ -13,11 +13,11 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Final
 
-from scorer.api.documents import annotation, annotations_of
-from scorer.api.duration import parse_wait_time
 from scorer.api.meta import JsonObject
 from scorer.api.names import ANALYSIS, CLUSTER_DEADLINE, MAX_FAILURES, ON_FAILURE
-from scorer.staged_update.failures import Cause, RunFailedError
+from scorer.api.unstructured.documents import annotation, annotations_of
+from scorer.api.values.duration import parse_wait_time
+from scorer.staged_update.outcome import Cause, RunFailedError
 
 COPIED: Final = (ON_FAILURE, MAX_FAILURES, CLUSTER_DEADLINE, ANALYSIS)
 """The annotations that a run takes over from its strategy."""

@@ -13,10 +13,10 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from scorer.api.conditions import ConditionStatus, make_condition
-from scorer.api.documents import dict_at, dicts_at, generation_of, list_at, status_of, text_at
 from scorer.api.meta import JsonObject, format_time, parse_time
-from scorer.api.staged_update import UpdateStrategySpec
-from scorer.staged_update.failures import Cause, RunFailedError
+from scorer.api.placement.staged_update import UpdateStrategySpec
+from scorer.api.unstructured.documents import dict_at, dicts_at, generation_of, list_at, status_of, text_at
+from scorer.staged_update.outcome import Cause, RunFailedError
 
 INITIALIZED: Final = "Initialized"
 PROGRESSING: Final = "Progressing"

@@ -7,10 +7,10 @@ from collections.abc import Container, Iterable
 from typing import Final
 
 from scorer.api.conditions import TRUE
-from scorer.api.documents import annotation, annotations_of, name_of, namespace_of, spec_of, text_at
 from scorer.api.meta import JsonObject
 from scorer.api.names import CLUSTER_DEADLINE, MAX_FAILURES, ON_FAILURE, PREVIOUS_INDEX, ROLLBACK_OF
-from scorer.api.staged_update import RunState
+from scorer.api.placement.staged_update import RunState
+from scorer.api.unstructured.documents import annotation, annotations_of, name_of, namespace_of, spec_of, text_at
 from scorer.staged_update.policy import OnFailure, annotation_problem
 from scorer.staged_update.record import STARTED, clusters_of, status
 

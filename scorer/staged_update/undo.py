@@ -7,13 +7,13 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from scorer.api.conditions import TRUE
-from scorer.api.documents import annotation, dicts_at, name_of, status_of, text_at
 from scorer.api.meta import JsonObject
 from scorer.api.names import PREVIOUS_INDEX, ROLLBACK_OF
+from scorer.api.unstructured.documents import annotation, dicts_at, name_of, status_of, text_at
 from scorer.staged_update.orders import OrderRefusedError, index_used
+from scorer.staged_update.phase import RunPhase, Situation
 from scorer.staged_update.record import STARTED, SUCCEEDED, clusters_of, condition, is_final, status
 from scorer.staged_update.rollback import changed_clusters, free_name, previous_index, rollback_run
-from scorer.staged_update.waiting import RunPhase, Situation
 
 _MOST_NAMED: Final = 5
 

@@ -1,1 +1,1 @@
-"""Upgrades of clusters: what an upgrade run allows."""
+"""Upgrades of member clusters: runs, their strategy and record, the evaluation that moves them on, and their plan."""

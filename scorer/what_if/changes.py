@@ -7,14 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
-from scorer.api.documents import generation_of, is_deleting, metadata_of, name_of, namespace_of, spec_of
+from scorer.api.cluster.member_cluster import MemberCluster, Taint
 from scorer.api.family import FAMILIES
 from scorer.api.kinds import MEMBER_CLUSTER, group_kind
-from scorer.api.member_cluster import MemberCluster, Taint
 from scorer.api.meta import JsonObject, format_time
+from scorer.api.unstructured.documents import generation_of, is_deleting, metadata_of, name_of, namespace_of, spec_of
 from scorer.fleet import Fleet
 from scorer.rollout.bindings import AVAILABLE, BindingView, views
-from scorer.rollout.eviction import Eviction, EvictionReason, judge_eviction
+from scorer.rollout.removal.eviction import Eviction, EvictionReason, judge_eviction
 from scorer.what_if.state import FIELDS, Changes, HubState, Identity, identity_of
 
 CORDON: Final = Taint(key="cordon-key", value="cordon-value", effect="NoSchedule")

@@ -10,11 +10,11 @@ Source: rollout.md 2 and 3.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from scorer.api.documents import index_of, name_of, namespace_of, spec_of
 from scorer.api.meta import JsonObject, without_nulls
 from scorer.api.names import RESOURCE_INDEX
-from scorer.rollout.resource_snapshots import SnapshotGroup, latest_group, snapshot_groups
-from scorer.rollout.selection import DocumentInventory, Selection, select_resources
+from scorer.api.unstructured.documents import index_of, name_of, namespace_of, spec_of
+from scorer.rollout.selection.selector import DocumentInventory, Selection, select_resources
+from scorer.rollout.snapshots.resources import SnapshotGroup, latest_group, snapshot_groups
 from scorer.what_if.state import Identity, identity_of
 
 

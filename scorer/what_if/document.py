@@ -9,14 +9,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from scorer.api.documents import is_deleting, name_of, namespace_of, spec_of, text_at
 from scorer.api.meta import JsonObject, format_time
+from scorer.api.unstructured.documents import is_deleting, name_of, namespace_of, spec_of, text_at
 from scorer.placement.binding_plan import BrokenBindingError
 from scorer.placement.plan_document import plan_entry
 from scorer.placement.record import scheduled_condition
 from scorer.placement.schedule import Schedule
 from scorer.rollout.planner import Budget
-from scorer.rollout.preview import EXTERNAL, Blocked, RolloutPreview, Step, preview_rollout
+from scorer.rollout.views.preview import EXTERNAL, Blocked, RolloutPreview, Step, preview_rollout
 from scorer.staged_update.facts import Wait
 from scorer.what_if.changes import Changed, Evicted, apply_changes, binding_states
 from scorer.what_if.content import snapshot_to_roll_out

@@ -11,24 +11,31 @@ from dataclasses import replace
 from typing import Any, Final
 
 from scorer.api.conditions import TRUE
-from scorer.api.documents import is_deleting, name_of, namespace_of, spec_of, status_of, text_at
-from scorer.api.duration import format_duration
 from scorer.api.family import family_in, placement_ref
 from scorer.api.meta import JsonObject, format_time
-from scorer.api.staged_update import RunState, StageTaskType
+from scorer.api.placement.staged_update import RunState, StageTaskType
+from scorer.api.unstructured.documents import is_deleting, name_of, namespace_of, spec_of, status_of, text_at
+from scorer.api.values.duration import format_duration
 from scorer.placement.binding_plan import BrokenBindingError
 from scorer.rollout.apply_strategy import effective_apply_strategy
 from scorer.rollout.bindings import Overrides
-from scorer.rollout.override_matching import matching_overrides, overrides_by_cluster
-from scorer.rollout.resource_snapshots import SnapshotGroup, latest_group, snapshot_groups
-from scorer.rollout.selection import DocumentInventory, Selection, SelectionError, select_resources
-from scorer.staged_update.content_diff import ContentDiff, ObjectChange, content_diff
-from scorer.staged_update.engine import is_over
+from scorer.rollout.overrides.matching import matching_overrides, overrides_by_cluster
+from scorer.rollout.selection.selector import DocumentInventory, Selection, SelectionError, select_resources
+from scorer.rollout.snapshots.resources import SnapshotGroup, latest_group, snapshot_groups
+from scorer.staged_update.execution.engine import is_over
 from scorer.staged_update.facts import Facts
-from scorer.staged_update.failures import NotYetError, RunFailedError
-from scorer.staged_update.forecast import Forecast, ForecastCluster, ForecastStage, ForecastTask, Progress, forecast
+from scorer.staged_update.outcome import NotYetError, RunFailedError
 from scorer.staged_update.policy import FailurePolicy
 from scorer.staged_update.record import INITIALIZED, SUCCEEDED, condition, status
+from scorer.staged_update.views.content_diff import ContentDiff, ObjectChange, content_diff
+from scorer.staged_update.views.forecast import (
+    Forecast,
+    ForecastCluster,
+    ForecastStage,
+    ForecastTask,
+    Progress,
+    forecast,
+)
 from scorer.what_if.changes import Changed, apply_changes
 from scorer.what_if.scheduling import scheduled
 from scorer.what_if.state import FIELDS, Changes, HubState, Identity, identity_of

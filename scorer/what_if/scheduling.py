@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scorer.api.documents import generation_of, name_of, spec_of, with_spec
 from scorer.api.meta import JsonObject
+from scorer.api.unstructured.documents import generation_of, name_of, spec_of, with_spec
 from scorer.placement.binding_plan import plan_bindings
 from scorer.placement.plan_document import decide
 from scorer.placement.policy_hash import policy_hash, policy_in_force
 from scorer.placement.record import snapshot_status
 from scorer.placement.schedule import Schedule
-from scorer.rollout.policy_snapshots import plan_policy_snapshots
+from scorer.rollout.snapshots.policies import plan_policy_snapshots
 from scorer.rollout.writes import applied
 from scorer.what_if.state import HubState
 

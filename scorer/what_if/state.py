@@ -10,14 +10,14 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
-from scorer.api.documents import label, name_of, namespace_of
+from scorer.api.cluster.member_cluster import MemberCluster
 from scorer.api.family import FAMILIES
 from scorer.api.kinds import DISRUPTION_BUDGET, KINDS, MAINTENANCE_WINDOW, Kind, group_kind
-from scorer.api.member_cluster import MemberCluster
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_PLACEMENT
+from scorer.api.unstructured.documents import label, name_of, namespace_of
 from scorer.fleet import Fleet
-from scorer.staged_update.forecast import Waits
+from scorer.staged_update.views.forecast import Waits
 from scorer.what_if.windows import window_waits
 
 _ByParent: TypeAlias = Mapping[tuple[str, str], Sequence[JsonObject]]

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from functools import lru_cache
 
-from scorer.api.documents import name_of
 from scorer.api.meta import JsonObject
+from scorer.api.unstructured.documents import name_of
 from scorer.fleet import Fleet
 from scorer.staged_update.facts import Wait
-from scorer.staged_update.forecast import Waits
+from scorer.staged_update.views.forecast import Waits
 from scorer.windows.maintenance import Standing, standing
 from scorer.windows.member_windows import OF_UPDATES, Definition, MemberWindows, closed_window, windows_of
 

@@ -23,8 +23,8 @@ from functools import lru_cache
 from itertools import islice
 from typing import Final, NamedTuple
 
-from scorer.api.go_duration import parse_go_duration
 from scorer.api.node_pool import LONGEST_SCHEDULE
+from scorer.api.values.duration import parse_go_duration
 
 MACROS: Final[Mapping[str, str]] = {
     "@yearly": "0 0 1 1 *",

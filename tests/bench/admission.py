@@ -36,7 +36,7 @@ from scorer.api.meta import JsonObject
 from tests.bench.figures import PER_SECOND, SHORT, Figure, Part
 from tests.bench.fleets import COST, CPU, NODES, member
 from webhook.defaulting.placement import default
-from webhook.embedded.simulation import keep_status
+from webhook.embedded.simulation.annotations import keep_status
 from webhook.processes.up import Up
 from webhook.settings.admission import OWN_CONTROLLER
 from webhook.settings.programs import UpSettings

@@ -17,12 +17,12 @@ from e2e.controlplane.service import HARBORMASTER
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, KINDS, NAMESPACE, WORK
 from scorer.api.meta import JsonObject
 from scorer.api.names import WORK_OBJECTS, member_namespace
-from scorer.rollout.removal import objects_digest
+from scorer.rollout.removal.marks import objects_digest
 from tests.bench.figures import Figure, Part
 from tests.bench.processes import processor_seconds, resident_megabytes
 from tests.bench.real_hub import real_hub
-from webhook.kube.client import ApiServer
-from webhook.kube.store import HubStore
+from webhook.kube.client.api_server import ApiServer
+from webhook.kube.client.hub_store import HubStore
 
 WORKS: Final = 100
 OBJECTS: Final = 10
@@ -123,7 +123,10 @@ def floor(libraries: str = LIBRARIES) -> float:
 
 def start_seconds() -> float:
     """Return the processor time of loading the agent."""
-    return _of("import webhook.cli.agent, webhook.processes.agent, webhook.server.listening, uvloop", processor_seconds)
+    return _of(
+        "import webhook.cli.operating.agent, webhook.processes.agent, webhook.server.listening, uvloop",
+        processor_seconds,
+    )
 
 
 def _of(program: str, look: Callable[[int], float]) -> float:

@@ -32,19 +32,19 @@ from tests.bench.figures import Figure, Part
 from tests.bench.fleets import NOW, member, policy
 from tests.webhook.services import unheard
 from webhook.admission.rights import UndisputedRights
-from webhook.embedded.owner import OwnerToken
-from webhook.embedded.store import EmbeddedStore
-from webhook.endpoints.services import Admittance
+from webhook.embedded.api_server.owner_token import OwnerToken
+from webhook.embedded.storage.store import EmbeddedStore
+from webhook.endpoints.http.services import Admittance
 from webhook.history.desk import history_of
 from webhook.history.record import Source
-from webhook.kube.cache import Cache
+from webhook.kube.cache.informer import Cache
 from webhook.processes.services import Telling, answers_of, services_of
+from webhook.runtime.clock import utc_now
 from webhook.server.certificates import Certificates, own_leaves
 from webhook.server.server import Server
-from webhook.settings.clock import utc_now
 from webhook.settings.programs import ServerSettings
 from webhook.telemetry.metrics import Metrics
-from webhook.validation.context import Context
+from webhook.validation.framework.context import Context
 
 MEMBERS, PLACEMENTS = 1_000, 20
 SIZES = (1_000, 5_000)

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
-from scorer.api.member_cluster import MemberCluster
+from scorer.api.cluster.member_cluster import MemberCluster
 from scorer.api.meta import JsonObject, format_time
 from scorer.fleet import Fleet
 

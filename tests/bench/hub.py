@@ -26,20 +26,20 @@ import uvloop
 from e2e.controlplane.cluster import Cluster
 from e2e.controlplane.process import Program, free_port
 from e2e.controlplane.service import HARBORMASTER
-from scorer.api.documents import current_condition
 from scorer.api.family import CLUSTER
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, KINDS, MEMBER_CLUSTER, NAMESPACE, PLACEMENT, WORK, Kind
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.names import member_namespace
+from scorer.api.unstructured.documents import current_condition
 from tests.bench.exposed import metrics
 from tests.bench.figures import PER_SECOND, Figure, Part
 from tests.bench.processes import processor_seconds, resident_megabytes
 from tests.bench.real_hub import real_hub
-from webhook.controllers.loop import RESYNC
-from webhook.kube.client import ApiServer
-from webhook.kube.paths import path_of
+from webhook.controllers.machinery.loop import RESYNC
+from webhook.kube.client.api_server import ApiServer
+from webhook.kube.client.hub_store import HubStore
+from webhook.kube.client.paths import path_of
 from webhook.kube.ports import EventType, Key, NotFoundError, key_of
-from webhook.kube.store import HubStore
 
 CONFIG_MAP = KINDS["", "ConfigMap"]
 MADE = (CLUSTER.policy_snapshot, CLUSTER.resource_snapshot, CLUSTER.binding, WORK)

@@ -40,8 +40,8 @@ from tests.bench.scoring import (
     tell,
     with_replica,
 )
-from webhook.kube.cache import read_member
-from webhook.kube.shelf import Shelf
+from webhook.kube.cache.indexer import Shelf
+from webhook.kube.cache.informer import read_member
 
 T = TypeVar("T")
 

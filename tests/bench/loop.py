@@ -13,7 +13,7 @@ from scorer.api.kinds import MEMBER_CLUSTER, NAMESPACE, PLACEMENT
 from scorer.api.meta import JsonObject
 from tests.bench.figures import Figure, Part
 from tests.bench.fleets import member, policy
-from webhook.embedded.simulation import keep_status
+from webhook.embedded.simulation.annotations import keep_status
 from webhook.processes.up import Up
 from webhook.settings.programs import UpSettings
 

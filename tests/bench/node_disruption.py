@@ -14,10 +14,11 @@ from typing import Final
 import numpy as np
 
 from scorer.api.meta import JsonObject
-from scorer.node_disruption.cluster import Cluster
-from scorer.node_disruption.cluster_reading import read_cluster
-from scorer.node_disruption.instance_types import Catalog, read_instance_types
-from scorer.node_disruption.planner import Decision, decide
+from scorer.node_disruption.cluster.reader import read_cluster
+from scorer.node_disruption.cluster.snapshot import Cluster
+from scorer.node_disruption.instance_types.catalog import Catalog
+from scorer.node_disruption.instance_types.price_table import read_instance_types
+from scorer.node_disruption.methods.planner import Decision, decide
 from tests.bench.figures import Figure, Part
 from tests.builders.node import ZONE
 from tests.builders.pod import apart, make_pod, make_spread

@@ -23,7 +23,7 @@ from tests.machine import chromium_path
 from tests.webhook.page.axe import NotInstalledError, script
 from tests.webhook.page.conftest import ARGUMENTS
 from tests.webhook.services import LISTENERS
-from webhook.embedded.simulation import keep_status
+from webhook.embedded.simulation.annotations import keep_status
 from webhook.processes.up import Up
 from webhook.settings.programs import UpSettings
 

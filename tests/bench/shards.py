@@ -32,10 +32,10 @@ from scorer.shards import shard_of
 from tests.bench.figures import PER_SECOND, SHORT, Figure, Part
 from tests.bench.processes import processor_seconds
 from tests.bench.slow_hub import TOKEN
-from webhook.kube.client import ApiServer
-from webhook.kube.paths import path_of
+from webhook.kube.client.api_server import ApiServer
+from webhook.kube.client.hub_store import HubStore
+from webhook.kube.client.paths import path_of
 from webhook.kube.ports import AlreadyExistsError, Key, NotFoundError
-from webhook.kube.store import HubStore
 
 COUNTS = (1, 2, 4)
 MEMBERS, CLUSTERS = 20, 10

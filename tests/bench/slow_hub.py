@@ -16,12 +16,12 @@ from aiohttp import web
 from scorer.api.kinds import WORK
 from scorer.api.meta import JsonObject
 from webhook.access.user import UserInfo
-from webhook.embedded.answers import ApiError, json_response, of_store
-from webhook.embedded.api import add_routes
-from webhook.embedded.store import EmbeddedStore
-from webhook.embedded.target import Target, parse_target
+from webhook.embedded.api_server.handlers import add_routes
+from webhook.embedded.api_server.request_info import Target, parse_target
+from webhook.embedded.api_server.status import ApiError, json_response, of_store
+from webhook.embedded.storage.store import EmbeddedStore
 from webhook.kube.ports import StoreError
-from webhook.validation.context import Context
+from webhook.validation.framework.context import Context
 
 TOKEN = "bench"
 _WRITES = ("POST", "PUT", "PATCH", "DELETE")

@@ -17,18 +17,18 @@ import numpy as np
 import uvloop
 
 from scorer.api.conditions import TRUE
-from scorer.api.documents import current_condition, label, spec_of, status_of, text_at
 from scorer.api.kinds import BINDING, STAGED_RUN
 from scorer.api.meta import JsonObject, dump_json
 from scorer.api.names import PARENT_PLACEMENT
+from scorer.api.unstructured.documents import current_condition, label, spec_of, status_of, text_at
 from scorer.staged_update.record import SUCCEEDED, status
 from tests.bench.figures import Figure, Part
 from tests.builders.placement import make_placement
 from tests.webhook.controllers.staged_world import make_run, make_stage, make_strategy
 from tests.webhook.controllers.world import World, make_config_map, make_member, running
-from webhook.controllers.queue import WorkQueue
-from webhook.controllers.result import Result
-from webhook.kube.change import Change
+from webhook.controllers.machinery.queue import WorkQueue
+from webhook.controllers.machinery.result import Result
+from webhook.kube.cache.changes import Change
 
 PATIENCE_SECONDS = 1800.0
 FULL = os.environ.get("FULL") == "1"

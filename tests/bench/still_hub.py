@@ -15,7 +15,7 @@ from aiohttp import web
 
 from scorer.api.kinds import KINDS, LEASE, Kind
 from scorer.api.meta import JsonObject
-from webhook.kube.paths import path_of
+from webhook.kube.client.paths import path_of
 
 VERSION: Final = "9999999999"
 """Of every list: newer than any object."""

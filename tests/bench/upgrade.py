@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
-from scorer.upgrade.engine import advance
-from scorer.upgrade.facts import Estimate
+from scorer.upgrade.evaluation.engine import advance
 from scorer.upgrade.planning.plan import plan_of
-from scorer.upgrade.simulation import Start, simulate
+from scorer.upgrade.simulation.hub import Start, simulate
+from scorer.upgrade.state.facts import Estimate
 from tests.bench.figures import Figure, Part
 from tests.scorer.upgrade.scenarios import BEGIN, daily, member, prepared, stage
 from tests.vector_families.line import Line

@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 from scorer.api.meta import JsonObject
-from scorer.node_disruption.cluster import Cluster
-from scorer.node_disruption.cluster_reading import read_cluster
-from scorer.node_disruption.instance_types import Catalog, read_instance_types
-from scorer.node_disruption.simulation import simulate
+from scorer.node_disruption.cluster.reader import read_cluster
+from scorer.node_disruption.cluster.snapshot import Cluster
+from scorer.node_disruption.instance_types.catalog import Catalog
+from scorer.node_disruption.instance_types.price_table import read_instance_types
+from scorer.node_disruption.simulation.simulator import simulate
 from tests.bench.figures import Figure, Part
 from tests.builders.pod import make_pod
 from tests.builders.worker import make_pool_of, make_worker

@@ -5,7 +5,7 @@ import signal
 
 from webhook.cli import main
 from webhook.controllers import assembly
-from webhook.controllers.loop import Loop
+from webhook.controllers.machinery.loop import Loop
 
 
 class WokenLoop(Loop):

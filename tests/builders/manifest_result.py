@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from scorer.rollout.availability import Availability, AvailabilityReason
-from scorer.rollout.work_status import ManifestReason, ManifestResult
+from scorer.rollout.works.availability import Availability, AvailabilityReason
+from scorer.rollout.works.status import ManifestReason, ManifestResult
 
 
 def make_result(

@@ -10,7 +10,7 @@ from typing import Any
 
 from scorer.api.kinds import NAMESPACED_STAGED_RUN, STAGED_RUN
 from scorer.api.meta import JsonObject, format_time
-from scorer.api.staged_update import DELETE_STAGE
+from scorer.api.placement.staged_update import DELETE_STAGE
 from tests.builders.condition import condition
 
 START = datetime(2026, 11, 23, 8, 0, tzinfo=UTC)

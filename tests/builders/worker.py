@@ -9,9 +9,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeVar
 
 from scorer.api.meta import JsonObject, format_time
-from scorer.node_disruption.cluster import Cluster
-from scorer.node_disruption.cluster_reading import HASH, HASH_VERSION, read_cluster
-from scorer.node_disruption.instance_types import Catalog, read_instance_types
+from scorer.node_disruption.cluster.reader import read_cluster
+from scorer.node_disruption.cluster.snapshot import HASH, HASH_VERSION, Cluster
+from scorer.node_disruption.instance_types.catalog import Catalog
+from scorer.node_disruption.instance_types.price_table import read_instance_types
 from tests.builders.node import make_claim, make_node, make_pool
 
 T = TypeVar("T")

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from scorer.api import kinds
-from scorer.api.crd import custom_resource_definitions
+from scorer.api.crd.definitions import custom_resource_definitions
 from scorer.api.meta import JsonObject
 from tests.charts.templates import HEADER, fill
-from webhook.cli.yaml_text import format_yaml
+from webhook.cli.text.yaml import format_yaml
 
 OWNERS: Final = {
     "placement.kubernetes-fleet.io": "fleet",

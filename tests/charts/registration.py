@@ -7,7 +7,7 @@ from scorer.api.meta import JsonObject
 from tests.charts.templates import HEADER, entries, fill, metadata
 from tests.charts.variants import merge
 from webhook.admission.registration import Endpoint, webhook_configurations
-from webhook.cli.yaml_text import format_yaml
+from webhook.cli.text.yaml import format_yaml
 from webhook.settings.admission import AdmissionSettings, PlacementAuthorization
 
 SWITCHES: Final[Mapping[str, str]] = {

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from tests.charts.templates import HEADER, document, entries, fill, metadata
 from tests.charts.variants import merge
-from webhook.cli.yaml_text import format_yaml
+from webhook.cli.text.yaml import format_yaml
 from webhook.processes.account_policies import (
     Policy,
     certificate_policies,
@@ -29,7 +29,7 @@ from webhook.processes.rbac import (
     serve_roles,
 )
 from webhook.processes.rbac_objects import Resource, Role, documents, service_account, username_of
-from webhook.settings.node_disruption import NodeDisruptionMode
+from webhook.settings.gate import NodeDisruptionMode
 
 PREFIX: Final = "harbormaster-"
 AUTHORITY: Final = "@FULLNAME@-ca"

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from scorer.api.meta import JsonObject
 from tests.charts.templates import HEADER
-from webhook.settings.rooms import ROOMS
-from webhook.settings.schema import schema_of
+from webhook.settings.groups import GROUPS
+from webhook.settings.reference import schema_of
 from webhook.settings.values import format_value
 
 HUB_PROGRAMS: Final = ("serve", "reconcile")
@@ -80,7 +80,7 @@ def settings_of(programs: Sequence[str]) -> dict[str, Setting]:
     """Return the settings that the values of a chart hold, by name, room by room."""
     found: dict[str, Setting] = {}
     schemas = [schema_of(program) for program in programs]
-    names = dict.fromkeys(name for room in ROOMS for name in room.names() if name not in OF_THE_CHART)
+    names = dict.fromkeys(name for room in GROUPS for name in room.names() if name not in OF_THE_CHART)
     for schema in schemas:
         for name in names:
             if name in schema["properties"]:

@@ -10,12 +10,12 @@ from typing import Final
 
 from tests.contracts.sources import sources
 
-LOOKED_AT: Final = ("webhook/processes/agent.py", "webhook/member", "webhook/embedded/members.py")
+LOOKED_AT: Final = ("webhook/processes/agent.py", "webhook/member", "webhook/embedded/simulation/members.py")
 
-REMOVAL: Final = "webhook/member/removal.py"
-TRANSPORT: Final = "webhook/member/remote.py"
+REMOVAL: Final = "webhook/member/deletion/removal.py"
+TRANSPORT: Final = "webhook/member/store/api_server.py"
 """Sends what `REMOVAL` asks for to an API server."""
-CALLERS: Final = frozenset({"webhook/member/applier.py"})
+CALLERS: Final = frozenset({"webhook/member/works/reconciler.py"})
 """Who may ask for a removal."""
 
 _DELETING: Final = frozenset({"delete", "delete_collection", "deletecollection"})
@@ -36,11 +36,11 @@ def problems(path: str, text: str) -> Iterator[str]:
                 yield f"{path}:{node.lineno}: .{name}: content leaves a member only through {REMOVAL}"
             case ast.Constant(value=str(word)) if word in {"DELETE", "delete"} and path != TRANSPORT:
                 yield f"{path}:{node.lineno}: {word!r}: content leaves a member only through {REMOVAL}"
-            case ast.ImportFrom(module="webhook.member.removal") if path not in CALLERS:
+            case ast.ImportFrom(module="webhook.member.deletion.removal") if path not in CALLERS:
                 yield f"{path}:{node.lineno}: imports {REMOVAL}; only {', '.join(sorted(CALLERS))} may"
-            case ast.ImportFrom(module="webhook.member") if any(each.name == "removal" for each in node.names):
+            case ast.ImportFrom(module="webhook.member.deletion") if any(each.name == "removal" for each in node.names):
                 yield f"{path}:{node.lineno}: imports {REMOVAL} as a whole: name what is used"
-            case ast.Import() if any(each.name == "webhook.member.removal" for each in node.names):
+            case ast.Import() if any(each.name == "webhook.member.deletion.removal" for each in node.names):
                 yield f"{path}:{node.lineno}: imports {REMOVAL} as a whole: name what is used"
 
 

@@ -46,12 +46,12 @@ def test_nothing_is_imported_from_a_test_module(room):
 @pytest.mark.parametrize(
     "text",
     [
-        pytest.param("from tests.webhook.cli.test_plan import files", id="from-it"),
+        pytest.param("from tests.webhook.cli.planning.test_plan import files", id="from-it"),
         pytest.param("from tests.webhook.cli import test_plan", id="all-of-it"),
-        pytest.param("import e2e.test_clients as clients", id="by-another-name"),
+        pytest.param("import e2e.admission.test_clients as clients", id="by-another-name"),
         pytest.param("from . import test_plan", id="of-a-neighbour"),
         pytest.param("from .test_plan import files", id="from-a-neighbour"),
-        pytest.param("def late():\n    from e2e.test_clients import MERGE", id="late"),
+        pytest.param("def late():\n    from e2e.admission.test_clients import MERGE", id="late"),
     ],
 )
 def test_an_import_from_a_test_module_is_found(text):
@@ -59,4 +59,6 @@ def test_an_import_from_a_test_module_is_found(text):
 
 
 def test_support_modules_and_the_code_may_be_imported():
-    assert borrowed("from tests.waiting import until\nfrom webhook.cli.plan import plan\nimport test_plan") == []
+    assert (
+        borrowed("from tests.waiting import until\nfrom webhook.cli.planning.plan import plan\nimport test_plan") == []
+    )

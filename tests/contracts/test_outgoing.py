@@ -14,15 +14,16 @@ OPENS = frozenset(
 )
 """What opens a connection to somewhere else."""
 OPENING = {
-    "webhook/kube/outside.py": "the upgrader and the receiver of notifications of the settings, the provider of the "
-    "settings and what it names itself, over https",
-    "webhook/controllers/query_endpoints.py": "the query endpoints of the settings",
-    "webhook/kube/client.py": "the server of a kubeconfig, of an option or of the Pod, and the hub of an agent",
-    "webhook/kube/hub_http.py": "the same, for commands",
+    "webhook/kube/transport/sessions.py": "the upgrader and the receiver of notifications of the settings, the "
+    "provider of the settings and what it names itself, over https",
+    "webhook/controllers/staged_updates/query_endpoints.py": "the query endpoints of the settings",
+    "webhook/kube/client/api_server.py": "the server of a kubeconfig, of an option or of the Pod, and the hub "
+    "of an agent",
+    "webhook/kube/client/cli_client.py": "the same, for commands",
     "webhook/processes/own_answers.py": "handlers in the same process, by a socket in a private folder",
     "webhook/server/server.py": "its own listener",
 }
-CALLS_OUTSIDE = frozenset({"webhook/kube/signed_post.py", "webhook/sign_in/provider.py"})
+CALLS_OUTSIDE = frozenset({"webhook/kube/transport/signed_post.py", "webhook/sign_in/provider.py"})
 READS_KUBECONFIGS = frozenset({"load_kube_config", "load_incluster_config", "read_login", "read_endpoint"})
 KUBECONFIGS_FROM = ("webhook/cli/", "webhook/processes/", "webhook/kube/")
 """Where the path of a kubeconfig comes from the command line; no store, handler or controller reads one."""
@@ -60,7 +61,7 @@ def test_kubeconfigs_are_files_that_an_operator_has_named():
     """One that is found in the cluster could run programs and read files with our rights."""
     reading = {path for path, names in called_by_file().items() if READS_KUBECONFIGS & names}
     assert {path for path in reading if not path.startswith(KUBECONFIGS_FROM)} == set()
-    assert "webhook/kube/kubeconfig.py" in reading
+    assert "webhook/kube/login/kubeconfig.py" in reading
     assert not [path for path, names in called_by_file().items() if OTHERS & names]
 
 

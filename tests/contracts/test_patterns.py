@@ -16,17 +16,16 @@ from tests.contracts.sources import PACKAGES, sources
 INSIDE = frozenset({"match", "search", "findall", "finditer", "split", "sub", "subn"})
 """Look for a pattern in a part of a text."""
 NOT_SLOW = {
-    "scorer/api/duration.py": "what is divided into groups has been matched as a whole",
-    "scorer/api/go_duration.py": "what is divided into groups has been matched as a whole",
-    "scorer/node_disruption/instance_types.py": "numbers are matched as a whole",
-    "scorer/rollout/override_application.py": "after its first word it always matches",
+    "scorer/api/values/duration.py": "what is divided into groups has been matched as a whole",
+    "scorer/node_disruption/instance_types/price_table.py": "numbers are matched as a whole",
+    "scorer/rollout/overrides/application.py": "after its first word it always matches",
     "scorer/windows/cron.py": "after its first character it always matches",
-    "webhook/cli/field_validation.py": "after its first character it always matches",
-    "webhook/cli/explanation.py": "messages of the server that the user has named",
-    "webhook/cli/jsonpath.py": "a template that the user types",
-    "scorer/api/printer_columns.py": "paths in definitions of the server that the user has named",
+    "webhook/cli/options/field_validation.py": "after its first character it always matches",
+    "webhook/cli/planning/explanation.py": "messages of the server that the user has named",
+    "webhook/cli/text/jsonpath.py": "a template that the user types",
+    "scorer/api/crd/table.py": "paths in definitions of the server that the user has named",
     "webhook/description/schemas.py": "our own docstrings",
-    "webhook/embedded/selectors.py": "a parameter of a URL, which is short",
+    "webhook/embedded/api_server/selectors.py": "a parameter of a URL, which is short",
 }
 """Modules that look inside texts for patterns which could take long there, and why they do not."""
 

@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from e2e.rights import ELSEWHERE, ROWS, Question
+from e2e.access.rights import ELSEWHERE, ROWS, Question
 from tests.docs.pages import DOCS, ROOT
 
 TEXT = (DOCS / "who-may-do-what.md").read_text(encoding="utf-8")

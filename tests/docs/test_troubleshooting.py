@@ -6,15 +6,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from scorer.rollout.availability import AvailabilityReason
-from scorer.rollout.eviction import EvictionReason
-from scorer.rollout.failing import failure_type
-from scorer.rollout.work_status import ManifestReason
+from scorer.rollout.removal.eviction import EvictionReason
+from scorer.rollout.status.failures import failure_type
+from scorer.rollout.works.availability import AvailabilityReason
+from scorer.rollout.works.status import ManifestReason
 from tests.docs.explained import FAILURES_TOLD_BY_EVENTS, TROUBLESHOOTING, TYPES
 from tests.docs.pages import DOCS, REFERENCE, anchor_of, read_page
 from tests.docs.said import words_said
 from tests.webhook.controllers.world import running
-from webhook.settings.node_disruption import NodeDisruptionMode, NodeDisruptionOptions
+from webhook.settings.gate import NodeDisruptionMode, NodeDisruptionOptions
 
 FAILED = "failed"
 """Before the reasons of a controller that fails, whichever it is."""

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 import pytest
 
-from scorer.api.crd import structural_schema
+from scorer.api.crd.definitions import structural_schema
 from scorer.api.kinds import OUR_KINDS
 from scorer.framework.status import Category
 from scorer.member_gate.answer import MemberReason
@@ -14,7 +14,7 @@ from scorer.node_budgets.blockers import BlockReason
 from scorer.node_budgets.gate import Verdict
 from tests.docs.explained import TYPES
 from tests.docs.pages import REFERENCE, ROOT, anchor_of, read_page
-from webhook.endpoints.problems import Problem
+from webhook.endpoints.http.problems import Problem
 from webhook.telemetry.metrics import REJECTIONS
 
 REFUSALS = (REFERENCE / "refusals.md").read_text(encoding="utf-8")

@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from scorer.api.binding import BindingState
-from scorer.api.member_cluster import MemberCluster
+from scorer.api.cluster.member_cluster import MemberCluster
+from scorer.api.placement.binding import BindingState
 from scorer.fleet import Fleet
 from scorer.placement.holdings import Binding
 from scorer.placement.request import read_request

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from scorer.api.member_cluster import MemberCluster
+from scorer.api.cluster.member_cluster import MemberCluster
 from scorer.extender.filtering import filter_nodes
 from scorer.extender.followed import read_followed
 from scorer.extender.node import as_member, read_node

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scorer.api.quantity import NANO, Quantity, parse_quantity, read_quantity
+from scorer.api.values.quantity import NANO, Quantity, parse_quantity, read_quantity
 from scorer.columns import ABSENT, OPERATORS, CodeBook, QuantityColumn, Reading, Rows, round_half_away, row_of
 from tests.scorer.builders import modest
 from tests.scorer.relations import RELATIONS

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from scorer.api.quantity import parse_quantity
+from scorer.api.values.quantity import parse_quantity
 from scorer.cost import FAILED, Cost, Node, cluster_cost
 
 PRICES = {"small": 0.192, "large": 0.384, "unlisted": 999.0}

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scorer.api.external_score import parse_score
-from scorer.api.placement import ClusterSelectorTerm
+from scorer.api.cluster.scores import parse_score
+from scorer.api.placement.placement import ClusterSelectorTerm
 from scorer.fleet import Fleet
 from scorer.placement.plan_document import plan_entry
 from scorer.placement.trace import explain

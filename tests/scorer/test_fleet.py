@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scorer.api.external_score import _known
-from scorer.api.member_cluster import MemberCluster
-from scorer.api.placement import ClusterSelectorTerm
-from scorer.api.quantity import parse_quantity
+from scorer.api.cluster.member_cluster import MemberCluster
+from scorer.api.cluster.scores import _known
+from scorer.api.placement.placement import ClusterSelectorTerm
+from scorer.api.values.quantity import parse_quantity
 from scorer.columns import Reading, _known_amounts
 from scorer.fleet import (
     HEALTH_UNKNOWN,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scorer.api.placement import PlacementPolicy
+from scorer.api.placement.placement import PlacementPolicy
 from scorer.profile import read_profile
 from tests.scorer.builders import NODES, pick_n, policy, prefer, spread, term
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scorer.api.label_selector import LabelSelector
-from scorer.api.placement import ClusterSelectorTerm
-from scorer.api.quantity import NANO, parse_quantity
+from scorer.api.placement.placement import ClusterSelectorTerm
+from scorer.api.values.label_selector import LabelSelector
+from scorer.api.values.quantity import NANO, parse_quantity
 from scorer.fleet import Fleet
 from scorer.properties import read_property
 from scorer.selectors import InvalidPolicyError, match_labels, read_labels, read_term

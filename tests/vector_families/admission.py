@@ -7,7 +7,7 @@ from tests.vector_families.line import Line
 from webhook.access.user import UserInfo
 from webhook.admission.judge import judge, mutate
 from webhook.settings.admission import AdmissionSettings
-from webhook.validation.context import Context
+from webhook.validation.framework.context import Context
 
 
 def check_admission(line: Line) -> None:

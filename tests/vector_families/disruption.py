@@ -7,7 +7,7 @@ from scorer.node_budgets.gate import answer
 from scorer.node_budgets.opening import next_open
 from scorer.node_budgets.pool_view import PoolView
 from scorer.node_budgets.question import Question
-from scorer.node_disruption.drift import requirements_drift
+from scorer.node_disruption.methods.drift import requirements_drift
 from scorer.windows.cron import matches_crd_pattern, parse_schedule
 from scorer.windows.fires import next_fire
 from tests.vector_families.line import Line, compare

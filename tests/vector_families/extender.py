@@ -22,19 +22,19 @@ import numpy as np
 import uvloop
 
 from scorer.api import kinds
-from scorer.api.binding import BindingState
 from scorer.api.kinds import KINDS, NAMESPACE, Kind, group_kind
 from scorer.api.meta import JsonObject, parse_time
 from scorer.api.names import PARENT_PLACEMENT
+from scorer.api.placement.binding import BindingState
 from scorer.extender.reading import member
 from tests.vector_families.line import Line, compare
 from tests.webhook.services import LISTENERS, make_server, make_services
 from webhook.answers.extender import HubExtender
-from webhook.embedded.store import EmbeddedStore
-from webhook.kube.cache import Cache
+from webhook.embedded.storage.store import EmbeddedStore
+from webhook.kube.cache.informer import Cache
 from webhook.kube.ports import key_of
+from webhook.runtime.clock import utc_now
 from webhook.server.server import Server
-from webhook.settings.clock import utc_now
 from webhook.settings.extender import CLUSTER_LABELS
 from webhook.settings.programs import ServerSettings
 

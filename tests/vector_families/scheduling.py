@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from scorer.api.binding import BindingState
-from scorer.api.member_cluster import MemberCluster
+from scorer.api.cluster.member_cluster import MemberCluster
 from scorer.api.meta import parse_time
-from scorer.api.placement import PlacementType
-from scorer.api.quantity import parse_quantity, read_quantity
+from scorer.api.placement.binding import BindingState
+from scorer.api.placement.placement import PlacementType
+from scorer.api.values.quantity import parse_quantity, read_quantity
 from scorer.columns import QuantityColumn, Reading
 from scorer.cost import Node, cluster_cost
 from scorer.fleet import Fleet

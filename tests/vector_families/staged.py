@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from scorer.api.documents import dicts_at, status_of
-from scorer.staged_update.failures import RunFailedError
-from scorer.staged_update.initialization import initialise
+from scorer.api.unstructured.documents import dicts_at, status_of
+from scorer.staged_update.outcome import RunFailedError
+from scorer.staged_update.plan.initialization import initialise
+from scorer.staged_update.plan.stages import at_once
 from scorer.staged_update.record import SUCCEEDED, Record, cluster_name, cluster_names, clusters_of, status
-from scorer.staged_update.stages import at_once
 from tests.scorer.staged_update.hub import (
     Hub,
     make_binding,
@@ -21,7 +21,7 @@ from tests.scorer.staged_update.hub import (
 )
 from tests.vector_families.line import Line
 from webhook.admission.judge import judge, mutate
-from webhook.validation.context import Context
+from webhook.validation.framework.context import Context
 
 API = "placement.kubernetes-fleet.io/v1beta1"
 

@@ -3,14 +3,14 @@
 from datetime import UTC, datetime
 from typing import Any
 
+from scorer.api.crd.pruning import apply_schema_defaults
 from scorer.api.kinds import KINDS, group_kind
 from scorer.api.meta import JsonObject
-from scorer.api.schema import apply_schema_defaults
 from tests.vector_families.line import Line
 from webhook.access.user import UserInfo
 from webhook.admission.judge import judge, mutate
 from webhook.defaulting.defaulted import Occasion
-from webhook.validation.context import Context
+from webhook.validation.framework.context import Context
 
 NOW = datetime(2025, 1, 6, tzinfo=UTC)
 _UID = "5f0f1f6a-6f5e-4d8e-9a58-1c1f6a0b7d11"

@@ -19,16 +19,14 @@ from scorer.api.upgrade.profile import UpgradeProfileSpec
 from scorer.api.upgrade.run import ClusterUpgradeRun, MemberStatus, SkipTarget
 from scorer.api.upgrade.strategy import StrategySpec
 from scorer.api.upgrade.version_catalog import VersionCatalogSpec
-from scorer.upgrade.back_end import Capabilities, Inventory, Pool
-from scorer.upgrade.catalog import Catalog
-from scorer.upgrade.facts import Estimate
-from scorer.upgrade.images import UNLISTED
-from scorer.upgrade.members import GROUP_LABEL, ORDER, REGION_LABEL, Member, read_member
+from scorer.upgrade.back_ends.interface import Capabilities, Inventory, Pool
+from scorer.upgrade.members.member import GROUP_LABEL, ORDER, REGION_LABEL, Member, read_member
+from scorer.upgrade.members.windows import targets_of, tier_of
 from scorer.upgrade.planning.forecast import Assumptions, forecast
 from scorer.upgrade.planning.plan import plan_of
-from scorer.upgrade.profile import NoTargetError, target_of
-from scorer.upgrade.simulated_back_end import UPGRADER, Outcome, SimulatedBackEnd
-from scorer.upgrade.simulation import (
+from scorer.upgrade.profiles.target import NoTargetError, target_of
+from scorer.upgrade.simulation.back_end import UPGRADER, Outcome, SimulatedBackEnd
+from scorer.upgrade.simulation.hub import (
     AddMember,
     Approve,
     ChangeMember,
@@ -45,8 +43,10 @@ from scorer.upgrade.simulation import (
     gates_of,
     simulate,
 )
-from scorer.upgrade.step import StartUpgrade
-from scorer.upgrade.tiers import targets_of, tier_of
+from scorer.upgrade.state.facts import Estimate
+from scorer.upgrade.state.step import StartUpgrade
+from scorer.upgrade.versions.catalog import Catalog
+from scorer.upgrade.versions.images import UNLISTED
 from scorer.windows.maintenance import standing
 from scorer.windows.member_windows import Definition, windows_of
 from tests.vector_families.line import Line

@@ -1,6 +1,6 @@
 """An embedded store that knows how many writes are under way."""
 
-from webhook.embedded.store import EmbeddedStore
+from webhook.embedded.storage.store import EmbeddedStore
 
 
 class CountedStore(EmbeddedStore):

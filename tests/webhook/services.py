@@ -14,23 +14,23 @@ from scorer.api.meta import JsonObject
 from tests.waiting import PATIENCE_SECONDS
 from webhook.access.ports import AccessReviewer, Authenticator, Authorizer
 from webhook.admission.rights import AuthorRights, UndisputedRights
-from webhook.embedded.owner import OwnerToken
-from webhook.endpoints.doorkeeper import Calls
-from webhook.endpoints.services import Admittance, Services
+from webhook.embedded.api_server.owner_token import OwnerToken
+from webhook.endpoints.admission.authentication import Calls
+from webhook.endpoints.http.services import Admittance, Services
 from webhook.history.desk import HistoryDesk, history_of
 from webhook.history.record import Source
-from webhook.kube.cache import Cache
+from webhook.kube.cache.informer import Cache
 from webhook.kube.ports import Store
 from webhook.processes.services import Record, Telling, answers_of, services_of
+from webhook.runtime.clock import utc_now
 from webhook.server.certificates import Certificates, own_leaves
 from webhook.server.place import Place
 from webhook.server.server import Server
-from webhook.settings.clock import utc_now
 from webhook.settings.programs import ServerSettings
 from webhook.sign_in.people import SignIn
 from webhook.telemetry.metrics import Metrics
 from webhook.telemetry.tracing import Tracing
-from webhook.validation.context import Context
+from webhook.validation.framework.context import Context
 
 TOKEN = "the-token-of-the-owner"
 """Lets its holder do everything, as that of a data folder does."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from scorer.api.meta import JsonObject
-from scorer.api.quoting import quote
+from scorer.api.values.quoting import quote
 
 MOST_AT_ONCE: Final = 500
 """How many rights are reviewed for one write: none that passes validation needs more, and other writes wait, too."""
@@ -83,3 +83,49 @@ def resource_attributes(access: Access) -> JsonObject:
         "namespace": access.namespace,
     }
     return {"verb": access.verb, "version": "*"} | {key: value for key, value in given.items() if value}
+
+
+@dataclass(frozen=True, slots=True)
+class OptionalRight:
+    """A right that can be left out.
+
+    Args:
+        what: What takes it.
+        value: Of the chart that gives it.
+        chart: Its name.
+        command: That prints it for installations without the chart.
+    """
+
+    what: str
+    value: str
+    chart: str
+    command: str
+
+    @property
+    def advice(self) -> str:
+        """How to give it."""
+        return f"set {self.value}=true in the values of the chart {self.chart}, or apply what `{self.command}` prints"
+
+
+UPGRADE_ORDERS: Final = OptionalRight(
+    "orders on upgrade runs", "rbac.upgradeOrders", "harbormaster", "harbormaster rbac serve"
+)
+NODE_POOLS: Final = OptionalRight(
+    "questions about node pools", "rbac.nodePools", "harbormaster", "harbormaster rbac serve"
+)
+CONTROL_PLANE: Final = OptionalRight(
+    "kinds that act on every request to the member",
+    "rbac.applyControlPlane",
+    "harbormaster-agent",
+    "harbormaster rbac agent",
+)
+CONTROL_PLANE_GROUPS: Final = frozenset(
+    {
+        "admissionregistration.k8s.io",
+        "apiregistration.k8s.io",
+        "certificates.k8s.io",
+        "flowcontrol.apiserver.k8s.io",
+    }
+)
+"""API groups whose objects act on every request to a cluster: webhooks, admission policies, API services, certificate
+requests, flow schemas and priority levels."""

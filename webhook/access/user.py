@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from scorer.api.documents import dict_at, text_at, texts_at
+from scorer.api.unstructured.documents import dict_at, text_at, texts_at
 
 
 @dataclass(frozen=True, slots=True)

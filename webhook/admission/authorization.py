@@ -20,7 +20,7 @@ on the run, needs the right to approve: a query such as ``vector(1)`` is met at 
 An upgrade run that ignores the maintenance windows of members needs the verb ``ignorewindows`` on upgrade runs. That
 has nothing to do with placements, so no setting turns it off.
 
-This module works out what to ask; `webhook.kube.access` asks.
+This module works out what to ask; `webhook.kube.access.authorization` asks.
 
 Source: serving.md 8, "Escalation through placement", "Escalation through envelopes and overrides"; upgrade-runs.md 4.4
     for windows. Differs from it: a
@@ -33,7 +33,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 from scorer.api import kinds
-from scorer.api.documents import annotation, dict_at, dicts_at, label, name_of, namespace_of, text_at
+from scorer.api.crd.pruning import apply_schema_defaults
 from scorer.api.family import FAMILIES, family_in
 from scorer.api.kinds import Kind, group_kind
 from scorer.api.meta import JsonObject, without_nulls
@@ -45,18 +45,18 @@ from scorer.api.names import (
     PARENT_PLACEMENT,
     SYSTEM_NAMESPACE_PREFIXES,
 )
-from scorer.api.override import OverrideType
-from scorer.api.quoting import printable, quote
-from scorer.api.schema import apply_schema_defaults
+from scorer.api.placement.override import OverrideType
+from scorer.api.unstructured.documents import annotation, dict_at, dicts_at, label, name_of, namespace_of, text_at
 from scorer.api.upgrade.run import WindowMode
+from scorer.api.values.quoting import printable, quote
 from scorer.membership.access import ROLE, ROLE_BINDING
 from webhook.access.rights import MOST_AT_ONCE, Access, Reviewed
 from webhook.access.user import UserInfo
 from webhook.admission.judge import Judgement, as_warnings, mutate
 from webhook.admission.registry import MOST_VALUES
 from webhook.settings.admission import PlacementAuthorization
-from webhook.validation.context import Context, NotKnownError
-from webhook.validation.reading import has_more_values, same_json
+from webhook.validation.framework.context import Context, NotKnownError
+from webhook.validation.framework.reading import has_more_values, same_json
 
 SUPERUSERS: Final = "system:masters"
 IGNORE_WINDOWS: Final = "ignorewindows"

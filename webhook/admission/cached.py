@@ -12,12 +12,12 @@ from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
 from scorer.fleet import Fleet
 from webhook.admission.failures import log_failure
-from webhook.kube.cache import Cache
-from webhook.kube.change import Change
+from webhook.kube.cache.changes import Change
+from webhook.kube.cache.indexer import Shelf
+from webhook.kube.cache.informer import Cache
 from webhook.kube.ports import Key
-from webhook.kube.shelf import Shelf
 from webhook.settings.admission import AdmissionSettings
-from webhook.validation.context import Context, KnownKinds, NotKnownError
+from webhook.validation.framework.context import Context, KnownKinds, NotKnownError
 
 LIVE_KINDS: Final = (
     kinds.MEMBER_CLUSTER,

@@ -10,21 +10,22 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, get_args
 
-from scorer.api.cel import CEL_RULES
-from scorer.api.crd import structural_schema
+from scorer.api.crd.cel import CEL_RULES
+from scorer.api.crd.definitions import structural_schema
 from scorer.api.kinds import OUR_KINDS, Kind
 from scorer.api.meta import JsonObject
 from webhook.admission import impact, taking_over
 from webhook.admission.registry import REGISTRY, Admitted, Operation
 from webhook.defaulting import schema as schema_defaults
-from webhook.validation import guard_rail, override
+from webhook.validation.framework.rule import CREATE, DELETE, UPDATE, Rule, Severity, allow, pick, rules_of, warn
+from webhook.validation.guard_rails import writes as guard_rail
 from webhook.validation.live import eviction as live_eviction
 from webhook.validation.live import member_cluster as live_member_cluster
 from webhook.validation.live import override as live_override
 from webhook.validation.live import placement as live_placement
 from webhook.validation.live import staged_update as live_staged_update
 from webhook.validation.live import upgrade as live_upgrade
-from webhook.validation.rule import CREATE, DELETE, UPDATE, Rule, Severity, allow, pick, rules_of, warn
+from webhook.validation.placement import override
 
 
 class Layer(StrEnum):

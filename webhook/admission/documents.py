@@ -3,18 +3,18 @@
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from scorer.api.documents import labels_of, name_of, namespace_of
 from scorer.api.kinds import Kind, group_kind
 from scorer.api.meta import JsonObject
+from scorer.api.unstructured.documents import labels_of, name_of, namespace_of
 from scorer.fleet import Fleet
 from webhook.kube.ports import Key
-from webhook.validation.context import NotKnownError
+from webhook.validation.framework.context import NotKnownError
 
 _Shelf = Mapping[Key, JsonObject]
 
 
 class DocumentSet:
-    """The objects of a hub at one moment, as `webhook.validation.context.HubView` shows them; never changed.
+    """The objects of a hub at one moment, as `webhook.validation.framework.context.HubView` shows them; never changed.
 
     Lists are sorted by namespace and name, so that answers about a hub do not depend on its history.
 

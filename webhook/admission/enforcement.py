@@ -10,8 +10,9 @@ need what its deletion needs, once for the node, and evictions from other nodes 
 
 It is a guard rail, not a lock. The API server carries on without us when we do not answer, and where a pool, a node or
 a Lease cannot be read or written, the write is allowed with a warning. Strangers, whose reviews may be made up, get no
-answer from here (`webhook.endpoints.doorkeeper`). Besides, nothing is reserved for a deletion whose object is not the
-stored one, by uid and resourceVersion; and a reservation for a deletion that is not carried out soon ends.
+answer from here (`webhook.endpoints.admission.authentication`). Besides, nothing is reserved for a deletion whose
+object is not the stored one, by uid and resourceVersion; and a reservation for a deletion that is not carried out soon
+ends.
 
 Source: nodepool-disruption.md 4, 10 and 13.
 """
@@ -24,10 +25,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
-from scorer.api.documents import dict_at, is_deleting, metadata_of, name_of, spec_of, text_at
 from scorer.api.kinds import NODE, NODE_CLAIM, NODE_POOL, POD, Kind
 from scorer.api.meta import JsonObject, format_time
-from scorer.api.quoting import printable, quote
+from scorer.api.unstructured.documents import dict_at, is_deleting, metadata_of, name_of, spec_of, text_at
+from scorer.api.values.quoting import printable, quote
 from scorer.node_budgets.budgets import Allowance, allowance
 from scorer.node_budgets.nodes import PoolNode
 from scorer.node_budgets.pool_view import PoolView

@@ -15,18 +15,18 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from scorer.api.documents import dict_at, dicts_at, name_of, namespace_of
 from scorer.api.meta import JsonObject
-from scorer.api.placement import PlacementPolicy
+from scorer.api.placement.placement import PlacementPolicy
+from scorer.api.unstructured.documents import dict_at, dicts_at, name_of, namespace_of
 from scorer.fleet import Fleet
 from scorer.placement.binding_plan import BrokenBindingError
 from scorer.placement.plan_document import decide
 from scorer.placement.policy_hash import canonical_policy
-from webhook.validation.context import Context, NotKnownError
-from webhook.validation.field import FieldWarning
-from webhook.validation.live.check import LONGEST, LiveCheck, counted, with_names
-from webhook.validation.live.relations import children, cluster_of, family_of, holds_cluster
-from webhook.validation.placement import POLICY, SELECTORS
+from webhook.validation.framework.context import Context, NotKnownError
+from webhook.validation.framework.field import LONGEST_WARNING, FieldWarning
+from webhook.validation.framework.relations import children, cluster_of, family_of, holds_cluster
+from webhook.validation.live.check import LiveCheck, counted, with_names
+from webhook.validation.placement.rules import POLICY, SELECTORS
 
 RULE: Final = "X-26"
 
@@ -47,7 +47,7 @@ def warn_about_lost_clusters(
     if lost:
         text = f"leaves {len(lost)} of {counted(len(current), 'cluster')}"
         names = lost & named_clusters(document, old)
-        yield FieldWarning(POLICY, with_names(text, names, LONGEST - len(str(POLICY)) - 2, len(lost)), RULE)
+        yield FieldWarning(POLICY, with_names(text, names, LONGEST_WARNING - len(str(POLICY)) - 2, len(lost)), RULE)
 
 
 def warn_about_lost_objects(
@@ -66,7 +66,7 @@ def warn_about_lost_objects(
         return
     if count := len(current_clusters(document, context)):
         text = f"takes {counted(len(lost), 'object')} off {counted(count, 'cluster')}"
-        yield FieldWarning(SELECTORS, with_names(text, lost, LONGEST - len(str(SELECTORS)) - 2), RULE)
+        yield FieldWarning(SELECTORS, with_names(text, lost, LONGEST_WARNING - len(str(SELECTORS)) - 2), RULE)
 
 
 CHECKS: Final[tuple[LiveCheck, ...]] = (warn_about_lost_clusters, warn_about_lost_objects)

@@ -10,22 +10,22 @@ from itertools import islice
 from math import inf
 from typing import Any, Final, Literal, TypeAlias
 
-from scorer.api.documents import is_deleting, name_of
-from scorer.api.field_path import FieldPath
+from scorer.api.crd.pruning import apply_schema_defaults
 from scorer.api.kinds import api_version, split_api_version
 from scorer.api.meta import JsonObject, without_nulls
-from scorer.api.quoting import printable, quote
-from scorer.api.schema import apply_schema_defaults
+from scorer.api.unstructured.documents import is_deleting, name_of
+from scorer.api.values.field_path import FieldPath
+from scorer.api.values.quoting import printable, quote
 from webhook.admission import impact
 from webhook.admission.patch import Patch, difference
 from webhook.admission.registry import Admitted, find
 from webhook.defaulting.defaulted import Occasion
-from webhook.validation.context import Context
-from webhook.validation.field import Cause, FieldError, FieldWarning, path_order
-from webhook.validation.guard_rail import Write
+from webhook.validation.framework.context import Context
+from webhook.validation.framework.field import Cause, FieldError, FieldWarning, path_order
+from webhook.validation.framework.metadata import METADATA
+from webhook.validation.framework.reading import DEEPEST, has_more_values, is_deeper, same_json, value_at, wish
+from webhook.validation.guard_rails.writes import Write
 from webhook.validation.live.check import run_checks
-from webhook.validation.metadata import METADATA
-from webhook.validation.reading import DEEPEST, has_more_values, is_deeper, same_json, value_at, wish
 
 Hook: TypeAlias = Literal["validate", "mutate"]
 

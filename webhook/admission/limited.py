@@ -10,13 +10,13 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from scorer.api.documents import dicts_at, namespace_of, text_at
 from scorer.api.family import FAMILIES
 from scorer.api.kinds import MEMBER_CLUSTER, Kind
 from scorer.api.meta import JsonObject
+from scorer.api.unstructured.documents import dicts_at, namespace_of, text_at
 from scorer.fleet import Fleet
 from webhook.admission.cached import ADMISSION_KINDS, WANTED_KINDS
-from webhook.validation.context import Context, HubView, KnownKinds, NotKnownError
+from webhook.validation.framework.context import Context, HubView, KnownKinds, NotKnownError
 from webhook.validation.member_cluster import INTERNAL_SERVICE_EXPORT
 
 OPEN: Final = MEMBER_CLUSTER

@@ -1,4 +1,4 @@
-"""JSON Patch (RFC 6902): the difference between two documents. Applying one: `scorer.api.json_patch`.
+"""JSON Patch (RFC 6902): the difference between two documents. Applying one: `scorer.api.unstructured.json_patch`.
 
 The difference uses ``add``, ``remove`` and ``replace`` only, sorted by path. Values that both documents share, as the
 same object in memory, are skipped.
@@ -7,10 +7,10 @@ same object in memory, are skipped.
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
-from scorer.api.field_path import json_pointer
-from scorer.api.json_patch import PatchError, apply_patch
 from scorer.api.meta import JsonObject
-from webhook.validation.reading import same_json
+from scorer.api.unstructured.json_patch import PatchError, apply_patch
+from scorer.api.values.field_path import json_pointer
+from webhook.validation.framework.reading import same_json
 
 __all__ = ["Patch", "PatchError", "apply_patch", "difference"]
 

@@ -23,7 +23,7 @@ from scorer.api.names import MEMBER_NAMESPACE_PREFIX
 from scorer.api.node_pool import NODE_POOL_LABEL
 from webhook.admission.registry import REGISTRY, Admitted, Operation
 from webhook.settings.admission import OWN_CONTROLLER, AdmissionSettings, PlacementAuthorization
-from webhook.validation.deletion_guard import GUARDED_GROUPS
+from webhook.validation.guard_rails.deletions import GUARDED_GROUPS
 
 CONFIGURATION: Final = "harbormaster"
 """Name of both objects."""
@@ -59,7 +59,7 @@ class Endpoint:
         url: ``https://host:port`` instead of the Service; empty: the Service.
         ca_pem: The CA that the API server is to trust; empty: injected at run time.
         user: The user name of the reconcile loop: the API server does not ask about its writes.
-        secret_path: Prefix of the path of every hook; see `webhook.hook_secrets`.
+        secret_path: Prefix of the path of every hook; see `webhook.settings.secret_files`.
     """
 
     namespace: str = "harbormaster-system"

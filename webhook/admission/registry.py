@@ -16,24 +16,13 @@ from webhook.defaulting import node_pool as node_pool_defaults
 from webhook.defaulting import placement as placement_defaults
 from webhook.defaulting import upgrade as upgrade_defaults
 from webhook.defaulting.defaulted import Defaulted, Occasion
-from webhook.validation import (
-    approval,
-    deletion_guard,
-    disruption_budget,
-    envelope,
-    eviction,
-    guard_rail,
-    machine_written,
-    member_cluster,
-    node_pool,
-    override,
-    placement,
-    staged_update,
-    update_run,
-)
-from webhook.validation.context import Context
-from webhook.validation.field import FieldWarning
-from webhook.validation.guard_rail import GuardRail
+from webhook.validation import internal_kinds, member_cluster, node_pool
+from webhook.validation.framework.context import Context
+from webhook.validation.framework.field import FieldWarning
+from webhook.validation.framework.reading import Finding
+from webhook.validation.guard_rails import deletions as deletion_guard
+from webhook.validation.guard_rails import writes as guard_rail
+from webhook.validation.guard_rails.writes import GuardRail
 from webhook.validation.live import eviction as live_eviction
 from webhook.validation.live import member_cluster as live_member_cluster
 from webhook.validation.live import override as live_override
@@ -41,7 +30,10 @@ from webhook.validation.live import placement as live_placement
 from webhook.validation.live import staged_update as live_staged_update
 from webhook.validation.live import upgrade as live_upgrade
 from webhook.validation.live.check import LiveCheck
-from webhook.validation.reading import Finding
+from webhook.validation.placement import disruption_budget, envelope, eviction, override, placement
+from webhook.validation.staged_update import approval_request
+from webhook.validation.staged_update import run as staged_run
+from webhook.validation.staged_update import strategy as staged_strategy
 from webhook.validation.upgrade import catalog as upgrade_catalog
 from webhook.validation.upgrade import gate as upgrade_gate
 from webhook.validation.upgrade import profile as upgrade_profile
@@ -126,7 +118,7 @@ _ENTRIES: Final = (
     *(
         Admitted(
             family.strategy,
-            staged_update.validate,
+            staged_strategy.validate,
             operations=_CUD,
             live=live_staged_update.STRATEGY_CHECKS,
             live_on_deletion=live_staged_update.STRATEGY_DELETION_CHECKS,
@@ -136,9 +128,9 @@ _ENTRIES: Final = (
     *(
         Admitted(
             family.run,
-            update_run.validate,
+            staged_run.validate,
             operations=_CUD,
-            warn_about_deletion=update_run.warn_about_deletion,
+            warn_about_deletion=staged_run.warn_about_deletion,
             live=live_staged_update.RUN_CHECKS,
         )
         for family in FAMILIES
@@ -146,9 +138,9 @@ _ENTRIES: Final = (
     *(
         Admitted(
             family.approval_request,
-            approval.validate,
+            approval_request.validate,
             operations=_C,
-            warn_about_status=approval.warn_about_status,
+            warn_about_status=approval_request.warn_about_status,
             guards=(guard_rail.guard_approval,),
         )
         for family in FAMILIES
@@ -175,36 +167,36 @@ _ENTRIES: Final = (
     ),
     Admitted(kinds.NODE_POOL, node_pool.validate, node_pool_defaults.default, judged_whole=True),
     *(
-        Admitted(family.binding, machine_written.validate_resource_binding, guards=(guard_rail.guard_binding_state,))
+        Admitted(family.binding, internal_kinds.validate_resource_binding, guards=(guard_rail.guard_binding_state,))
         for family in FAMILIES
     ),
-    *(Admitted(family.policy_snapshot, machine_written.validate_policy_snapshot, operations=_U) for family in FAMILIES),
+    *(Admitted(family.policy_snapshot, internal_kinds.validate_policy_snapshot, operations=_U) for family in FAMILIES),
     *(
         Admitted(
             family.resource_snapshot,
-            machine_written.validate_resource_snapshot,
+            internal_kinds.validate_resource_snapshot,
             operations=_U,
             most_values=MOST_VALUES_OF_MANIFESTS,
         )
         for family in FAMILIES
     ),
-    Admitted(kinds.OVERRIDE_SNAPSHOT, machine_written.validate_cluster_override_snapshot, operations=_U),
-    Admitted(kinds.NAMESPACED_OVERRIDE_SNAPSHOT, machine_written.validate_resource_override_snapshot, operations=_U),
+    Admitted(kinds.OVERRIDE_SNAPSHOT, internal_kinds.validate_cluster_override_snapshot, operations=_U),
+    Admitted(kinds.NAMESPACED_OVERRIDE_SNAPSHOT, internal_kinds.validate_resource_override_snapshot, operations=_U),
     Admitted(
         kinds.WORK,
-        machine_written.validate_work,
+        internal_kinds.validate_work,
         operations=_CUD,
         guards=(guard_rail.guard_member_work,),
         most_values=MOST_VALUES_OF_MANIFESTS,
     ),
     Admitted(
         kinds.INTERNAL_MEMBER_CLUSTER,
-        machine_written.validate_internal_member_cluster,
+        internal_kinds.validate_internal_member_cluster,
         operations=_CUD,
         guards=(guard_rail.guard_member_work,),
     ),
-    Admitted(kinds.APPLIED_WORK, machine_written.validate_applied_work, operations=_NEVER),
-    Admitted(kinds.PLACEMENT_STATUS, machine_written.validate_placement_status, operations=_NEVER, body="sourceStatus"),
+    Admitted(kinds.APPLIED_WORK, internal_kinds.validate_applied_work, operations=_NEVER),
+    Admitted(kinds.PLACEMENT_STATUS, internal_kinds.validate_placement_status, operations=_NEVER, body="sourceStatus"),
     Admitted(kinds.POD, operations=_C, guards=(guard_rail.guard_workload,)),
     Admitted(guard_rail.REPLICA_SET, operations=_C, guards=(guard_rail.guard_workload,)),
     Admitted(kinds.POD_DISRUPTION_BUDGET, operations=_C, guards=(guard_rail.guard_pod_disruption_budget,)),

@@ -10,18 +10,18 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from scorer.api.documents import is_deleting, metadata_of
+from scorer.api.crd.pruning import apply_schema_defaults, prune, strip_nulls
 from scorer.api.kinds import Kind, split_api_version
 from scorer.api.meta import JsonObject
-from scorer.api.schema import apply_schema_defaults, prune, strip_nulls
+from scorer.api.unstructured.documents import is_deleting, metadata_of
 from webhook.access.rights import UNDISPUTED, Reviewed
 from webhook.admission import registry
 from webhook.admission.authorization import authorized
 from webhook.admission.judge import Judgement, Question, decide, judge
 from webhook.admission.patch import Patch, apply_patch
-from webhook.validation.context import Context
-from webhook.validation.field import FieldError, path_order
-from webhook.validation.object_metadata import validate_members, validate_place, validate_update
+from webhook.validation.framework.context import Context
+from webhook.validation.framework.field import FieldError, path_order
+from webhook.validation.framework.object_meta import validate_members, validate_place, validate_update
 
 WriteOperation: TypeAlias = Literal["CREATE", "UPDATE"]
 

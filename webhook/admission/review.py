@@ -15,17 +15,17 @@ from typing import Any, Final, NoReturn
 
 import orjson
 
-from scorer.api.documents import text_at
 from scorer.api.meta import JsonObject
-from scorer.api.quoting import printable, quote
+from scorer.api.unstructured.documents import text_at
+from scorer.api.values.quoting import printable, quote
 from webhook.access.rights import UNDISPUTED, Reviewed
 from webhook.access.user import UserInfo
 from webhook.admission.authorization import authorized
 from webhook.admission.judge import MOST_CAUSES, Hook, Judgement, Question, decide
-from webhook.kube.json_text import encode
-from webhook.validation.context import Context
-from webhook.validation.live.check import LONGEST
-from webhook.validation.reading import DEEPEST, is_deeper
+from webhook.kube.transport.serialization import encode
+from webhook.validation.framework.context import Context
+from webhook.validation.framework.field import LONGEST_WARNING
+from webhook.validation.framework.reading import DEEPEST, is_deeper
 
 API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"
@@ -38,7 +38,6 @@ LARGE_BYTES: Final = 256 * 1024
 """A longer body must be plain JSON: no API server sends JSON that only the slow parser understands."""
 LONGEST_NAME: Final = 253
 """How many characters of a name, a group or a kind an answer repeats."""
-LONGEST_WARNING: Final = LONGEST
 _SHORTEST_TAIL: Final = 24
 """How many characters a path has room for at least, however long the message is."""
 _LARGEST_EXACT: Final = 2**64

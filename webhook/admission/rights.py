@@ -13,7 +13,7 @@ from webhook.access.ports import AccessReviewer
 from webhook.access.rights import UNDISPUTED, Access, Reviewed
 from webhook.access.user import UserInfo
 from webhook.admission.authorization import may_need_access, needed_access, weighed
-from webhook.validation.context import Context
+from webhook.validation.framework.context import Context
 
 
 class Rights(Protocol):

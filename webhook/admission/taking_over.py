@@ -22,7 +22,12 @@ from typing import Final
 import numpy as np
 from pydantic import ValidationError
 
-from scorer.api.documents import (
+from scorer.api.cluster.member_cluster import MemberCluster
+from scorer.api.kinds import NAMESPACE
+from scorer.api.meta import JsonObject
+from scorer.api.names import AGENT_VERSION
+from scorer.api.placement.placement import PlacementType
+from scorer.api.unstructured.documents import (
     dict_at,
     dicts_at,
     is_deleting,
@@ -32,12 +37,7 @@ from scorer.api.documents import (
     text_at,
     texts_at,
 )
-from scorer.api.kinds import NAMESPACE
-from scorer.api.label_selector import LabelSelector
-from scorer.api.member_cluster import MemberCluster
-from scorer.api.meta import JsonObject
-from scorer.api.names import AGENT_VERSION
-from scorer.api.placement import PlacementType
+from scorer.api.values.label_selector import LabelSelector
 from scorer.columns import BoolColumn
 from scorer.fleet import NOT_JOINED, NOT_REPORTING, Fleet
 from scorer.framework.cycle import Cycle
@@ -45,15 +45,15 @@ from scorer.membership.heartbeats import NAMESPACE_LIMIT
 from scorer.placement.binding_plan import BrokenBindingError
 from scorer.placement.plan_document import decide
 from scorer.placement.request import read_request
-from scorer.rollout.work_status import ManifestReason
+from scorer.rollout.works.status import ManifestReason
 from scorer.selectors import InvalidPolicyError
 from webhook.admission.impact import planned_clusters
-from webhook.validation.context import Context, NotKnownError
-from webhook.validation.field import FieldWarning
+from webhook.validation.framework.context import Context, NotKnownError
+from webhook.validation.framework.field import FieldWarning
+from webhook.validation.framework.relations import children, cluster_of, family_of, holds_cluster
 from webhook.validation.live.check import LiveCheck, counted, timed
-from webhook.validation.live.relations import children, cluster_of, family_of, holds_cluster
-from webhook.validation.placement import SELECTORS
-from webhook.validation.reserved import is_never_placed_namespace
+from webhook.validation.placement.never_placed import is_never_placed_namespace
+from webhook.validation.placement.rules import SELECTORS
 
 RULE: Final = "X-29"
 

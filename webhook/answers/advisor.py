@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
-from scorer.api.documents import dict_at, list_at
-from scorer.api.family import FAMILY_OF, Family
+from scorer.api.family import FAMILY_OF, Family, PlacementRef, UnknownObjectError
 from scorer.api.meta import JsonObject
-from scorer.api.placement import PlacementPolicy, StrategyType
-from scorer.api.references import PlacementRef, UnknownObjectError
+from scorer.api.placement.placement import PlacementPolicy, StrategyType
+from scorer.api.unstructured.documents import dict_at, list_at
 from scorer.columns import BoolColumn
 from scorer.fleet import Fleet
 from scorer.placement.binding_plan import BrokenBindingError
@@ -23,14 +22,14 @@ from scorer.placement.policy_hash import policy_hash, policy_in_force
 from scorer.placement.request import Request, read_request
 from scorer.placement.schedule import Schedule, schedule
 from scorer.placement.trace import Occasion, explanation
-from scorer.rollout.timeline import rolling_timeline
+from scorer.rollout.views.timeline import rolling_timeline
 from scorer.selectors import InvalidPolicyError, match_labels
 from webhook.answers.history import RunHistory
 from webhook.answers.questions import InvalidQuestionError, Question, Verdict
 from webhook.answers.ranking import RankedClusters, RejectedClusters
 from webhook.answers.views import clusters_view, placement_view
-from webhook.kube.cache import Cache
-from webhook.kube.children import children
+from webhook.kube.cache.informer import Cache
+from webhook.kube.listers.placements import children
 
 STEP = timedelta(seconds=10)
 """How long answers use the same instant."""

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from functools import partial
 
-from scorer.api.documents import name_of, namespace_of, text_at
 from scorer.api.family import FAMILIES, Family, placement_ref
 from scorer.api.kinds import MAINTENANCE_WINDOW, MEMBER_CLUSTER, UPGRADE_RUN
+from scorer.api.unstructured.documents import name_of, namespace_of, text_at
 from webhook.answers.questions import ViewChange
-from webhook.kube.cache import Cache
-from webhook.kube.change import Change
+from webhook.kube.cache.changes import Change
+from webhook.kube.cache.informer import Cache
 
 
 class HubChanges:

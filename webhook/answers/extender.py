@@ -12,11 +12,11 @@ from datetime import datetime
 from typing import Final
 
 from scorer.api import kinds
-from scorer.api.binding import BindingState
-from scorer.api.documents import dict_at, is_deleting, spec_of
+from scorer.api.cluster.member_cluster import MemberCluster
 from scorer.api.family import FAMILIES, family_in, placement_ref
-from scorer.api.member_cluster import MemberCluster
 from scorer.api.meta import JsonObject
+from scorer.api.placement.binding import BindingState
+from scorer.api.unstructured.documents import dict_at, is_deleting, spec_of
 from scorer.extender.filtering import filter_nodes
 from scorer.extender.followed import FollowedPlacement, read_followed
 from scorer.extender.node import Node, as_member, read_node
@@ -29,10 +29,10 @@ from scorer.extender.scoring import prioritize
 from scorer.extender.surroundings import Rules, Surroundings
 from scorer.fleet import Fleet
 from scorer.member_gate.holds import upgrade_holds
-from webhook.kube.cache import Cache
-from webhook.kube.change import Change
-from webhook.kube.children import children
-from webhook.kube.trimming import essential_node
+from webhook.kube.cache.changes import Change
+from webhook.kube.cache.informer import Cache
+from webhook.kube.cache.memory import essential_node
+from webhook.kube.listers.placements import children
 from webhook.settings.extender import DuringUpdate, ExtenderSettings, OrdinaryNodes, UnknownNodes
 
 ALIASES: Final = "harbormaster.dev/node-aliases"

@@ -16,8 +16,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
-from scorer.api.documents import annotations_of, dict_at, is_deleting, is_labelled_latest, label, status_of
-from scorer.api.family import FAMILIES, FAMILY_OF, Family
+from scorer.api.family import FAMILIES, FAMILY_OF, Family, PlacementRef
 from scorer.api.kinds import MEMBER_CLUSTER
 from scorer.api.meta import JsonObject, parse_time
 from scorer.api.names import (
@@ -27,12 +26,12 @@ from scorer.api.names import (
     POLICY_INDEX,
     SCORE_PREFIX,
 )
-from scorer.api.references import PlacementRef
+from scorer.api.unstructured.documents import annotations_of, dict_at, is_deleting, is_labelled_latest, label, status_of
 from scorer.eligibility import EligibilityLimits
 from scorer.placement.past_run import PastRun, Trigger, decisions_in, run_document, scheduled, wanted_by
-from webhook.kube.cache import Cache
-from webhook.kube.change import Change
-from webhook.kube.children import children
+from webhook.kube.cache.changes import Change
+from webhook.kube.cache.informer import Cache
+from webhook.kube.listers.placements import children
 
 MOST_RUNS: Final = 20
 """How many runs of one placement are kept."""

@@ -33,9 +33,9 @@ from webhook.answers.proposal import (
     plan,
     stored,
 )
-from webhook.kube.cache import Cache
+from webhook.kube.cache.informer import Cache
 from webhook.kube.ports import Key
-from webhook.validation.context import Context, NotKnownError
+from webhook.validation.framework.context import Context, NotKnownError
 from webhook.validation.member_cluster import INTERNAL_SERVICE_EXPORT
 
 MOST_RIGHTS: Final = 1000

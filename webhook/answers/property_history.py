@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from typing import Final
 
-from scorer.api.documents import dict_at, name_of, text_at
 from scorer.api.kinds import MEMBER_CLUSTER
 from scorer.api.meta import JsonObject, format_time, parse_time
-from scorer.api.quantity import read_quantity
-from webhook.kube.cache import Cache
-from webhook.kube.change import Change
+from scorer.api.unstructured.documents import dict_at, name_of, text_at
+from scorer.api.values.quantity import read_quantity
+from webhook.kube.cache.changes import Change
+from webhook.kube.cache.informer import Cache
 
 STEP: Final = timedelta(minutes=15)
 STEPS: Final = 96

@@ -14,16 +14,16 @@ from typing import Any, Final, NamedTuple
 from pydantic import ValidationError
 
 from scorer.api import kinds
+from scorer.api.cluster.member_cluster import MemberCluster
 from scorer.api.conditions import TRUE, make_condition
-from scorer.api.crd import MODELS
-from scorer.api.documents import dict_at, metadata_of
+from scorer.api.crd.definitions import MODELS
+from scorer.api.crd.pruning import apply_schema_defaults
 from scorer.api.family import CLUSTER, FAMILIES, NAMESPACED, PLACEMENTS
 from scorer.api.kinds import KINDS, OUR_KINDS, Kind, group_kind
-from scorer.api.member_cluster import MemberCluster
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.names import MEMBER_AGENT
-from scorer.api.quoting import printable, quote
-from scorer.api.schema import apply_schema_defaults
+from scorer.api.unstructured.documents import dict_at, metadata_of
+from scorer.api.values.quoting import printable, quote
 from scorer.fleet import Fleet
 from scorer.what_if.document import what_if
 from scorer.what_if.runs import planned_runs
@@ -34,8 +34,8 @@ from webhook.admission.documents import DocumentSet
 from webhook.admission.judge import judge
 from webhook.admission.rehearsal import Verdict, WriteOperation, default, rehearse
 from webhook.kube.ports import Key
-from webhook.validation.context import Context, KnownKinds
-from webhook.validation.field import Cause, FieldError, shape_errors
+from webhook.validation.framework.context import Context, KnownKinds
+from webhook.validation.framework.field import Cause, FieldError, shape_errors
 
 _OF_THE_SERVER: Final = (
     *("uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp"),

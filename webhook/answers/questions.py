@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
-from scorer.api.label_selector import LabelSelector
-from scorer.api.member_cluster import MemberCluster
+from scorer.api.cluster.member_cluster import MemberCluster
+from scorer.api.family import PlacementRef
 from scorer.api.meta import JsonObject
-from scorer.api.placement import PlacementPolicy
-from scorer.api.references import PlacementRef
+from scorer.api.placement.placement import PlacementPolicy
+from scorer.api.values.label_selector import LabelSelector
 
 
 @dataclass(frozen=True, slots=True)

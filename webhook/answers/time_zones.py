@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from scorer.api.quoting import quote
+from scorer.api.values.quoting import quote
 
 EXAMPLE: Final = "Europe/Berlin"
 LONGEST_NAME: Final = 64

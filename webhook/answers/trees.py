@@ -3,15 +3,14 @@
 Works are read from the hub when somebody asks: with their content, they are too large to be kept.
 """
 
-from scorer.api.documents import is_labelled_latest, labels_of, text_at
-from scorer.api.family import FAMILY_OF
+from scorer.api.family import FAMILY_OF, PlacementRef
 from scorer.api.kinds import WORK
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_PLACEMENT, PARENT_PLACEMENT_NAMESPACE, member_namespace
-from scorer.api.references import PlacementRef
-from scorer.rollout.tree import Sources, essentials, placement_tree
-from webhook.kube.cache import Cache
-from webhook.kube.children import children
+from scorer.api.unstructured.documents import is_labelled_latest, labels_of, text_at
+from scorer.rollout.views.tree import Sources, essentials, placement_tree
+from webhook.kube.cache.informer import Cache
+from webhook.kube.listers.placements import children
 from webhook.kube.ports import ForbiddenError, Store
 
 

@@ -10,19 +10,19 @@ from datetime import datetime
 from itertools import islice
 from typing import Final
 
-from scorer.api.documents import annotation, conditions_of, name_of, namespace_of, spec_of, text_at
 from scorer.api.family import FAMILIES, family_in, placement_ref
 from scorer.api.kinds import MAINTENANCE_WINDOW, UPGRADE_RUN, Kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import ROLLBACK_OF
-from scorer.rollout.bands import BarState, Timeline, written
+from scorer.api.unstructured.documents import annotation, conditions_of, name_of, namespace_of, spec_of, text_at
+from scorer.rollout.views.timeline import BarState, Timeline, written
 from scorer.staged_update.orders import answer_words, index_used, rejected
-from scorer.staged_update.timeline import run_timeline
-from scorer.staged_update.waiting import OVER, RunPhase, RunWait, Situation, WaitKind, situation_of
+from scorer.staged_update.phase import OVER, RunPhase, RunWait, Situation, WaitKind, situation_of
+from scorer.staged_update.views.timeline import run_timeline
 from webhook.answers.upgrade_views import UpgradeViews
 from webhook.answers.upkeep import Upkeep
-from webhook.kube.cache import Cache
-from webhook.kube.maintenance import MaintenanceWindows
+from webhook.kube.cache.informer import Cache
+from webhook.kube.listers.maintenance_windows import MaintenanceWindows
 from webhook.kube.ports import Key, key_of
 
 MOST_HELD: Final = 10

@@ -16,16 +16,26 @@ from typing import Final
 
 import pydantic
 
-from scorer.api.documents import dicts_at, generation_of, label, name_of, status_of, text_at, with_metadata, with_spec
 from scorer.api.event import Event
 from scorer.api.kinds import UPGRADE_GATE, UPGRADE_PROFILE, UPGRADE_RUN, Kind
 from scorer.api.meta import JsonObject, first_mistake, format_time
 from scorer.api.names import OURS
-from scorer.api.object_names import name_error
-from scorer.api.quoting import printable, quote
+from scorer.api.unstructured.documents import (
+    dicts_at,
+    generation_of,
+    label,
+    name_of,
+    status_of,
+    text_at,
+    with_metadata,
+    with_spec,
+)
 from scorer.api.upgrade.profile import ClusterUpgradeProfile
 from scorer.api.upgrade.run import ClusterUpgradeRun, SkipTarget
-from scorer.upgrade.orders import (
+from scorer.api.values.name_grammar import name_error
+from scorer.api.values.quoting import printable, quote
+from scorer.upgrade.messages import LONGEST_TOLD, shortened
+from scorer.upgrade.patches import (
     OrderRefusedError,
     order_answer,
     order_skip,
@@ -33,18 +43,17 @@ from scorer.upgrade.orders import (
     order_stop,
     retry_run,
 )
-from scorer.upgrade.profile import NoTargetError, TargetErrorCode, target_of
-from scorer.upgrade.texts import LONGEST_TOLD, shortened
-from scorer.upgrade.triggers import PROFILE_LABEL, generated_run
+from scorer.upgrade.profiles.target import NoTargetError, TargetErrorCode, target_of
+from scorer.upgrade.profiles.triggers import PROFILE_LABEL, generated_run
 from webhook.access.ports import Authorizer, NotReviewedError
 from webhook.access.rights import Access
 from webhook.access.user import UserInfo
 from webhook.admission.authorization import authorized
 from webhook.admission.judge import judge, mutate
 from webhook.admission.rights import Rights
+from webhook.kube.listers.upgrades import HubUpgrades
 from webhook.kube.ports import AlreadyExistsError, ConflictError, InvalidObjectError, Key, NotFoundError, Store
-from webhook.kube.upgrades import HubUpgrades
-from webhook.validation.context import Context
+from webhook.validation.framework.context import Context
 
 REQUESTED_BY: Final = OURS + "requested-by"
 """On a ClusterUpgradeRun or ClusterUpgradeGate: who has given the last order over HTTP."""

@@ -13,33 +13,32 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from scorer.api.documents import name_of, text_at
 from scorer.api.kinds import UPGRADE_REQUEST, UPGRADE_RUN
 from scorer.api.meta import JsonObject
-from scorer.api.quoting import quote
-from scorer.api.upgrade.change import PlanChange
+from scorer.api.unstructured.documents import name_of, text_at
 from scorer.api.upgrade.plan import UpgradePlan
+from scorer.api.upgrade.plan_change import PlanChange
 from scorer.api.upgrade.run import ClusterUpgradeRun, PlacementGuardMode
 from scorer.api.upgrade.strategy import ClusterUpgradeStrategy
-from scorer.upgrade.back_end import Capabilities
-from scorer.upgrade.catalog import Catalog
-from scorer.upgrade.documents import plan_document
-from scorer.upgrade.facts import Facts, GuardedPlacement
-from scorer.upgrade.guard import by_cluster
-from scorer.upgrade.inventories import reported_inventory
-from scorer.upgrade.members import Member, read_member
+from scorer.api.values.quoting import quote
+from scorer.upgrade.back_ends.interface import Capabilities
+from scorer.upgrade.back_ends.inventories import reported_inventory
+from scorer.upgrade.members.member import Member, read_member
+from scorer.upgrade.members.windows import targets_of
 from scorer.upgrade.planning.changes import Planned, apply_changes, difference
 from scorer.upgrade.planning.durations import Sample, estimates
 from scorer.upgrade.planning.forecast import Assumptions
 from scorer.upgrade.planning.plan import plan_of
-from scorer.upgrade.record import OVER
-from scorer.upgrade.tiers import targets_of
+from scorer.upgrade.state.facts import Facts
+from scorer.upgrade.state.placement_guard import GuardedPlacement, by_cluster
+from scorer.upgrade.state.record import OVER, plan_document
+from scorer.upgrade.versions.catalog import Catalog
 from scorer.windows.member_windows import Definition, windows_of
 from webhook.answers.one_at_a_time import BusyError, OneAtATime
-from webhook.kube.cache import Cache
-from webhook.kube.maintenance import MaintenanceWindows
-from webhook.kube.upgrades import HubUpgrades, UnreadableRunError, catalogs_of
-from webhook.settings.patience import patience
+from webhook.kube.cache.informer import Cache
+from webhook.kube.listers.maintenance_windows import MaintenanceWindows
+from webhook.kube.listers.upgrades import HubUpgrades, UnreadableRunError, catalogs_of
+from webhook.runtime.clock import patience
 
 LONGEST_SECONDS: Final = 20.0
 """How long one plan may be worked on: a run whose members have thousands of windows has no end."""

@@ -11,15 +11,15 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Final
 
-from scorer.api.documents import name_of, status_of
 from scorer.api.kinds import UPGRADE_REQUEST
 from scorer.api.meta import JsonObject, format_time, parse_time
+from scorer.api.unstructured.documents import name_of, status_of
 from scorer.api.upgrade.request import RequestPhase, UpgradeRequestStatus
-from scorer.upgrade.requests import ENDED, is_of, later_attempt
+from scorer.upgrade.back_ends.requests import ENDED, is_of, later_attempt
 from webhook.admission.judge import judge
-from webhook.kube.cache import Cache
+from webhook.kube.cache.informer import Cache
 from webhook.kube.ports import ConflictError, InvalidObjectError, Key, NotFoundError, Store
-from webhook.validation.context import Context
+from webhook.validation.framework.context import Context
 
 _ATTEMPTS: Final = 5
 _REPORTED: Final = set(UpgradeRequestStatus.model_fields)

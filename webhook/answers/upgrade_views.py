@@ -12,21 +12,21 @@ from collections.abc import Callable, Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
-from scorer.api.documents import name_of
 from scorer.api.kinds import MEMBER_CLUSTER, UPGRADE_RUN
 from scorer.api.meta import JsonObject
+from scorer.api.unstructured.documents import name_of
 from scorer.api.upgrade.fields import UpgradeState, UpgradeType
 from scorer.api.upgrade.run import ClusterUpgradeRun
-from scorer.rollout.bands import BarState, Span, Timeline, written
-from scorer.upgrade.record import OVER
-from scorer.upgrade.situation import UpgradeSituation, UpgradeWait, WaitKind, situation_of
-from scorer.upgrade.tiers import targets_of
-from scorer.upgrade.timeline import MOST_WINDOWS, upgrade_timeline
+from scorer.rollout.views.timeline import BarState, Span, Timeline, written
+from scorer.upgrade.members.windows import targets_of
+from scorer.upgrade.state.record import OVER
+from scorer.upgrade.views.situation import UpgradeSituation, UpgradeWait, WaitKind, situation_of
+from scorer.upgrade.views.timeline import MOST_WINDOWS, upgrade_timeline
 from scorer.windows.maintenance import openings
 from scorer.windows.member_windows import Definition
-from webhook.kube.cache import Cache
-from webhook.kube.maintenance import MaintenanceWindows
-from webhook.kube.upgrades import readable_runs
+from webhook.kube.cache.informer import Cache
+from webhook.kube.listers.maintenance_windows import MaintenanceWindows
+from webhook.kube.listers.upgrades import readable_runs
 
 AT_LEAST: Final = timedelta(days=1)
 """How far ahead windows are shown of a run whose end is nearer, or not known."""

@@ -7,18 +7,18 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Final
 
-from scorer.api.documents import annotation, dicts_at, name_of, text_at
 from scorer.api.kinds import MEMBER_CLUSTER, UPGRADE_RUN
 from scorer.api.meta import JsonObject, format_time
+from scorer.api.unstructured.documents import annotation, dicts_at, name_of, text_at
 from scorer.api.upgrade.fields import UpgradeState, UpgradeType
 from scorer.api.upgrade.maintenance_window import WindowTarget
-from scorer.upgrade.inventories import OBSERVED, parse_observed
-from scorer.upgrade.record import OVER
-from scorer.upgrade.tiers import targets_of
-from scorer.upgrade.turn import UPGRADE_HOLD
+from scorer.upgrade.back_ends.inventories import OBSERVED, parse_observed
+from scorer.upgrade.members.member import UPGRADE_HOLD
+from scorer.upgrade.members.windows import targets_of
+from scorer.upgrade.state.record import OVER
 from scorer.windows.maintenance import standing
-from webhook.kube.cache import Cache
-from webhook.kube.maintenance import MaintenanceWindows
+from webhook.kube.cache.informer import Cache
+from webhook.kube.listers.maintenance_windows import MaintenanceWindows
 
 _SHOWN: Final = frozenset({UpgradeState.RUNNING, UpgradeState.PENDING, UpgradeState.FAILED})
 _PLANNED: Final = _SHOWN | {UpgradeState.NOT_STARTED}

@@ -7,9 +7,14 @@ from collections.abc import Container, Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from scorer.api.binding import BindingState
+from scorer.api.cluster.member_cluster import MemberCluster
+from scorer.api.cluster.scores import read_score, score_names
 from scorer.api.conditions import FALSE, TRUE, UNKNOWN
-from scorer.api.documents import (
+from scorer.api.family import FAMILIES, Family
+from scorer.api.meta import JsonObject, format_time
+from scorer.api.names import MEMBER_AGENT, PARENT_PLACEMENT
+from scorer.api.placement.binding import BindingState
+from scorer.api.unstructured.documents import (
     current_condition,
     dict_at,
     find_current,
@@ -18,21 +23,15 @@ from scorer.api.documents import (
     list_at,
     status_of,
 )
-from scorer.api.duration import format_duration
-from scorer.api.external_score import read_score, score_names
-from scorer.api.family import FAMILIES, Family
-from scorer.api.member_cluster import MemberCluster
-from scorer.api.meta import JsonObject, format_time
-from scorer.api.names import MEMBER_AGENT, PARENT_PLACEMENT
-from scorer.api.quantity import read_quantity
+from scorer.api.values.duration import format_duration
+from scorer.api.values.quantity import read_quantity
 from scorer.fleet import Fleet
 from scorer.framework.status import Category, Rejection
 from scorer.plugins.cluster_eligibility import ineligibility
 from scorer.properties import NODE_COUNT, observation_time, read_property
 from scorer.rollout.bindings import AVAILABLE, ROLLOUT_STARTED, waits_for_window
-from scorer.rollout.failing import failure_of
-from scorer.rollout.placement_removal import removal_detail
-from scorer.rollout.placement_status import (
+from scorer.rollout.removal.finalization import removal_detail
+from scorer.rollout.status.conditions import (
     JUDGED_AGAIN,
     SCHEDULED,
     condition_type,
@@ -40,8 +39,9 @@ from scorer.rollout.placement_status import (
     is_judged_again,
     too_large_message,
 )
-from scorer.rollout.stalling import STALLED, failed_object
-from webhook.kube.cache import Cache
+from scorer.rollout.status.failures import failure_of
+from scorer.rollout.status.progress import STALLED, failed_object
+from webhook.kube.cache.informer import Cache
 
 _NOT_SATISFIED: Final = frozenset({"failed", "invalid", "removing", "stalled"})
 """States in which a placement does not count as satisfied, even if it has enough clusters."""

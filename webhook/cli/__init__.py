@@ -8,8 +8,7 @@ from collections.abc import Sequence
 
 def complete() -> None:
     """Print what can follow the words that kubectl hands to ``kubectl_complete-harbormaster``, and exit."""
-    from webhook.cli.core_dumps import leave_none
-    from webhook.cli.interrupts import end_at_once
+    from webhook.cli.process import end_at_once, leave_none
 
     leave_none()
     end_at_once()
@@ -20,8 +19,7 @@ def complete() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the program and exit; *arguments* default to those of the process."""
-    from webhook.cli.core_dumps import leave_none
-    from webhook.cli.interrupts import end_at_once
+    from webhook.cli.process import end_at_once, leave_none
 
     leave_none()
     end_at_once()

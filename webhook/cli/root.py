@@ -16,80 +16,91 @@ from typing import Any, Final, NamedTuple, NoReturn, cast
 import click
 from click.shell_completion import CompletionItem
 
-from webhook.cli.failure import UserError, complain
-from webhook.cli.interrupts import INTERRUPTED
-from webhook.settings.distribution import DISTRIBUTION
+from webhook.cli.errors import UserError, complain
+from webhook.cli.process import INTERRUPTED, KUBECTL
+from webhook.runtime.distribution import DISTRIBUTION
 
 PLUGIN: Final = "kubectl-"
 """Prefix of the file name of a kubectl plugin; the rest is what its users type."""
-KUBECTL: Final = "kubectl "
-"""Prefix of the program's name when users call it through kubectl."""
 BROKEN_PIPE: Final = 141
 
 
 class Entry(NamedTuple):
-    """A command that is imported when it is called; the help repeats its first line."""
+    """A command that is imported when it is called.
+
+    Args:
+        name: The word that users type.
+        module: The module with the command, below `webhook.cli`.
+        help: The first line of the command's own help.
+    """
 
     name: str
+    module: str
     help: str
 
 
 SECTIONS: Final = {
-    "Try it on this machine": (Entry("up", "Run a hub with simulated members, all in this one process."),),
+    "Try it on this machine": (
+        Entry("up", "operating.up", "Run a hub with simulated members, all in this one process."),
+    ),
     "Work with a running hub": (
-        Entry("apply", "Create objects, or change them to what the files say."),
-        Entry("get", "Show objects."),
-        Entry("describe", "Show all about objects, and their Events."),
-        Entry("tree", "Show a placement down to its objects, once or as it changes."),
-        Entry("history", "Show what has happened in the last days."),
-        Entry("diff", "Show what apply would change."),
-        Entry("wait", "Wait until objects are as you need them."),
-        Entry("edit", "Change an object in an editor."),
-        Entry("delete", "Delete objects."),
-        Entry("api-resources", "Show the kinds that a hub serves."),
-        Entry("dashboard", "Show the page over a hub, from this machine."),
+        Entry("apply", "objects.apply", "Create objects, or change them to what the files say."),
+        Entry("get", "objects.get", "Show objects."),
+        Entry("describe", "objects.describe", "Show all about objects, and their Events."),
+        Entry("tree", "objects.tree", "Show a placement down to its objects, once or as it changes."),
+        Entry("history", "objects.history", "Show what has happened in the last days."),
+        Entry("diff", "objects.diff", "Show what apply would change."),
+        Entry("wait", "objects.wait", "Wait until objects are as you need them."),
+        Entry("edit", "objects.edit", "Change an object in an editor."),
+        Entry("delete", "objects.delete", "Delete objects."),
+        Entry("api-resources", "objects.api_resources", "Show the kinds that a hub serves."),
+        Entry("dashboard", "operating.dashboard", "Show the page over a hub, from this machine."),
     ),
     "Update a fleet in stages": (
-        Entry("run", "Start, stop, resume and watch staged updates."),
-        Entry("approve", "Approve what a staged update or an upgrade run waits for."),
-        Entry("reject", "Reject what a run asks for: it stops."),
-        Entry("undo", "Take back what a staged update has changed."),
+        Entry("run", "staged_updates.run", "Start, stop, resume and watch staged updates."),
+        Entry("approve", "approvals.approve", "Approve what a staged update or an upgrade run waits for."),
+        Entry("reject", "approvals.reject", "Reject what a run asks for: it stops."),
+        Entry("undo", "staged_updates.undo", "Take back what a staged update has changed."),
     ),
     "Upgrade member clusters": (
-        Entry("upgrade", "Start, stop and watch upgrades of member clusters."),
-        Entry("windows", "Show when members of the fleet may be touched."),
-        Entry("cordon", "Let a member get no new placements."),
-        Entry("uncordon", "Let a member get placements again."),
-        Entry("drain", "Take everything that is placed on a member off it."),
+        Entry("upgrade", "upgrades.upgrade", "Start, stop and watch upgrades of member clusters."),
+        Entry("windows", "members.windows", "Show when members of the fleet may be touched."),
+        Entry("cordon", "members.cordon", "Let a member get no new placements."),
+        Entry("uncordon", "members.uncordon", "Let a member get placements again."),
+        Entry("drain", "members.drain", "Take everything that is placed on a member off it."),
     ),
     "Ask the engine": (
-        Entry("plan", "Show what would happen to placements and what runs would do."),
-        Entry("explain", "Say why a placement got the clusters it got."),
-        Entry("validate", "Check objects as admission would."),
-        Entry("lint", "Find what is wrong or odd in files, for CI."),
-        Entry("test", "Run tests of placements, admission, budgets and the gate."),
-        Entry("gate", "Ask whether something may be disrupted now, and if not, when."),
-        Entry("budgets", "Show what disruption budgets allow, now and on a calendar."),
-        Entry("simulate", "Play what would happen to the nodes of a cluster in the days to come."),
+        Entry("plan", "planning.plan", "Show what would happen to placements and what runs would do."),
+        Entry("explain", "planning.explain", "Say why a placement got the clusters it got."),
+        Entry("validate", "linting.validate", "Check objects as admission would."),
+        Entry("lint", "linting.lint", "Find what is wrong or odd in files, for CI."),
+        Entry("test", "policy_tests.command", "Run tests of placements, admission, budgets and the gate."),
+        Entry("gate", "disruption.gate", "Ask whether something may be disrupted now, and if not, when."),
+        Entry("budgets", "disruption.budgets", "Show what disruption budgets allow, now and on a calendar."),
+        Entry(
+            "simulate", "disruption.simulate", "Play what would happen to the nodes of a cluster in the days to come."
+        ),
     ),
     "Serve a hub": (
-        Entry("serve", "Answer a hub's admission reviews and questions over HTTPS."),
-        Entry("reconcile", "Turn the placements of a hub into bindings, Works and status."),
-        Entry("join", "Make a cluster a member of the fleet."),
-        Entry("leave", "Let a member go."),
-        Entry("agent", "Run the agent of a member cluster."),
-        Entry("webhook-configuration", "Print the objects that register the webhooks."),
-        Entry("unregister", "Remove the webhook configurations from a hub."),
-        Entry("doctor", "Check an installation, and say what to do about what is wrong."),
-        Entry("certs", "Show and replace the certificate authority of `harbormaster serve`."),
-        Entry("rbac", "Print the roles that our processes need."),
-        Entry("settings", "Print the settings in force, and where they come from."),
+        Entry("serve", "operating.serve", "Answer a hub's admission reviews and questions over HTTPS."),
+        Entry("reconcile", "operating.reconcile", "Turn the placements of a hub into bindings, Works and status."),
+        Entry("join", "members.join", "Make a cluster a member of the fleet."),
+        Entry("leave", "members.leave", "Let a member go."),
+        Entry("agent", "operating.agent", "Run the agent of a member cluster."),
+        Entry(
+            "webhook-configuration", "operating.webhook_configuration", "Print the objects that register the webhooks."
+        ),
+        Entry("unregister", "operating.unregister", "Remove the webhook configurations from a hub."),
+        Entry("doctor", "operating.doctor", "Check an installation, and say what to do about what is wrong."),
+        Entry("certs", "operating.certs", "Show and replace the certificate authority of `harbormaster serve`."),
+        Entry("rbac", "operating.rbac", "Print the roles that our processes need."),
+        Entry("settings", "operating.settings", "Print the settings in force, and where they come from."),
     ),
     "Other": (
-        Entry("crds", "Print the definitions of all kinds, or write their JSON Schemas."),
-        Entry("rules", "Print the rules of admission."),
-        Entry("completion", "Print the completion script of a shell."),
-        Entry("version", "Print the versions of the program, the hub and the agents."),
+        Entry("crds", "operating.crds", "Print the definitions of all kinds, or write their JSON Schemas."),
+        Entry("rules", "linting.rules", "Print the rules of admission."),
+        Entry("completion", "completion", "Print the completion script of a shell."),
+        Entry("version", "operating.version", "Print the versions of the program, the hub and the agents."),
     ),
 }
 
@@ -123,11 +134,14 @@ class Root(click.Group):
         """Return the names of all commands."""
         return [entry.name for entries in SECTIONS.values() for entry in entries]
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's
         """Import the command."""
-        if cmd_name not in self.list_commands(ctx):
+        module = next(
+            (entry.module for entries in SECTIONS.values() for entry in entries if entry.name == cmd_name), ""
+        )
+        if not module:
             return None
-        command: click.Command = import_module(f"webhook.cli.{cmd_name.replace('-', '_')}").command
+        command: click.Command = import_module(f"webhook.cli.{module}").command
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:

@@ -1,4 +1,5 @@
-"""The reconcile loop: one module per reconciled kind; controllers read, ask the engine, and write.
+"""Controllers of the hub and the loop that runs them.
 
-Each controller says by its `wiring` what wakes it; `assembly` lists them, `loop` runs them and knows none by name.
+Each controller reads from the cache, calls one planner of `scorer`, and writes. It declares in its `wiring` what
+enqueues its keys. `assembly` lists the controllers. `machinery.loop` runs them and imports none of them.
 """

@@ -21,42 +21,41 @@ from scorer.api.kinds import (
 )
 from scorer.api.meta import JsonObject
 from scorer.member_gate.holds import MemberDisruption
-from webhook.controllers.analysis import AnalysisController
-from webhook.controllers.back_reports import BackReportController
-from webhook.controllers.cluster_upgrades import ClusterUpgradeController
-from webhook.controllers.evictions import EvictionController
-from webhook.controllers.loop import Loop
-from webhook.controllers.members import MemberController
-from webhook.controllers.node_disruption import NodeDisruptionController, NodePlace
-from webhook.controllers.node_disruption_observer import UNOBSERVED_NODES, NodeDisruptionObserver
-from webhook.controllers.node_pools import NodePoolController
-from webhook.controllers.observer import UNOBSERVED, LoopObserver
-from webhook.controllers.overrides import OverrideController
-from webhook.controllers.placement import PlacementController
-from webhook.controllers.rollout import RolloutController
-from webhook.controllers.scheduler import SchedulerController
-from webhook.controllers.selectables import Selectables
-from webhook.controllers.staged_updates import StagedUpdateController
-from webhook.controllers.turns import Turns, turns_of
-from webhook.controllers.upgrade_facts import UpgradeFacts
-from webhook.controllers.upgrade_observer import UNOBSERVED_UPGRADES, UpgradeObserver
-from webhook.controllers.upgrade_plans import UpgradePlanController
-from webhook.controllers.upgrade_profiles import UpgradeProfileController
-from webhook.controllers.upgraders.desk import UpgraderDesk
-from webhook.controllers.upgraders.registry import make_upgraders
-from webhook.controllers.upgraders.upgrader import Workplace
-from webhook.controllers.wiring import NODES, UPGRADES, Wiring
-from webhook.controllers.work_generator import WorkGenerator
+from webhook.controllers.machinery.loop import Loop
+from webhook.controllers.machinery.observer import UNOBSERVED, LoopObserver
+from webhook.controllers.machinery.wiring import NODES, UPGRADES, Wiring
+from webhook.controllers.members.membership import MemberController
+from webhook.controllers.members.reservations import Turns, turns_of
+from webhook.controllers.nodes.blocked_pools import NodePoolController
+from webhook.controllers.nodes.disruption import NodeDisruptionController, NodePlace
+from webhook.controllers.nodes.observer import UNOBSERVED_NODES, NodeDisruptionObserver
+from webhook.controllers.placements.back_reports import BackReportController
+from webhook.controllers.placements.evictions import EvictionController
+from webhook.controllers.placements.overrides import OverrideController
+from webhook.controllers.placements.placement import PlacementController
+from webhook.controllers.placements.resource_watches import Selectables
+from webhook.controllers.placements.rollout import RolloutController
+from webhook.controllers.placements.scheduler import SchedulerController
+from webhook.controllers.placements.work_generator import WorkGenerator
+from webhook.controllers.staged_updates.analysis import AnalysisController
+from webhook.controllers.staged_updates.runs import StagedUpdateController
+from webhook.controllers.upgraders.client import UpgraderDesk
+from webhook.controllers.upgraders.upgrader import Workplace, make_upgraders
+from webhook.controllers.upgrades.facts import UpgradeFacts
+from webhook.controllers.upgrades.observer import UNOBSERVED_UPGRADES, UpgradeObserver
+from webhook.controllers.upgrades.plans import UpgradePlanController
+from webhook.controllers.upgrades.profiles import UpgradeProfileController
+from webhook.controllers.upgrades.runs import ClusterUpgradeController
 from webhook.gate.holds import seen_in
 from webhook.gate.pools import HubNodePools
+from webhook.kube.cache.hub import Hub
+from webhook.kube.client.evictions import NodeWork
 from webhook.kube.events import EventRecorder
-from webhook.kube.hub import Hub
-from webhook.kube.maintenance import MaintenanceWindows
-from webhook.kube.node_work import NodeWork
-from webhook.kube.upgrades import UPGRADE_KINDS
-from webhook.kube.work_keys import WorkKeys
+from webhook.kube.listers.maintenance_windows import MaintenanceWindows
+from webhook.kube.listers.upgrades import UPGRADE_KINDS
+from webhook.kube.work_signing_keys import WorkKeys
+from webhook.settings.gate import NodeDisruptionMode
 from webhook.settings.loop import LoopSettings
-from webhook.settings.node_disruption import NodeDisruptionMode
 
 REQUIRED: Final[tuple[Kind, ...]] = (
     MEMBER_CLUSTER,
@@ -94,7 +93,8 @@ CONTROLLERS: Final = (
 )
 """Their names, in the order of the pipeline; ``analysis`` only where the settings name something to look at,
 ``node_pool`` only where placements select no nodes, the last one only where its mode is not ``Off``. Where replicas
-share the work, those of upgrades and of nodes only in the share that owns them; see `webhook.controllers.wiring`."""
+share the work, those of upgrades and of nodes only in the share that owns them; see
+`webhook.controllers.machinery.wiring`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from scorer.api.meta import JsonObject
-from webhook.validation.field import FieldWarning
+from webhook.validation.framework.field import FieldWarning
 
 
 class UnreadableError(Exception):

@@ -5,7 +5,6 @@ Source: nodepool-disruption.md 2.8 and 16.
 
 from typing import Any, Final
 
-from scorer.api.field_path import FieldPath
 from scorer.api.meta import JsonObject, without_nulls
 from scorer.api.node_pool import (
     DEFAULT_BUDGET_NODES,
@@ -15,12 +14,13 @@ from scorer.api.node_pool import (
     ConsolidationPolicy,
     parse_duration_or_never,
 )
-from scorer.api.quoting import quote
+from scorer.api.values.field_path import FieldPath
+from scorer.api.values.quoting import quote
 from webhook.defaulting.defaulted import Defaulted
-from webhook.validation.field import FieldWarning
+from webhook.validation.framework.field import FieldWarning
+from webhook.validation.framework.rule import Rule, Severity, enforces, pick
+from webhook.validation.framework.rule import default as fills_in
 from webhook.validation.node_pool import RULES as NODE_POOL_RULES
-from webhook.validation.rule import Rule, Severity, enforces, pick
-from webhook.validation.rule import default as fills_in
 
 OLD_EXPIRE_AFTER: Final = FieldPath.of("spec", "disruption", "expireAfter")
 EXPIRE_AFTER: Final = FieldPath.of("spec", "template", "spec", "expireAfter")

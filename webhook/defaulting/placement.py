@@ -11,8 +11,8 @@ Source: placement-api.md 6, X-18, X-20; KubeFleet pkg/utils/defaulter/clusterres
 from collections.abc import Callable
 from typing import Any, Final
 
-from scorer.api.field_path import FieldPath
 from scorer.api.meta import JsonObject
+from scorer.api.values.field_path import FieldPath
 from webhook.defaulting.defaulted import (
     Defaulted,
     UnreadableError,
@@ -23,12 +23,12 @@ from webhook.defaulting.defaulted import (
     within,
     without,
 )
-from webhook.validation.field import FieldWarning
-from webhook.validation.placement import MOST_ITEMS
-from webhook.validation.placement import RULES as PLACEMENT_RULES
-from webhook.validation.reading import same_json
-from webhook.validation.rule import CRD, OURS, UPDATE, Rule, Severity, enforces, pick
-from webhook.validation.rule import default as fills_in
+from webhook.validation.framework.field import FieldWarning
+from webhook.validation.framework.reading import same_json
+from webhook.validation.framework.rule import CRD, OURS, UPDATE, Rule, Severity, enforces, pick
+from webhook.validation.framework.rule import default as fills_in
+from webhook.validation.placement.rules import MOST_ITEMS
+from webhook.validation.placement.rules import RULES as PLACEMENT_RULES
 
 _ROLLING_UPDATE: Final = {"maxSurge": "25%", "maxUnavailable": "25%", "unavailablePeriodSeconds": 60}
 _APPLY: Final = {

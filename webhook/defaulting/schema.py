@@ -1,6 +1,7 @@
 """Defaults that the schema alone fills in, listed for the catalogue of rules.
 
-The API server fills them in before it calls any webhook; `scorer.api.schema` does so for objects that come without one.
+The API server fills them in before it calls any webhook; `scorer.api.crd.pruning` does so for objects that come without
+one.
 
 Source: placement-api.md 6 (D1).
 """
@@ -9,7 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from scorer.api.family import FAMILIES
-from webhook.validation.rule import CRD, default
+from webhook.validation.framework.rule import CRD, default
 
 RULES: Final = (
     default(

@@ -15,15 +15,15 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from scorer.api.documents import dict_at, spec_of, text_at
+from scorer.api.crd.pruning import apply_schema_defaults
 from scorer.api.kinds import MAINTENANCE_WINDOW, UPGRADE_RUN, Kind
 from scorer.api.meta import JsonObject
-from scorer.api.schema import apply_schema_defaults
+from scorer.api.unstructured.documents import dict_at, spec_of, text_at
 from scorer.api.upgrade.fields import OFFSET_PATTERN, UTC_OFFSET, NodeImageSelection, UpgradeType
 from scorer.api.upgrade.run import LONGEST_TOKEN, RunState
 from webhook.defaulting.defaulted import Defaulted, Occasion, UnreadableError, object_at, replaced, within
-from webhook.validation.reading import same_json
-from webhook.validation.rule import OURS, Rule, Severity, default, enforces
+from webhook.validation.framework.reading import same_json
+from webhook.validation.framework.rule import OURS, Rule, Severity, default, enforces
 
 RUN_RULES: Final = (
     replace(

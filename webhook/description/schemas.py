@@ -5,7 +5,7 @@
   out; a member that can be null in an answer is always there. A member that senders really set to null is marked as
   ``NULLABLE``.
 * Defaults that only mean "not given" are left out; of a docstring only the first paragraph is shown.
-* The string below a member is its description (`scorer.api.model_words`).
+* The string below a member is its description (`scorer.api.crd.descriptions`).
 """
 
 import re
@@ -15,8 +15,8 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from scorer.api.crd.descriptions import InWords
 from scorer.api.meta import JsonObject
-from scorer.api.model_words import InWords
 
 REFERENCE: Final = "#/components/schemas/"
 

@@ -4,10 +4,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from scorer.api.documents import dict_at, is_deleting, name_of, spec_of
 from scorer.api.meta import JsonObject
 from scorer.api.names import member_namespace
+from scorer.api.unstructured.documents import dict_at, is_deleting, name_of, spec_of
 from scorer.membership.access import InvalidIdentityError, agent_rules, subject
+from webhook.access.rights import NODE_POOLS, UPGRADE_ORDERS, OptionalRight
 from webhook.doctor.differences import differences
 from webhook.doctor.finding import Finding, State, counted, judged
 from webhook.doctor.installation import Installation
@@ -36,7 +37,6 @@ from webhook.processes.member_objects import account_of
 from webhook.processes.node_rights import NodeRights
 from webhook.processes.rbac import READ, Selected, reconcile_roles, serve_roles
 from webhook.processes.rbac_objects import Role, username_of
-from webhook.settings.optional_rights import NODE_POOLS, UPGRADE_ORDERS, OptionalRight
 from webhook.settings.upgraders import CLUSTER_API
 
 _MARKS: Final = {UPGRADE_ORDERS: ("patch", "clusterupgradegates"), NODE_POOLS: ("list", "pods")}

@@ -7,21 +7,21 @@ said of that is how much it is. No agent needs any other right, such as to exec 
 from collections.abc import Iterable
 from typing import Final
 
-from scorer.api.documents import label, namespace_of, text_at
 from scorer.api.meta import JsonObject
+from scorer.api.unstructured.documents import label, namespace_of, text_at
 from webhook.doctor.accounts import Account, Choice, judge_account
 from webhook.doctor.finding import Finding, refused
 from webhook.doctor.installation import OURS, PART_OF
 from webhook.doctor.reviews import denied, read_roles
 from webhook.doctor.rights import Right, Roles
-from webhook.kube.client import ApiServer
+from webhook.kube.client.api_server import ApiServer
+from webhook.kube.client.hub_store import HubStore
 from webhook.kube.ports import ForbiddenError, StoreError
-from webhook.kube.store import HubStore
 from webhook.processes.member_objects import AGENT, DEPLOYMENT
 from webhook.processes.node_rights import NodeRights
 from webhook.processes.rbac import APPLY, OWN_NAMESPACE, RBAC_KINDS, Selected, agent_roles
 from webhook.processes.rbac_objects import service_account, username_of
-from webhook.settings.node_disruption import NodeDisruptionMode
+from webhook.settings.gate import NodeDisruptionMode
 
 CHECK: Final = "member-rights"
 _NAME: Final = "app.kubernetes.io/name"

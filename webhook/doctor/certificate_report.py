@@ -1,4 +1,4 @@
-"""What can be said of a certificate authority and of who trusts it, as one document; see `webhook.cli.certs`.
+"""What can be said of a certificate authority and of who trusts it, as one document; see `webhook.cli.operating.certs`.
 
 Everything here is a function of what was read.
 """
@@ -12,9 +12,9 @@ from cryptography import x509
 from certs.authority import name_of
 from certs.lineage import Lineage, certificates_in, fingerprint, pem_of
 from scorer.api.meta import JsonObject, format_time
-from webhook.kube.authority_secret import StoredLineage
-from webhook.kube.ca_bundles import CONFIGURATIONS, Registered
-from webhook.kube.kept_authority import LARGEST_JITTER
+from webhook.kube.certificates.authority_secret import StoredLineage
+from webhook.kube.certificates.shared_authority import LARGEST_JITTER
+from webhook.kube.webhook_configurations.ca_bundles import CONFIGURATIONS, Registered
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from certs.lineage import certificates_in
 from scorer.api.meta import format_time
 from webhook.doctor.certificate_report import Found
 from webhook.doctor.finding import Finding, judged, unchecked
-from webhook.kube.ca_bundles import Registered
+from webhook.kube.webhook_configurations.ca_bundles import Registered
 
 CHECK: Final = "certificates"
 _HINT: Final = "see docs/troubleshooting.md, The check ca-bundle"

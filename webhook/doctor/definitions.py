@@ -7,11 +7,11 @@ that this release writes or reads.
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from scorer.api.crd import custom_resource_definitions
-from scorer.api.definition_fields import missing_fields, schema_of, served
-from scorer.api.documents import conditions_of, dict_at, name_of
+from scorer.api.crd.compatibility import missing_fields, schema_of, served
+from scorer.api.crd.definitions import custom_resource_definitions
 from scorer.api.kinds import APPLIED_WORK, NODE_POOL
 from scorer.api.meta import JsonObject
+from scorer.api.unstructured.documents import conditions_of, dict_at, name_of
 from webhook.doctor.finding import Finding, judged, listed
 
 CHECK: Final = "definitions"

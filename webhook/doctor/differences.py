@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from scorer.api.quoting import quote
+from scorer.api.values.quoting import quote
 
 
 def differences(found: object, wanted: object, at: str = "") -> Iterator[str]:

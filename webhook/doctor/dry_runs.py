@@ -12,7 +12,7 @@ from scorer.api.meta import JsonObject
 from webhook.admission.registration import DOMAIN
 from webhook.doctor.finding import Finding, judged, refused, unchecked
 from webhook.kube.ports import ForbiddenError, NotServedError, StoreError
-from webhook.settings.hook_secrets import ROOT
+from webhook.settings.secret_files import ROOT
 
 CHECK: Final = "admission"
 HOOK: Final = f"{PLACEMENT.plural}.validate.{DOMAIN}"

@@ -14,7 +14,6 @@ from typing import Final
 
 import aiohttp
 
-from scorer.api.documents import label, name_of, namespace_of, text_at
 from scorer.api.kinds import (
     CUSTOM_RESOURCE_DEFINITION,
     INTERNAL_MEMBER_CLUSTER,
@@ -26,6 +25,7 @@ from scorer.api.kinds import (
     Kind,
 )
 from scorer.api.meta import JsonObject, format_time
+from scorer.api.unstructured.documents import label, name_of, namespace_of, text_at
 from webhook.doctor.accounts import (
     AGENTS,
     LOOP,
@@ -79,12 +79,12 @@ from webhook.doctor.registration import CHECK as WEBHOOKS
 from webhook.doctor.registration import judge_registration
 from webhook.doctor.reviews import denied, read_roles
 from webhook.doctor.rights import Roles
-from webhook.kube.authority_secret import AuthoritySecret, ForeignSecretError
-from webhook.kube.ca_bundles import CONFIGURATIONS, CaBundles, Registered
-from webhook.kube.client import ApiServer
-from webhook.kube.paths import ApiPath, path_of
+from webhook.kube.certificates.authority_secret import AuthoritySecret, ForeignSecretError
+from webhook.kube.client.api_server import ApiServer
+from webhook.kube.client.hub_store import HubStore
+from webhook.kube.client.paths import ApiPath, path_of
 from webhook.kube.ports import ForbiddenError, Key, NotFoundError, NotServedError, StoreError
-from webhook.kube.store import HubStore
+from webhook.kube.webhook_configurations.ca_bundles import CONFIGURATIONS, CaBundles, Registered
 
 HUB, INSTALLATION = "hub", "installation"
 CHECKS: Final = (

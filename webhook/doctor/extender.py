@@ -8,8 +8,8 @@ from typing import Final
 
 import yaml
 
-from scorer.api.documents import dict_at, dicts_at, name_of, text_at
 from scorer.api.meta import JsonObject
+from scorer.api.unstructured.documents import dict_at, dicts_at, name_of, text_at
 from webhook.doctor.finding import Finding, State, judged, unchecked
 from webhook.doctor.members import seconds
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from scorer.api.conditions import TRUE
-from scorer.api.documents import (
+from scorer.api.meta import JsonObject
+from scorer.api.unstructured.documents import (
     conditions_of,
     dict_at,
     dicts_at,
@@ -21,7 +22,6 @@ from scorer.api.documents import (
     text_at,
     texts_at,
 )
-from scorer.api.meta import JsonObject
 from webhook.processes.rbac_objects import service_account, username_of
 from webhook.settings.installation import SERVE_ACCOUNT
 from webhook.settings.programs import DoctorSettings

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
-from scorer.api.documents import dict_at, dicts_at, is_deleting, name_of, status_of, text_at
 from scorer.api.meta import JsonObject
 from scorer.api.names import AGENT_VERSION, MEMBER_AGENT
+from scorer.api.unstructured.documents import dict_at, dicts_at, is_deleting, name_of, status_of, text_at
 from scorer.membership.heartbeats import agents_of, read_time
 from scorer.membership.identity import REMOVE_APPLIED_WORK
 from scorer.membership.joined import left_behind, missing

@@ -5,13 +5,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from scorer.api.documents import dict_at, dicts_at, text_at
 from scorer.api.meta import JsonObject
+from scorer.api.unstructured.documents import dict_at, dicts_at, text_at
 from webhook.admission.registration import Endpoint, webhook_configurations
 from webhook.doctor.differences import differences
 from webhook.doctor.finding import Finding, judged
 from webhook.doctor.installation import Installation
-from webhook.settings.hook_secrets import ROOT
+from webhook.settings.secret_files import ROOT
 
 CHECK: Final = "webhooks"
 ADVICE: Final = "harbormaster webhook-configuration … | kubectl apply -f -    (with Helm: helm upgrade)"

@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Iterable
 from typing import Final
 
-from scorer.api.documents import status_of
 from scorer.api.meta import JsonObject
+from scorer.api.unstructured.documents import status_of
 from webhook.doctor.rights import Right, Roles
-from webhook.kube.client import ApiServer
-from webhook.kube.paths import ApiPath
+from webhook.kube.client.api_server import ApiServer
+from webhook.kube.client.hub_store import HubStore
+from webhook.kube.client.paths import ApiPath
 from webhook.kube.ports import ForbiddenError
-from webhook.kube.store import HubStore
 from webhook.processes.rbac import RBAC_KINDS
 
 AT_ONCE: Final = 16

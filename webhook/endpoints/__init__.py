@@ -1,1 +1,1 @@
-"""Thin handlers, one module per family of URLs: parse, one call, answer."""
+"""HTTP handlers, one module per family of URLs: parse, make one call, respond."""

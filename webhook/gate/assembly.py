@@ -12,9 +12,9 @@ from webhook.gate.members import HubMemberGate
 from webhook.gate.nodes import HubNodeGate
 from webhook.gate.pools import HubNodePools
 from webhook.gate.reservations import LeaseReservations
-from webhook.kube.cache import Cache
+from webhook.kube.cache.informer import Cache
 from webhook.kube.ports import Store
-from webhook.settings.gate import DisruptionSettings
+from webhook.settings.programs import DisruptionSettings
 
 
 @dataclass(frozen=True, slots=True)

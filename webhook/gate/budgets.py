@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
+from scorer.api.family import UnknownObjectError
 from scorer.api.meta import JsonObject
 from scorer.api.node_pool import DisruptionReason
-from scorer.api.quoting import quote
-from scorer.api.references import UnknownObjectError
+from scorer.api.values.quoting import quote
 from scorer.node_budgets.documents import BudgetedPool, CalendarMaker, Overviews
 from scorer.node_budgets.pool_view import PoolView
 from scorer.reservations import UnreadableReservationsError

@@ -8,16 +8,16 @@ Source: nodepool-disruption.md 14; serving.md 3.1 and 3.3.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from scorer.api.references import PlacementRef
+from scorer.api.family import PlacementRef
 from scorer.member_gate.answer import MemberAnswer
 from scorer.node_budgets.answer import Answer
 from scorer.node_budgets.question import Question
 from scorer.reservations import Reservation, Thing
+from webhook.access.rights import NODE_POOLS
 from webhook.gate.errors import ASK_AGAIN_SECONDS, NotReadyError, RefusedError, as_gate_errors
 from webhook.gate.keeper import Claimant, ReservationKeeper
 from webhook.gate.members import HubMemberGate
 from webhook.gate.nodes import HubNodeGate
-from webhook.settings.optional_rights import NODE_POOLS
 
 
 class GateDesk:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from scorer.api.meta import JsonObject
-from scorer.api.quoting import printable
+from scorer.api.values.quoting import printable
 from scorer.reservations import Reservation, TooManyReservationsError, UnreadableReservationsError
 from webhook.gate.reservations import BusyError
 from webhook.kube.ports import StoreError

@@ -6,10 +6,10 @@ from functools import partial
 from typing import Final
 
 from scorer.api import kinds
-from scorer.api.documents import annotation, name_of, spec_of
 from scorer.api.family import CLUSTER, FAMILIES, Family, placement_ref
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
+from scorer.api.unstructured.documents import annotation, name_of, spec_of
 from scorer.member_gate.holds import (
     Hold,
     MemberDisruption,
@@ -21,11 +21,10 @@ from scorer.member_gate.holds import (
 )
 from scorer.reservations import MEMBER, Reservation, UnreadableReservationsError
 from scorer.rollout.bindings import BindingView, is_rolling
-from scorer.rollout.eviction import EVICTED_BINDING, is_under_way
-from webhook.kube.cache import Cache
-from webhook.kube.change import Change, Handler
-from webhook.kube.channel import Channel
-from webhook.kube.children import children
+from scorer.rollout.removal.eviction import EVICTED_BINDING, is_under_way
+from webhook.kube.cache.changes import Change, Channel, Handler
+from webhook.kube.cache.informer import Cache
+from webhook.kube.listers.placements import children
 from webhook.kube.ports import Key, key_of
 
 _SEEN_IN: Final[Mapping[MemberDisruption, tuple[Kind, ...]]] = {

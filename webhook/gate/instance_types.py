@@ -10,9 +10,9 @@ from typing import Any
 
 import yaml
 
-from scorer.node_disruption.instance_types import Catalog
-from webhook.kube.login import ConfigurationError
-from webhook.settings.instance_type_table import InstanceTypeTableError, read_table
+from scorer.node_disruption.instance_types.catalog import Catalog
+from webhook.gate.instance_type_table import InstanceTypeTableError, read_table
+from webhook.kube.login.connection import ConfigurationError
 
 log = logging.getLogger(__name__)
 

@@ -19,35 +19,33 @@ from typing import Final, TypeVar
 import pydantic
 
 from scorer.api import kinds
-from scorer.api.documents import annotation, is_deleting, spec_of
-from scorer.api.family import FAMILIES, FAMILY_OF, Family
+from scorer.api.family import FAMILIES, FAMILY_OF, Family, PlacementRef, UnknownObjectError, unknown_placement
 from scorer.api.kinds import Kind
-from scorer.api.label_selector import label_value_error
 from scorer.api.meta import ApiObject, JsonObject, format_time
 from scorer.api.names import PARENT_PLACEMENT
-from scorer.api.placement import StrategyType
-from scorer.api.references import PlacementRef, UnknownObjectError, unknown_placement
-from scorer.api.staged_update import ClusterStagedUpdateRun
+from scorer.api.placement.placement import StrategyType
+from scorer.api.placement.staged_update import ClusterStagedUpdateRun
+from scorer.api.unstructured.documents import annotation, is_deleting, spec_of
 from scorer.api.upgrade.run import ClusterUpgradeRun
+from scorer.api.values.name_grammar import label_value_error
 from scorer.member_gate.answer import ASK_AGAIN, MemberAnswer, MemberReason
 from scorer.member_gate.holds import Hold, MemberDisruption, promised_hold, staged_update_holds, waits_for
 from scorer.reservations import ROLLOUT, Reservation, UnreadableReservationsError, held_nodes
 from scorer.rollout.bindings import BindingView
 from scorer.rollout.planner import Action, RolloutPlan
-from scorer.staged_update import turn as staged_turn
-from scorer.upgrade import turn as upgrade_turn
+from scorer.staged_update import gate as staged_turn
+from scorer.upgrade.members.member import UPGRADE_HOLD
+from scorer.upgrade.views import member_gate as upgrade_gate
 from webhook.gate.errors import RefusedError
 from webhook.gate.holds import HubMemberHolds, seen_in
 from webhook.gate.keeper import Claimant, ReservationKeeper
 from webhook.gate.reservations import Held
-from webhook.kube.cache import Cache
-from webhook.kube.catching_up import list_again, look_again
-from webhook.kube.change import Change
-from webhook.kube.children import children
-from webhook.kube.maintenance import MaintenanceWindows
-from webhook.kube.ports import Key, Store, key_of
-from webhook.kube.retry import RetryError
-from webhook.kube.rollout_state import RolloutState, rollout_state
+from webhook.kube.cache.changes import Change
+from webhook.kube.cache.informer import Cache
+from webhook.kube.cache.live_reads import list_again, look_again
+from webhook.kube.listers.maintenance_windows import MaintenanceWindows
+from webhook.kube.listers.placements import RolloutState, children, rollout_state
+from webhook.kube.ports import Key, RetryError, Store, key_of
 from webhook.settings.gate import MemberGateSettings
 
 _OWN: Final = (
@@ -208,9 +206,9 @@ class HubMemberGate:
         found = [
             each
             for each in self._read_all(kinds.UPGRADE_RUN, "", ClusterUpgradeRun)
-            if (each.metadata.name == run if run else not upgrade_turn.has_ended(each))
+            if (each.metadata.name == run if run else not upgrade_gate.has_ended(each))
         ]
-        chosen = next((each for each in found if upgrade_turn.covers(each, cluster)), None)
+        chosen = next((each for each in found if upgrade_gate.covers(each, cluster)), None)
         if chosen is None:
             message = (
                 f"member {cluster} is not in run {run}"
@@ -218,8 +216,8 @@ class HubMemberGate:
                 else f"no unfinished upgrade run includes member {cluster}"
             )
             return MemberAnswer(MemberReason.NOT_IN_RUN, message)
-        on_hold = annotation(member, upgrade_turn.UPGRADE_HOLD) == "true"
-        answer = upgrade_turn.upgrade_turn(chosen, cluster, self._now(), on_hold=on_hold)
+        on_hold = annotation(member, UPGRADE_HOLD) == "true"
+        answer = upgrade_gate.upgrade_turn(chosen, cluster, self._now(), on_hold=on_hold)
         if answer.allowed and (busy := self._busy(cluster, chosen.metadata.name)):
             detail = {**answer.detail, "busyWith": busy}
             message = f"member {cluster} is being upgraded by run {busy}"
@@ -269,7 +267,7 @@ class HubMemberGate:
         """Return the other run that is upgrading a member; empty: there is none."""
         runs = self._read_all(kinds.UPGRADE_RUN, "", ClusterUpgradeRun)
         others = (run for run in runs if run.metadata.name != but)
-        return next((run.metadata.name for run in others if upgrade_turn.is_upgrading(run, cluster)), "")
+        return next((run.metadata.name for run in others if upgrade_gate.is_upgrading(run, cluster)), "")
 
     def _staged(self, ref: PlacementRef, cluster: str, promised: Collection[str]) -> MemberAnswer:
         """Answer for a placement that only staged update runs change."""

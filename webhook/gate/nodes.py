@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from scorer.api.references import UnknownObjectError
+from scorer.api.family import UnknownObjectError
 from scorer.node_budgets.answer import Answer
 from scorer.node_budgets.gate import answer
 from scorer.node_budgets.pool_view import PoolView
@@ -28,7 +28,7 @@ from webhook.gate.keeper import Claimant, ReservationKeeper, with_id
 from webhook.gate.pools import HubNodePools
 from webhook.gate.reservations import Held, new_id
 from webhook.kube.ports import Store, StoreError
-from webhook.settings.node_gate import ExpirationMode, NodeGateSettings
+from webhook.settings.gate import ExpirationMode, NodeGateSettings
 
 
 class HubNodeGate:

@@ -17,10 +17,10 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from scorer.api import kinds
-from scorer.api.documents import annotation, dict_at, name_of, text_at
-from scorer.api.label_selector import label_value_error
 from scorer.api.meta import JsonObject
 from scorer.api.node_pool import NODE_POOL_LABEL, Budget
+from scorer.api.unstructured.documents import annotation, dict_at, name_of, text_at
+from scorer.api.values.name_grammar import label_value_error
 from scorer.node_budgets.blockers import (
     Blocker,
     DisruptionClass,
@@ -34,15 +34,14 @@ from scorer.node_budgets.blockers import (
 from scorer.node_budgets.budgets import PoolBudgets
 from scorer.node_budgets.nodes import DO_NOT_DISRUPT, PoolNode, count_nodes, is_of_another_instance, read_pool_node
 from scorer.node_budgets.pool_view import PoolView
+from webhook.access.rights import NODE_POOLS
 from webhook.defaulting.node_pool import default
-from webhook.kube.cache import Cache
-from webhook.kube.catching_up import list_again, look_again
-from webhook.kube.change import Change, Handler
-from webhook.kube.channel import Channel
+from webhook.kube.cache.changes import Change, Channel, Handler
+from webhook.kube.cache.indexer import Trim
+from webhook.kube.cache.informer import Cache
+from webhook.kube.cache.live_reads import list_again, look_again
+from webhook.kube.cache.memory import essential_node
 from webhook.kube.ports import Key, Store
-from webhook.kube.shelf import Trim
-from webhook.kube.trimming import essential_node
-from webhook.settings.optional_rights import NODE_POOLS
 
 COUNTED: Final = (kinds.NODE_POOL, kinds.NODE_CLAIM, kinds.NODE)
 """The kinds that are read to count the nodes of pools."""

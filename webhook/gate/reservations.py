@@ -30,8 +30,8 @@ from scorer.reservations import (
     thing_of,
     with_reservations,
 )
-from webhook.kube.cache import Cache
-from webhook.kube.change import Change
+from webhook.kube.cache.changes import Change
+from webhook.kube.cache.informer import Cache
 from webhook.kube.ports import (
     AlreadyExistsError,
     ConflictError,

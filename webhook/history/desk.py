@@ -12,7 +12,7 @@ from webhook.history.query import Found, Query, find
 from webhook.history.record import CONFIG_MAP, LABELS, Retention, Source
 from webhook.history.writer import HistoryWriter
 from webhook.kube.ports import Store
-from webhook.settings.history import HistorySettings
+from webhook.settings.observability import HistorySettings
 
 WARNED: Final = "Warned"
 READ_AGAIN: Final = timedelta(seconds=5)

@@ -17,7 +17,7 @@ from scorer.api.event import Event
 from scorer.api.family import FAMILIES
 from scorer.api.kinds import UPGRADE_RUN
 from scorer.api.meta import JsonObject, format_time, parse_time
-from scorer.api.quoting import printable
+from scorer.api.values.quoting import printable
 
 MESSAGE_BYTES: Final = 1024
 """How long a message may be in UTF-8, as that of an Event."""

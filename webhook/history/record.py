@@ -16,10 +16,10 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
-from scorer.api.documents import label, name_of, text_at
 from scorer.api.kinds import KINDS
 from scorer.api.meta import JsonObject, format_time, parse_time
 from scorer.api.names import OURS
+from scorer.api.unstructured.documents import label, name_of, text_at
 from webhook.history.entry import Entry, read_entry
 
 CONFIG_MAP: Final = KINDS["", "ConfigMap"]

@@ -14,9 +14,9 @@ from datetime import datetime, timedelta
 from typing import Final
 from uuid import uuid4
 
-from scorer.api.documents import name_of
 from scorer.api.event import Event
 from scorer.api.meta import JsonObject
+from scorer.api.unstructured.documents import name_of
 from webhook.history.entry import About, Entry, EntryType, entry, of_event
 from webhook.history.record import (
     CHUNK_BYTES,

@@ -1,1 +1,1 @@
-"""API servers: the ports every store keeps to, and the cache in front of them."""
+"""API servers: the port that every store implements, clients, the cache of a store, and what replicas share."""

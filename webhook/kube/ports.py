@@ -1,17 +1,17 @@
-"""What the loop and the server need from an API server, and nothing more.
+"""Ports to an API server: the Store protocol, its errors, and RetryError.
 
-The `hub` store (kubernetes-asyncio) and the `embedded` store (SQLite) both keep to this Protocol;
-one test suite checks both. Objects travel as decoded JSON. An object handed out by a store is shared
-and read-only: make a new one to change it.
+The hub store (a real API server) and the embedded store (SQLite) implement `Store`; one test suite checks both. Objects
+are decoded JSON. An object handed out by a store is shared and read-only: build a new one to change it.
 """
 
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from scorer.api.json_object import JsonObject
 from scorer.api.kinds import Kind
+from scorer.api.unstructured.json_object import JsonObject
 
 
 class Key(NamedTuple):
@@ -242,3 +242,16 @@ class ServedKinds(Protocol):
     async def refresh(self) -> None:
         """Ask the server again. Raises `StoreError`."""
         ...
+
+
+class RetryError(Exception):
+    """Try again later; nothing is wrong with the object.
+
+    Args:
+        message: Why.
+        after: How long to wait; None: as the queue's backoff says.
+    """
+
+    def __init__(self, message: str, after: timedelta | None = None) -> None:
+        super().__init__(message)
+        self.after = after

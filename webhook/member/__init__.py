@@ -1,1 +1,1 @@
-"""What the agent in a member cluster runs: heartbeat and figures, applying Works."""
+"""The agent of a member cluster: it joins the fleet, sends heartbeats with properties, and applies Works."""

@@ -8,7 +8,7 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from webhook.member.applying import PassResult
+from webhook.member.works.controller import PassResult
 
 RESULTS: Final = ("success", "failure")
 

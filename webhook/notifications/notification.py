@@ -13,9 +13,8 @@ import orjson
 
 from scorer.api.event import Event
 from scorer.api.meta import JsonObject, format_time
-from scorer.api.quoting import printable
-from webhook.kube.event_documents import NOTE_BYTES
-from webhook.kube.events import WINDOW
+from scorer.api.values.quoting import printable
+from webhook.kube.events import NOTE_BYTES, WINDOW
 
 API_VERSION: Final = "notifications.harbormaster.dev/v1"
 KIND: Final = "Notification"

@@ -20,7 +20,7 @@ from prometheus_client import CollectorRegistry
 
 from scorer.api.event import Event
 from scorer.api.meta import JsonObject
-from webhook.kube.signed_post import LATER, NotPostedError, Receiver, post_signed
+from webhook.kube.transport.signed_post import LATER, NotPostedError, Receiver, post_signed
 from webhook.notifications.counts import NotificationCounts, Result
 from webhook.notifications.notification import Notification, Source, notification_of
 from webhook.settings.notifications import NotificationOptions, NotificationSettings

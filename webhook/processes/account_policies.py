@@ -17,15 +17,15 @@ from scorer.api.kinds import KINDS, LEASE, NAMESPACE, NODE, NODE_CLAIM, WORK, Ki
 from scorer.api.meta import JsonObject
 from scorer.api.names import MEMBER_NAMESPACE_PREFIX, WORK_CLEANUP
 from scorer.membership.access import RBAC_GROUP
-from scorer.node_disruption.order import COMMAND
+from scorer.node_disruption.execution.command_annotation import COMMAND
 from scorer.reservations import LEASE_PREFIX
 from webhook.history.record import CONFIG_MAP, PREFIX
-from webhook.kube.authority_secret import SECRET, TYPE
-from webhook.kube.work_keys import NAME
-from webhook.kube.work_keys import TYPE as OPAQUE
-from webhook.member.hub_token import SERVICE_ACCOUNT
+from webhook.kube.certificates.authority_secret import SECRET, TYPE
+from webhook.kube.work_signing_keys import NAME
+from webhook.kube.work_signing_keys import TYPE as OPAQUE
+from webhook.member.membership.hub_token import SERVICE_ACCOUNT
 from webhook.settings.agent import LONGEST_TOKEN_SECONDS
-from webhook.validation.guard_rail import ADMIN_GROUPS, TRUSTED_USERS
+from webhook.validation.guard_rails.writes import ADMIN_GROUPS, TRUSTED_USERS
 
 _GROUP: Final = "admissionregistration.k8s.io"
 _ROLES: Final = (KINDS[RBAC_GROUP, "Role"], KINDS[RBAC_GROUP, "RoleBinding"])

@@ -15,32 +15,30 @@ from types import TracebackType
 from typing import Final, Self
 
 from scorer.api.names import member_namespace
-from scorer.rollout.kind_rules import parse_kind_rules
-from scorer.rollout.never_placed import MemberLimits
-from webhook.kube.client import ApiServer
-from webhook.kube.login import ConfigurationError
-from webhook.kube.paths import ApiPath
+from scorer.rollout.selection.kinds import MemberLimits, parse_kind_rules
+from webhook.kube.client.api_server import ApiServer
+from webhook.kube.client.hub_store import HubStore
+from webhook.kube.client.paths import ApiPath
+from webhook.kube.login.connection import ConfigurationError
 from webhook.kube.ports import Key, StoreError
-from webhook.kube.store import HubStore
-from webhook.member.applying import Applying, Time
-from webhook.member.following import follow
-from webhook.member.health import ailment
-from webhook.member.heartbeat import Figures
-from webhook.member.hub_secret import HUB_SECRET
-from webhook.member.hub_token import HubToken, read_access
-from webhook.member.membership import Membership, Rhythm
+from webhook.member.membership.controller import Membership, Rhythm
+from webhook.member.membership.heartbeat import Figures
+from webhook.member.membership.hub_secret import HUB_SECRET
+from webhook.member.membership.hub_token import HubToken, read_access
+from webhook.member.membership.registration import Registration, home_of
 from webhook.member.metrics import AgentMetrics
-from webhook.member.prices import PriceFile
-from webhook.member.properties import Collector, Observed
-from webhook.member.provider import ProviderCommand
-from webhook.member.registration import Registration, home_of
-from webhook.member.remote import RemoteMember
+from webhook.member.properties.collector import Collector, Observed
+from webhook.member.properties.prices import PriceFile
+from webhook.member.properties.provider import ProviderCommand
+from webhook.member.store.api_server import RemoteMember, ailment
+from webhook.member.store.reflector import follow
+from webhook.member.works.controller import Applying, Time
 from webhook.processes.garbage import spare_what_stays
 from webhook.processes.member_nodes import MemberNodes
+from webhook.runtime.clock import utc_now
+from webhook.runtime.distribution import installed_version
 from webhook.server.probe_server import ProbeServer
 from webhook.settings.agent import AgentSettings
-from webhook.settings.clock import utc_now
-from webhook.settings.distribution import installed_version
 from webhook.telemetry.health import Health
 from webhook.telemetry.node_disruption_metrics import NodeDisruptionMetrics
 from webhook.telemetry.process_metrics import ProcessMetrics
@@ -59,8 +57,8 @@ class AgentOptions:
 
     Args:
         cluster: Name of the MemberCluster that this cluster is.
-        hub_kubeconfig, hub_context: The hub; None: as the Secret `webhook.member.hub_secret.HUB_SECRET` in the agent's
-            own namespace on the member says, and the current context.
+        hub_kubeconfig, hub_context: The hub; None: as the Secret `webhook.member.membership.hub_secret.HUB_SECRET` in
+            the agent's own namespace on the member says, and the current context.
         kubeconfig, context: The member; None: the cluster of the pod that this runs in.
         prices: Price list; None: cost is not reported.
         provider: Command that reports further properties; empty: none.
@@ -88,8 +86,9 @@ class Agent:
         now: The time of day, for what is reported.
 
     Raises (on entering):
-        webhook.kube.login.ConfigurationError: A kubeconfig or the Secret cannot be used, or the instance types.
-        webhook.member.prices.PriceError: The price list cannot be used.
+        webhook.kube.login.connection.ConfigurationError: A kubeconfig or the Secret cannot be used, or the instance
+            types.
+        webhook.member.properties.prices.PriceError: The price list cannot be used.
     """
 
     def __init__(

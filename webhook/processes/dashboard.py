@@ -9,12 +9,12 @@ from contextlib import asynccontextmanager
 from aiohttp import web
 
 from webhook.history.desk import HistoryDesk
-from webhook.kube.client import ApiServer
+from webhook.kube.client.api_server import ApiServer
 from webhook.processes.hub_reading import HubReading
+from webhook.runtime.clock import utc_now
 from webhook.server.app import Entrance, make_dashboard_app
 from webhook.server.connections import Connections
 from webhook.server.listening import Site
-from webhook.settings.clock import utc_now
 from webhook.settings.programs import ServerSettings
 
 HOST = "127.0.0.1"

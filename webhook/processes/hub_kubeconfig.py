@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import yaml
 
-from scorer.api.documents import dicts_at
+from scorer.api.unstructured.documents import dicts_at
 
 FILE: Final = "kubeconfig"
 """Its name in the data folder."""

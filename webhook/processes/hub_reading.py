@@ -10,20 +10,20 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Self
 
-from scorer.api.documents import status_of
+from scorer.api.unstructured.documents import status_of
 from webhook.access.ports import PathAccess
 from webhook.access.rights import Access
 from webhook.access.user import UserInfo
 from webhook.admission.cached import CachedContext
 from webhook.admission.rights import UndisputedRights
-from webhook.endpoints.services import Admittance, Answers
+from webhook.endpoints.http.services import Admittance, Answers
 from webhook.gate.assembly import Disruption, disruption_of
 from webhook.gate.pools import COUNTED
-from webhook.kube.cache import Cache
-from webhook.kube.client import ApiServer
-from webhook.kube.paths import ApiPath
+from webhook.kube.cache.informer import Cache
+from webhook.kube.client.api_server import ApiServer
+from webhook.kube.client.hub_store import HubStore
+from webhook.kube.client.paths import ApiPath
 from webhook.kube.ports import StoreError
-from webhook.kube.store import HubStore
 from webhook.processes.services import answers_of
 from webhook.settings.programs import ServerSettings
 

@@ -13,19 +13,20 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from scorer.api.conditions import TRUE
-from scorer.api.documents import dict_at, dicts_at, is_deleting, labels_of, spec_of, status_of, texts_at
 from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, INTERNAL_MEMBER_CLUSTER, MEMBER_CLUSTER, NAMESPACE
 from scorer.api.meta import JsonObject
 from scorer.api.names import member_namespace
+from scorer.api.unstructured.documents import dict_at, dicts_at, is_deleting, labels_of, spec_of, status_of, texts_at
 from scorer.membership.identity import HubMember
 from scorer.membership.joined import missing
 from scorer.membership.member_status import JOINED
-from webhook.kube.login import Endpoint
-from webhook.kube.paths import ApiPath
+from webhook.access.rights import CONTROL_PLANE_GROUPS
+from webhook.kube.client.paths import ApiPath
+from webhook.kube.login.connection import Endpoint
 from webhook.kube.ports import Key, StoreError
-from webhook.member.hub_secret import HUB_SECRET, SECRET, HubAccess, InvalidSecretError
-from webhook.member.hub_token import SERVICE_ACCOUNT, request_token
-from webhook.member.registration import CONFIG_MAP, RECORD, Registration
+from webhook.member.membership.hub_secret import HUB_SECRET, SECRET, HubAccess, InvalidSecretError
+from webhook.member.membership.hub_token import SERVICE_ACCOUNT, request_token
+from webhook.member.membership.registration import CONFIG_MAP, RECORD, Registration
 from webhook.processes.member_objects import (
     AGENT,
     DEPLOYMENT,
@@ -41,8 +42,7 @@ from webhook.processes.member_objects import (
 from webhook.processes.rbac import CLUSTER_ROLE
 from webhook.processes.rbac_objects import Role
 from webhook.processes.sides import JoinError, Outcome, Report, Side, other_cluster, told
-from webhook.settings.clock import utc_now
-from webhook.settings.optional_rights import CONTROL_PLANE_GROUPS
+from webhook.runtime.clock import utc_now
 
 CHART: Final = "charts/harbormaster-agent"
 

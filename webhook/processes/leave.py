@@ -9,14 +9,14 @@ The definition of AppliedWorks and the AppliedWorks stay in the cluster: what wa
 
 from dataclasses import dataclass
 
-from scorer.api.documents import is_deleting
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, MEMBER_CLUSTER, NAMESPACE
 from scorer.api.names import member_namespace
+from scorer.api.unstructured.documents import is_deleting
 from scorer.membership.identity import HubMember
 from webhook.kube.ports import Key, NotFoundError, StoreError
-from webhook.member.hub_secret import HUB_SECRET, SECRET, HubAccess, InvalidSecretError
-from webhook.member.membership import has_left
-from webhook.member.registration import CONFIG_MAP, RECORD, Registration
+from webhook.member.membership.controller import has_left
+from webhook.member.membership.hub_secret import HUB_SECRET, SECRET, HubAccess, InvalidSecretError
+from webhook.member.membership.registration import CONFIG_MAP, RECORD, Registration
 from webhook.processes.member_objects import AGENT, DEPLOYMENT, made_on_hub, made_on_member
 from webhook.processes.sides import JoinError, Outcome, Report, Side, other_cluster, told
 

@@ -2,8 +2,8 @@
 
 One process does so at a time, by a Lease in the agent's own namespace, whose term also fences every write. Where there
 are no NodePools nothing of it is there but a question now and then. And only where the cluster is recorded as that of
-our member (`webhook.member.registration`): an agent whose kubeconfig names the wrong cluster touches no node there, and
-one whose member has left none any more. The hub itself is not needed for it.
+our member (`webhook.member.membership.registration`): an agent whose kubeconfig names the wrong cluster touches no node
+there, and one whose member has left none any more. The hub itself is not needed for it.
 
 Source: nodepool-disruption.md 5.1.
 """
@@ -16,15 +16,16 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from scorer.api.kinds import NODE_POOL
-from webhook.kube.client import ApiServer
-from webhook.kube.leader import Leader, Surroundings, Term, own_identity
+from webhook.kube.client.api_server import ApiServer
+from webhook.kube.client.hub_store import HubStore
+from webhook.kube.leader_election.candidate import Surroundings, Term, own_identity
+from webhook.kube.leader_election.leader import Leader
 from webhook.kube.ports import Key, NotFoundError, StoreError
-from webhook.kube.store import HubStore
 from webhook.processes.node_rights import NODE_LEASE
-from webhook.settings.node_disruption import NodeDisruptionMode, NodeDisruptionOptions
+from webhook.settings.gate import NodeDisruptionMode, NodeDisruptionOptions
 
 if TYPE_CHECKING:
-    from webhook.controllers.node_disruption_observer import NodeDisruptionObserver
+    from webhook.controllers.nodes.observer import NodeDisruptionObserver
 
 LOOK_SECONDS: Final = 15.0
 """How often to look whether there are NodePools, and how long to wait after what failed."""

@@ -9,15 +9,15 @@ login for the hub. What ``join`` makes for the agent has a label that says so: `
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from scorer.api.crd import custom_resource_definitions
-from scorer.api.documents import label, labels_of
+from scorer.api.crd.definitions import custom_resource_definitions
 from scorer.api.kinds import APPLIED_WORK, CUSTOM_RESOURCE_DEFINITION, KINDS, MEMBER_CLUSTER, NAMESPACE, Kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import CLUSTER_UID, MADE_BY
+from scorer.api.unstructured.documents import label, labels_of
 from scorer.membership.access import ROLE
 from webhook.kube.ports import Key
-from webhook.member.hub_secret import HUB_SECRET, SECRET, HubAccess
-from webhook.member.hub_token import SERVICE_ACCOUNT
+from webhook.member.membership.hub_secret import HUB_SECRET, SECRET, HubAccess
+from webhook.member.membership.hub_token import SERVICE_ACCOUNT
 from webhook.processes.rbac import agent_roles, default_applied
 from webhook.processes.rbac_objects import Resource, Role, Rule, documents, service_account
 

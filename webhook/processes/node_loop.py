@@ -7,18 +7,17 @@ import asyncio
 from collections.abc import Callable
 from datetime import datetime
 
-from webhook.controllers.loop import Loop
-from webhook.controllers.node_disruption import NodeDisruptionController, NodePlace
-from webhook.controllers.node_disruption_observer import NodeDisruptionObserver
-from webhook.kube.cache import Cache
-from webhook.kube.client import ApiServer
-from webhook.kube.event_documents import own_name
-from webhook.kube.events import EventRecorder
-from webhook.kube.hub import Hub
-from webhook.kube.leader import Term
-from webhook.kube.node_work import ServerNodeWork
-from webhook.kube.store import HubStore
-from webhook.settings.node_disruption import NodeDisruptionMode, NodeDisruptionOptions
+from webhook.controllers.machinery.loop import Loop
+from webhook.controllers.nodes.disruption import NodeDisruptionController, NodePlace
+from webhook.controllers.nodes.observer import NodeDisruptionObserver
+from webhook.kube.cache.hub import Hub
+from webhook.kube.cache.informer import Cache
+from webhook.kube.client.api_server import ApiServer
+from webhook.kube.client.evictions import ServerNodeWork
+from webhook.kube.client.hub_store import HubStore
+from webhook.kube.events import EventRecorder, own_name
+from webhook.kube.leader_election.candidate import Term
+from webhook.settings.gate import NodeDisruptionMode, NodeDisruptionOptions
 
 
 async def run_node_loop(

@@ -10,7 +10,7 @@ from typing import Final
 from scorer.api import kinds
 from scorer.api.kinds import KINDS, Kind
 from webhook.processes.rbac_objects import Resource, Rule
-from webhook.settings.node_disruption import DEFAULT_LEASE, NodeDisruptionMode
+from webhook.settings.gate import DEFAULT_LEASE, NodeDisruptionMode
 
 NODE_LEASE: Final = "harbormaster-node-disruption"
 """By which one agent disrupts the nodes of its member."""

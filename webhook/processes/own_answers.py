@@ -19,16 +19,16 @@ import aiohttp
 from aiohttp import web
 from yarl import URL
 
-from webhook.endpoints import upgrade_plans
+from webhook.endpoints.upgrades import plans
 from webhook.history.desk import HistoryDesk
-from webhook.kube.client import ApiServer
-from webhook.kube.hub_http import Reply
+from webhook.kube.client.api_server import ApiServer
+from webhook.kube.client.cli_client import Reply
 from webhook.kube.ports import UnavailableError
 from webhook.processes.hub_reading import HubReading
 from webhook.processes.services import upgrade_planner_of
+from webhook.runtime.clock import utc_now
 from webhook.server.app import add_disruption, make_answering_api
 from webhook.server.plain import add_last_route
-from webhook.settings.clock import utc_now
 from webhook.settings.programs import ServerSettings
 
 _TOKEN: Final = "own"  # noqa: S105 - not a secret, see below
@@ -78,7 +78,7 @@ class OwnAnswers:
                 add_disruption(api, hub.disruption, HistoryDesk(hub.store, self._settings.namespace, None, self._now))
             if self._of_upgrades:
                 planner = upgrade_planner_of(hub.answers, hub.cache, hub.store, self._settings.default_upgrader)
-                upgrade_plans.add_routes(api, planner)
+                plans.add_routes(api, planner)
             await stack.enter_async_context(hub.running())
             self.unread = hub.cache.unread()
             add_last_route(api.app)

@@ -25,8 +25,9 @@ from scorer.api.family import FAMILIES, PLACEMENTS
 from scorer.api.kinds import BUILT_IN, KINDS, Kind, find_kind
 from scorer.member_gate.holds import MemberDisruption
 from scorer.membership.access import RBAC_GROUP, agent_rules
-from scorer.rollout.selectable_kinds import SelectionSettings
+from scorer.rollout.selection.kinds import SelectionSettings
 from scorer.upgrade.cluster_api.topology import GROUP as CLUSTER_API_GROUP
+from webhook.access.rights import CONTROL_PLANE_GROUPS
 from webhook.admission.cached import ADMISSION_KINDS, WANTED_KINDS
 from webhook.answers.extender import WATCHED
 from webhook.answers.proposal import PLANNED_KINDS
@@ -34,14 +35,13 @@ from webhook.gate.holds import seen_in
 from webhook.gate.members import WATCHED as GATED_KINDS
 from webhook.gate.pools import COUNTED as COUNTED_KINDS
 from webhook.gate.pools import WATCHED as POOL_KINDS
-from webhook.kube.ca_bundles import CONFIGURATIONS
-from webhook.kube.upgrades import UPGRADE_KINDS
-from webhook.kube.work_keys import NAME as WORK_KEYS
-from webhook.member.hub_secret import HUB_SECRET
-from webhook.member.registration import RECORD
+from webhook.kube.listers.upgrades import UPGRADE_KINDS
+from webhook.kube.webhook_configurations.ca_bundles import CONFIGURATIONS
+from webhook.kube.work_signing_keys import NAME as WORK_KEYS
+from webhook.member.membership.hub_secret import HUB_SECRET
+from webhook.member.membership.registration import RECORD
 from webhook.processes.node_rights import NODE_LEASE, NodeRights
 from webhook.processes.rbac_objects import Resource, Role, Rule
-from webhook.settings.optional_rights import CONTROL_PLANE_GROUPS
 from webhook.validation.member_cluster import INTERNAL_SERVICE_EXPORT
 
 AUTHORITIES_READER: Final = "extension-apiserver-authentication-reader"

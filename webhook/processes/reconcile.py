@@ -28,29 +28,29 @@ from scorer.api.kinds import LEASE, WORK
 from scorer.api.meta import JsonObject
 from scorer.shards import WHOLE, Share
 from webhook.controllers.assembly import NodeSide, make_loop, required
-from webhook.controllers.selectables import Selectables
-from webhook.controllers.wiring import UPGRADES
-from webhook.controllers.work_generator import without_manifests
+from webhook.controllers.machinery.wiring import UPGRADES
+from webhook.controllers.placements.resource_watches import Selectables
+from webhook.controllers.placements.work_generator import without_manifests
 from webhook.gate.instance_types import check_instance_types
 from webhook.history.desk import history_of
 from webhook.history.record import Source
-from webhook.kube.cache import Cache
-from webhook.kube.client import ApiServer
-from webhook.kube.discovery import Discovery
-from webhook.kube.event_documents import own_name
-from webhook.kube.events import EventRecorder
-from webhook.kube.hub import Hub
-from webhook.kube.leader import Leader, Surroundings, Term, own_identity
-from webhook.kube.login import ConfigurationError
-from webhook.kube.node_work import ServerNodeWork
+from webhook.kube.cache.hub import Hub
+from webhook.kube.cache.informer import Cache
+from webhook.kube.cache.write_limiter import WriteSlots
+from webhook.kube.client.api_server import ApiServer
+from webhook.kube.client.discovery import Discovery
+from webhook.kube.client.evictions import ServerNodeWork
+from webhook.kube.client.hub_store import HubStore
+from webhook.kube.events import EventRecorder, own_name
+from webhook.kube.leader_election.candidate import Surroundings, Term, own_identity
+from webhook.kube.leader_election.leader import Leader
+from webhook.kube.leader_election.shards import Shards
+from webhook.kube.login.connection import ConfigurationError
 from webhook.kube.ports import ForbiddenError, Key, NotServedError, StoreError
-from webhook.kube.shards import Shards
-from webhook.kube.store import HubStore
-from webhook.kube.write_slots import WriteSlots
 from webhook.notifications.notifier import notifier_of
 from webhook.processes.garbage import spare_what_stays
+from webhook.runtime.clock import utc_now
 from webhook.server.probe_server import ProbeServer
-from webhook.settings.clock import utc_now
 from webhook.settings.loop import HubLoopSettings
 from webhook.settings.programs import ReconcileSettings
 from webhook.telemetry.health import Health
@@ -236,7 +236,7 @@ class Reconcile:
         now: The clock.
 
     Raises (on entering):
-        webhook.kube.login.ConfigurationError: The kubeconfig cannot be used, or the instance types.
+        webhook.kube.login.connection.ConfigurationError: The kubeconfig cannot be used, or the instance types.
     """
 
     def __init__(

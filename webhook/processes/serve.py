@@ -25,34 +25,32 @@ from scorer.api.meta import JsonObject
 from webhook.admission.cached import CachedContext
 from webhook.admission.registration import Endpoint, webhook_configurations
 from webhook.admission.rights import AuthorRights
-from webhook.endpoints.services import Admittance
+from webhook.endpoints.http.services import Admittance
 from webhook.gate.instance_types import check_instance_types
 from webhook.history.desk import history_of
 from webhook.history.record import Source
-from webhook.kube.access import AccessReviewer
-from webhook.kube.authority_secret import AuthoritySecret
-from webhook.kube.ca_bundles import CONFIGURATIONS, CaBundles
-from webhook.kube.cache import Cache
-from webhook.kube.client import ApiServer
-from webhook.kube.client_authorities import HubAuthorities
-from webhook.kube.enforcement import Enforcement
-from webhook.kube.event_documents import own_name
-from webhook.kube.events import EventRecorder
-from webhook.kube.hook_calls import HookCalls
-from webhook.kube.kept_authority import LARGEST_JITTER, KeptAuthority, Profile
-from webhook.kube.login import ConfigurationError
-from webhook.kube.reviews import ReviewCounts
-from webhook.kube.store import HubStore
-from webhook.kube.token_reviews import TokenReviewer
+from webhook.kube.access.authentication import HubAuthorities, TokenReviewer
+from webhook.kube.access.authorization import AccessReviewer
+from webhook.kube.access.reviews import ReviewCounts
+from webhook.kube.cache.informer import Cache
+from webhook.kube.certificates.authority_secret import AuthoritySecret
+from webhook.kube.certificates.shared_authority import LARGEST_JITTER, KeptAuthority, Profile
+from webhook.kube.client.api_server import ApiServer
+from webhook.kube.client.hub_store import HubStore
+from webhook.kube.events import EventRecorder, own_name
+from webhook.kube.login.connection import ConfigurationError
+from webhook.kube.webhook_configurations.ca_bundles import CONFIGURATIONS, CaBundles
+from webhook.kube.webhook_configurations.called_paths import HookCalls
+from webhook.kube.webhook_configurations.enforcement import Enforcement
 from webhook.notifications.notifier import notifier_of
 from webhook.processes.garbage import spare_what_stays
 from webhook.processes.services import Telling, answers_of, services_of
+from webhook.runtime.clock import utc_now
 from webhook.server.certificates import Certificates
 from webhook.server.near_end import NearEnd
 from webhook.server.place import Place
 from webhook.server.server import Server
 from webhook.settings.certificates import CertificateFileSettings
-from webhook.settings.clock import utc_now
 from webhook.settings.loop import HubLoopSettings
 from webhook.settings.programs import ServerSettings, ServeSettings
 from webhook.settings.sign_in import SignInSettings
@@ -79,8 +77,8 @@ class Serve:
 
     Raises (on entering):
         CertificateError: There is no certificate to serve, or ``client_ca`` cannot be used.
-        webhook.kube.login.ConfigurationError: The kubeconfig cannot be used, or a setting of the loop is not for a
-            server.
+        webhook.kube.login.connection.ConfigurationError: The kubeconfig cannot be used, or a setting of the loop is not
+            for a server.
     """
 
     def __init__(

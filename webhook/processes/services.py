@@ -21,17 +21,17 @@ from webhook.answers.update_runs import HubRuns
 from webhook.answers.upgrade_orders import UpgradeOrders
 from webhook.answers.upgrade_plans import HubUpgradePlanner
 from webhook.answers.upgrade_reports import UpgradeReports
-from webhook.endpoints.services import Admittance, Answers, Services, Upgrades
+from webhook.endpoints.http.services import Admittance, Answers, Services, Upgrades
 from webhook.gate.assembly import disruption_of
 from webhook.gate.metrics import PoolMetrics
 from webhook.history.desk import HistoryDesk
-from webhook.kube.cache import Cache
-from webhook.kube.maintenance import MaintenanceWindows
+from webhook.kube.cache.informer import Cache
+from webhook.kube.listers.maintenance_windows import MaintenanceWindows
+from webhook.kube.listers.upgrades import UPGRADE_KINDS, HubUpgrades
 from webhook.kube.ports import Store
-from webhook.kube.upgrades import UPGRADE_KINDS, HubUpgrades
 from webhook.settings.programs import ServerSettings
 from webhook.telemetry.metrics import Metrics
-from webhook.validation.context import Context
+from webhook.validation.framework.context import Context
 
 
 def answers_of(

@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from scorer.api.definition_fields import is_newer
-from scorer.api.documents import annotations_of, text_at
+from scorer.api.crd.compatibility import is_newer
 from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, Kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import CLUSTER_UID
-from webhook.kube.client import ApiServer
-from webhook.kube.paths import ApiPath, path_of, path_of_object
+from scorer.api.unstructured.documents import annotations_of, text_at
+from webhook.kube.client.api_server import ApiServer
+from webhook.kube.client.hub_store import HubStore
+from webhook.kube.client.paths import ApiPath, path_of, path_of_object
 from webhook.kube.ports import ForbiddenError, Key, NotFoundError, StoreError, UnavailableError
-from webhook.kube.store import HubStore
-from webhook.member.hub_token import SERVICE_ACCOUNT
+from webhook.member.membership.hub_token import SERVICE_ACCOUNT
 from webhook.processes.member_objects import Wanted, account_of, is_from_join, unmarked
 
 MANAGER: Final = "harbormaster-join"

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from scorer.api.kinds import MEMBER_CLUSTER, PLACEMENT, RESOURCE_PLACEMENT
-from webhook.kube.ca_bundles import CONFIGURATIONS
-from webhook.kube.client import ApiServer
-from webhook.kube.paths import path_of
+from webhook.kube.client.api_server import ApiServer
+from webhook.kube.client.hub_store import HubStore
+from webhook.kube.client.paths import path_of
 from webhook.kube.ports import ForbiddenError, NotFoundError
-from webhook.kube.store import HubStore
+from webhook.kube.webhook_configurations.ca_bundles import CONFIGURATIONS
 
 WAITING: Final = (MEMBER_CLUSTER, PLACEMENT, RESOURCE_PLACEMENT)
 """Kinds whose deletion ends only when the loop has done its part."""

@@ -19,45 +19,45 @@ from typing import Any, Final, Self
 from aiohttp import web
 
 from certs.client_authorities import AuthorityFile
-from scorer.api.documents import name_of
 from scorer.api.family import FAMILIES
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, KINDS, MEMBER_CLUSTER, NAMESPACE, UPGRADE_GATE, UPGRADE_RUN
 from scorer.api.meta import JsonObject
+from scorer.api.unstructured.documents import name_of
 from scorer.api.upgrade.run import ClusterUpgradeRun
-from scorer.rollout.resource_snapshots import SnapshotSettings
-from scorer.rollout.selectable_kinds import DEFAULT_SETTINGS as DEFAULT_SELECTION
-from scorer.staged_update.waiting import RunPhase, Situation, WaitKind, situation_of
-from scorer.upgrade.situation import UpgradeSituation, approved_gates, is_moving
-from scorer.upgrade.situation import situation_of as upgrade_situation
+from scorer.rollout.selection.kinds import DEFAULT_SETTINGS as DEFAULT_SELECTION
+from scorer.rollout.snapshots.resources import SnapshotSettings
+from scorer.staged_update.phase import RunPhase, Situation, WaitKind, situation_of
+from scorer.upgrade.views.situation import UpgradeSituation, approved_gates, is_moving
+from scorer.upgrade.views.situation import situation_of as upgrade_situation
 from webhook.admission.cached import CachedContext
 from webhook.admission.rights import UndisputedRights
 from webhook.answers.views import placement_view
 from webhook.controllers.assembly import make_loop
-from webhook.controllers.selectables import Selectables
-from webhook.embedded.api import add_routes
-from webhook.embedded.members import SimulatedMembers
-from webhook.embedded.owner import OWNER, OwnerToken
-from webhook.embedded.pool_nodes import SimulatedNodes
-from webhook.embedded.store import EmbeddedStore
-from webhook.embedded.stored_kinds import EmbeddedKinds
-from webhook.endpoints.services import Admittance
+from webhook.controllers.placements.resource_watches import Selectables
+from webhook.embedded.api_server.handlers import add_routes
+from webhook.embedded.api_server.owner_token import OWNER, OwnerToken
+from webhook.embedded.simulation.members import SimulatedMembers
+from webhook.embedded.simulation.nodes import SimulatedNodes
+from webhook.embedded.storage.kinds import EmbeddedKinds
+from webhook.embedded.storage.store import EmbeddedStore
+from webhook.endpoints.http.services import Admittance
 from webhook.history.desk import history_of
 from webhook.history.record import Source
-from webhook.kube.cache import Cache
-from webhook.kube.change import Change
+from webhook.kube.cache.changes import Change
+from webhook.kube.cache.hub import Hub
+from webhook.kube.cache.informer import Cache
 from webhook.kube.events import EventRecorder
-from webhook.kube.hub import Hub
+from webhook.kube.listers.upgrades import readable_runs
 from webhook.kube.ports import AlreadyExistsError
-from webhook.kube.upgrades import readable_runs
 from webhook.notifications.notifier import notifier_of
 from webhook.processes import hub_kubeconfig
 from webhook.processes.data_folder import ELSEWHERE, DataFolderError, check_file, check_folder
 from webhook.processes.garbage import spare_what_stays
 from webhook.processes.services import Telling, answers_of, services_of
+from webhook.runtime.clock import utc_now
+from webhook.runtime.files import read_bounded
 from webhook.server.certificates import Certificates, own_leaves
 from webhook.server.server import Server
-from webhook.settings.bounded_file import read_bounded
-from webhook.settings.clock import utc_now
 from webhook.settings.programs import UpSettings
 from webhook.telemetry.metrics import Metrics
 

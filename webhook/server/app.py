@@ -16,43 +16,30 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from webhook.access.vouching import CONNECTIONS
-from webhook.endpoints import (
-    admission,
-    budgets,
-    clusters,
-    events,
-    extender,
-    gate,
-    history,
-    member_gates,
-    openapi,
-    page,
-    placements,
-    planning,
-    probes,
-    rehearsal,
-    runs,
-    scoring,
-    sign_in,
-    update_runs,
-    upgrade_orders,
-    upgrade_plans,
-    upgrade_reports,
-)
-from webhook.endpoints.api import Api, Handler
-from webhook.endpoints.bodies import Bodies
-from webhook.endpoints.callers import SURFACES, Callers
-from webhook.endpoints.continuation import Continuation
-from webhook.endpoints.doorkeeper import Calls, Doorkeeper
-from webhook.endpoints.problems import Problem, ProblemError, problem_response
-from webhook.endpoints.services import Answers, Services
+from webhook.endpoints import probes
+from webhook.endpoints.admission import dry_run, hooks
+from webhook.endpoints.admission.authentication import Calls, Doorkeeper
+from webhook.endpoints.fleet import budgets, clusters, event_stream, history, placements, runs
+from webhook.endpoints.gate import members as member_gate
+from webhook.endpoints.gate import nodes as node_gate
+from webhook.endpoints.http.access_control import SURFACES, Callers
+from webhook.endpoints.http.api import Api, Handler
+from webhook.endpoints.http.bodies import Bodies
+from webhook.endpoints.http.continue_tokens import Continuation
+from webhook.endpoints.http.problems import Problem, ProblemError, problem_response
+from webhook.endpoints.http.services import Answers, Services
+from webhook.endpoints.scheduling import extender, planning, scoring
+from webhook.endpoints.ui import openapi, sign_in, static_files
+from webhook.endpoints.upgrades import actions as upgrade_actions
+from webhook.endpoints.upgrades import plans as upgrade_plans
+from webhook.endpoints.upgrades import status_reports
 from webhook.gate.assembly import Disruption
 from webhook.history.desk import HistoryDesk
-from webhook.kube.addresses import is_loopback
+from webhook.kube.transport.addresses import is_loopback
 from webhook.server.connections import Connections
 from webhook.server.plain import add_last_route, make_plain_app
-from webhook.settings.hook_secrets import SecretFile, read_secrets
 from webhook.settings.programs import ServerSettings
+from webhook.settings.secret_files import SecretFile, read_secrets
 from webhook.telemetry.crew import Crew
 from webhook.telemetry.health import Health
 from webhook.telemetry.metrics import Metrics
@@ -108,7 +95,7 @@ def make_app(parts: Parts) -> web.Application:
     doorkeeper = Doorkeeper(settings, read_secrets(settings.webhook_secret_file), services.answers.now, parts.calls)
     bodies = Bodies(settings.bodies_bytes)
     parts.metrics.watch_bodies(lambda: bodies.held)
-    admission.add_routes(app, services, settings, parts.health, parts.metrics, doorkeeper, bodies, parts.tracing)
+    hooks.add_routes(app, services, settings, parts.health, parts.metrics, doorkeeper, bodies, parts.tracing)
     api = Api(
         app,
         services.answers,
@@ -124,10 +111,10 @@ def make_app(parts: Parts) -> web.Application:
     _add_views(api, services.disruption)
     add_disruption(api, services.disruption, services.history)
     upgrade_plans.add_routes(api, services.upgrades.planner)
-    upgrade_orders.add_routes(api, services.upgrades.orders)
+    upgrade_actions.add_routes(api, services.upgrades.orders)
     hand_off = SecretFile(settings.handoff_secret_file, "HANDOFF_SECRET_FILE")
     hand_off.read()
-    upgrade_reports.add_routes(api, services.upgrades.reports, hand_off, unbound=settings.handoff_unbound_reports)
+    status_reports.add_routes(api, services.upgrades.reports, hand_off, unbound=settings.handoff_unbound_reports)
     extender.add_routes(api, services.extender, parts.tracing)
     if settings.metrics_auth:
         api.get("/metrics", "/metrics", probes.exposition(parts.metrics, parts.crew), when_synced=False)
@@ -190,7 +177,7 @@ def _same(given: str, wanted: str) -> bool:
 
 
 _KEY_BYTES: Final = 24
-_OPEN_PATHS: Final = frozenset({*page.PAGES.values(), "/v1/openapi.json"})
+_OPEN_PATHS: Final = frozenset({*static_files.PAGES.values(), "/v1/openapi.json"})
 
 
 def make_dashboard_app(
@@ -253,14 +240,14 @@ def _add_page_and_its_questions(api: Api, disruption: Disruption, kept: HistoryD
 
 def add_disruption(api: Api, disruption: Disruption, history: HistoryDesk) -> None:
     """Serve the questions about node pools, gates and reservations; *history* gets what is refused."""
-    gate.add_routes(api, disruption.desk, history)
-    member_gates.add_routes(api, disruption.desk, history)
+    node_gate.add_routes(api, disruption.desk, history)
+    member_gate.add_routes(api, disruption.desk, history)
     budgets.add_routes(api, disruption.budgets)
 
 
 def _add_questions(api: Api) -> None:
     scoring.add_routes(api)
-    rehearsal.add_routes(api)
+    dry_run.add_routes(api)
     planning.add_routes(api)
 
 
@@ -268,13 +255,12 @@ def _add_views(api: Api, disruption: Disruption | None = None) -> None:
     clusters.add_routes(api, None if disruption is None else disruption.members.holds.of)
     placements.add_routes(api)
     runs.add_routes(api)
-    update_runs.add_routes(api)
 
 
 def _add_page(api: Api, health: Health, provider: str = "") -> None:
-    events.add_routes(api, health)
+    event_stream.add_routes(api, health)
     openapi.add_routes(api)
-    page.add_routes(api.app, provider=provider)
+    static_files.add_routes(api.app, provider=provider)
 
 
 def _application(parts: Parts) -> web.Application:

@@ -5,10 +5,11 @@ are.
 
 The library takes four times as long as TLS to read a review and to write its answer. An API server writes every review
 in the same few lines and sends it at once, so a message of exactly that form is answered where it arrives, if the desk
-of the hooks (`webhook.endpoints.admission`) can answer it without waiting. Everything else is the library's, byte for
-byte as it came. The two must agree where a message ends, or one client could send another's words through a proxy that
-they share: so the short way is open only where the library waits for a new message, and closes for good on a connection
-that has sent any other form of message. A library that no longer has what tells whether it waits reads everything.
+of the hooks (`webhook.endpoints.admission.hooks`) can answer it without waiting. Everything else is the library's, byte
+for byte as it came. The two must agree where a message ends, or one client could send another's words through a proxy
+that they share: so the short way is open only where the library waits for a new message, and closes for good on a
+connection that has sent any other form of message. A library that no longer has what tells whether it waits reads
+everything.
 """
 
 import asyncio
@@ -25,8 +26,8 @@ from aiohttp.http import HttpVersion10, HttpVersion11
 from aiohttp.http_exceptions import BadStatusLine
 from aiohttp.web_protocol import RequestHandler
 
-from webhook.endpoints.answers import new_id
-from webhook.endpoints.at_once import AT_ONCE, AtOnce, Called
+from webhook.endpoints.admission.fast_path import AT_ONCE, AtOnce, Called
+from webhook.endpoints.http.responses import new_id
 
 VERSIONS: Final = (HttpVersion10, HttpVersion11)
 LONGEST_HEAD: Final = 1024

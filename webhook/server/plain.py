@@ -2,8 +2,8 @@
 
 from aiohttp import web
 
-from webhook.endpoints.answers import REQUEST_ID, request_id
-from webhook.endpoints.problems import Problem, ProblemError, problem_response
+from webhook.endpoints.http.problems import Problem, ProblemError, problem_response
+from webhook.endpoints.http.responses import REQUEST_ID, request_id
 from webhook.telemetry.health import Health
 
 

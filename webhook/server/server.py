@@ -13,9 +13,9 @@ from typing import Any, Final, Self
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
-from webhook.endpoints.continuation import Continuation, sealing_key
-from webhook.endpoints.doorkeeper import Calls
-from webhook.endpoints.services import Services
+from webhook.endpoints.admission.authentication import Calls
+from webhook.endpoints.http.continue_tokens import Continuation, sealing_key
+from webhook.endpoints.http.services import Services
 from webhook.server.app import Parts, make_app, make_probe_app
 from webhook.server.certificates import Certificates
 from webhook.server.connections import Connections

@@ -1,1 +1,4 @@
-"""What the operator decides, read once; nothing else looks at the environment."""
+"""Settings: the operator's decisions, read once from the environment and options.
+
+Nothing else reads the environment.
+"""

@@ -6,8 +6,8 @@ from pathlib import Path
 from pydantic import Field
 
 from webhook.settings.environment import Contradiction, Settings
-from webhook.settings.hook_secrets import HookSecretSettings
 from webhook.settings.installation import NamespaceSettings
+from webhook.settings.secret_files import HookSecretSettings
 from webhook.settings.values import Rate, Words
 
 

@@ -9,10 +9,10 @@ from typing import Final
 
 from pydantic import Field
 
-from scorer.api.staged_update import RunState
+from scorer.api.placement.staged_update import RunState
 from webhook.settings.environment import Settings
 from webhook.settings.installation import InstallationSettings
-from webhook.settings.selection import SkippedNamespaceSettings
+from webhook.settings.placement import SkippedNamespaceSettings
 from webhook.settings.values import Seconds, Words
 
 OWN_CONTROLLER = "system:serviceaccount:harbormaster-system:harbormaster-reconcile"

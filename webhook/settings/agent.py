@@ -9,11 +9,11 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from webhook.settings.environment import Settings
+from webhook.settings.gate import NodeDisruptionSettings
 from webhook.settings.installation import NamespaceSettings
 from webhook.settings.listener import PlainListenerSettings
-from webhook.settings.node_disruption import NodeDisruptionSettings
-from webhook.settings.selection import AllowedKindSettings
-from webhook.settings.telemetry import ProcessSettings
+from webhook.settings.observability import ProcessSettings
+from webhook.settings.placement import AllowedKindSettings
 from webhook.settings.values import COMMAS, NamespacePattern, SecondsWithin
 
 

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
-from scorer.api.label_selector import dns_label_error
+from scorer.api.values.name_grammar import dns_label_error
 from webhook.settings.environment import Contradiction, Settings
 from webhook.settings.values import SecondsWithin, Words
 

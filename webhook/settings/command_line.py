@@ -1,13 +1,67 @@
-"""What commands read from the environment, besides their options: the hub to ask, the editor, the terminal."""
+"""The environment of commands: the hub they ask, its kubeconfig or data folder, the editor, the terminal.
 
-from typing import Annotated
+Long-running processes find their hub here too.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
 
 from pydantic import Field
 
-from webhook.settings.data_folder import DataSettings
 from webhook.settings.environment import Settings, Variable
-from webhook.settings.hub import KubeconfigSettings
-from webhook.settings.variables import only_prints
+from webhook.settings.variables import only_prints, split_kubeconfigs, usual_data_folder
+
+
+class KubeconfigSettings(Settings):
+    """The kubeconfigs that kubectl would use."""
+
+    kubeconfig: Annotated[str, Variable("KUBECONFIG")] = Field(
+        default="",
+        description="Kubeconfigs, separated as in `PATH`: commands look for a context in all of them, as kubectl does, "
+        "`serve` and `reconcile` use the first.",
+    )
+
+    @property
+    def kubeconfigs(self) -> tuple[Path, ...]:
+        """The files, as they are written there."""
+        return split_kubeconfigs(self.kubeconfig)
+
+
+class HubSettings(KubeconfigSettings):
+    """The hub of a process that runs for long."""
+
+    kubernetes_service_host: Annotated[str | None, Variable("KUBERNETES_SERVICE_HOST")] = Field(
+        default=None,
+        description="Set by Kubernetes in a pod, where a process works for its own cluster rather than for that of "
+        "`KUBECONFIG`.",
+    )
+
+    @property
+    def kubeconfig_of_hub(self) -> Path | None:
+        """The kubeconfig of the hub; None: the account of this pod."""
+        return self.kubeconfigs[0] if self.kubeconfigs and self.kubernetes_service_host is None else None
+
+
+def _usual_folder(read: Mapping[str, Any]) -> Path:
+    return usual_data_folder(read["state_home"])
+
+
+class DataSettings(Settings):
+    """The data folder."""
+
+    state_home: Annotated[str, Variable("XDG_STATE_HOME")] = Field(
+        default="", description="Folder for the state of programs; `~/.local/state` where it is no absolute path."
+    )
+    data: Path = Field(
+        default_factory=_usual_folder,
+        description="Data folder of `up`; unset or empty: `harbormaster` in the folder for the state of programs.",
+    )
+
+    @classmethod
+    def found(cls, environment: Mapping[str, str]) -> dict[str, str]:
+        """Return what the environment says; an empty text names no folder."""
+        return {name: text for name, text in super().found(environment).items() if name != "data" or text}
 
 
 class TerminalSettings(Settings):

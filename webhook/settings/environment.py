@@ -1,10 +1,11 @@
 """How settings are read: what is given, else the environment, else the default, into one frozen object.
 
-Nothing else looks at the environment, except for proxies, which the standard library finds (`webhook.kube.client`), and
-the time zone of this machine, which may be in a file as well (`webhook.answers.time_zones`). A setting is named like
-its field: ``https_port`` is ``HARBORMASTER_HTTPS_PORT`` in the environment and ``--https-port`` on the command line.
-Each room of the service has a class of its own here, and a program composes those of the rooms that it consists of
-(`webhook.settings.programs`): it reads these settings, and ignores all others.
+Nothing else looks at the environment, except for proxies, which the standard library finds
+(`webhook.kube.client.api_server`), and the time zone of this machine, which may be in a file as well
+(`webhook.answers.time_zones`). A setting is named like its field: ``https_port`` is ``HARBORMASTER_HTTPS_PORT`` in the
+environment and ``--https-port`` on the command line. Each room of the service has a class of its own here, and a
+program composes those of the rooms that it consists of (`webhook.settings.programs`): it reads these settings, and
+ignores all others.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,15 +1,42 @@
-"""When member clusters, and with them nodes, may be disrupted."""
+"""The gate of nodes and member clusters, and node disruption.
 
-from typing import Annotated
+The operator sets it; the controller gets `NodeDisruptionOptions`.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Final
 
 from pydantic import Field
 
 from scorer.member_gate.holds import MemberDisruption
-from webhook.settings.admission import ReviewSettings
 from webhook.settings.environment import Settings
-from webhook.settings.node_gate import NodeGateSettings
-from webhook.settings.rollout import RemovalSettings
+from webhook.settings.installation import NamespaceSettings
+from webhook.settings.placement import RemovalSettings
 from webhook.settings.values import COMMAS
+
+
+class ExpirationMode(StrEnum):
+    """Whether nodes that have reached their maximum age wait for budgets."""
+
+    FORCEFUL = "Forceful"
+    GRACEFUL = "Graceful"
+
+
+class NodeGateSettings(NamespaceSettings):
+    """The gate of nodes; its reservations are in the namespace of the installation."""
+
+    expiration_mode: ExpirationMode = Field(
+        default=ExpirationMode.FORCEFUL,
+        description="Expired nodes: `Forceful` lets them go at any time, as Karpenter does; `Graceful` makes them wait "
+        "for budgets without reasons, and for what forbids the disruption of a node.",
+    )
+    template_do_not_disrupt: bool = Field(
+        default=True,
+        description="`karpenter.sh/do-not-disrupt` in the template of a pool holds for nodes that are older than it as "
+        "well.",
+    )
 
 
 class HeldMemberSettings(Settings):
@@ -26,5 +53,84 @@ class MemberGateSettings(HeldMemberSettings, RemovalSettings):
     """The gate of member clusters."""
 
 
-class DisruptionSettings(ReviewSettings, NodeGateSettings, MemberGateSettings):
-    """Both gates, and whether admission enforces the budgets."""
+DEFAULT_LEASE: Final = "karpenter-leader-election"
+_LEASE: Final = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?/)?[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
+
+
+class NodeDisruptionMode(StrEnum):
+    """What is done about the nodes of pools."""
+
+    OFF = "Off"
+    ADVISE = "Advise"
+    ACT = "Act"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDisruptionOptions:
+    """How nodes of pools are disrupted.
+
+    Args:
+        mode: What is done.
+        prices: File with instance types and prices; None: nothing is consolidated.
+        spot_to_spot: Spot nodes may be replaced by cheaper spot nodes.
+        karpenter_lease: Name of the Lease by which Karpenter leads.
+        karpenter_namespace: Where it is; empty: anywhere.
+        gate: The gate of nodes, which also decides about expiration and do-not-disrupt in templates.
+    """
+
+    mode: NodeDisruptionMode = NodeDisruptionMode.OFF
+    prices: Path | None = None
+    spot_to_spot: bool = False
+    karpenter_lease: str = DEFAULT_LEASE
+    karpenter_namespace: str = ""
+    gate: NodeGateSettings = field(default_factory=NodeGateSettings)
+
+    @property
+    def graceful_expiration(self) -> bool:
+        """Whether expired nodes wait for budgets."""
+        return self.gate.expiration_mode is ExpirationMode.GRACEFUL
+
+
+class NodeDisruptionModeSettings(Settings):
+    """What the controller of node disruption may do; its rights follow from it."""
+
+    node_disruption_mode: NodeDisruptionMode = Field(
+        default=NodeDisruptionMode.ADVISE,
+        description="What is done about the nodes of NodePools: `Off` nothing; `Advise` says on the pools what would "
+        "be done, by conditions, Events and metrics; `Act` does it, and only advises while a Karpenter leads in the "
+        "same cluster.",
+    )
+    node_disruption_karpenter_lease: Annotated[str, Field(pattern=_LEASE, max_length=317)] = Field(
+        default=DEFAULT_LEASE,
+        description="The Lease by which Karpenter leads, as `NAME` in any namespace or `NAMESPACE/NAME`.",
+    )
+
+
+class NodeDisruptionSettings(NodeDisruptionModeSettings, NodeGateSettings):
+    """How nodes of pools are disrupted."""
+
+    node_disruption_prices: Path | None = Field(
+        default=None,
+        description="File of instance types and prices, in YAML, JSON or CSV (`docs/node-disruption.md`), read again "
+        "when it changes; unset: no node is consolidated, while empty, drifted and expired nodes go all the same.",
+    )
+    node_disruption_spot_to_spot: bool = Field(
+        default=False, description="Spot nodes may be replaced by cheaper spot nodes."
+    )
+
+    def node_disruption(self) -> NodeDisruptionOptions:
+        """Return how nodes are disrupted, ready for use."""
+        namespace, _, name = self.node_disruption_karpenter_lease.rpartition("/")
+        gate = NodeGateSettings(
+            namespace=self.namespace,
+            expiration_mode=self.expiration_mode,
+            template_do_not_disrupt=self.template_do_not_disrupt,
+        )
+        return NodeDisruptionOptions(
+            self.node_disruption_mode,
+            self.node_disruption_prices,
+            self.node_disruption_spot_to_spot,
+            name,
+            namespace,
+            gate,
+        )

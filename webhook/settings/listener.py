@@ -1,4 +1,4 @@
-"""Where the processes listen, how long they keep a connection, and how they stop."""
+"""Listeners and their limits: addresses, connections, request sizes, shutdown."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 from pydantic import Field
 
 from webhook.settings.environment import Contradiction, Settings
-from webhook.settings.values import Port, Seconds
+from webhook.settings.values import MEBIBYTE, Bytes, Port, Seconds
 
 LOOPBACK_HOSTS: Final = ("127.0.0.1", "::1", "localhost")
 MOST_WORKERS: Final = 256
@@ -91,3 +91,32 @@ class ListenerSettings(PlainListenerSettings):
                 frozenset({"drain_limit_seconds", "drain_seconds"}),
                 f"drain_limit_seconds: {self.drain_limit_seconds:g} is less than drain_seconds, {self.drain_seconds:g}",
             )
+
+
+class LimitSettings(Settings):
+    """Limits on the requests of all callers."""
+
+    admission_body_bytes: Bytes = Field(default=8 * MEBIBYTE, description="Longest body of an admission review.")
+    api_body_bytes: Bytes = Field(default=MEBIBYTE, description="Longest body of a request to `/v1`.")
+    extender_body_bytes: Bytes = Field(
+        default=32 * MEBIBYTE, description="Longest body of a request to the scheduler extender."
+    )
+    bodies_bytes: Bytes = Field(
+        default=64 * MEBIBYTE,
+        description="Memory for bodies that are being read, and for long ones that are being judged; a request that "
+        "needs more is answered 503.",
+    )
+    body_seconds: Seconds = Field(default=5, description="How long the body of a request may take to arrive.")
+    admission_in_flight: int = Field(
+        default=100,
+        gt=0,
+        description="Admission reviews that are handled at once; one more is answered 503, and strangers get half of "
+        "them at most.",
+    )
+    event_streams: int = Field(default=100, gt=0, description="Streams of `/v1/events` that may be open at once.")
+    event_streams_per_caller: int = Field(
+        default=20,
+        gt=0,
+        description="Streams of `/v1/events` that one caller may have open at once; the plain listener, which does not "
+        "authenticate callers, has no such limit.",
+    )

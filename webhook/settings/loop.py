@@ -8,16 +8,14 @@ from pydantic import Field
 
 from scorer.member_gate.holds import MemberDisruption
 from scorer.reservations import LEASE_PREFIX
-from scorer.rollout.resource_snapshots import SnapshotSettings
-from scorer.rollout.selectable_kinds import SelectionSettings
+from scorer.rollout.selection.kinds import SelectionSettings
+from scorer.rollout.snapshots.resources import SnapshotSettings
 from scorer.shards import MOST_SHARDS, WHOLE, Share
 from webhook.settings.analysis import AnalysisOptions, AnalysisSettings
 from webhook.settings.environment import Contradiction, Settings
-from webhook.settings.gate import HeldMemberSettings
-from webhook.settings.history import HistorySettings
-from webhook.settings.node_disruption import NodeDisruptionOptions, NodeDisruptionSettings
-from webhook.settings.rollout import RolloutSettings, ThrottleSettings
-from webhook.settings.selection import PlaceableSettings
+from webhook.settings.gate import HeldMemberSettings, NodeDisruptionOptions, NodeDisruptionSettings
+from webhook.settings.observability import HistorySettings
+from webhook.settings.placement import PlaceableSettings, RolloutSettings, ThrottleSettings
 from webhook.settings.upgraders import UpgraderOptions, UpgraderSettings
 from webhook.settings.values import Name, SecondsWithin
 

@@ -1,4 +1,4 @@
-"""The settings of each program: those of the rooms it consists of."""
+"""Programs: the areas that each consists of, and the settings that it reads of them."""
 
 from collections.abc import Mapping
 from typing import Final, Literal
@@ -17,25 +17,30 @@ from webhook.settings.certificates import (
     ExpectedHookSettings,
     WebhookConfigurationSettings,
 )
-from webhook.settings.command_line import CommandLineSettings
-from webhook.settings.data_folder import DataSettings
+from webhook.settings.command_line import CommandLineSettings, DataSettings, HubSettings
 from webhook.settings.environment import Settings
 from webhook.settings.extender import ExtenderSettings
-from webhook.settings.gate import DisruptionSettings
-from webhook.settings.hand_off import HandOffReportSettings, HandOffSecretSettings
-from webhook.settings.history import HistorySettings
-from webhook.settings.hook_secrets import HookSecretSettings
-from webhook.settings.hub import HubSettings
+from webhook.settings.gate import MemberGateSettings, NodeDisruptionModeSettings, NodeGateSettings
 from webhook.settings.installation import InstallationSettings, NamespaceSettings
-from webhook.settings.limits import LimitSettings
-from webhook.settings.listener import ListenerSettings, PlainListenerSettings, WorkerSettings
+from webhook.settings.listener import LimitSettings, ListenerSettings, PlainListenerSettings, WorkerSettings
 from webhook.settings.loop import ControllerSettings, HubLoopSettings, LeaseSettings
-from webhook.settings.node_disruption import NodeDisruptionModeSettings
 from webhook.settings.notifications import NotificationSettings
+from webhook.settings.observability import HistorySettings, ProcessSettings, TracingSettings
+from webhook.settings.secret_files import HookSecretSettings
 from webhook.settings.sign_in import SignInSettings
-from webhook.settings.telemetry import ProcessSettings, TracingSettings
-from webhook.settings.upgraders import HAND_OFF, SIMULATED, DefaultUpgraderSettings, UpgraderNameSettings
+from webhook.settings.upgraders import (
+    HAND_OFF,
+    SIMULATED,
+    DefaultUpgraderSettings,
+    HandOffReportSettings,
+    HandOffSecretSettings,
+    UpgraderNameSettings,
+)
 from webhook.settings.values import Seconds, SecondsWithin, Words
+
+
+class DisruptionSettings(ReviewSettings, NodeGateSettings, MemberGateSettings):
+    """Both gates, and whether admission enforces the budgets."""
 
 
 class ServerSettings(

@@ -1,13 +1,15 @@
-"""The page that lists all settings, made from their classes; ``python -m webhook.settings`` prints it."""
+"""Settings as documents: the JSON schema of a program, and the reference page.
+
+``python -m webhook.settings`` prints the page.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from scorer.api.meta import JsonObject
+from webhook.settings.groups import GROUPS, Room
 from webhook.settings.programs import PROGRAMS
-from webhook.settings.rooms import ROOMS, Room
-from webhook.settings.schema import schema_of
-from webhook.settings.values import MEBIBYTE, format_value
+from webhook.settings.values import MEBIBYTE, Unit, format_value
 
 HEAD: Final = """\
 # Settings
@@ -32,13 +34,13 @@ common, so give them the settings that the hub's `serve` has.
 def page() -> str:
     """Return the page, in Markdown."""
     schemas = {program: schema_of(program) for program in PROGRAMS}
-    return HEAD + "\n".join((_programs(), *(_section(room, schemas) for room in ROOMS)))
+    return HEAD + "\n".join((_programs(), *(_section(room, schemas) for room in GROUPS)))
 
 
 def _programs() -> str:
     rows = []
     for program, settings in PROGRAMS.items():
-        rooms = (room.title for room in ROOMS if not settings.model_fields.keys().isdisjoint(room.names()))
+        rooms = (room.title for room in GROUPS if not settings.model_fields.keys().isdisjoint(room.names()))
         links = (f"[{title}](#{title.lower().replace(' ', '-')})" for title in rooms)
         rows.append((f"`{program}`", ", ".join(links)))
     return _table(("program", "reads settings of"), rows)
@@ -136,3 +138,18 @@ def _text_bounds(kind: JsonObject) -> Iterator[str]:
 def _table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = (headers, ["---"] * len(headers), *rows)
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def schema_of(program: str) -> JsonObject:
+    """Return the JSON schema of what a program reads: types, bounds, defaults and descriptions.
+
+    In each setting, ``x-variable`` names its environment variable, and ``x-unit`` says what its number counts.
+    """
+    settings = PROGRAMS[program]
+    schema: JsonObject = settings.model_json_schema()
+    for name, entry in schema["properties"].items():
+        entry["x-variable"] = settings.variable(name)
+        for mark in settings.model_fields[name].metadata:
+            if isinstance(mark, Unit):
+                entry["x-unit"] = mark.name
+    return schema

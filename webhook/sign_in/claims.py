@@ -8,7 +8,7 @@ person whom a provider knows. A prefix makes any name another one.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from scorer.api.quoting import printable
+from scorer.api.values.quoting import printable
 from webhook.access.user import UserInfo
 from webhook.settings.sign_in import EMAIL, RESERVED, SignInOptions
 from webhook.sign_in.trouble import SignInError, Trouble

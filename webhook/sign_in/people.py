@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from scorer.api.quoting import printable
+from scorer.api.values.quoting import printable
 from webhook.settings.environment import SettingsError
-from webhook.settings.hook_secrets import SecretFile
+from webhook.settings.secret_files import SecretFile
 from webhook.settings.sign_in import SignInOptions
 from webhook.sign_in.claims import user_of
 from webhook.sign_in.id_tokens import verify

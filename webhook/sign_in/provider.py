@@ -20,10 +20,10 @@ import aiohttp
 import orjson
 
 from scorer.api.meta import JsonObject
-from scorer.api.quoting import printable, quote
-from webhook.kube.addresses import is_loopback
-from webhook.kube.outside import session_with, trust_in
-from webhook.settings.bounded_file import read_bounded
+from scorer.api.values.quoting import printable, quote
+from webhook.kube.transport.addresses import is_loopback
+from webhook.kube.transport.sessions import session_with, trust_in
+from webhook.runtime.files import read_bounded
 from webhook.settings.environment import PREFIX, SettingsError
 from webhook.settings.sign_in import SignInOptions
 from webhook.sign_in.sessions import Begun

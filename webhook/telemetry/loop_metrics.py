@@ -16,14 +16,14 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from scorer.api.family import FAMILIES
 from scorer.api.kinds import MEMBER_CLUSTER, NODE_POOL, Kind
 from webhook.controllers.assembly import CONTROLLERS
-from webhook.controllers.observer import NOTHING, Outcome, Queue
+from webhook.controllers.machinery.observer import NOTHING, Outcome, Queue
 from webhook.telemetry.tracing import Tracing
 
 BUCKETS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0)
 
 
 class TermMetrics:
-    """Counts what the controllers of one term do; a `webhook.controllers.observer.LoopObserver`.
+    """Counts what the controllers of one term do; a `webhook.controllers.machinery.observer.LoopObserver`.
 
     Args:
         counts: Of the whole process.

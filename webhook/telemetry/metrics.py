@@ -17,7 +17,7 @@ from prometheus_client.utils import floatToGoString
 
 from scorer.api.kinds import OUR_KINDS
 from scorer.profile import Profile
-from webhook.kube.cache import Freshness
+from webhook.kube.cache.informer import Freshness
 from webhook.telemetry.process_metrics import ProcessMetrics
 
 BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)

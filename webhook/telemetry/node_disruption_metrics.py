@@ -18,7 +18,7 @@ LABELS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 class NodeDisruptionMetrics:
-    """Counts what is done about nodes; a `webhook.controllers.node_disruption_observer.NodeDisruptionObserver`.
+    """Counts what is done about nodes; a `webhook.controllers.nodes.observer.NodeDisruptionObserver`.
 
     Args:
         registry: Where the metrics are registered.

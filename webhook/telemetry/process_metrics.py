@@ -16,7 +16,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from webhook.settings.distribution import installed_version
+from webhook.runtime.distribution import installed_version
 from webhook.telemetry.allocator import allocated
 
 

@@ -8,7 +8,7 @@ from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from webhook.kube.shards import Move
+from webhook.kube.leader_election.shards import Move
 
 
 class ShardMetrics:

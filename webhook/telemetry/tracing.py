@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from aiohttp import web
 
-from webhook.kube.event_documents import own_name
-from webhook.settings.distribution import installed_version
-from webhook.settings.telemetry import TracingSettings
+from webhook.kube.events import own_name
+from webhook.runtime.distribution import installed_version
+from webhook.settings.observability import TracingSettings
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider

@@ -12,8 +12,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from scorer.api.kinds import UPGRADE_RUN
 from scorer.api.upgrade.fields import UpgradeState
 from scorer.api.upgrade.run import UpgradeRunStatus
-from scorer.upgrade.measures import Measure, Measured
-from scorer.upgrade.situation import waits_for_approval
+from scorer.upgrade.views.metrics import Measure, Measured
+from scorer.upgrade.views.situation import waits_for_approval
 
 UPGRADE_BUCKETS: Final = (60.0, 300.0, 600.0, 900.0, 1800.0, 2700.0, 3600.0, 7200.0, 14400.0, 28800.0)
 GATE_BUCKETS: Final = (60.0, 600.0, 3600.0, 14400.0, 43200.0, 86400.0, 604800.0)
@@ -31,7 +31,7 @@ _MEMBER_STATES: Final = ("completed", "skipped", "failed", "running", "pending",
 
 
 class UpgradeMetrics:
-    """Counts what upgrade runs do; a `webhook.controllers.upgrade_observer.UpgradeObserver`.
+    """Counts what upgrade runs do; a `webhook.controllers.upgrades.observer.UpgradeObserver`.
 
     Args:
         registry: Where the metrics are registered.

@@ -1,1 +1,1 @@
-"""Admission rules: pure, one module per family of kinds."""
+"""Admission rules: pure functions, one module per kind, on a framework that all of them share."""

@@ -7,30 +7,29 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
-from scorer.api.documents import is_deleting, name_of, namespace_of, text_at
-from scorer.api.external_score import parse_score, score_names
-from scorer.api.field_path import FieldPath
+from scorer.api.cluster.member_cluster import Identity, MemberCluster, Taint
+from scorer.api.cluster.scores import parse_score, score_names
 from scorer.api.kinds import Kind
-from scorer.api.member_cluster import Identity, MemberCluster, Taint
 from scorer.api.meta import JsonObject, ObjectMeta, format_time
 from scorer.api.names import MEMBER_NAME, SCORE_PREFIX, UPGRADE_WINDOWS, member_namespace
-from scorer.api.quoting import quote
-from scorer.upgrade.durations import DURATION, parse_expected
-from scorer.upgrade.inventories import OBSERVED, parse_observed
-from scorer.upgrade.members import GROUP_LABEL, LARGEST_ORDER, ORDER, parse_order
+from scorer.api.unstructured.documents import is_deleting, name_of, namespace_of, text_at
+from scorer.api.values.field_path import FieldPath
+from scorer.api.values.name_grammar import label_value_error, qualified_name_error
+from scorer.api.values.quoting import quote
+from scorer.upgrade.back_ends.inventories import OBSERVED, parse_observed
+from scorer.upgrade.members.member import DURATION, GROUP_LABEL, LARGEST_ORDER, ORDER, parse_expected, parse_order
 from scorer.windows.member_windows import MOST_NAMED, parse_windows
-from webhook.validation.context import Context
-from webhook.validation.field import Cause, FieldError, FieldWarning, duplicate, invalid, not_supported
-from webhook.validation.grammar import label_value_error, qualified_name_error
-from webhook.validation.metadata import (
+from webhook.validation.framework.context import Context
+from webhook.validation.framework.field import Cause, FieldError, FieldWarning, duplicate, invalid, not_supported
+from webhook.validation.framework.metadata import (
     METADATA,
     USER_RULES,
     validate_metadata,
     validate_name_length,
     warn_about_reserved_keys,
 )
-from webhook.validation.reading import Finding, read_object
-from webhook.validation.rule import CEL, CRD, DELETE, OURS, deny, enforces, schema, shape_rules, warn
+from webhook.validation.framework.reading import Finding, read_object
+from webhook.validation.framework.rule import CEL, CRD, DELETE, OURS, deny, enforces, schema, shape_rules, warn
 from webhook.validation.upgrade.shape import is_name
 
 SPEC: Final = FieldPath.of("spec")

@@ -1,1 +1,1 @@
-"""The kinds of cluster upgrades."""
+"""Models of `upgrade.harbormaster.dev`: upgrade runs, strategies, gates, windows, profiles, requests and plans."""

@@ -11,9 +11,9 @@ from typing import Final
 
 from pydantic import Field
 
-from scorer.api.label_selector import LabelSelector
 from scorer.api.meta import ApiModel, ApiObject, Int32
 from scorer.api.upgrade.fields import UTC_OFFSET, LocalDate, ObservedStatus, TimeOfDay, UtcOffset, Weekday
+from scorer.api.values.label_selector import LabelSelector
 
 DEFAULT_DURATION_HOURS: Final = 4
 LONGEST_DURATION_HOURS: Final = 24

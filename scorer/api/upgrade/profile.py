@@ -11,9 +11,9 @@ from typing import Final
 from pydantic import Field
 
 from scorer.api.conditions import Conditions
-from scorer.api.label_selector import LabelSelector
 from scorer.api.meta import ApiModel, ApiObject, Int32, Int64, Time
 from scorer.api.upgrade.fields import StrategyReference, UpgradeError
+from scorer.api.values.label_selector import LabelSelector
 
 DEFAULT_RUN_HISTORY: Final = 10
 

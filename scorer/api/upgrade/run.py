@@ -12,7 +12,6 @@ from typing import Annotated, Final, TypeAlias
 from pydantic import Field
 
 from scorer.api.conditions import Conditions
-from scorer.api.label_selector import LabelSelector
 from scorer.api.meta import ApiModel, ApiObject, Int32, Int64, JsonObject, Time
 from scorer.api.upgrade.fields import (
     MOST_NODE_IMAGES,
@@ -27,6 +26,7 @@ from scorer.api.upgrade.fields import (
 )
 from scorer.api.upgrade.plan import UpgradePlan
 from scorer.api.upgrade.strategy import GateType, StrategySpec
+from scorer.api.values.label_selector import LabelSelector
 
 MOST_SKIP_TARGETS: Final = 1000
 LONGEST_TOKEN: Final = 64

@@ -13,10 +13,10 @@ from typing import Annotated, Final, TypeAlias
 
 from pydantic import Field
 
-from scorer.api.int_or_percent import LARGEST, IntOrString
-from scorer.api.label_selector import LabelSelector
 from scorer.api.meta import ApiModel, ApiObject, Int32, JsonObject
 from scorer.api.upgrade.fields import UTC_OFFSET, Name, ObservedStatus, TimeOfDay, UtcOffset, Weekday
+from scorer.api.values.int_or_percent import LARGEST, IntOrString
+from scorer.api.values.label_selector import LabelSelector
 
 MOST_STAGES: Final = 31
 MOST_GROUPS: Final = 50

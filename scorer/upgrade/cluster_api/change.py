@@ -10,10 +10,10 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Final
 
-from scorer.api.documents import dict_at, list_at, spec_of, with_metadata
 from scorer.api.meta import JsonObject, format_time
+from scorer.api.unstructured.documents import dict_at, list_at, spec_of, with_metadata
 from scorer.api.upgrade.fields import UpgradeType
-from scorer.upgrade.back_end import Operation, Rejected
+from scorer.upgrade.back_ends.interface import Operation, Rejected
 from scorer.upgrade.cluster_api.progress import at_work, holds_workers
 from scorer.upgrade.cluster_api.topology import (
     FAMILY,
@@ -27,7 +27,7 @@ from scorer.upgrade.cluster_api.topology import (
     topology_of,
     version_of,
 )
-from scorer.upgrade.versions import image_order, is_version, parse_version
+from scorer.upgrade.versions.comparison import image_order, is_version, parse_version
 
 HOLD: Final = "topology.cluster.x-k8s.io/hold-upgrade-sequence"
 """On a set of machines in a topology: it and those after it keep their version."""

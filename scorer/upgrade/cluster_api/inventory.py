@@ -6,9 +6,9 @@ Source: upgrade-runs.md 13.1 and 13.3.
 from collections.abc import Iterator
 from datetime import datetime
 
-from scorer.api.documents import dicts_at, label, name_of, text_at
-from scorer.upgrade.back_end import Inventory, Pool
-from scorer.upgrade.cluster_api.looks import NO_LOOKS, Looks
+from scorer.api.unstructured.documents import dicts_at, label, name_of, text_at
+from scorer.upgrade.back_ends.interface import Inventory, Pool
+from scorer.upgrade.cluster_api.history import NO_LOOKS, Looks
 from scorer.upgrade.cluster_api.progress import at_work, trouble
 from scorer.upgrade.cluster_api.topology import (
     DEPLOYMENT_NAME,

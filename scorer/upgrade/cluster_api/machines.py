@@ -10,7 +10,7 @@ Source: upgrade-runs.md 13.3; Cluster API v1.13, internal/controllers/machinedep
 from collections.abc import Mapping
 from typing import Any
 
-from scorer.api.documents import conditions_of, dict_at, dicts_at, generation_of, spec_of, status_of
+from scorer.api.unstructured.documents import conditions_of, dict_at, dicts_at, generation_of, spec_of, status_of
 
 
 def is_seen(machines: Mapping[str, Any], *, unsaid: bool = False) -> bool:

@@ -17,11 +17,11 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from scorer.api.documents import dict_at, generation_of, list_at, name_of, status_of, text_at
 from scorer.api.meta import parse_time
+from scorer.api.unstructured.documents import dict_at, generation_of, list_at, name_of, status_of, text_at
 from scorer.api.upgrade.fields import UpgradeError, UpgradeType
-from scorer.upgrade.back_end import Observation, OperationState
-from scorer.upgrade.cluster_api.looks import NO_LOOKS, Looks, is_failing
+from scorer.upgrade.back_ends.interface import Observation, OperationState
+from scorer.upgrade.cluster_api.history import NO_LOOKS, Looks, is_failing
 from scorer.upgrade.cluster_api.machines import is_complete, is_rolling, is_seen, is_unavailable
 from scorer.upgrade.cluster_api.topology import (
     Parts,

@@ -9,7 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from scorer.api.documents import (
+from scorer.api.kinds import split_api_version
+from scorer.api.meta import JsonObject
+from scorer.api.names import OURS
+from scorer.api.unstructured.documents import (
     annotation,
     conditions_of,
     dict_at,
@@ -21,9 +24,6 @@ from scorer.api.documents import (
     text_at,
     texts_at,
 )
-from scorer.api.kinds import split_api_version
-from scorer.api.meta import JsonObject
-from scorer.api.names import OURS
 
 GROUP: Final = "cluster.x-k8s.io"
 NEW_VERSION: Final = "v1beta2"

@@ -1,1 +1,1 @@
-"""What will become of an upgrade run: the engine on a moved clock, with upgrades as long as expected."""
+"""The plan of a run: a forecast by the engine on a simulated clock, with expected durations."""

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
-from scorer.api.int_or_percent import LARGEST
 from scorer.api.upgrade.plan import BlastRadius, ExposedPlacement, StageRadius
 from scorer.api.upgrade.run import MemberStatus, StageStatus
-from scorer.upgrade.facts import GuardedPlacement
-from scorer.upgrade.images import pools_of
-from scorer.upgrade.members import Member
+from scorer.api.values.int_or_percent import LARGEST
+from scorer.upgrade.members.member import Member
 from scorer.upgrade.planning.forecast import Forecast, go_on
+from scorer.upgrade.state.placement_guard import GuardedPlacement
+from scorer.upgrade.versions.images import pools_of
 
 MOST_SHOWN: Final = 5
 """How many placements of a stage are shown, those that lose most of their clusters at once."""

@@ -13,10 +13,9 @@ from datetime import timedelta
 from functools import singledispatch
 from typing import Any, Final
 
-from scorer.api.duration import parse_wait_time
-from scorer.api.int_or_percent import LARGEST, percent
 from scorer.api.meta import format_time
-from scorer.api.upgrade.change import (
+from scorer.api.upgrade.plan import PlannedMember, UpgradePlan
+from scorer.api.upgrade.plan_change import (
     LARGEST_FACTOR,
     ApprovalChange,
     ConcurrencyChange,
@@ -28,7 +27,6 @@ from scorer.api.upgrade.change import (
     WaitChange,
     WindowChange,
 )
-from scorer.api.upgrade.plan import PlannedMember, UpgradePlan
 from scorer.api.upgrade.run import ClusterUpgradeRun, GroupStatus, StageStatus
 from scorer.api.upgrade.strategy import (
     CONCURRENCY_PATTERN,
@@ -38,13 +36,15 @@ from scorer.api.upgrade.strategy import (
     Stage,
     StrategySpec,
 )
-from scorer.upgrade.facts import Facts
-from scorer.upgrade.initialization import sequence_of
-from scorer.upgrade.limits import concurrency, groups_of
-from scorer.upgrade.orders import parts_of
+from scorer.api.values.duration import parse_wait_time
+from scorer.api.values.int_or_percent import LARGEST, percent
+from scorer.upgrade.evaluation.initialization import sequence_of
+from scorer.upgrade.members.windows import targets_of
+from scorer.upgrade.patches import parts_of
 from scorer.upgrade.planning.forecast import Assumptions
-from scorer.upgrade.selection import SelectionError, select
-from scorer.upgrade.tiers import targets_of
+from scorer.upgrade.state.facts import Facts
+from scorer.upgrade.strategy.limits import concurrency, groups_of
+from scorer.upgrade.strategy.selection import SelectionError, select
 from scorer.windows.maintenance import MaintenanceWindow
 from scorer.windows.member_windows import Definition, MemberWindows
 

@@ -15,9 +15,9 @@ from typing import Final
 
 from scorer.api.upgrade.fields import UpgradeState, UpgradeType
 from scorer.api.upgrade.run import ClusterUpgradeRun
-from scorer.upgrade.facts import Estimate
-from scorer.upgrade.images import pools_of
-from scorer.upgrade.members import Member
+from scorer.upgrade.members.member import Member
+from scorer.upgrade.state.facts import Estimate
+from scorer.upgrade.versions.images import pools_of
 
 NEWEST_WEIGHT: Final = 0.4
 """Of the latest upgrade of a member, in the mean of all of them."""

@@ -17,16 +17,16 @@ from typing import Final
 from scorer.api.upgrade.fields import UpgradeState
 from scorer.api.upgrade.run import ClusterUpgradeRun, GroupStatus, MemberStatus, StageStatus
 from scorer.api.upgrade.strategy import GateType, StrategySpec
-from scorer.upgrade.facts import Estimate, Facts
-from scorer.upgrade.images import ImageTargets
-from scorer.upgrade.members import Member
-from scorer.upgrade.operations import operation_of
+from scorer.upgrade.members.member import Member
+from scorer.upgrade.members.windows import Standings
 from scorer.upgrade.planning.durations import in_whole_seconds
-from scorer.upgrade.record import OVER
-from scorer.upgrade.simulated_back_end import Outcome, SimulatedBackEnd
-from scorer.upgrade.simulation import Approve, Moment, Order, SimulatedHub, Start, gates_of, simulate
-from scorer.upgrade.step import StartUpgrade
-from scorer.upgrade.tiers import Standings
+from scorer.upgrade.simulation.back_end import Outcome, SimulatedBackEnd
+from scorer.upgrade.simulation.hub import Approve, Moment, Order, SimulatedHub, Start, gates_of, simulate
+from scorer.upgrade.state.facts import Estimate, Facts
+from scorer.upgrade.state.operations import operation_of
+from scorer.upgrade.state.record import OVER
+from scorer.upgrade.state.step import StartUpgrade
+from scorer.upgrade.versions.images import ImageTargets
 from scorer.windows.maintenance import MaintenanceWindow, Standing
 
 HORIZON: Final = timedelta(days=90)

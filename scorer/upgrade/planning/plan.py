@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 
 from scorer.api.upgrade.plan import UpgradePlan
 from scorer.api.upgrade.run import ClusterUpgradeRun
-from scorer.upgrade.facts import Facts, GuardedPlacement
 from scorer.upgrade.planning.blast_radius import blast_radius, most_at_once
 from scorer.upgrade.planning.critical_path import critical_path
 from scorer.upgrade.planning.forecast import Assumptions, Forecast, forecast, go_on
-from scorer.upgrade.planning.turns import planned_members
-from scorer.upgrade.planning.warnings import warnings_of
-from scorer.upgrade.planning.windows import windows_missed
-from scorer.upgrade.simulation import gates_of
+from scorer.upgrade.planning.member_forecast import planned_members
+from scorer.upgrade.planning.warnings import warnings_of, windows_missed
+from scorer.upgrade.simulation.hub import gates_of
+from scorer.upgrade.state.facts import Facts
+from scorer.upgrade.state.placement_guard import GuardedPlacement
 
 AS_IT_IS = Assumptions()
 

@@ -1,23 +1,27 @@
-"""What a plan warns of, besides what it forecasts for single members.
+"""Warnings of a plan: windows that members miss or that are too short, old images, unguarded placements.
 
 Source: upgrade-runs.md 14.4.
 """
 
-from collections.abc import Iterator, Sequence
-from datetime import timedelta
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime, timedelta
 from typing import Final
 
 from scorer.api.conditions import FALSE, find_condition
 from scorer.api.upgrade.fields import UpgradeState
-from scorer.api.upgrade.run import ClusterUpgradeRun, PlacementGuardMode
-from scorer.upgrade.conditions import INITIALIZED, names_said
-from scorer.upgrade.facts import Facts, GuardedPlacement
-from scorer.upgrade.images import ImageTargets, behind
+from scorer.api.upgrade.plan import MissedWindow
+from scorer.api.upgrade.run import ClusterUpgradeRun, PlacementGuardMode, WindowMode
+from scorer.upgrade.evaluation.conditions import INITIALIZED
+from scorer.upgrade.members.member import Member
+from scorer.upgrade.members.windows import SOON
+from scorer.upgrade.messages import in_words, names_said
 from scorer.upgrade.planning.blast_radius import most_of
-from scorer.upgrade.planning.forecast import HORIZON, Forecast
-from scorer.upgrade.planning.windows import too_short
-from scorer.upgrade.record import OVER
-from scorer.upgrade.wording import in_words
+from scorer.upgrade.planning.forecast import HORIZON, Forecast, go_on
+from scorer.upgrade.state.facts import Facts
+from scorer.upgrade.state.placement_guard import GuardedPlacement
+from scorer.upgrade.state.record import OVER
+from scorer.upgrade.versions.images import ImageTargets, behind
+from scorer.windows.maintenance import MaintenanceWindow, standing
 
 IMAGE_AGE: Final = timedelta(days=90)
 """How long after its publication a node image may be used."""
@@ -103,3 +107,43 @@ def _unguarded(run: ClusterUpgradeRun, found: Forecast, placements: Sequence[Gua
     exposed = sorted(each.full_name for each in placements if most_of(each, touched) > each.allowed)
     if exposed:
         yield f"placements with too many of their clusters in upgrade at once: {names_said(exposed)}"
+
+
+def windows_missed(found: Forecast, facts: Facts, pulse: Callable[[], None] = go_on) -> Iterator[MissedWindow]:
+    """Yield the members that come less than four hours too late, as a member goes early within four hours (7.1).
+
+    Args:
+        found: How the run goes.
+        facts: The hub around it.
+        pulse: Called for every member; what it raises ends the search.
+    """
+    for name, begun in sorted(found.beginnings.items()):
+        pulse()
+        turn, member = begun.entry.pending_since, facts.members.get(name)
+        waited = begun.entry.state is UpgradeState.PENDING and begun.entry.reason == "MaintenanceWindowClosed"
+        if waited and turn is not None and member is not None and _has_just_closed(member, facts, turn):
+            yield MissedWindow(name=name, turn=turn, lost_seconds=int((begun.at - turn).total_seconds()))
+
+
+def _has_just_closed(member: Member, facts: Facts, turn: datetime) -> bool:
+    before = standing(list(_readable(member, facts)), turn - SOON)
+    return before.is_open or (before.until is not None and before.until < turn)
+
+
+def too_short(run: ClusterUpgradeRun, facts: Facts) -> Iterator[str]:
+    """Yield the members of a run none of whose windows is as long as their upgrades may take."""
+    if run.spec.window_policy.mode is WindowMode.IGNORE:
+        return
+    for stage in run.status.stages:
+        for group in stage.groups:
+            for entry in group.members:
+                member, expected = facts.members.get(entry.name), facts.durations.get(entry.name)
+                if member is None or expected is None:
+                    continue
+                longest = max((window.minutes for window in _readable(member, facts)), default=None)
+                if longest is not None and longest * 60 < expected.p90.total_seconds():
+                    yield entry.name
+
+
+def _readable(member: Member, facts: Facts) -> Iterator[MaintenanceWindow]:
+    return (window for name in member.windows.names if (window := facts.windows[name].window) is not None)

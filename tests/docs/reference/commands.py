@@ -8,7 +8,7 @@ from inspect import cleandoc
 import click
 
 from tests.docs.reference.markdown import code, lines, table, titled
-from webhook.cli.interrupts import INTERRUPTED
+from webhook.cli.process import INTERRUPTED
 from webhook.cli.root import BROKEN_PIPE, SECTIONS, root
 
 WIDTH = 110

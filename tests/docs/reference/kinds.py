@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from scorer.api.crd import structural_schema
+from scorer.api.crd.definitions import structural_schema
 from scorer.api.kinds import OUR_KINDS, PLACEMENT, STAGED_RUN, Kind
 from tests.docs.reference.markdown import code, lines, plain, table, titled
 

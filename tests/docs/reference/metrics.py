@@ -7,10 +7,10 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
 
 from tests.docs.reference.markdown import code, lines, table, titled
-from webhook.endpoints.extender import ExtenderMetrics
+from webhook.endpoints.scheduling.extender import ExtenderMetrics
 from webhook.gate.metrics import LABELS, PoolMetrics
-from webhook.kube.cache import Freshness
-from webhook.kube.reviews import ReviewCounts
+from webhook.kube.access.reviews import ReviewCounts
+from webhook.kube.cache.informer import Freshness
 from webhook.member.metrics import AgentMetrics
 from webhook.notifications.counts import NotificationCounts
 from webhook.telemetry.crew import count_worker

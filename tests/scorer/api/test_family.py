@@ -9,13 +9,13 @@ from scorer.api.family import (
     NAMESPACED,
     PLACEMENTS,
     Family,
+    PlacementRef,
     family_in,
     placement_of_work,
     placement_ref,
 )
 from scorer.api.kinds import OUR_KINDS
 from scorer.api.names import PARENT_PLACEMENT, PARENT_PLACEMENT_NAMESPACE
-from scorer.api.references import PlacementRef
 
 KINDS_OF = {family: [getattr(family, field.name) for field in fields(Family)] for family in FAMILIES}
 

@@ -9,9 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field, ValidationError
 
-from scorer.api.crd import MODELS
+from scorer.api.crd.definitions import MODELS
 from scorer.api.meta import ApiModel, Int32, Int64, ObjectMeta, dump_json, format_time, parse_time, without_nulls
-from scorer.api.placement import ClusterResourcePlacement, PlacementPolicy, PlacementType, PreferredClusterSelector
+from scorer.api.placement.placement import (
+    ClusterResourcePlacement,
+    PlacementPolicy,
+    PlacementType,
+    PreferredClusterSelector,
+)
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

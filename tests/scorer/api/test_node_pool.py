@@ -2,7 +2,8 @@ import json
 
 import pytest
 
-from scorer.api.node_pool import CEL_RULES, Budget, NodePool, parse_duration_or_never
+from scorer.api.crd.node_pool_cel import NODE_POOL_RULES
+from scorer.api.node_pool import Budget, NodePool, parse_duration_or_never
 
 
 def test_absent_and_empty_lists_of_budgets_and_reasons_differ():
@@ -29,7 +30,7 @@ def test_every_cel_rule_is_about_a_field_of_the_schema():
     def resolve(part):
         return schema["$defs"][part["$ref"].rpartition("/")[2]] if "$ref" in part else part
 
-    for path in CEL_RULES:
+    for path in NODE_POOL_RULES:
         here = schema
         for step in path.replace("[]", ".[]").split("."):
             here = resolve(here["items"] if step == "[]" else here["properties"][step])

@@ -6,12 +6,12 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from scorer.api.crd import MODELS
-from scorer.api.duration import parse_wait_time
+from scorer.api.cluster.member_cluster import MemberCluster
+from scorer.api.crd.definitions import MODELS
 from scorer.api.kinds import group_kind
-from scorer.api.member_cluster import MemberCluster
-from scorer.api.placement import PlacementType, StrategyType
-from scorer.api.staged_update import RunState, StageTaskType
+from scorer.api.placement.placement import PlacementType, StrategyType
+from scorer.api.placement.staged_update import RunState, StageTaskType
+from scorer.api.values.duration import parse_wait_time
 
 SELECTORS = """
   resourceSelectors:

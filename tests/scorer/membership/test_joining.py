@@ -4,7 +4,7 @@ import copy
 
 import pytest
 
-from scorer.api.member_state import MemberState
+from scorer.api.cluster.member_state import MemberState
 from scorer.api.names import ACCEPT_OLDER_UNTIL
 from scorer.membership.joining import (
     plan_internal_member,

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scorer.api.member_cluster import MemberCluster
-from scorer.api.quantity import parse_quantity
+from scorer.api.cluster.member_cluster import MemberCluster
+from scorer.api.values.quantity import parse_quantity
 from scorer.fleet import Fleet
 from scorer.placement.trace import explain
 from scorer.properties import RESOURCE_PREFIX, read_property

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scorer.api.policy_snapshot import PolicySnapshotStatus
+from scorer.api.placement.snapshots import PolicySnapshotStatus
 from scorer.fleet import Fleet
 from scorer.placement.record import (
     MOST_DECISIONS,

@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from scorer.api.member_cluster import MemberCluster
-from scorer.api.placement import PlacementType
+from scorer.api.cluster.member_cluster import MemberCluster
+from scorer.api.placement.placement import PlacementType
 from scorer.eligibility import EligibilityLimits
 from scorer.placement.wake import Sleeper, woken
 from tests.scorer.builders import LATENCY, MINUTE, NODES, NOW, cluster_document, external, make_cluster

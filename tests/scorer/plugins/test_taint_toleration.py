@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scorer.api.member_cluster import Taint
-from scorer.api.placement import Toleration
+from scorer.api.cluster.member_cluster import Taint
+from scorer.api.placement.placement import Toleration
 from scorer.plugins.taint_toleration import format_taint, tolerates
 from tests.scorer.builders import make_cluster, modest, pick_fixed, picked, policy, run
 

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from scorer.rollout.resource_snapshots import UNTHROTTLED, plan_resource_snapshots, snapshot_groups
+from scorer.rollout.snapshots.resources import UNTHROTTLED, plan_resource_snapshots, snapshot_groups
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 GROUP = "placement.kubernetes-fleet.io/v1beta1"

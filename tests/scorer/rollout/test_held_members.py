@@ -4,10 +4,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from scorer.api.binding import BindingState
+from scorer.api.placement.binding import BindingState
 from scorer.rollout.bindings import BindingView, is_rolling
-from scorer.rollout.eviction import EVICTED_BINDING, is_finished, is_under_way, waiting_status
 from scorer.rollout.planner import Action, Wanted, plan_rollout
+from scorer.rollout.removal.eviction import EVICTED_BINDING, is_finished, is_under_way, waiting_status
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 AVAILABLE = {"Available": {"status": "True"}, "RolloutStarted": {"status": "True"}}

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scorer.api.binding import BindingState
-from scorer.api.int_or_percent import scaled_up
-from scorer.api.placement import PlacementType
+from scorer.api.placement.binding import BindingState
+from scorer.api.placement.placement import PlacementType
+from scorer.api.values.int_or_percent import scaled_up
 from scorer.rollout.bindings import BindingView, Overrides
 from scorer.rollout.planner import (
     Action,

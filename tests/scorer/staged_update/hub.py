@@ -10,15 +10,23 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any
 
-from scorer.api.documents import finalizers_of, generation_of, name_of, spec_of, status_of, with_metadata, with_spec
 from scorer.api.meta import JsonObject, format_time
-from scorer.rollout.resource_snapshots import UNTHROTTLED, plan_resource_snapshots, snapshot_groups
-from scorer.rollout.selection import Selection
-from scorer.staged_update.clusters import started_status
-from scorer.staged_update.engine import advance
+from scorer.api.unstructured.documents import (
+    finalizers_of,
+    generation_of,
+    name_of,
+    spec_of,
+    status_of,
+    with_metadata,
+    with_spec,
+)
+from scorer.rollout.selection.selector import Selection
+from scorer.rollout.snapshots.resources import UNTHROTTLED, plan_resource_snapshots, snapshot_groups
+from scorer.staged_update.execution.clusters import started_status
+from scorer.staged_update.execution.engine import advance
 from scorer.staged_update.facts import Facts, Wait
+from scorer.staged_update.outcome import Accept, Action, Ask, Discard, Remove, Step, Update
 from scorer.staged_update.record import condition
-from scorer.staged_update.step import Accept, Action, Ask, Discard, Remove, Step, Update
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 API = "placement.kubernetes-fleet.io/v1beta1"

@@ -4,8 +4,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from scorer.api.meta import parse_time
-from scorer.rollout.resource_snapshots import UNTHROTTLED, plan_resource_snapshots, snapshot_groups
-from scorer.rollout.selection import Selection
+from scorer.rollout.selection.selector import Selection
+from scorer.rollout.snapshots.resources import UNTHROTTLED, plan_resource_snapshots, snapshot_groups
 from scorer.rollout.writes import applied
 from scorer.staged_update.facts import Facts
 

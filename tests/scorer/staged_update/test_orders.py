@@ -2,7 +2,7 @@
 
 import pytest
 
-from scorer.api.staged_update import RunState
+from scorer.api.placement.staged_update import RunState
 from scorer.staged_update.orders import (
     OrderRefusedError,
     WantedRun,
@@ -16,7 +16,7 @@ from scorer.staged_update.orders import (
     rejection_patch,
     state_patch,
 )
-from scorer.staged_update.waiting import situation_of
+from scorer.staged_update.phase import situation_of
 from tests.scorer.staged_update.records import (
     DONE,
     NOW,

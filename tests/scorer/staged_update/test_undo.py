@@ -3,8 +3,8 @@
 import pytest
 
 from scorer.staged_update.orders import OrderRefusedError
+from scorer.staged_update.phase import situation_of
 from scorer.staged_update.undo import undo, undo_index
-from scorer.staged_update.waiting import situation_of
 from tests.scorer.staged_update.records import DONE, NOW, OVER, STARTED, cluster, run_of, stage
 
 STOPPED = ["Initialized", "Progressing=False UpdateRunStopped"]

@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from scorer.upgrade.facts import Estimate
+from scorer.upgrade.state.facts import Estimate
 from tests.scorer.upgrade.scenarios import daily, event, skip, stage, with_spec
 from tests.vector_families.upgrade_runs import Scenario, duration
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 from scorer.api.conditions import find_condition
 from scorer.api.meta import parse_time
 from scorer.api.upgrade.run import ClusterUpgradeRun
-from scorer.upgrade.simulation import Start
+from scorer.upgrade.simulation.hub import Start
 from tests.vector_families.upgrade_runs import START, Scenario, duration
 
 BEGIN = parse_time(START)

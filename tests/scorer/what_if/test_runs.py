@@ -8,8 +8,8 @@ import pytest
 from scorer.api.meta import format_time
 from scorer.api.names import IGNORE_RESOURCE_OVERRIDES, IS_LATEST_SNAPSHOT, UPGRADE_WINDOWS
 from scorer.fleet import Fleet
-from scorer.staged_update.engine import advance
-from scorer.staged_update.forecast import as_initialised
+from scorer.staged_update.execution.engine import advance
+from scorer.staged_update.views.forecast import as_initialised
 from scorer.what_if.changes import Changed
 from scorer.what_if.document import changes_anything
 from scorer.what_if.runs import planned_runs, run_facts

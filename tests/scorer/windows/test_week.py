@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scorer.api.duration import parse_budget_duration
+from scorer.api.values.duration import parse_budget_duration
 from scorer.windows.cron import parse_schedule
 from scorer.windows.week import blocks
 from scorer.windows.windows import WEEK_MINUTES, WHOLE_WEEK, Window

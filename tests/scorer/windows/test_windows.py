@@ -4,8 +4,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from scorer.api.duration import parse_budget_duration
 from scorer.api.node_pool import Budget
+from scorer.api.values.duration import parse_budget_duration
 from scorer.node_budgets.budgets import budget_window
 from scorer.windows.cron import parse_schedule
 from scorer.windows.fires import next_fire

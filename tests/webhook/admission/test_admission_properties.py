@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scorer.api.crd import MODELS
+from scorer.api.crd.definitions import MODELS
 from scorer.api.kinds import api_version
 from tests.thoroughness import SOAK, examples
 from webhook.access.user import UserInfo
@@ -15,8 +15,8 @@ from webhook.admission.judge import judge, mutate
 from webhook.admission.patch import apply_patch
 from webhook.admission.registry import REGISTRY
 from webhook.admission.review import BadReviewError, answer, parse_review
-from webhook.kube.json_text import encode
-from webhook.validation.context import Context
+from webhook.kube.transport.serialization import encode
+from webhook.validation.framework.context import Context
 
 USER = Context(user=UserInfo("jane"))
 RULED = sorted((entry for entry in REGISTRY.values() if entry.validate), key=lambda entry: str(entry.kind))

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from scorer.api.schema import apply_schema_defaults
+from scorer.api.crd.pruning import apply_schema_defaults
 from tests.webhook.validation.upgrade_objects import make
 from webhook.access.rights import MOST_AT_ONCE, Access, Reviewed, resource_attributes
 from webhook.access.user import UserInfo
@@ -12,7 +12,7 @@ from webhook.admission import authorization
 from webhook.admission.authorization import authorized, needed_access
 from webhook.admission.judge import MOST_WARNINGS, Judgement, mutate
 from webhook.settings.admission import AdmissionSettings, PlacementAuthorization
-from webhook.validation.context import Context
+from webhook.validation.framework.context import Context
 
 ALICE = UserInfo("alice", frozenset({"system:authenticated"}))
 OWN = "harbormaster-system"

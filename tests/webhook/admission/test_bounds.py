@@ -6,14 +6,14 @@ import sys
 import pytest
 
 from scorer.api import kinds
-from scorer.api.duration import parse_budget_duration, parse_sum, parse_wait_time
-from scorer.api.field_path import FieldPath
-from scorer.api.quantity import parse_quantity
+from scorer.api.values.duration import parse_budget_duration, parse_sum, parse_wait_time
+from scorer.api.values.field_path import FieldPath
+from scorer.api.values.quantity import parse_quantity
 from scorer.windows.cron import parse_schedule
 from webhook.admission.judge import judge
 from webhook.admission.registry import MOST_VALUES as MOST_JUDGED
 from webhook.admission.review import LARGE_BYTES, MOST_VALUES, BadReviewError, answer, parse_object
-from webhook.validation.context import Context
+from webhook.validation.framework.context import Context
 
 PLACEMENT = {
     "apiVersion": "placement.kubernetes-fleet.io/v1",

@@ -15,12 +15,12 @@ from tests.webhook.validation.live_objects import JANE, NOW, SHOP, make_eviction
 from tests.webhook.validation.upgrade_objects import make_run, make_stage, make_strategy
 from webhook.admission.cached import ADMISSION_KINDS, CachedContext
 from webhook.admission.judge import judge
-from webhook.embedded.simulation import keep_status
-from webhook.embedded.store import EmbeddedStore
-from webhook.kube.cache import Cache
+from webhook.embedded.simulation.annotations import keep_status
+from webhook.embedded.storage.store import EmbeddedStore
+from webhook.kube.cache.informer import Cache
 from webhook.kube.ports import ForbiddenError, Key
 from webhook.settings.admission import AdmissionSettings
-from webhook.validation.context import NotKnownError
+from webhook.validation.framework.context import NotKnownError
 
 CLUSTER_ROLE = KINDS["rbac.authorization.k8s.io", "ClusterRole"]
 WISH = make_placement(policy=fixed("bravelion", "typo"))

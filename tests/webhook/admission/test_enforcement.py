@@ -12,10 +12,10 @@ from scorer.reservations import DISRUPTION, Reservation, lease_name, reservation
 from tests.waiting import until
 from webhook.admission.enforcement import DELETION_HELD, RULE, Enforcement
 from webhook.admission.judge import Judgement
-from webhook.embedded.store import EmbeddedStore
+from webhook.embedded.storage.store import EmbeddedStore
 from webhook.gate.pools import HubNodePools
 from webhook.gate.reservations import LeaseReservations
-from webhook.kube.cache import Cache
+from webhook.kube.cache.informer import Cache
 from webhook.kube.ports import ForbiddenError, Key
 from webhook.settings.admission import AdmissionSettings
 

@@ -27,10 +27,11 @@ from tests.webhook.validation.live_objects import (
 from tests.webhook.validation.moving_clock import Watch
 from webhook.admission.cached import CachedContext
 from webhook.admission.judge import judge
-from webhook.admission.review import LONGEST_WARNING, answer
-from webhook.kube.work_keys import WorkKeys
+from webhook.admission.review import answer
+from webhook.kube.work_signing_keys import WorkKeys
 from webhook.settings.admission import AdmissionSettings
-from webhook.validation.context import Context
+from webhook.validation.framework.context import Context
+from webhook.validation.framework.field import LONGEST_WARNING
 
 NAMES = ("bravelion", "dozyowl", "jumpingcat", "smartfish")
 
@@ -232,7 +233,7 @@ POLICIES = [
 )
 def test_it_agrees_with_what_the_scheduler_decides(old, new, bindings):
     """The scheduler's own entry, on the snapshot that the new policy gets."""
-    from webhook.controllers.scheduler import SchedulerController
+    from webhook.controllers.placements.scheduler import SchedulerController
 
     before, after = make_placement(policy=old), make_placement(policy=new)
     context = Context.of_objects(hub_of(before, bindings), user=JANE, now=NOW)

@@ -8,7 +8,7 @@ from tests.builders.placement import make_placement
 from webhook.access.user import UserInfo
 from webhook.admission.judge import MOST_WARNINGS, judge
 from webhook.admission.registry import REGISTRY, find
-from webhook.validation.context import Context
+from webhook.validation.framework.context import Context
 
 NAMESPACE = {"group": "", "version": "v1", "kind": "Namespace", "name": "shop"}
 USER = Context(user=UserInfo("jane"))

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webhook.admission.patch import PatchError, apply_patch, difference
-from webhook.validation.reading import same_json
+from webhook.validation.framework.reading import same_json
 
 SCALARS = st.none() | st.booleans() | st.integers(-5, 5) | st.text("ab/~", max_size=2)
 KEYS = st.text("ab/~-0", max_size=2)

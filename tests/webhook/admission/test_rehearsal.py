@@ -12,7 +12,7 @@ from webhook.access.user import UserInfo
 from webhook.admission.judge import judge, mutate
 from webhook.admission.patch import apply_patch
 from webhook.admission.rehearsal import default, rehearse
-from webhook.validation.context import Context
+from webhook.validation.framework.context import Context
 
 VECTORS = Path(__file__).parents[2] / "vectors"
 LINES = [

@@ -8,10 +8,11 @@ import pytest
 
 from webhook.admission.judge import Judgement
 from webhook.admission.patch import apply_patch
-from webhook.admission.review import LONGEST_WARNING, BadReviewError, answer, for_headers, parse_review, respond
-from webhook.kube.json_text import encode
+from webhook.admission.review import BadReviewError, answer, for_headers, parse_review, respond
+from webhook.kube.transport.serialization import encode
 from webhook.settings.admission import AdmissionSettings
-from webhook.validation.context import Context
+from webhook.validation.framework.context import Context
+from webhook.validation.framework.field import LONGEST_WARNING
 
 GROUP_VERSION = {"group": "placement.kubernetes-fleet.io", "version": "v1"}
 PLACEMENT = {

@@ -5,7 +5,7 @@ import pytest
 from webhook.access.rights import UNDISPUTED, Access, Reviewed
 from webhook.access.user import UserInfo
 from webhook.admission.rights import AuthorRights, UndisputedRights
-from webhook.validation.context import Context
+from webhook.validation.framework.context import Context
 
 ANN = UserInfo("ann")
 SELECTOR = {"group": "", "version": "v1", "kind": "Namespace", "name": "shop"}

@@ -19,8 +19,8 @@ from tests.webhook.validation.live_objects import (
 )
 from webhook.admission.judge import judge
 from webhook.admission.taking_over import warn_about_taking_over
-from webhook.validation.context import Context, OutOfTimeError
-from webhook.validation.live.check import LONGEST
+from webhook.validation.framework.context import Context, OutOfTimeError
+from webhook.validation.framework.field import LONGEST_WARNING
 
 NEVER = {"applyStrategy": {"whenToTakeOver": "Never"}}
 DIFF = {"applyStrategy": {"type": "ReportDiff"}}
@@ -245,7 +245,7 @@ def test_an_update_counts_silent_members_where_it_adds_something():
 def test_the_warning_fits_into_a_header_whatever_the_number():
     members = [make_member(f"m{at}", silent=True) for at in range(1200)]
     (text,) = (each for each in warnings(make_placement(), hub=members) if "not reported" in each)
-    assert len(text) <= LONGEST
+    assert len(text) <= LONGEST_WARNING
 
 
 @pytest.mark.parametrize("placement", [make_placement(), in_shop(), by_label({})])

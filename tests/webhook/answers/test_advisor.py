@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scorer.api.cluster.member_cluster import MemberCluster
+from scorer.api.family import PlacementRef
 from scorer.api.kinds import BINDING, MEMBER_CLUSTER, PLACEMENT
-from scorer.api.label_selector import LabelSelector
-from scorer.api.member_cluster import MemberCluster
 from scorer.api.meta import format_time
 from scorer.api.names import PARENT_PLACEMENT
-from scorer.api.placement import PlacementPolicy
-from scorer.api.references import PlacementRef
+from scorer.api.placement.placement import PlacementPolicy
+from scorer.api.values.label_selector import LabelSelector
 from tests.scorer.builders import (
     NODES,
     NOW,
@@ -30,8 +30,8 @@ from tests.scorer.builders import (
 from webhook.answers.advisor import EPOCH, STEP, HubAdvisor
 from webhook.answers.questions import Question
 from webhook.answers.ranking import affinity_range
-from webhook.embedded.store import EmbeddedStore
-from webhook.kube.cache import Cache
+from webhook.embedded.storage.store import EmbeddedStore
+from webhook.kube.cache.informer import Cache
 
 FILTERED = ("Picked", "ScoreTooLow")
 

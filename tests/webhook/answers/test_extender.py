@@ -8,15 +8,15 @@ from datetime import timedelta
 import pytest
 
 from scorer.api import kinds
-from scorer.api.placement import PreferredClusterSelector
+from scorer.api.placement.placement import PreferredClusterSelector
 from scorer.member_gate.holds import upgrade_holds
 from tests.scorer.builders import COST, NOW, cluster_document, pick_n, policy, prefer, term
 from tests.scorer.extender_builders import node, placement, pod
 from tests.vector_families.extender import write
 from tests.waiting import PATIENCE_SECONDS, until
 from webhook.answers.extender import HubExtender
-from webhook.embedded.store import EmbeddedStore
-from webhook.kube.cache import Cache
+from webhook.embedded.storage.store import EmbeddedStore
+from webhook.kube.cache.informer import Cache
 from webhook.kube.ports import Key
 from webhook.settings.extender import ExtenderSettings
 

@@ -6,21 +6,21 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from scorer.api.documents import label
+from scorer.api.family import PlacementRef
 from scorer.api.kinds import BINDING, MEMBER_CLUSTER, PLACEMENT, POLICY_SNAPSHOT
-from scorer.api.references import PlacementRef
+from scorer.api.unstructured.documents import label
 from tests.builders.placement import make_placement
 from tests.waiting import PATIENCE_SECONDS, until
 from tests.webhook.controllers.world import held_up, make_member, pick_n, running
 from webhook.answers.advisor import HubAdvisor
 from webhook.answers.history import LONGEST, MOST_DECISIONS, MOST_MEMBERS, MOST_RUNS, RunHistory
 from webhook.answers.questions import Question
-from webhook.controllers.removal import remove_meant
-from webhook.embedded.store import EmbeddedStore
-from webhook.kube.cache import Cache
-from webhook.kube.change import Change
+from webhook.controllers.placements.deletion import remove_meant
+from webhook.embedded.storage.store import EmbeddedStore
+from webhook.kube.cache.changes import Change
+from webhook.kube.cache.informer import Cache
 from webhook.kube.ports import ConflictError, Key
-from webhook.settings.clock import utc_now
+from webhook.runtime.clock import utc_now
 
 PAYMENTS = PlacementRef("ClusterResourcePlacement", "payments")
 

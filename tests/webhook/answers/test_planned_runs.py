@@ -2,8 +2,8 @@
 
 import pytest
 
-from scorer.api.documents import status_of
 from scorer.api.kinds import PLACEMENT, RESOURCE_SNAPSHOT, STAGED_RUN, STAGED_STRATEGY
+from scorer.api.unstructured.documents import status_of
 from scorer.staged_update.record import cluster_names, stage_name
 from scorer.what_if.state import Identity
 from tests.builders.placement import make_placement
@@ -24,8 +24,8 @@ from webhook.admission.cached import CachedContext
 from webhook.admission.rights import UndisputedRights
 from webhook.answers.plans import HubPlanner
 from webhook.answers.proposal import EVERYBODY, Audience, Given, Proposal, ProposalError
+from webhook.runtime.clock import utc_now
 from webhook.settings.admission import AdmissionSettings
-from webhook.settings.clock import utc_now
 
 OWNER = UserInfo("owner", frozenset({"system:masters"}))
 DONE = "True UpdateRunSucceeded"

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scorer.api.documents import is_deleting
 from scorer.api.kinds import BINDING, KINDS, MEMBER_CLUSTER, PLACEMENT, POLICY_SNAPSHOT, RESOURCE_SNAPSHOT
-from scorer.rollout.intent import meant
+from scorer.api.unstructured.documents import is_deleting
+from scorer.rollout.removal.marks import meant
 from scorer.what_if.changes import CORDON
 from tests.builders.placement import make_placement
 from tests.scorer.builders import modest
@@ -22,8 +22,8 @@ from webhook.answers.one_at_a_time import MOST_WAITING, BusyError
 from webhook.answers.plans import HubPlanner
 from webhook.answers.proposal import EVERYBODY, Audience, Deleted, Given, Proposal, ProposalError
 from webhook.kube.ports import Key
+from webhook.runtime.clock import utc_now
 from webhook.settings.admission import AdmissionSettings, PlacementAuthorization
-from webhook.settings.clock import utc_now
 
 OWNER = UserInfo("owner", frozenset({"system:masters"}))
 DEFAULTS = AdmissionSettings()

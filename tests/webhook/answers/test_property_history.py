@@ -9,8 +9,8 @@ from tests.webhook.controllers.world import make_member
 from tests.webhook.services import Unread
 from webhook.answers import property_history
 from webhook.answers.property_history import STEP, STEPS, PropertyHistory
-from webhook.kube.cache import Cache
-from webhook.kube.change import Change
+from webhook.kube.cache.changes import Change
+from webhook.kube.cache.informer import Cache
 
 NOON = datetime(2026, 11, 24, 12, tzinfo=UTC)
 

@@ -16,7 +16,7 @@ from tests.scorer.what_if.settled_hub import ALL, FIXED, NODE_COUNTS, RATES, SHO
 from webhook.access.user import UserInfo
 from webhook.admission.documents import DocumentSet
 from webhook.answers.proposal import EVERYBODY, PLANNED_KINDS, RUNS, Audience, Given, Proposal, plan
-from webhook.validation.context import Context
+from webhook.validation.framework.context import Context
 
 STATE = settled(
     (WEB, ["dover", "genoa"]),

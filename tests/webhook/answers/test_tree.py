@@ -3,7 +3,7 @@
 import pytest
 
 from scorer.api.kinds import WORK
-from scorer.rollout.tree import ClusterState, Sources, essentials, placement_tree
+from scorer.rollout.views.tree import ClusterState, Sources, essentials, placement_tree
 from tests.builders.condition import condition
 from tests.webhook.placed import entry, make_binding, make_placement, make_snapshot, make_work
 

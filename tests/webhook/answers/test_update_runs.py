@@ -2,8 +2,8 @@
 
 import pytest
 
+from scorer.api.family import PlacementRef
 from scorer.api.kinds import BINDING, PLACEMENT, STAGED_RUN
-from scorer.api.references import PlacementRef
 from tests.builders.binding import make_binding
 from tests.builders.condition import condition
 from tests.builders.placement import make_placement
@@ -11,8 +11,8 @@ from tests.builders.update_run import Moments
 from tests.scorer.builders import NOW
 from webhook.answers.advisor import HubAdvisor
 from webhook.answers.update_runs import HubRuns, run_ref, run_view
-from webhook.embedded.store import EmbeddedStore
-from webhook.kube.cache import Cache
+from webhook.embedded.storage.store import EmbeddedStore
+from webhook.kube.cache.informer import Cache
 
 MOMENTS = Moments()
 REF = PlacementRef("ClusterResourcePlacement", "web")

@@ -3,9 +3,9 @@
 import asyncio
 from datetime import timedelta
 
-from scorer.api.documents import dict_at, status_of
 from scorer.api.kinds import UPGRADE_RUN
 from scorer.api.meta import format_time, parse_time
+from scorer.api.unstructured.documents import dict_at, status_of
 from tests.webhook.controllers.upgrade_world import (
     annotate,
     gates,
@@ -19,7 +19,7 @@ from tests.webhook.controllers.upgrade_world import (
 from webhook.answers import upgrade_views
 from webhook.answers.update_runs import HubRuns
 from webhook.kube.ports import Key
-from webhook.settings.clock import utc_now
+from webhook.runtime.clock import utc_now
 
 APPROVAL = {"type": "Approval", "displayName": "fine?"}
 

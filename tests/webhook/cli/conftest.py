@@ -18,10 +18,10 @@ from scorer.api.kinds import NAMESPACE
 from tests.waiting import PATIENCE_SECONDS
 from webhook.access.user import UserInfo
 from webhook.cli.root import root
-from webhook.embedded.api import add_routes
-from webhook.embedded.store import EmbeddedStore
+from webhook.embedded.api_server.handlers import add_routes
+from webhook.embedded.storage.store import EmbeddedStore
 from webhook.processes.hub_kubeconfig import FILE, hub_kubeconfig
-from webhook.validation.context import Context
+from webhook.validation.framework.context import Context
 
 TOKEN = "a-token-of-the-tests"
 USER = UserInfo("tester", frozenset({"system:masters"}))

@@ -10,7 +10,7 @@ from tests.webhook.cli.conftest import kubeconfig, running_hub
 from tests.webhook.cli.terminal import run
 
 SLOW = {"numpy", "pydantic", "aiohttp", "rich", "kubernetes_asyncio", "cryptography", "prometheus_client"}
-SLOW |= {"scorer.api.crd"}
+SLOW |= {"scorer.api.crd.definitions"}
 CODE = """
 import io, json, os, sys
 from contextlib import redirect_stdout

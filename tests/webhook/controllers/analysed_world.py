@@ -3,14 +3,14 @@
 import json
 from contextlib import asynccontextmanager
 
-from scorer.api.documents import current_condition, with_metadata
 from scorer.api.kinds import APPROVAL_REQUEST, STAGED_RUN
+from scorer.api.unstructured.documents import current_condition, with_metadata
 from tests.webhook.controllers.query_server import query_server
 from tests.webhook.controllers.staged_world import APPROVAL, make_run, make_stage, staged
 from tests.webhook.edits import edit
 from webhook.kube.ports import Key
+from webhook.runtime.clock import utc_now
 from webhook.settings.analysis import AnalysisOptions
-from webhook.settings.clock import utc_now
 
 QUERY = {"endpoint": "main", "expr": "errors", "below": 5}
 STAGES = (make_stage("test", afterStageTasks=APPROVAL), make_stage("live", maxConcurrency=5))

@@ -7,11 +7,11 @@ from typing import TypeVar
 
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
-from webhook.embedded.store import EmbeddedStore
-from webhook.kube.cache import Cache
-from webhook.kube.hub import Hub
+from webhook.embedded.storage.store import EmbeddedStore
+from webhook.kube.cache.hub import Hub
+from webhook.kube.cache.informer import Cache
 from webhook.kube.ports import Key, Listing, Store, WatchEvent
-from webhook.kube.work_keys import WorkKeys
+from webhook.kube.work_signing_keys import WorkKeys
 
 T = TypeVar("T")
 

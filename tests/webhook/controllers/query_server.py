@@ -10,7 +10,7 @@ from typing import Any
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from webhook.settings.clock import utc_now
+from webhook.runtime.clock import utc_now
 
 
 class QueryServer:

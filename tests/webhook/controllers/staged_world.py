@@ -5,17 +5,17 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
-from scorer.api.documents import conditions_of, generation_of, status_of, with_metadata
 from scorer.api.family import family_in
 from scorer.api.kinds import MEMBER_CLUSTER, STAGED_RUN
 from scorer.api.meta import JsonObject, format_time
+from scorer.api.unstructured.documents import conditions_of, generation_of, status_of, with_metadata
 from scorer.staged_update.record import condition
 from tests.builders.placement import make_placement
 from tests.webhook.controllers.world import CONFIG_MAP, World, make_member, running
 from tests.webhook.edits import edit
-from webhook.embedded.simulation import SIMULATE_APPLY
+from webhook.embedded.simulation.annotations import SIMULATE_APPLY
 from webhook.kube.ports import Key, NotFoundError
-from webhook.settings.clock import utc_now
+from webhook.runtime.clock import utc_now
 
 API = "placement.kubernetes-fleet.io/v1beta1"
 

@@ -6,7 +6,6 @@ can change its own Works, and the status of its InternalMemberCluster. "vault" i
 
 import pytest
 
-from scorer.api.documents import annotations_of, finalizers_of, labels_of, name_of, namespace_of, with_metadata
 from scorer.api.kinds import (
     BINDING,
     EVICTION,
@@ -22,10 +21,18 @@ from scorer.api.names import (
     PARENT_PLACEMENT,
     member_namespace,
 )
+from scorer.api.unstructured.documents import (
+    annotations_of,
+    finalizers_of,
+    labels_of,
+    name_of,
+    namespace_of,
+    with_metadata,
+)
 from tests.builders.placement import make_placement
 from tests.webhook.controllers.world import CONFIG_MAP, controller, make_config_map, make_member, pick_n, running
 from webhook.kube.ports import Key
-from webhook.kube.work_keys import CURRENT, NAME
+from webhook.kube.work_signing_keys import CURRENT, NAME
 from webhook.settings.loop import LoopSettings
 
 SECRET = KINDS["", "Secret"]

@@ -2,13 +2,13 @@
 
 from datetime import timedelta
 
-from scorer.api.documents import current_condition
 from scorer.api.kinds import BINDING, PLACEMENT, RESOURCE_SNAPSHOT
 from scorer.api.meta import JsonObject
+from scorer.api.unstructured.documents import current_condition
 from scorer.rollout.bindings import ROLLOUT_STARTED
 from tests.builders.placement import make_placement
 from tests.webhook.controllers.world import DEPLOYMENT, World, make_member, pick_n, running
-from webhook.kube.change import Change
+from webhook.kube.cache.changes import Change
 from webhook.kube.ports import Key
 
 STRATEGY = {

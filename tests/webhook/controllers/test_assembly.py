@@ -15,20 +15,20 @@ from scorer.api.kinds import (
     WORK,
 )
 from scorer.member_gate.holds import MemberDisruption
-from scorer.rollout.selectable_kinds import SelectionSettings
+from scorer.rollout.selection.kinds import SelectionSettings
 from tests.webhook.controllers.by_hand import Served
 from webhook.controllers.assembly import CONTROLLERS, REQUIRED, make_loop, required
-from webhook.controllers.selectables import Selectables
-from webhook.controllers.wiring import Watch
-from webhook.embedded.store import EmbeddedStore
+from webhook.controllers.machinery.wiring import Watch
+from webhook.controllers.placements.resource_watches import Selectables
+from webhook.embedded.storage.store import EmbeddedStore
 from webhook.gate.holds import seen_in
 from webhook.gate.reservations import LeaseReservations
-from webhook.kube.cache import Cache
-from webhook.kube.hub import Hub
+from webhook.kube.cache.hub import Hub
+from webhook.kube.cache.informer import Cache
+from webhook.runtime.clock import utc_now
 from webhook.settings.analysis import AnalysisOptions
-from webhook.settings.clock import utc_now
+from webhook.settings.gate import NodeDisruptionMode, NodeDisruptionOptions
 from webhook.settings.loop import LoopSettings
-from webhook.settings.node_disruption import NodeDisruptionMode, NodeDisruptionOptions
 
 ADVISING = NodeDisruptionOptions(NodeDisruptionMode.ADVISE)
 

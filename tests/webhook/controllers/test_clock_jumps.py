@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from scorer.api.documents import is_deleting
 from scorer.api.kinds import BINDING, MEMBER_CLUSTER
+from scorer.api.unstructured.documents import is_deleting
 from tests.builders.placement import make_placement
 from tests.webhook.controllers.world import CONFIG_MAP, make_member, pick_n, running
 from webhook.kube.ports import Key

@@ -6,7 +6,6 @@ before still leaves the field out.
 
 import pytest
 
-from scorer.api.documents import annotation, finalizers_of, is_deleting, label, with_spec
 from scorer.api.kinds import EVICTION, MEMBER_CLUSTER, NAMESPACED_OVERRIDE, PLACEMENT
 from scorer.api.names import (
     MEMBER_CLUSTER_FINALIZER,
@@ -15,7 +14,8 @@ from scorer.api.names import (
     PLACEMENT_CLEANUP,
     SCHEDULER_CLEANUP,
 )
-from scorer.rollout.eviction import EVICTED_BINDING
+from scorer.api.unstructured.documents import annotation, finalizers_of, is_deleting, label, with_spec
+from scorer.rollout.removal.eviction import EVICTED_BINDING
 from tests.builders.placement import make_placement
 from tests.webhook.controllers.override_rules import make_override, rule
 from tests.webhook.controllers.world import make_member, pick_n, running

@@ -26,8 +26,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from scorer.api.conditions import make_condition, merge_conditions
-from scorer.api.documents import with_spec
-from scorer.api.int_or_percent import scaled_up
+from scorer.api.family import PlacementRef
 from scorer.api.kinds import (
     BINDING,
     DISRUPTION_BUDGET,
@@ -41,25 +40,25 @@ from scorer.api.kinds import (
 )
 from scorer.api.meta import JsonObject, parse_time
 from scorer.api.names import PARENT_BINDING, PREVIOUS_BINDING_STATE, WORK_CLEANUP, member_namespace
-from scorer.api.references import PlacementRef
+from scorer.api.unstructured.documents import with_spec
+from scorer.api.values.int_or_percent import scaled_up
 from scorer.placement.policy_hash import policy_hash
 from scorer.rollout.apply_strategy import effective_apply_strategy
-from scorer.rollout.policy_snapshots import plan_policy_snapshots
-from scorer.rollout.resource_snapshots import UNTHROTTLED, latest_group, plan_resource_snapshots, snapshot_groups
+from scorer.rollout.snapshots.policies import plan_policy_snapshots
+from scorer.rollout.snapshots.resources import UNTHROTTLED, latest_group, plan_resource_snapshots, snapshot_groups
 from tests.thoroughness import SOAK
 from tests.webhook.controllers.by_hand import Life, Served
 from tests.webhook.edits import edit
-from webhook.controllers.evictions import EvictionController
-from webhook.controllers.result import TerminalError
-from webhook.controllers.rollout import RolloutController
-from webhook.controllers.scheduler import SchedulerController
-from webhook.controllers.work_generator import BindingRef, WorkGenerator
-from webhook.embedded.store import EmbeddedStore
-from webhook.kube import hub as hub_module
-from webhook.kube.children import children
-from webhook.kube.maintenance import MaintenanceWindows
-from webhook.kube.ports import Key, NotFoundError, StoreError
-from webhook.kube.retry import RetryError
+from webhook.controllers.machinery.result import TerminalError
+from webhook.controllers.placements.evictions import EvictionController
+from webhook.controllers.placements.rollout import RolloutController
+from webhook.controllers.placements.scheduler import SchedulerController
+from webhook.controllers.placements.work_generator import BindingRef, WorkGenerator
+from webhook.embedded.storage.store import EmbeddedStore
+from webhook.kube.cache import hub as hub_module
+from webhook.kube.listers.maintenance_windows import MaintenanceWindows
+from webhook.kube.listers.placements import children
+from webhook.kube.ports import Key, NotFoundError, RetryError, StoreError
 from webhook.settings.loop import LoopSettings
 
 EXAMPLES, LENGTH = (4000, 120) if SOAK else (25, 60)

@@ -6,11 +6,11 @@ from functools import cache
 
 import pytest
 
-from scorer.api.documents import current_condition, uid_of, with_metadata
+from scorer.api.family import PlacementRef
 from scorer.api.kinds import BINDING, EVICTION, MAINTENANCE_WINDOW, MEMBER_CLUSTER, PLACEMENT
 from scorer.api.meta import format_time
 from scorer.api.names import UPGRADE_WINDOWS
-from scorer.api.references import PlacementRef
+from scorer.api.unstructured.documents import current_condition, uid_of, with_metadata
 from scorer.staged_update.record import condition
 from tests.builders.placement import make_placement
 from tests.waiting import until
@@ -26,7 +26,7 @@ from tests.webhook.controllers.world import (
 )
 from tests.webhook.edits import edit
 from webhook.kube.ports import Key
-from webhook.settings.clock import utc_now
+from webhook.runtime.clock import utc_now
 
 REF = PlacementRef(PLACEMENT.kind, "web")
 FIXED = {"placementType": "PickFixed"}

@@ -5,17 +5,16 @@ from datetime import timedelta
 
 import pytest
 
-from scorer.api.family import CLUSTER
+from scorer.api.family import CLUSTER, PlacementRef
 from scorer.api.kinds import BINDING, PLACEMENT, WORK
-from scorer.api.references import PlacementRef
 from scorer.member_gate.holds import MemberDisruption
 from tests.builders.placement import make_placement
 from tests.waiting import until
 from tests.webhook.controllers.upgrade_world import annotate, make_window
 from tests.webhook.controllers.world import controller, held_up, make_config_map, make_member, pick_n, running
-from webhook.embedded.simulation import SIMULATE_APPLY
+from webhook.embedded.simulation.annotations import SIMULATE_APPLY
 from webhook.kube.ports import Key, UnavailableError
-from webhook.settings.clock import utc_now
+from webhook.runtime.clock import utc_now
 
 POLICY, CONTENT = CLUSTER.policy_snapshot, CLUSTER.resource_snapshot
 WRITES = ("create", "replace", "replace_metadata", "replace_status", "delete")
@@ -49,7 +48,7 @@ class Counting:
 
 @pytest.fixture(autouse=True)
 def _what_changes_together_is_stored_together(monkeypatch):
-    monkeypatch.setattr("webhook.kube.hub.STATUS_DELAY_SECONDS", 1.0)
+    monkeypatch.setattr("webhook.kube.cache.hub.STATUS_DELAY_SECONDS", 1.0)
 
 
 async def counting(world, *members):

@@ -17,25 +17,25 @@ from tests.builders.placement import make_placement
 from tests.webhook.controllers.by_hand import Served
 from tests.webhook.controllers.waking import make
 from tests.webhook.controllers.world import AT_ONCE, CONFIG_MAP, make_config_map, make_member, pick_n, running
-from webhook.controllers.analysis import RequestRef
 from webhook.controllers.assembly import CONTROLLERS, make_loop
-from webhook.controllers.loop import Loop
-from webhook.controllers.node_disruption import KEY
-from webhook.controllers.overrides import OverrideRef
-from webhook.controllers.selectables import Selectables
-from webhook.controllers.staged_updates import RunRef
-from webhook.controllers.upgrade_profiles import Definition
-from webhook.controllers.wiring import NODES, UPGRADES
-from webhook.controllers.work_generator import BindingRef
-from webhook.embedded.store import EmbeddedStore
-from webhook.embedded.stored_kinds import EmbeddedKinds
-from webhook.kube.cache import Cache
-from webhook.kube.hub import Hub
+from webhook.controllers.machinery.loop import Loop
+from webhook.controllers.machinery.wiring import NODES, UPGRADES
+from webhook.controllers.nodes.disruption import KEY
+from webhook.controllers.placements.overrides import OverrideRef
+from webhook.controllers.placements.resource_watches import Selectables
+from webhook.controllers.placements.work_generator import BindingRef
+from webhook.controllers.staged_updates.analysis import RequestRef
+from webhook.controllers.staged_updates.runs import RunRef
+from webhook.controllers.upgrades.profiles import Definition
+from webhook.embedded.storage.kinds import EmbeddedKinds
+from webhook.embedded.storage.store import EmbeddedStore
+from webhook.kube.cache.hub import Hub
+from webhook.kube.cache.informer import Cache
 from webhook.kube.ports import Key, key_of
+from webhook.runtime.clock import utc_now
 from webhook.settings.analysis import AnalysisOptions
-from webhook.settings.clock import utc_now
+from webhook.settings.gate import NodeDisruptionMode, NodeDisruptionOptions
 from webhook.settings.loop import LoopSettings
-from webhook.settings.node_disruption import NodeDisruptionMode, NodeDisruptionOptions
 
 COUNT = 4
 OF_UPGRADES = {"upgrade_profile", "cluster_upgrade", "upgrade_plan"}

@@ -15,7 +15,7 @@ from tests.webhook.controllers.staged_world import (
     staged,
 )
 from tests.webhook.controllers.world import make_member, running
-from webhook.embedded.simulation import SIMULATE_APPLY
+from webhook.embedded.simulation.annotations import SIMULATE_APPLY
 from webhook.kube.ports import Key
 
 WAITS = "False UpdateRunWaiting"

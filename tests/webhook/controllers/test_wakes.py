@@ -39,14 +39,14 @@ from scorer.api.names import (
 )
 from scorer.member_gate.holds import MemberDisruption
 from scorer.reservations import MEMBER, ROLLOUT, Thing, new_lease
-from scorer.rollout.eviction import EVICTED_BINDING
-from scorer.rollout.selectable_kinds import SelectionSettings
+from scorer.rollout.removal.eviction import EVICTED_BINDING
+from scorer.rollout.selection.kinds import SelectionSettings
 from tests.scorer.builders import cluster_document
 from tests.webhook.controllers.waking import Waking, changed, conditions, deleting, make
 from tests.webhook.gate.gates import claim, node, node_pool
-from webhook.controllers import loop
-from webhook.controllers.rollout import WAITS_FOR_MEMBER
-from webhook.embedded.store import EmbeddedStore
+from webhook.controllers.machinery import loop
+from webhook.controllers.placements.rollout import WAITS_FOR_MEMBER
+from webhook.embedded.storage.store import EmbeddedStore
 
 CONFIG_MAP = KINDS["", "ConfigMap"]
 ALL = tuple(MemberDisruption)

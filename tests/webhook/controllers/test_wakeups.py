@@ -2,15 +2,15 @@
 
 from dataclasses import replace
 
-from scorer.api.documents import with_metadata
+from scorer.api.family import PlacementRef
 from scorer.api.kinds import KINDS, MEMBER_CLUSTER, PLACEMENT
-from scorer.api.references import PlacementRef
-from scorer.rollout.selectable_kinds import SelectionSettings
+from scorer.api.unstructured.documents import with_metadata
+from scorer.rollout.selection.kinds import SelectionSettings
 from tests.builders.placement import make_placement
 from tests.webhook.controllers.by_hand import Served
 from tests.webhook.controllers.world import make_member, pick_n, running
 from tests.webhook.edits import edit
-from webhook.controllers.selectables import Selectables
+from webhook.controllers.placements.resource_watches import Selectables
 from webhook.kube.ports import Key
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import orjson
 
-from scorer.api.documents import conditions_of, dicts_at, name_of, status_of, with_metadata
 from scorer.api.kinds import MEMBER_CLUSTER, UPGRADE_GATE, UPGRADE_REQUEST, UPGRADE_RUN
 from scorer.api.meta import JsonObject, format_time
+from scorer.api.unstructured.documents import conditions_of, dicts_at, name_of, status_of, with_metadata
 from tests.webhook.controllers.world import World, make_member, running
 from tests.webhook.edits import edit
 from webhook.kube.ports import Key
-from webhook.settings.clock import utc_now
+from webhook.runtime.clock import utc_now
 from webhook.settings.upgraders import UpgraderOptions
 
 API = "upgrade.harbormaster.dev/v1alpha1"

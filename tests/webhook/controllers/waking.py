@@ -10,12 +10,12 @@ from scorer.api.meta import JsonObject
 from tests.webhook.controllers.by_hand import Served
 from tests.webhook.controllers.world import controller
 from webhook.controllers.assembly import make_loop
-from webhook.controllers.queue import WorkQueue
-from webhook.controllers.selectables import Selectables
-from webhook.embedded.store import EmbeddedStore
-from webhook.kube.cache import Cache
-from webhook.kube.hub import Hub
-from webhook.kube.shelf import Shelf
+from webhook.controllers.machinery.queue import WorkQueue
+from webhook.controllers.placements.resource_watches import Selectables
+from webhook.embedded.storage.store import EmbeddedStore
+from webhook.kube.cache.hub import Hub
+from webhook.kube.cache.indexer import Shelf
+from webhook.kube.cache.informer import Cache
 from webhook.settings.loop import LoopSettings
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)

@@ -8,28 +8,28 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from scorer.api.documents import current_condition, is_deleting, with_spec
 from scorer.api.family import family_in
 from scorer.api.kinds import BINDING, KINDS, MEMBER_CLUSTER, PLACEMENT, WORK, Kind
 from scorer.api.meta import JsonObject
+from scorer.api.unstructured.documents import current_condition, is_deleting, with_spec
 from scorer.membership.silence import LIMIT, REPORTING
-from scorer.rollout.resource_snapshots import SnapshotSettings
+from scorer.rollout.snapshots.resources import SnapshotSettings
 from tests.waiting import PATIENCE_SECONDS
 from tests.webhook.edits import edit
 from webhook.answers.views import placement_view
 from webhook.controllers.assembly import make_loop
-from webhook.controllers.loop import Loop
-from webhook.controllers.queue import WorkQueue
-from webhook.controllers.selectables import Selectables
-from webhook.embedded.members import SimulatedMembers
-from webhook.embedded.simulation import keep_status
-from webhook.embedded.store import EmbeddedStore
-from webhook.embedded.stored_kinds import EmbeddedKinds
-from webhook.kube.cache import Cache
-from webhook.kube.event_documents import EVENT
-from webhook.kube.hub import Hub
+from webhook.controllers.machinery.loop import Loop
+from webhook.controllers.machinery.queue import WorkQueue
+from webhook.controllers.placements.resource_watches import Selectables
+from webhook.embedded.simulation.annotations import keep_status
+from webhook.embedded.simulation.members import SimulatedMembers
+from webhook.embedded.storage.kinds import EmbeddedKinds
+from webhook.embedded.storage.store import EmbeddedStore
+from webhook.kube.cache.hub import Hub
+from webhook.kube.cache.informer import Cache
+from webhook.kube.events import EVENT
 from webhook.kube.ports import Key
-from webhook.settings.clock import utc_now
+from webhook.runtime.clock import utc_now
 from webhook.settings.loop import LoopSettings
 from webhook.telemetry.loop_metrics import LoopMetrics
 

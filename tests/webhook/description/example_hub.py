@@ -15,11 +15,11 @@ from multidict import CIMultiDictProxy
 from tests.waiting import PATIENCE_SECONDS
 from tests.webhook.services import LISTENERS, make_server
 from webhook.access.ports import Authenticator, Authorizer
-from webhook.cli.applying import apply_all
-from webhook.cli.client import Client
-from webhook.cli.documents import load
-from webhook.cli.files import Files
-from webhook.cli.hub_options import HubOptions
+from webhook.cli.files.documents import load
+from webhook.cli.files.search import Files
+from webhook.cli.hub.client import Client
+from webhook.cli.objects.patcher import apply_all
+from webhook.cli.options.hub import HubOptions
 from webhook.processes.up import Up
 from webhook.server.server import Server
 from webhook.settings.programs import UpSettings

@@ -10,16 +10,16 @@ import pytest
 from jsonschema import Draft202012Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from scorer.api.placement import PlacementType, StrategyType
+from scorer.api.placement.placement import PlacementType, StrategyType
 from tests.webhook.description.contract import Contract
 from tests.webhook.description.questions import EXAMPLES
 from tests.webhook.services import LISTENERS
 from webhook.answers.views import _STATES
 from webhook.description import document as description
 from webhook.description.document import text
-from webhook.description.operations import OPERATIONS
-from webhook.endpoints.api import _CODES
-from webhook.endpoints.problems import Problem
+from webhook.description.operations.table import OPERATIONS
+from webhook.endpoints.http.problems import Problem
+from webhook.endpoints.http.request_models import _CODES
 from webhook.processes.up import Up
 from webhook.server.app import Parts, make_app
 from webhook.settings.programs import UpSettings

@@ -22,7 +22,7 @@ from webhook.processes.member_objects import identity_of, on_hub
 from webhook.processes.node_rights import NodeRights
 from webhook.processes.rbac import default_selection, reconcile_roles, serve_roles
 from webhook.processes.rbac_objects import documents
-from webhook.settings.node_disruption import NodeDisruptionMode
+from webhook.settings.gate import NodeDisruptionMode
 
 HOME = "harbormaster-system"
 INSTALLATION = by_hand({"HARBORMASTER_CERTIFICATE_SECRET": "ca"})

@@ -8,8 +8,8 @@ from certs.authority import Authority
 from certs.lineage import Lineage, pem_of
 from scorer.api.meta import format_time
 from webhook.doctor.certificate_report import Found, configuration_rows, left_behind, rows
-from webhook.kube.authority_secret import StoredLineage
-from webhook.kube.ca_bundles import CONFIGURATIONS, Registered
+from webhook.kube.certificates.authority_secret import StoredLineage
+from webhook.kube.webhook_configurations.ca_bundles import CONFIGURATIONS, Registered
 
 NOW = datetime(2026, 3, 1, 10, tzinfo=UTC)
 DUE = NOW + timedelta(days=244)

@@ -9,8 +9,8 @@ from certs.lineage import Lineage, pem_of
 from webhook.doctor.certificate_report import Found
 from webhook.doctor.certificates import judge_authority, judge_bundles
 from webhook.doctor.finding import State
-from webhook.kube.authority_secret import StoredLineage
-from webhook.kube.ca_bundles import CONFIGURATIONS, Registered
+from webhook.kube.certificates.authority_secret import StoredLineage
+from webhook.kube.webhook_configurations.ca_bundles import CONFIGURATIONS, Registered
 
 NOW = datetime(2026, 3, 1, 10, tzinfo=UTC)
 LINEAGE, OTHER = Lineage.begin(NOW), Authority.new(NOW, life=timedelta(days=1))

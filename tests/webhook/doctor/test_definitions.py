@@ -4,8 +4,8 @@ from copy import deepcopy
 
 import pytest
 
-from scorer.api.crd import custom_resource_definitions
-from scorer.api.documents import name_of
+from scorer.api.crd.definitions import custom_resource_definitions
+from scorer.api.unstructured.documents import name_of
 from webhook.doctor.definitions import judge_definitions
 from webhook.doctor.finding import State
 

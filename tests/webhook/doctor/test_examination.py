@@ -1,4 +1,4 @@
-"""What becomes of answers that a healthy hub does not give; `e2e/test_doctor.py` examines real ones."""
+"""What becomes of answers that a healthy hub does not give; `e2e/cli/test_doctor.py` examines real ones."""
 
 from datetime import UTC, datetime, timedelta
 

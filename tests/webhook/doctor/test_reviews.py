@@ -1,4 +1,4 @@
-"""What an API server says of rights; `e2e/test_doctor.py` asks a real one."""
+"""What an API server says of rights; `e2e/cli/test_doctor.py` asks a real one."""
 
 import pytest
 

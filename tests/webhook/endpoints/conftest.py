@@ -12,13 +12,13 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
-from scorer.api.references import PlacementRef, UnknownObjectError
+from scorer.api.family import PlacementRef, UnknownObjectError
 from tests.waiting import PATIENCE_SECONDS, until
 from tests.webhook.services import LISTENERS, OWNER, TOKEN, admit, make_server, make_services
 from webhook.answers.questions import Eligible, InvalidQuestionError, Rejected, Verdict, ViewChange
 from webhook.server.server import Server
 from webhook.settings.programs import ServerSettings
-from webhook.validation.context import Context
+from webhook.validation.framework.context import Context
 
 EVALUATED = datetime(2026, 3, 1, 10, 0, tzinfo=UTC)
 

@@ -6,7 +6,7 @@ import pytest
 from opentelemetry.trace import SpanKind, StatusCode
 
 from tests.webhook.spans import Kept, is_continued, traceparent
-from webhook.endpoints import admission
+from webhook.endpoints.admission import hooks
 
 CALL = json.dumps({"Pod": {"metadata": {"name": "p", "namespace": "shop", "uid": "u"}}, "NodeNames": ["n"]}).encode()
 SECRET = "s" * 48
@@ -54,7 +54,7 @@ async def test_an_error_of_ours_is_a_failed_span(launch, review_bytes, monkeypat
     def break_down(*_, **__):
         raise RuntimeError("a secret of the engine")
 
-    monkeypatch.setattr(admission, "answer", break_down)
+    monkeypatch.setattr(hooks, "answer", break_down)
     kept = Kept()
     async with launch(tracing=kept.tracing) as port, port.dial() as connection:
         assert (await connection.post("/validate", review_bytes())).status == 500

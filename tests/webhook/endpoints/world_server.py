@@ -10,7 +10,7 @@ from tests.webhook.services import LISTENERS, OWNER, admit, make_server, make_se
 from webhook.access.ports import AccessReviewer, Authenticator, Authorizer
 from webhook.admission.cached import CachedContext
 from webhook.processes.services import Record
-from webhook.settings.clock import utc_now
+from webhook.runtime.clock import utc_now
 from webhook.settings.programs import ServerSettings
 
 

@@ -13,13 +13,13 @@ from scorer.node_budgets.answer import Answer
 from scorer.node_budgets.question import Question
 from scorer.reservations import Reservation
 from tests.waiting import until
-from webhook.embedded.store import EmbeddedStore
+from webhook.embedded.storage.store import EmbeddedStore
 from webhook.gate.assembly import Disruption, disruption_of
 from webhook.gate.keeper import Claimant, ReservationKeeper
 from webhook.gate.reservations import LeaseReservations
-from webhook.kube.cache import Cache
+from webhook.kube.cache.informer import Cache
 from webhook.kube.ports import Store
-from webhook.settings.gate import DisruptionSettings
+from webhook.settings.programs import DisruptionSettings
 
 WEDNESDAY = datetime(2026, 6, 10, 3, 0, tzinfo=UTC)
 NAMESPACE = "harbormaster-system"

@@ -7,8 +7,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from scorer.api.family import UnknownObjectError
 from scorer.api.node_pool import Budget, DisruptionReason
-from scorer.api.references import UnknownObjectError
 from scorer.node_budgets.budgets import UNLIMITED, NodeCounts, allowance
 from scorer.node_budgets.documents import (
     MOST_POOL_DAYS,

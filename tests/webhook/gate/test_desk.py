@@ -2,8 +2,8 @@
 
 import pytest
 
+from scorer.api.family import PlacementRef, UnknownObjectError
 from scorer.api.kinds import LEASE, NODE_CLAIM, PLACEMENT
-from scorer.api.references import PlacementRef, UnknownObjectError
 from scorer.reservations import TooManyReservationsError, UnreadableReservationsError
 from tests.webhook.gate.gates import NAMESPACE, PATCHER, drifted, empty_store, replica
 from webhook.gate.assembly import disruption_of
@@ -17,9 +17,9 @@ from webhook.gate.errors import (
     UnknownReservationError,
 )
 from webhook.gate.reservations import BusyError
-from webhook.kube.cache import Cache
+from webhook.kube.cache.informer import Cache
 from webhook.kube.ports import UnavailableError
-from webhook.settings.gate import DisruptionSettings
+from webhook.settings.programs import DisruptionSettings
 
 WEB = PlacementRef(PLACEMENT.kind, "web")
 

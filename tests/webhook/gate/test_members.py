@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from scorer.api.documents import with_metadata
+from scorer.api.family import PlacementRef, UnknownObjectError
 from scorer.api.kinds import (
     BINDING,
     EVICTION,
@@ -29,7 +29,7 @@ from scorer.api.names import (
     RESOURCE_INDEX,
     UPGRADE_WINDOWS,
 )
-from scorer.api.references import PlacementRef, UnknownObjectError
+from scorer.api.unstructured.documents import with_metadata
 from scorer.member_gate.holds import MemberDisruption
 from scorer.reservations import (
     MEMBER,
@@ -39,16 +39,16 @@ from scorer.reservations import (
     lease_name,
     read_reservations,
 )
-from scorer.rollout.eviction import EVICTED_BINDING
+from scorer.rollout.removal.eviction import EVICTED_BINDING
 from tests.builders.condition import condition
 from tests.webhook.controllers.by_hand import CrashError, life, opened
-from webhook.description.member_gates import MemberDetail, MemberGateAnswer
+from webhook.description.models.gates import MemberDetail, MemberGateAnswer
 from webhook.gate.errors import MemberHeldError, NotYoursError, RefusedError, UnknownReservationError
 from webhook.gate.keeper import Claimant, ReservationKeeper
 from webhook.gate.members import WATCHED, HubMemberGate
 from webhook.gate.reservations import LeaseReservations
 from webhook.kube.ports import Key, UnavailableError
-from webhook.settings.gate import DisruptionSettings
+from webhook.settings.programs import DisruptionSettings
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 WEB = PlacementRef(PLACEMENT.kind, "web")

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from scorer.api import kinds
-from scorer.api.references import UnknownObjectError
+from scorer.api.family import UnknownObjectError
 from scorer.node_budgets.answer import Verdict
 from scorer.node_budgets.question import Mode
 from scorer.reservations import DISRUPTION, RESERVATIONS, UnreadableReservationsError, lease_name

@@ -19,9 +19,9 @@ from scorer.node_budgets.question import Question
 from tests.scorer.node_pool_builders import claim, guard, node, pod, pool
 from tests.waiting import PATIENCE_SECONDS, until
 from webhook.answers.extender import HubExtender
-from webhook.embedded.store import EmbeddedStore
+from webhook.embedded.storage.store import EmbeddedStore
 from webhook.gate.pools import HubNodePools, read_budgets
-from webhook.kube.cache import Cache
+from webhook.kube.cache.informer import Cache
 from webhook.kube.ports import ForbiddenError, NotFoundError, key_of
 from webhook.settings.extender import ExtenderSettings
 

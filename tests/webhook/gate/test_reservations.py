@@ -20,7 +20,7 @@ from scorer.reservations import (
     with_reservations,
 )
 from tests.waiting import until
-from webhook.embedded.store import EmbeddedStore
+from webhook.embedded.storage.store import EmbeddedStore
 from webhook.gate.reservations import BusyError, LeaseReservations
 from webhook.kube.ports import ConflictError, ForbiddenError, Key, NotFoundError, UnavailableError
 

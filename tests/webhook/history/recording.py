@@ -4,7 +4,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
 from scorer.api.kinds import NAMESPACE
-from webhook.embedded.store import EmbeddedStore
+from webhook.embedded.storage.store import EmbeddedStore
 from webhook.history.entry import About, EntryType
 from webhook.history.query import Query, find
 from webhook.history.record import CONFIG_MAP, Retention, Source

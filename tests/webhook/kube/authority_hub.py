@@ -11,16 +11,16 @@ from contextlib import contextmanager
 from copy import deepcopy
 from itertools import count
 
-from webhook.kube.ca_bundles import CONFIGURATIONS
-from webhook.kube.paths import path_of
+from webhook.kube.client.paths import path_of
 from webhook.kube.ports import AlreadyExistsError, ConflictError, NotFoundError, StoreError, UnavailableError
+from webhook.kube.webhook_configurations.ca_bundles import CONFIGURATIONS
 
 SECRET = "/api/v1/namespaces/quay/secrets/ca"
 ENTRIES = ("placements.example.com", "members.example.com")
 
 
 class AuthorityHub:
-    """The hub; in the place of a `webhook.kube.client.ApiServer`."""
+    """The hub; in the place of a `webhook.kube.client.api_server.ApiServer`."""
 
     def __init__(self) -> None:
         self.documents: dict[str, dict] = {}

@@ -9,9 +9,8 @@ import pytest
 from scorer.api.event import Event
 from scorer.api.kinds import NAMESPACE
 from tests.waiting import until
-from webhook.embedded.store import EmbeddedStore
-from webhook.kube.event_documents import EVENT
-from webhook.kube.events import EventRecorder
+from webhook.embedded.storage.store import EmbeddedStore
+from webhook.kube.events import EVENT, EventRecorder
 
 NOW = datetime(2026, 6, 12, 12, 1, tzinfo=UTC)
 POOL = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "a", "uid": "u-1"}}

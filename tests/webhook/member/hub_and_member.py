@@ -2,19 +2,18 @@
 
 from datetime import UTC, datetime, timedelta
 
-from scorer.api.documents import with_metadata
 from scorer.api.kinds import WORK
 from scorer.api.meta import format_time
 from scorer.api.names import WORK_OBJECTS, WRITTEN
-from scorer.rollout.intent import meant
-from scorer.rollout.removal import objects_digest
-from webhook.embedded.member_stores import ObservedStore
-from webhook.embedded.store import EmbeddedStore
+from scorer.api.unstructured.documents import with_metadata
+from scorer.rollout.removal.marks import meant, objects_digest
+from webhook.embedded.simulation.member_stores import ObservedStore
+from webhook.embedded.storage.store import EmbeddedStore
 from webhook.kube.ports import (
     Key,
     NotFoundError,
 )
-from webhook.member.applier import reconcile_work
+from webhook.member.works.reconciler import reconcile_work
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SPACE = "fleet-member-bravelion"

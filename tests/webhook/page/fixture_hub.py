@@ -23,8 +23,8 @@ from scorer.node_budgets.documents import BudgetedPool, CalendarMaker, overview
 from tests.webhook.page.fixture_clock import HTTP_DATE, NOW
 from tests.webhook.page.fixture_runs import rolling, sample_runs
 from webhook.answers.update_runs import run_detail, run_view
-from webhook.endpoints.answers import tagged
-from webhook.endpoints.pages import page_of
+from webhook.endpoints.http.query_parameters import page_of
+from webhook.endpoints.http.responses import tagged
 
 PAGE = Path(__file__).parents[3] / "webhook" / "page"
 CSP = (

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from scorer.api.meta import JsonObject
-from scorer.rollout.bands import Band, Bar, BarState, Timeline
+from scorer.rollout.views.timeline import Band, Bar, BarState, Timeline
 from tests.builders.update_run import STRATEGY, Moments
 from tests.webhook.page.fixture_clock import NOW
 

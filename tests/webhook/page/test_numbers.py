@@ -20,11 +20,11 @@ from tests.thoroughness import SOAK
 from tests.webhook.page.conftest import PATIENCE
 from tests.webhook.page.fixture_clock import HubClock
 from tests.webhook.services import LISTENERS
-from webhook.cli.applying import apply_all
-from webhook.cli.client import Client
-from webhook.cli.documents import load
-from webhook.cli.files import Files
-from webhook.cli.hub_options import HubOptions
+from webhook.cli.files.documents import load
+from webhook.cli.files.search import Files
+from webhook.cli.hub.client import Client
+from webhook.cli.objects.patcher import apply_all
+from webhook.cli.options.hub import HubOptions
 from webhook.cli.root import root
 from webhook.kube.ports import Key
 from webhook.processes.up import Up

@@ -18,7 +18,7 @@ from tests.webhook.page.fixture_clock import NOW, HubClock
 from tests.webhook.services import LISTENERS, admit, make_server, make_services
 from tests.webhook.sign_in.lying_provider import options
 from webhook.access.user import UserInfo
-from webhook.endpoints.session_cookies import SESSION
+from webhook.endpoints.http.access_control import SESSION
 from webhook.settings.programs import ServerSettings
 from webhook.sign_in.people import SignIn
 from webhook.sign_in.sessions import Session

@@ -18,7 +18,7 @@ from tests.webhook.controllers.world import CONFIG_MAP, make_config_map, make_me
 from tests.webhook.page.conftest import PATIENCE, VIEWS, show
 from tests.webhook.page.fixture_clock import NOW, HubClock
 from tests.webhook.services import LISTENERS
-from webhook.embedded.simulation import keep_status
+from webhook.embedded.simulation.annotations import keep_status
 from webhook.kube.ports import Key
 from webhook.processes.up import Up
 from webhook.settings.programs import UpSettings

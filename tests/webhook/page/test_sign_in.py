@@ -17,7 +17,7 @@ from tests.webhook.endpoints.conftest import Harbour
 from tests.webhook.page.conftest import VIEWS, Tabs, show
 from tests.webhook.page.fixture_clock import HubClock
 from tests.webhook.services import LISTENERS, admit, make_server, make_services
-from webhook.embedded.simulation import keep_status
+from webhook.embedded.simulation.annotations import keep_status
 from webhook.kube.ports import Key
 from webhook.processes.up import Up
 from webhook.settings.programs import ServerSettings, UpSettings

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from webhook.kube.kubeconfig_fields import check_kubeconfig
+from webhook.kube.login.kubeconfig_fields import check_kubeconfig
 from webhook.processes.hub_kubeconfig import hub_kubeconfig, is_hub_of_up
 
 

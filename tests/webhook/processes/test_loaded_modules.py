@@ -12,20 +12,20 @@ NEVER_IN_AN_AGENT = {
     "croniter",
     "cryptography",
     "kubernetes_asyncio",
-    "scorer.api.binding",
-    "scorer.api.member_cluster",
-    "scorer.api.placement",
-    "scorer.api.work",
+    "scorer.api.placement.binding",
+    "scorer.api.cluster.member_cluster",
+    "scorer.api.placement.placement",
+    "scorer.api.placement.work",
     "scorer.fleet",
     "scorer.node_disruption",
-    "scorer.rollout.placement_status",
+    "scorer.rollout.status.placement",
     "scorer.rollout.planner",
     "scorer.upgrade",
     "scorer.staged_update",
     "webhook.controllers",
     "webhook.settings.programs",
 }
-OF_HOOKS = {"webhook.server.app", "webhook.endpoints.api", "webhook.admission.judge", "webhook.answers"}
+OF_HOOKS = {"webhook.server.app", "webhook.endpoints.http.api", "webhook.admission.judge", "webhook.answers"}
 CODE = """
 import gc, json, sys, {modules}
 loaded, complete = list(sys.modules), []
@@ -45,7 +45,7 @@ print(json.dumps({{"loaded": loaded, "complete": complete, "later": list(sys.mod
 @cache
 def program(name: str, more: str = "") -> dict[str, set[str]]:
     """Load a program in a process of its own; return its modules, its models that are ready, and all modules later."""
-    code = CODE.format(modules=f"webhook.cli.{name}, webhook.processes.{name}", more=more)
+    code = CODE.format(modules=f"webhook.cli.operating.{name}, webhook.processes.{name}", more=more)
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
     return {word: set(names) for word, names in json.loads(ran.stdout).items()}
 

@@ -6,14 +6,13 @@ import pytest
 
 from scorer.api.kinds import LEASE, NODE_POOL
 from tests.waiting import until
-from webhook.controllers.node_disruption_observer import UNOBSERVED_NODES
-from webhook.kube.paths import path_of
+from webhook.controllers.nodes.observer import UNOBSERVED_NODES
+from webhook.kube.client.paths import path_of
 from webhook.kube.ports import NotFoundError, UnavailableError
 from webhook.processes import member_nodes
 from webhook.processes.member_nodes import MemberNodes
-from webhook.settings.clock import utc_now
-from webhook.settings.node_disruption import NodeDisruptionMode, NodeDisruptionOptions
-from webhook.settings.node_gate import NodeGateSettings
+from webhook.runtime.clock import utc_now
+from webhook.settings.gate import NodeDisruptionMode, NodeDisruptionOptions, NodeGateSettings
 
 POOLS, LEASES = path_of(NODE_POOL), path_of(LEASE, "agents")
 

@@ -2,7 +2,7 @@
 
 from scorer.api.kinds import APPLIED_WORK
 from webhook.kube.ports import Key
-from webhook.member.hub_secret import HubAccess
+from webhook.member.membership.hub_secret import HubAccess
 from webhook.processes.member_objects import (
     account_of,
     deployment,

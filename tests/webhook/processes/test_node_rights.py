@@ -2,7 +2,7 @@
 
 from webhook.processes.node_rights import NodeRights
 from webhook.processes.rbac import Selected, agent_roles, reconcile_roles
-from webhook.settings.node_disruption import NodeDisruptionMode
+from webhook.settings.gate import NodeDisruptionMode
 
 OFF, ADVISE, ACT = (NodeRights(mode, "lead") for mode in NodeDisruptionMode)
 

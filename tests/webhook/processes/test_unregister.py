@@ -1,4 +1,4 @@
-"""What ``harbormaster unregister`` removes and counts; `e2e/test_charts_accepted.py` asks a real hub."""
+"""What ``harbormaster unregister`` removes and counts; `e2e/packaging/test_charts_accepted.py` asks a real hub."""
 
 import pytest
 
@@ -14,7 +14,7 @@ REST = [
 
 
 class Hub:
-    """What a hub has at which path, in the place of a `webhook.kube.client.ApiServer`."""
+    """What a hub has at which path, in the place of a `webhook.kube.client.api_server.ApiServer`."""
 
     def __init__(self):
         self.there = {HOOKS.format(kind): {} for kind in ("validating", "mutating")}

@@ -9,7 +9,7 @@ import pytest
 from certs.context import CertificateError
 from tests.webhook.endpoints.conftest import make_review
 from tests.webhook.services import LISTENERS
-from webhook.endpoints import admission
+from webhook.endpoints.admission import hooks
 from webhook.processes.up import Up
 from webhook.settings.programs import UpSettings
 
@@ -66,7 +66,7 @@ async def reviewed(up, path: str) -> int:
 
 async def test_a_process_of_this_machine_is_no_api_server_without_the_secret_path(tmp_path, monkeypatch):
     noted = []
-    monkeypatch.setattr(admission, "note_review", lambda *given: noted.append(given))
+    monkeypatch.setattr(hooks, "note_review", lambda *given: noted.append(given))
     async with Up(UpSettings(**LISTENERS), tmp_path / "data") as up:
         await up.cache.wait_synced()
         secret = up.hook_secret_file.read_text(encoding="ascii")

@@ -15,9 +15,9 @@ from certs.context import CertificateError
 from certs.source import OwnLeaves
 from tests.waiting import until
 from tests.webhook.endpoints.conftest import Clock
+from webhook.runtime.clock import utc_now
 from webhook.server.certificates import Certificates, own_leaves
 from webhook.settings.certificates import CertificateSettings
-from webhook.settings.clock import utc_now
 from webhook.telemetry.metrics import Metrics
 
 

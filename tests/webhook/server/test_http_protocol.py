@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tests.webhook.endpoints.conftest import make_review
 from webhook.access.rights import Reviewed
-from webhook.endpoints.admission import Desk
+from webhook.endpoints.admission.hooks import Desk
 from webhook.server import http_protocol
 from webhook.server.http_protocol import LONGEST_HELD, MOST_HEADS, Posts, protocol_of
 
@@ -322,7 +322,7 @@ async def test_an_error_of_ours_is_answered_and_logged_once(port, ways, review_b
     def fail(*_given):
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr("webhook.endpoints.admission.answer", fail)
+    monkeypatch.setattr("webhook.endpoints.admission.hooks.answer", fail)
     async with port.dial() as connection:
         assert (await asked(connection, message(review_bytes()))).status == 500
     assert ways == ["library"]

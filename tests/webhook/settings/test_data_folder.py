@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from webhook.settings.data_folder import DataSettings
+from webhook.settings.command_line import DataSettings
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from webhook.settings.hub import HubSettings
+from webhook.settings.command_line import HubSettings
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import pytest
 
 from scorer.member_gate.holds import MemberDisruption
 from webhook.settings.environment import SettingsError
+from webhook.settings.gate import NodeDisruptionMode, NodeDisruptionOptions
 from webhook.settings.loop import HubLoopSettings, LoopSettings
-from webhook.settings.node_disruption import NodeDisruptionMode, NodeDisruptionOptions
 
 
 def test_the_defaults_are_those_of_the_reference():

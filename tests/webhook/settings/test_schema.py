@@ -5,7 +5,7 @@ import pytest
 
 from webhook.settings.environment import SettingsError
 from webhook.settings.programs import PROGRAMS
-from webhook.settings.schema import schema_of
+from webhook.settings.reference import schema_of
 
 NUMBERS = [
     pytest.param(program, name, entry, id=f"{program}-{name}")

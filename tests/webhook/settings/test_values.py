@@ -4,7 +4,7 @@ import pytest
 
 from webhook.settings.access import HookSettings
 from webhook.settings.extender import ExtenderSettings
-from webhook.settings.limits import LimitSettings
+from webhook.settings.listener import LimitSettings
 from webhook.settings.values import format_value
 
 TERM = {"weight": 40, "preference": {"labelSelector": {"matchLabels": {"gpu": "a", "zone": "b"}}}}

@@ -5,7 +5,7 @@ from prometheus_client import CollectorRegistry
 
 from scorer.api.kinds import MEMBER_CLUSTER, NODE_POOL, PLACEMENT, STAGED_RUN
 from webhook.controllers.assembly import CONTROLLERS
-from webhook.controllers.observer import Outcome
+from webhook.controllers.machinery.observer import Outcome
 from webhook.telemetry.loop_metrics import LoopMetrics
 
 

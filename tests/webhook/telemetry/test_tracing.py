@@ -10,8 +10,8 @@ from prometheus_client import CollectorRegistry
 
 from tests.waiting import PATIENCE_SECONDS, until
 from tests.webhook.spans import Kept
-from webhook.controllers.queue import WorkQueue
-from webhook.controllers.result import DONE
+from webhook.controllers.machinery.queue import WorkQueue
+from webhook.controllers.machinery.result import DONE
 from webhook.kube.ports import InvalidObjectError
 from webhook.settings.environment import SettingsError
 from webhook.settings.programs import ReconcileSettings

@@ -3,7 +3,7 @@
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from scorer.upgrade.measures import measures
+from scorer.upgrade.views.metrics import measures
 from tests.scorer.upgrade.scenarios import at, daily, member, prepared, stage
 from webhook.telemetry.upgrade_metrics import UpgradeMetrics
 

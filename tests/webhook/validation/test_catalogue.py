@@ -9,16 +9,17 @@ import pytest
 
 import scorer
 import webhook
-from scorer.api.cel import CEL_RULES
-from scorer.api.crd import structural_schema
+from scorer.api.crd.cel import CEL_RULES
+from scorer.api.crd.definitions import structural_schema
 from scorer.api.kinds import OUR_KINDS, api_version
 from webhook.admission.catalogue import LIVE_RULES, Layer, catalogue
 from webhook.admission.judge import judge
 from webhook.admission.registry import REGISTRY
-from webhook.validation import guard_rail, member_cluster
-from webhook.validation.context import Context
-from webhook.validation.field import FieldError
-from webhook.validation.rule import Severity, rules_of
+from webhook.validation import member_cluster
+from webhook.validation.framework.context import Context
+from webhook.validation.framework.field import FieldError
+from webhook.validation.framework.rule import Severity, rules_of
+from webhook.validation.guard_rails import writes as guard_rail
 from webhook.validation.upgrade import gate
 
 ENTRIES = {entry.rule.id: entry for entry in catalogue()}
@@ -56,7 +57,7 @@ def sources():
     for folder in ("validation", "defaulting", "admission"):
         yield from sorted((inside / folder).rglob("*.py"))
     engine = Path(scorer.__file__).parent
-    yield from (engine / "api" / name for name in ("cel.py", "node_pool.py", "upgrade/cel.py"))
+    yield from (engine / "api" / name for name in ("crd/cel.py", "crd/node_pool_cel.py", "crd/upgrade_cel.py"))
     yield engine / "node_budgets" / "lints.py"
 
 

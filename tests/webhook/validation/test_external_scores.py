@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from webhook.admission.judge import judge
-from webhook.validation.context import Context
+from webhook.validation.framework.context import Context
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 NAME = "scores.harbormaster.dev/latency"

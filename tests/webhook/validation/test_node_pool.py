@@ -7,15 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scorer.api.duration import parse_budget_duration
+from scorer.api.values.duration import parse_budget_duration
 from scorer.node_budgets.budgets import Window
 from scorer.windows.cron import parse_schedule
 from tests.scorer.windows.expressions import fires_after
 from tests.thoroughness import examples
 from webhook.admission.judge import judge
-from webhook.validation.context import Context
-from webhook.validation.field import Cause, FieldError, FieldWarning
-from webhook.validation.node_pool import BudgetHint, BudgetWarning, validate
+from webhook.validation.framework.context import Context
+from webhook.validation.framework.field import Cause, FieldError, FieldWarning
+from webhook.validation.node_pool import validate
+from webhook.validation.node_pool_budgets import BudgetHint, BudgetWarning
 
 NODE_CLASS = {"group": "karpenter.azure.com", "kind": "AKSNodeClass", "name": "default"}
 

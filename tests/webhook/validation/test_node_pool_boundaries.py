@@ -5,7 +5,7 @@ from copy import deepcopy
 import pytest
 
 from webhook.admission.judge import judge, mutate
-from webhook.validation.context import Context
+from webhook.validation.framework.context import Context
 
 TEMPLATE = "spec.template.spec"
 BUDGET = "spec.disruption.budgets[0]"

@@ -4,9 +4,10 @@ import pytest
 
 from tests.builders.placement import make_placement
 from webhook.settings.admission import AdmissionSettings
-from webhook.validation import disruption_budget, envelope, eviction, machine_written, member_cluster, override
-from webhook.validation.context import Context
-from webhook.validation.field import FieldError, FieldWarning
+from webhook.validation import internal_kinds, member_cluster
+from webhook.validation.framework.context import Context
+from webhook.validation.framework.field import FieldError, FieldWarning
+from webhook.validation.placement import disruption_budget, envelope, eviction, override
 
 NAMESPACE = {"group": "", "version": "v1", "kind": "Namespace", "name": "shop"}
 DEPLOYMENT = {"group": "apps", "version": "v1", "kind": "Deployment", "name": "web"}
@@ -533,44 +534,44 @@ SNAPSHOT = {"policyHash": "MTIz", "policy": {"placementType": "PickN", "clusterN
 @pytest.mark.parametrize(
     ("validate", "spec", "wanted"),
     [
-        pytest.param(machine_written.validate_policy_snapshot, SNAPSHOT, set(), id="N-01-no-matrix-rules"),
-        pytest.param(machine_written.validate_policy_snapshot, {}, {("N-01", "spec.policyHash")}, id="N-01"),
+        pytest.param(internal_kinds.validate_policy_snapshot, SNAPSHOT, set(), id="N-01-no-matrix-rules"),
+        pytest.param(internal_kinds.validate_policy_snapshot, {}, {("N-01", "spec.policyHash")}, id="N-01"),
         pytest.param(
-            machine_written.validate_policy_snapshot,
+            internal_kinds.validate_policy_snapshot,
             {**SNAPSHOT, "policy": {"tolerations": [{"value": "a b"}]}},
             {("P-40", "spec.policy.tolerations[0].operator")},
             id="N-01-tolerations-of-the-schema",
         ),
-        pytest.param(machine_written.validate_internal_member_cluster, {}, {("N-02", "spec.state")}, id="N-02"),
+        pytest.param(internal_kinds.validate_internal_member_cluster, {}, {("N-02", "spec.state")}, id="N-02"),
         pytest.param(
-            machine_written.validate_internal_member_cluster, {"state": "Stay"}, {("X-94", "spec.state")}, id="X-94"
+            internal_kinds.validate_internal_member_cluster, {"state": "Stay"}, {("X-94", "spec.state")}, id="X-94"
         ),
         pytest.param(
-            machine_written.validate_resource_binding,
+            internal_kinds.validate_resource_binding,
             {**BINDING, "clusterDecision": {"clusterName": "edge", "selected": True}},
             {("N-03", "spec.clusterDecision.reason")},
             id="N-03",
         ),
         pytest.param(
-            machine_written.validate_resource_binding, {**BINDING, "state": "Lost"}, {("X-96", "spec.state")}, id="X-96"
+            internal_kinds.validate_resource_binding, {**BINDING, "state": "Lost"}, {("X-96", "spec.state")}, id="X-96"
         ),
         pytest.param(
-            machine_written.validate_work,
+            internal_kinds.validate_work,
             {"applyStrategy": {"type": "Force"}},
             {("N-04", "spec.applyStrategy.type")},
             id="N-04",
         ),
         pytest.param(
-            machine_written.validate_applied_work, {"workName": "w"}, {("N-05", "spec.workNamespace")}, id="N-05"
+            internal_kinds.validate_applied_work, {"workName": "w"}, {("N-05", "spec.workNamespace")}, id="N-05"
         ),
         pytest.param(
-            machine_written.validate_resource_snapshot,
+            internal_kinds.validate_resource_snapshot,
             {"selectedResources": [{"kind": "Namespace"}]},
             {("N-06", "spec.selectedResources[0].apiVersion")},
             id="N-06",
         ),
         pytest.param(
-            machine_written.validate_cluster_override_snapshot,
+            internal_kinds.validate_cluster_override_snapshot,
             {"overrideHash": "MTIz"},
             {("N-08", "spec.overrideSpec")},
             id="N-08",
@@ -588,11 +589,11 @@ def test_snapshots_never_change():
         "ClusterResourceSnapshot", {"selectedResources": [{**make_manifest(), "data": {"a": 1, "b": None}}]}
     )
     other = make_object("ClusterResourceSnapshot", {"selectedResources": [{**make_manifest(), "data": {"a": True}}]})
-    assert errors_of(machine_written.validate_resource_snapshot(same, old, Context())) == set()
-    assert errors_of(machine_written.validate_resource_snapshot(other, old, Context())) == {("X-95", "spec")}
+    assert errors_of(internal_kinds.validate_resource_snapshot(same, old, Context())) == set()
+    assert errors_of(internal_kinds.validate_resource_snapshot(other, old, Context())) == {("X-95", "spec")}
 
 
 def test_a_binding_stays_on_its_cluster():
     old, new = make_object("Any", BINDING), make_object("Any", {**BINDING, "targetCluster": "b"})
     wanted = {("X-96", "spec.targetCluster")}
-    assert errors_of(machine_written.validate_resource_binding(new, old, Context())) == wanted
+    assert errors_of(internal_kinds.validate_resource_binding(new, old, Context())) == wanted

@@ -4,7 +4,7 @@ import pytest
 
 from tests.builders.binding import make_binding
 from webhook.admission.judge import judge
-from webhook.validation.context import Context
+from webhook.validation.framework.context import Context
 
 FLEET = "placement.kubernetes-fleet.io/v1beta1"
 NAMESPACE = {"group": "", "version": "v1", "kind": "Namespace", "name": "shop"}

@@ -10,7 +10,7 @@ import pytest
 
 from tests.builders.placement import make_placement
 from webhook.admission.judge import judge, mutate
-from webhook.validation.context import Context
+from webhook.validation.framework.context import Context
 
 FLEET = "placement.kubernetes-fleet.io/v1"
 NAMESPACE = {"group": "", "version": "v1", "kind": "Namespace", "name": "shop"}

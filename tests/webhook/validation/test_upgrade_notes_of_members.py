@@ -3,7 +3,7 @@
 import pytest
 
 from webhook.admission.judge import judge
-from webhook.validation.context import Context
+from webhook.validation.framework.context import Context
 
 GROUP = "harbormaster.dev/upgrade-group"
 

@@ -4,7 +4,7 @@ import pytest
 
 from scorer.api.names import UPGRADE_WINDOWS
 from webhook.admission.judge import judge
-from webhook.validation.context import Context
+from webhook.validation.framework.context import Context
 
 CONTEXT = Context.of_objects([])
 BROKEN = "nights; weekends"

@@ -2,7 +2,7 @@
 
 from webhook.access.user import UserInfo
 from webhook.admission.judge import judge
-from webhook.validation.context import Context
+from webhook.validation.framework.context import Context
 
 API_VERSION = "upgrade.harbormaster.dev/v1alpha1"
 FULL = {"type": "Full", "kubernetesVersion": "1.31.2"}

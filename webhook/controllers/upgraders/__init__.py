@@ -1,1 +1,1 @@
-"""Back ends that upgrade member clusters, and how the loop asks them."""
+"""Upgrade back ends (Cluster API, hand-off, simulated), their interface, and the client that calls them."""

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from scorer.api.documents import metadata_of, name_of, namespace_of
 from scorer.api.kinds import MEMBER_CLUSTER, Kind
 from scorer.api.meta import JsonObject
+from scorer.api.unstructured.documents import metadata_of, name_of, namespace_of
 from scorer.api.upgrade.fields import NodeImageVersion, UpgradeType
-from scorer.upgrade.back_end import (
+from scorer.upgrade.back_ends.interface import (
     CancelResult,
     Capabilities,
     Inventory,
@@ -29,8 +29,8 @@ from scorer.upgrade.back_end import (
     Target,
 )
 from scorer.upgrade.cluster_api.change import changed_cluster, held_message, refusal_of
+from scorer.upgrade.cluster_api.history import Looks
 from scorer.upgrade.cluster_api.inventory import inventory_of
-from scorer.upgrade.cluster_api.looks import Looks
 from scorer.upgrade.cluster_api.progress import holds_workers, observation_of
 from scorer.upgrade.cluster_api.topology import (
     CLUSTER_NAME,

@@ -9,12 +9,12 @@ from typing import Final
 
 import orjson
 
-from scorer.api.documents import metadata_of, text_at
 from scorer.api.meta import JsonObject
-from scorer.upgrade.back_end import Rejected, Started, StartResult
+from scorer.api.unstructured.documents import metadata_of, text_at
+from scorer.upgrade.back_ends.interface import Rejected, Started, StartResult
 from webhook.access.signature import OPERATION
-from webhook.kube.signed_post import LATER, Answer, NotPostedError, Receiver, post_signed
-from webhook.settings.hand_off import HandOffOptions
+from webhook.kube.transport.signed_post import LATER, Answer, NotPostedError, Receiver, post_signed
+from webhook.settings.upgraders import HandOffOptions
 
 _ALREADY: Final = 409
 

@@ -20,7 +20,7 @@ from typing import Final
 
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.upgrade.fields import UpgradeError
-from scorer.upgrade.back_end import (
+from scorer.upgrade.back_ends.interface import (
     CancelResult,
     Capabilities,
     Inventory,
@@ -33,9 +33,9 @@ from scorer.upgrade.back_end import (
     StartResult,
     Target,
 )
-from scorer.upgrade.requests import may_begin, observation_of, remark_of
+from scorer.upgrade.back_ends.requests import may_begin, observation_of, remark_of
 from webhook.controllers.upgraders.delivery import Delivery, NotDeliveredError
-from webhook.controllers.upgraders.request_book import RequestBook
+from webhook.controllers.upgraders.upgrade_requests import RequestBook
 from webhook.controllers.upgraders.upgrader import MemberRef, Workplace
 from webhook.settings.upgraders import HAND_OFF
 

@@ -11,10 +11,10 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from scorer.api.documents import metadata_of, spec_of
 from scorer.api.meta import JsonObject, format_time, parse_time
 from scorer.api.names import OURS
-from scorer.upgrade.back_end import (
+from scorer.api.unstructured.documents import metadata_of, spec_of
+from scorer.upgrade.back_ends.interface import (
     CancelResult,
     Capabilities,
     Inventory,
@@ -27,10 +27,10 @@ from scorer.upgrade.back_end import (
     StartResult,
     Target,
 )
-from scorer.upgrade.durations import DURATION, parse_expected
-from scorer.upgrade.requests import observation_of, report_of
-from scorer.upgrade.simulated_back_end import moved
-from webhook.controllers.upgraders.request_book import RequestBook
+from scorer.upgrade.back_ends.requests import observation_of, report_of
+from scorer.upgrade.members.member import DURATION, parse_expected
+from scorer.upgrade.simulation.back_end import moved
+from webhook.controllers.upgraders.upgrade_requests import RequestBook
 from webhook.controllers.upgraders.upgrader import MemberRef, Workplace
 from webhook.settings.upgraders import SIMULATED
 

@@ -1,4 +1,4 @@
-"""What a back end that upgrades member clusters has to be able to do.
+"""The interface of an upgrade back end, and how installed back ends are loaded from entry points.
 
 A back end is found by its name in the group of entry points ``harbormaster.upgraders``, so that any package can bring
 one. The entry point is a class or function that is called with a `Workplace` and returns the back end.
@@ -6,16 +6,17 @@ one. The entry point is a class or function that is called with a `Workplace` an
 Source: upgrade-runs.md 13.1.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from importlib.metadata import entry_points
 from typing import Protocol
 
-from scorer.api.documents import annotations_of, dict_at, labels_of, name_of, status_of
 from scorer.api.meta import JsonObject
-from scorer.api.quantity import NANO, read_quantity
+from scorer.api.unstructured.documents import annotations_of, dict_at, labels_of, name_of, status_of
+from scorer.api.values.quantity import NANO, read_quantity
 from scorer.properties import NODE_COUNT
-from scorer.upgrade.back_end import (
+from scorer.upgrade.back_ends.interface import (
     CancelResult,
     Capabilities,
     Inventory,
@@ -25,9 +26,9 @@ from scorer.upgrade.back_end import (
     StartResult,
     Target,
 )
-from webhook.kube.hub import Hub
+from webhook.kube.cache.hub import Hub
 from webhook.kube.ports import ServedKinds
-from webhook.settings.upgraders import UpgraderOptions
+from webhook.settings.upgraders import ENTRY_POINTS, UpgraderOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,3 +111,31 @@ class Upgrader(Protocol):
 
 MakeUpgrader = Callable[[Workplace], Upgrader]
 """What an entry point names."""
+
+
+class UpgraderError(Exception):
+    """A back end cannot be used; the message names it."""
+
+
+def make_upgraders(names: Iterable[str], workplace: Workplace) -> dict[str, Upgrader]:
+    """Return the back ends of these names.
+
+    Args:
+        names: Of entry points.
+        workplace: What they work with.
+
+    Raises:
+        UpgraderError: One is not installed, or cannot be loaded.
+    """
+    return {name: _make(name, workplace) for name in names}
+
+
+def _make(name: str, workplace: Workplace) -> Upgrader:
+    found = entry_points(group=ENTRY_POINTS, name=name)
+    if not found:
+        raise UpgraderError(f"there is no upgrader {name!r} among the installed packages")
+    try:
+        make: MakeUpgrader = next(iter(found)).load()
+        return make(workplace)
+    except Exception as error:  # whatever the package of somebody else does
+        raise UpgraderError(f"the upgrader {name!r} cannot be loaded: {error!r}") from error

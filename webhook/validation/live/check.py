@@ -12,16 +12,14 @@ from itertools import islice
 from typing import Final, TypeAlias, TypeVar
 
 from scorer.api.meta import JsonObject
-from scorer.api.quoting import printable
-from webhook.validation.context import Context, NotKnownError, OutOfTimeError
-from webhook.validation.field import FieldWarning
+from scorer.api.values.quoting import printable
+from webhook.validation.framework.context import Context, NotKnownError, OutOfTimeError
+from webhook.validation.framework.field import FieldWarning
 
 LiveCheck: TypeAlias = Callable[[JsonObject | None, JsonObject | None, Context], Iterator[FieldWarning]]
 """Takes the object (None on DELETE) and the stored one (None on CREATE). The object has passed the rules of its kind;
 on an update, parts that were broken before may still be broken."""
 
-LONGEST: Final = 119
-"""Characters of a warning, its path included (placement-api.md 11)."""
 MOST_FINDINGS: Final = 100
 """Most warnings of one check; an answer shows fewer."""
 _STRIDE: Final = 256

@@ -6,17 +6,17 @@ Source: placement-api.md 10.3; rollout.md 19.2.
 from collections.abc import Iterator
 from typing import Final, TypeGuard
 
-from scorer.api.documents import dict_at, name_of, text_at
 from scorer.api.family import CLUSTER
-from scorer.api.field_path import FieldPath
-from scorer.api.int_or_percent import percent, scaled_up
 from scorer.api.kinds import PLACEMENT
 from scorer.api.meta import JsonObject
-from scorer.api.quoting import quote
-from webhook.validation.context import Context
-from webhook.validation.field import FieldWarning
+from scorer.api.unstructured.documents import dict_at, name_of, text_at
+from scorer.api.values.field_path import FieldPath
+from scorer.api.values.int_or_percent import percent, scaled_up
+from scorer.api.values.quoting import quote
+from webhook.validation.framework.context import Context
+from webhook.validation.framework.field import FieldWarning
+from webhook.validation.framework.relations import children, cluster_of
 from webhook.validation.live.check import LiveCheck
-from webhook.validation.live.relations import children, cluster_of
 
 SPEC: Final = FieldPath.of("spec")
 

@@ -8,18 +8,17 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from scorer.api.documents import dicts_at, is_deleting, name_of
+from scorer.api.cluster.member_cluster import Taint
 from scorer.api.family import FAMILIES, Family
-from scorer.api.field_path import FieldPath
-from scorer.api.member_cluster import Taint
 from scorer.api.meta import JsonObject
-from scorer.api.placement import Toleration
+from scorer.api.placement.placement import Toleration
+from scorer.api.unstructured.documents import dicts_at, is_deleting, name_of
+from scorer.api.values.field_path import FieldPath
 from scorer.plugins.taint_toleration import TaintToleration
-from webhook.validation.context import Context
-from webhook.validation.existing import placement_type_of
-from webhook.validation.field import FieldWarning
-from webhook.validation.live.check import LONGEST, LiveCheck, counted, timed, with_names
-from webhook.validation.live.relations import cluster_of, holds_cluster
+from webhook.validation.framework.context import Context
+from webhook.validation.framework.field import LONGEST_WARNING, FieldWarning
+from webhook.validation.framework.relations import cluster_of, holds_cluster, placement_type_of
+from webhook.validation.live.check import LiveCheck, counted, timed, with_names
 
 TAINTS: Final = FieldPath.of("spec", "taints")
 NAME: Final = FieldPath.of("metadata", "name")
@@ -47,7 +46,7 @@ def warn_about_taints(document: JsonObject | None, old: JsonObject | None, conte
         if names:
             text = f"only keeps new ones away; not tolerated by {counted(len(names), 'placement')} here"
             at = TAINTS / i
-            yield FieldWarning(at, with_names(text, names, LONGEST - len(str(at)) - 2), "X-92")
+            yield FieldWarning(at, with_names(text, names, LONGEST_WARNING - len(str(at)) - 2), "X-92")
 
 
 def warn_about_deletion(
@@ -63,7 +62,7 @@ def warn_about_deletion(
     }
     if names:
         text = f"{counted(len(names), 'placement')} on this cluster"
-        yield FieldWarning(NAME, with_names(text, names, LONGEST - len(str(NAME)) - 2), "X-93")
+        yield FieldWarning(NAME, with_names(text, names, LONGEST_WARNING - len(str(NAME)) - 2), "X-93")
 
 
 def _bindings_of(cluster: str, context: Context) -> Iterator[tuple[Family, JsonObject]]:

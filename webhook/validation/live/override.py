@@ -6,13 +6,13 @@ Source: placement-api.md 10.3.
 from collections.abc import Iterator
 from typing import Final
 
-from scorer.api.documents import namespace_of, text_at
 from scorer.api.family import CLUSTER, NAMESPACED
-from scorer.api.field_path import FieldPath
 from scorer.api.meta import JsonObject
-from scorer.api.quoting import quote
-from webhook.validation.context import Context
-from webhook.validation.field import FieldWarning
+from scorer.api.unstructured.documents import namespace_of, text_at
+from scorer.api.values.field_path import FieldPath
+from scorer.api.values.quoting import quote
+from webhook.validation.framework.context import Context
+from webhook.validation.framework.field import FieldWarning
 from webhook.validation.live.check import LiveCheck
 
 

@@ -15,7 +15,10 @@ import numpy as np
 import orjson
 from pydantic import ValidationError
 
-from scorer.api.documents import (
+from scorer.api.kinds import MEMBER_CLUSTER, Kind
+from scorer.api.meta import JsonObject
+from scorer.api.names import RESOURCE_INDEX, SCORE_PREFIX
+from scorer.api.unstructured.documents import (
     dict_at,
     dicts_at,
     is_deleting,
@@ -26,12 +29,9 @@ from scorer.api.documents import (
     text_at,
     texts_at,
 )
-from scorer.api.field_path import FieldPath
-from scorer.api.kinds import MEMBER_CLUSTER, Kind
-from scorer.api.label_selector import LabelSelector
-from scorer.api.meta import JsonObject
-from scorer.api.names import RESOURCE_INDEX, SCORE_PREFIX
-from scorer.api.quoting import quote
+from scorer.api.values.field_path import FieldPath
+from scorer.api.values.label_selector import LabelSelector
+from scorer.api.values.quoting import quote
 from scorer.fleet import LEAVING, NOT_JOINED, NOT_REPORTING, Fleet
 from scorer.framework.cycle import Cycle
 from scorer.placement.plan_document import decide
@@ -39,10 +39,10 @@ from scorer.placement.request import read_request
 from scorer.profile import Profile
 from scorer.properties import CAPACITY_KINDS, NODE_COUNT, NODE_COUNT_ALIASES, RESOURCE_PREFIX, read_property
 from scorer.selectors import InvalidPolicyError
-from webhook.validation.context import Context, NotKnownError
-from webhook.validation.field import FieldWarning
-from webhook.validation.live.check import LiveCheck, counted, timed
-from webhook.validation.live.relations import (
+from webhook.validation.framework.context import Context, NotKnownError
+from webhook.validation.framework.field import FieldWarning
+from webhook.validation.framework.reading import same_json
+from webhook.validation.framework.relations import (
     children,
     cluster_of,
     family_of,
@@ -50,9 +50,9 @@ from webhook.validation.live.relations import (
     is_same,
     is_unfinished,
 )
-from webhook.validation.placement import POLICY, PREFERRED, REQUIRED_TERMS, SELECTORS, SPEC
-from webhook.validation.reading import same_json
-from webhook.validation.selector import NOT_NUMERIC
+from webhook.validation.framework.selector import NOT_NUMERIC
+from webhook.validation.live.check import LiveCheck, counted, timed
+from webhook.validation.placement.rules import POLICY, PREFERRED, REQUIRED_TERMS, SELECTORS, SPEC
 
 _AZURE: Final = "kubernetes.azure.com/"
 WELL_KNOWN: Final = frozenset(

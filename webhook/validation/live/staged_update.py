@@ -12,21 +12,28 @@ from typing import Final
 import numpy as np
 from pydantic import ValidationError
 
-from scorer.api.documents import annotation, dict_at, labels_of, name_of, namespace_of, spec_of, text_at
-from scorer.api.field_path import FieldPath
-from scorer.api.label_selector import selector_error
 from scorer.api.meta import JsonObject
 from scorer.api.names import ANALYSIS, RESOURCE_INDEX
-from scorer.api.quoting import quote
-from scorer.api.staged_update import UpdateStrategySpec
+from scorer.api.placement.staged_update import UpdateStrategySpec
+from scorer.api.unstructured.documents import annotation, dict_at, labels_of, name_of, namespace_of, spec_of, text_at
+from scorer.api.values.field_path import FieldPath
+from scorer.api.values.label_selector import selector_error
+from scorer.api.values.quoting import quote
 from scorer.columns import BoolColumn
 from scorer.fleet import Fleet
 from scorer.selectors import match_labels
-from scorer.staged_update.analysis import read_analysis, stage_problems
-from webhook.validation.context import Context, NotKnownError
-from webhook.validation.field import FieldWarning
+from scorer.staged_update.approval.analysis import read_analysis, stage_problems
+from webhook.validation.framework.context import Context, NotKnownError
+from webhook.validation.framework.field import FieldWarning
+from webhook.validation.framework.relations import (
+    children,
+    cluster_of,
+    family_of,
+    holds_cluster,
+    is_same,
+    is_unfinished,
+)
 from webhook.validation.live.check import LiveCheck, counted, timed
-from webhook.validation.live.relations import children, cluster_of, family_of, holds_cluster, is_same, is_unfinished
 
 SPEC: Final = FieldPath.of("spec")
 STAGES: Final = SPEC / "stages"

@@ -9,27 +9,27 @@ from typing import Final
 from pydantic import ValidationError
 
 from scorer.api import kinds
-from scorer.api.documents import dict_at, dicts_at, is_deleting, name_of, spec_of, text_at
-from scorer.api.field_path import FieldPath
 from scorer.api.meta import JsonObject
-from scorer.api.quoting import quote
+from scorer.api.unstructured.documents import dict_at, dicts_at, is_deleting, name_of, spec_of, text_at
 from scorer.api.upgrade.fields import UpgradeState
 from scorer.api.upgrade.run import RunState, UpgradeRunSpec
 from scorer.api.upgrade.strategy import StrategySpec
 from scorer.api.upgrade.version_catalog import VersionCatalogSpec, VersionPhase
+from scorer.api.values.field_path import FieldPath
+from scorer.api.values.quoting import quote
 from scorer.membership.member_status import JOINED
-from scorer.upgrade.catalog import Catalog, Region
-from scorer.upgrade.initialization import ONE_BY_ONE
-from scorer.upgrade.inventories import known_version
-from scorer.upgrade.members import GROUP_LABEL, Member, read_member
-from scorer.upgrade.selection import MemberInMultipleGroupsError, SelectionError, select
-from scorer.upgrade.versions import is_alias, is_version, parse_version
+from scorer.upgrade.back_ends.inventories import known_version
+from scorer.upgrade.evaluation.initialization import ONE_BY_ONE
+from scorer.upgrade.members.member import GROUP_LABEL, Member, read_member
+from scorer.upgrade.strategy.selection import MemberInMultipleGroupsError, SelectionError, select
+from scorer.upgrade.versions.catalog import Catalog, Region
+from scorer.upgrade.versions.comparison import is_alias, is_version, parse_version
 from scorer.windows.member_windows import MemberWindows
-from webhook.validation.context import Context, NotKnownError
-from webhook.validation.field import FieldWarning
-from webhook.validation.live.check import LONGEST, LiveCheck, counted, timed, with_names
-from webhook.validation.live.relations import is_same
-from webhook.validation.reading import same_json
+from webhook.validation.framework.context import Context, NotKnownError
+from webhook.validation.framework.field import LONGEST_WARNING, FieldWarning
+from webhook.validation.framework.reading import same_json
+from webhook.validation.framework.relations import is_same
+from webhook.validation.live.check import LiveCheck, counted, timed, with_names
 
 SPEC: Final = FieldPath.of("spec")
 VERSION: Final = SPEC / "upgrade" / "kubernetesVersion"
@@ -166,7 +166,7 @@ def _warn_about_other_runs(document: JsonObject, members: Set[str], context: Con
         if _is_unfinished(other) and not is_same(document, other) and _shares(other, members)
     ]
     if others:
-        message = with_names("other unfinished runs have some of its members", others, LONGEST - len("spec: "))
+        message = with_names("other unfinished runs have some of its members", others, LONGEST_WARNING - len("spec: "))
         yield FieldWarning(SPEC, message, "C-47")
 
 

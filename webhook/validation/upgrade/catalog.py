@@ -6,13 +6,13 @@ Source: upgrade-runs.md 3.6.
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from scorer.api.field_path import FieldPath
 from scorer.api.meta import JsonObject
 from scorer.api.upgrade.version_catalog import CatalogRegion, ClusterVersionCatalog
-from webhook.validation.context import Context
-from webhook.validation.field import FieldError, duplicate
-from webhook.validation.reading import Finding, read_object
-from webhook.validation.rule import OURS, deny, enforces, shape_rules
+from scorer.api.values.field_path import FieldPath
+from webhook.validation.framework.context import Context
+from webhook.validation.framework.field import FieldError, duplicate
+from webhook.validation.framework.reading import Finding, read_object
+from webhook.validation.framework.rule import OURS, deny, enforces, shape_rules
 from webhook.validation.upgrade.shape import (
     SPEC,
     VERSIONS,

@@ -8,17 +8,17 @@ Source: upgrade-runs.md 3.5 and 4.4.
 from collections.abc import Iterator
 from typing import Final
 
-from scorer.api.documents import dicts_at, is_deleting, name_of, text_at
-from scorer.api.field_path import FieldPath
 from scorer.api.meta import JsonObject
-from scorer.api.quoting import quote
+from scorer.api.unstructured.documents import dicts_at, is_deleting, name_of, text_at
 from scorer.api.upgrade.gate import ClusterUpgradeGate, GateState
 from scorer.api.upgrade.strategy import GateConfiguration
-from webhook.validation.context import Context
-from webhook.validation.field import Cause, FieldError, invalid
-from webhook.validation.guard_rail import Write
-from webhook.validation.reading import Finding, read_object
-from webhook.validation.rule import CREATE, DELETE, OURS, UPDATE, deny, enforces, shape_rules
+from scorer.api.values.field_path import FieldPath
+from scorer.api.values.quoting import quote
+from webhook.validation.framework.context import Context
+from webhook.validation.framework.field import Cause, FieldError, invalid
+from webhook.validation.framework.reading import Finding, read_object
+from webhook.validation.framework.rule import CREATE, DELETE, OURS, UPDATE, deny, enforces, shape_rules
+from webhook.validation.guard_rails.writes import Write
 from webhook.validation.upgrade.shape import (
     GENERATED,
     SPEC,

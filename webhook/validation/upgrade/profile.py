@@ -10,10 +10,10 @@ from typing import Final
 from scorer.api.meta import JsonObject
 from scorer.api.upgrade.fields import MINOR_PATTERN
 from scorer.api.upgrade.profile import Channel, ClusterUpgradeProfile, ProfileImageSelection, UpgradeProfileSpec
-from webhook.validation.context import Context
-from webhook.validation.field import Cause, FieldError, invalid
-from webhook.validation.reading import Finding, read_object
-from webhook.validation.rule import OURS, deny, enforces, schema, shape_rules
+from webhook.validation.framework.context import Context
+from webhook.validation.framework.field import Cause, FieldError, invalid
+from webhook.validation.framework.reading import Finding, read_object
+from webhook.validation.framework.rule import OURS, deny, enforces, schema, shape_rules
 from webhook.validation.upgrade.shape import (
     SELECTORS,
     SPEC,

@@ -6,15 +6,15 @@ Source: upgrade-runs.md 4.4 and 13.4.
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from scorer.api.documents import text_at
-from scorer.api.field_path import FieldPath
 from scorer.api.meta import JsonObject
-from scorer.api.quoting import quote
+from scorer.api.unstructured.documents import text_at
 from scorer.api.upgrade.request import ClusterUpgradeRequest, RequestPhase, UpgradeRequestSpec
-from webhook.validation.context import Context
-from webhook.validation.field import Cause, FieldError, duplicate, invalid, not_supported
-from webhook.validation.reading import Finding, read_object
-from webhook.validation.rule import OURS, UPDATE, deny, enforces, shape_rules
+from scorer.api.values.field_path import FieldPath
+from scorer.api.values.quoting import quote
+from webhook.validation.framework.context import Context
+from webhook.validation.framework.field import Cause, FieldError, duplicate, invalid, not_supported
+from webhook.validation.framework.reading import Finding, read_object
+from webhook.validation.framework.rule import OURS, UPDATE, deny, enforces, shape_rules
 from webhook.validation.upgrade.shape import (
     GENERATED,
     SPEC,

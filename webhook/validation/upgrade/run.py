@@ -6,9 +6,8 @@ Source: upgrade-runs.md 3.3, 4.2 and 9.
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from scorer.api.documents import spec_of, text_at
 from scorer.api.meta import JsonObject
-from scorer.api.quoting import quote
+from scorer.api.unstructured.documents import spec_of, text_at
 from scorer.api.upgrade.fields import NodeImageSelection, UpgradeState, UpgradeType
 from scorer.api.upgrade.run import (
     SHORTEST_MEMBER_UPGRADE_SECONDS,
@@ -19,10 +18,11 @@ from scorer.api.upgrade.run import (
     Upgrade,
     UpgradeRunSpec,
 )
-from webhook.validation.context import Context
-from webhook.validation.field import Cause, FieldError, duplicate, invalid
-from webhook.validation.reading import Finding, Reading, read_object, same_json
-from webhook.validation.rule import CREATE, OURS, UPDATE, deny, enforces, shape_rules
+from scorer.api.values.quoting import quote
+from webhook.validation.framework.context import Context
+from webhook.validation.framework.field import Cause, FieldError, duplicate, invalid
+from webhook.validation.framework.reading import Finding, Reading, read_object, same_json
+from webhook.validation.framework.rule import CREATE, OURS, UPDATE, deny, enforces, shape_rules
 from webhook.validation.upgrade.shape import (
     SPEC,
     VERSIONS,

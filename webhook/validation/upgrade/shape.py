@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from scorer.api.field_path import FieldPath
-from scorer.api.label_selector import LabelSelector
 from scorer.api.meta import ObjectMeta
 from scorer.api.upgrade.fields import (
     LONGEST_GENERATED_NAME,
@@ -19,9 +17,11 @@ from scorer.api.upgrade.fields import (
     VERSION_PATTERN,
     StrategyReference,
 )
-from webhook.validation.context import Context
-from webhook.validation.field import FieldError, invalid
-from webhook.validation.metadata import (
+from scorer.api.values.field_path import FieldPath
+from scorer.api.values.label_selector import LabelSelector
+from webhook.validation.framework.context import Context
+from webhook.validation.framework.field import FieldError, invalid
+from webhook.validation.framework.metadata import (
     METADATA,
     METADATA_RULES,
     USER_RULES,
@@ -29,9 +29,9 @@ from webhook.validation.metadata import (
     validate_metadata,
     warn_about_reserved_keys,
 )
-from webhook.validation.reading import Finding
-from webhook.validation.rule import OURS, Rule, deny, schema
-from webhook.validation.selector import validate_label_selector
+from webhook.validation.framework.reading import Finding
+from webhook.validation.framework.rule import OURS, Rule, deny, schema
+from webhook.validation.framework.selector import validate_label_selector
 
 SPEC: Final = FieldPath.of("spec")
 

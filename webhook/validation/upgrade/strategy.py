@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from scorer.api.field_path import FieldPath
-from scorer.api.int_or_percent import LARGEST
 from scorer.api.meta import JsonObject
 from scorer.api.upgrade.fields import LONGEST_NAME
 from scorer.api.upgrade.strategy import (
@@ -23,10 +21,12 @@ from scorer.api.upgrade.strategy import (
     Stage,
     StrategySpec,
 )
-from webhook.validation.context import Context
-from webhook.validation.field import Cause, FieldError, FieldWarning, duplicate, invalid
-from webhook.validation.reading import Finding, read_object
-from webhook.validation.rule import OURS, deny, enforces, schema, shape_rules, warn
+from scorer.api.values.field_path import FieldPath
+from scorer.api.values.int_or_percent import LARGEST
+from webhook.validation.framework.context import Context
+from webhook.validation.framework.field import Cause, FieldError, FieldWarning, duplicate, invalid
+from webhook.validation.framework.reading import Finding, read_object
+from webhook.validation.framework.rule import OURS, deny, enforces, schema, shape_rules, warn
 from webhook.validation.upgrade.shape import (
     NAME_GRAMMAR,
     PLACES_OF_GATES,

@@ -15,10 +15,10 @@ from scorer.api.upgrade.maintenance_window import (
     MaintenanceWindowSpec,
 )
 from scorer.windows.maintenance import HORIZON_DAYS, MaintenanceWindow, standing
-from webhook.validation.context import Context
-from webhook.validation.field import Cause, FieldError, FieldWarning, invalid
-from webhook.validation.reading import Finding, read_object
-from webhook.validation.rule import OURS, deny, enforces, shape_rules, warn
+from webhook.validation.framework.context import Context
+from webhook.validation.framework.field import Cause, FieldError, FieldWarning, invalid
+from webhook.validation.framework.reading import Finding, read_object
+from webhook.validation.framework.rule import OURS, deny, enforces, shape_rules, warn
 from webhook.validation.upgrade.shape import (
     SELECTORS,
     SPEC,

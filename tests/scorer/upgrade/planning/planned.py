@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from scorer.upgrade.facts import Estimate
+from scorer.upgrade.state.facts import Estimate
 from tests.vector_families.upgrade_runs import duration
 
 

@@ -5,11 +5,11 @@ import json
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from scorer.api.upgrade.change import PlanChange
+from scorer.api.upgrade.plan_change import PlanChange
 from scorer.upgrade.planning.changes import ChangeError, Planned, UnfitChangeError, apply_changes, difference
 from scorer.upgrade.planning.forecast import Assumptions
 from scorer.upgrade.planning.plan import plan_of
-from scorer.upgrade.simulation import Start
+from scorer.upgrade.simulation.hub import Start
 from tests.scorer.upgrade.planning.planned import half_hour
 from tests.scorer.upgrade.scenarios import BEGIN, at, daily, member, prepared, stage
 

@@ -6,8 +6,8 @@ from datetime import timedelta
 import pytest
 
 from scorer.api.upgrade.fields import UpgradeType
-from scorer.upgrade.back_end import Inventory, Pool
-from scorer.upgrade.members import Member
+from scorer.upgrade.back_ends.interface import Inventory, Pool
+from scorer.upgrade.members.member import Member
 from scorer.upgrade.planning.durations import LONGEST, Durations, Sample, samples_of
 from tests.scorer.upgrade.scenarios import after, member, play
 

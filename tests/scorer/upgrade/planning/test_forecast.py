@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scorer.upgrade.back_end import Inventory
-from scorer.upgrade.facts import Estimate
+from scorer.upgrade.back_ends.interface import Inventory
 from scorer.upgrade.planning.forecast import Assumptions, forecast
-from scorer.upgrade.record import OVER
-from scorer.upgrade.simulation import Approve, Start, gates_of, simulate
+from scorer.upgrade.simulation.hub import Approve, Start, gates_of, simulate
+from scorer.upgrade.state.facts import Estimate
+from scorer.upgrade.state.record import OVER
 from tests.scorer.upgrade.planning.planned import durations_of, half_hour
 from tests.scorer.upgrade.random_runs import made, scenarios
 from tests.scorer.upgrade.scenarios import BEGIN, after, at, daily, entry, member, prepared, stage

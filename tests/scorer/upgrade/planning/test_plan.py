@@ -7,11 +7,12 @@ import pytest
 
 from scorer.api.meta import parse_time
 from scorer.api.upgrade.run import SkipTarget, SkipTargetType
-from scorer.upgrade.back_end import Pool
-from scorer.upgrade.facts import Estimate, GuardedPlacement
+from scorer.upgrade.back_ends.interface import Pool
 from scorer.upgrade.planning.forecast import Assumptions
 from scorer.upgrade.planning.plan import plan_of
-from scorer.upgrade.simulation import Skip, Start, Stop
+from scorer.upgrade.simulation.hub import Skip, Start, Stop
+from scorer.upgrade.state.facts import Estimate
+from scorer.upgrade.state.placement_guard import GuardedPlacement
 from tests.scorer.upgrade.planning.planned import durations_of, half_hour
 from tests.scorer.upgrade.scenarios import BEGIN, at, daily, member, prepared, stage
 

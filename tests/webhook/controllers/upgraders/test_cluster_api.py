@@ -9,7 +9,7 @@ import pytest
 from scorer.api.kinds import MEMBER_CLUSTER, Kind
 from scorer.api.meta import parse_time
 from scorer.api.upgrade.fields import UpgradeType
-from scorer.upgrade.back_end import Operation, OperationState, Started, Target
+from scorer.upgrade.back_ends.interface import Operation, OperationState, Started, Target
 from tests.builders.cluster_api import (
     LONG_AGO,
     WITH_POOLS,

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from scorer.api.upgrade.fields import UpgradeType
-from scorer.upgrade.back_end import (
+from scorer.upgrade.back_ends.interface import (
     CancelResult,
     Capabilities,
     Inventory,
@@ -19,7 +19,7 @@ from scorer.upgrade.back_end import (
     Started,
     Target,
 )
-from webhook.controllers.upgraders.desk import UpgraderDesk
+from webhook.controllers.upgraders.client import UpgraderDesk
 from webhook.settings.upgraders import UpgraderOptions
 
 BEGIN = datetime(2026, 1, 5, tzinfo=UTC)

@@ -7,21 +7,20 @@ from datetime import timedelta
 import pytest
 from aiohttp import web
 
-from scorer.api.documents import status_of, uid_of
 from scorer.api.kinds import MEMBER_CLUSTER, UPGRADE_REQUEST, UPGRADE_RUN
 from scorer.api.meta import format_time
+from scorer.api.unstructured.documents import status_of, uid_of
 from scorer.api.upgrade.fields import UpgradeType
-from scorer.upgrade.back_end import Operation, OperationState, Target
+from scorer.upgrade.back_ends.interface import Operation, OperationState, Target
 from tests.loopback import on_loopback
 from tests.webhook.controllers.upgrade_world import make_upgrade_run, make_upgraded
 from tests.webhook.controllers.world import World
 from webhook.controllers.upgraders.hand_off import HandOff
-from webhook.controllers.upgraders.request_book import RequestBook
+from webhook.controllers.upgraders.upgrade_requests import RequestBook
 from webhook.controllers.upgraders.upgrader import Workplace
 from webhook.kube.ports import Key
-from webhook.settings.clock import utc_now
-from webhook.settings.hand_off import HandOffOptions
-from webhook.settings.upgraders import UpgraderOptions
+from webhook.runtime.clock import utc_now
+from webhook.settings.upgraders import HandOffOptions, UpgraderOptions
 
 TARGET = Target(UpgradeType.FULL, "1.31.2", {"linux": "110"})
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from webhook.controllers.upgraders.registry import UpgraderError, make_upgraders
+from webhook.controllers.upgraders.upgrader import UpgraderError, make_upgraders
 from webhook.settings.environment import SettingsError
 from webhook.settings.programs import ReconcileSettings
 
@@ -17,7 +17,7 @@ def test_a_back_end_that_cannot_be_loaded_is_named(monkeypatch):
         def load(self):
             raise ImportError("no such module")
 
-    monkeypatch.setattr("webhook.controllers.upgraders.registry.entry_points", lambda **_: [Broken()])
+    monkeypatch.setattr("webhook.controllers.upgraders.upgrader.entry_points", lambda **_: [Broken()])
     with pytest.raises(UpgraderError, match="'broken' cannot be loaded: ImportError"):
         make_upgraders(["broken"], None)
 

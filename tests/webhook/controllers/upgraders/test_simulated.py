@@ -2,9 +2,9 @@
 
 from datetime import timedelta
 
-from scorer.api.documents import dict_at, dicts_at, status_of
 from scorer.api.kinds import MEMBER_CLUSTER
 from scorer.api.meta import parse_time
+from scorer.api.unstructured.documents import dict_at, dicts_at, status_of
 from tests.webhook.controllers.upgrade_world import (
     OURS,
     QUICK,

@@ -1,0 +1,128 @@
+"""The commands of staged updates over a real hub, with the rights that the guide gives an approver."""
+
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from e2e.controlplane.cluster import Cluster, JsonObject
+from e2e.controlplane.process import PATIENCE
+from e2e.controlplane.service import HARBORMASTER
+from e2e.fleet.objects import Objects
+from e2e.fleet.waiting import wait_until
+from scorer.api.kinds import STAGED_STRATEGY
+from tests.webhook.cli.fleets import placement
+
+GUIDE = Path(__file__).parents[2] / "docs" / "running-a-fleet.md"
+GROUP = "/apis/placement.kubernetes-fleet.io/v1beta1"
+RUNS, REQUESTS = f"{GROUP}/clusterstagedupdateruns", f"{GROUP}/clusterapprovalrequests"
+RBAC = "rbac.authorization.k8s.io"
+ROLES, BINDINGS = f"/apis/{RBAC}/v1/clusterroles", f"/apis/{RBAC}/v1/clusterrolebindings"
+APPROVER = "staged-update-approver"
+REQUEST = "spring-after-test"
+
+
+def documented_role() -> JsonObject:
+    """Return the role of an approver, as the guide has it."""
+    section = GUIDE.read_text().partition("### Who may approve")[2]
+    found = re.search(r"(?:^    .*\n)+", section, re.MULTILINE)
+    assert found is not None
+    role: JsonObject = yaml.safe_load(found[0])
+    return role
+
+
+def said(kind: str, status: str, reason: str) -> JsonObject:
+    at = {"observedGeneration": 1, "lastTransitionTime": "2026-03-01T12:00:00Z"}
+    return {"type": kind, "status": status, "reason": reason, "message": "", **at}
+
+
+def waiting_run() -> JsonObject:
+    """Return a run that waits for its approval after its first stage."""
+    done = [said("Started", "True", "ClusterUpdatingStarted"), said("Succeeded", "True", "ClusterUpdatingSucceeded")]
+    task = {
+        "type": "Approval",
+        "approvalRequestName": REQUEST,
+        "conditions": [said("ApprovalRequestCreated", "True", "StageTaskApprovalRequestCreated")],
+    }
+    stage = {
+        "stageName": "test",
+        "clusters": [{"clusterName": "dover", "conditions": done}],
+        "afterStageTaskStatus": [task],
+        "conditions": [said("Progressing", "False", "StageUpdatingWaiting")],
+    }
+    conditions = [
+        said("Initialized", "True", "UpdateRunInitializedSuccessfully"),
+        said("Progressing", "False", "UpdateRunWaiting"),
+    ]
+    return {"stagesStatus": [stage], "conditions": conditions}
+
+
+@pytest.fixture(scope="module")
+def asking(own_hub: Cluster) -> Iterator[Cluster]:
+    """A hub with a run that waits for an approval, and ``bob``, who may give it."""
+    head = {"apiVersion": f"{RBAC}/v1", "kind": "ClusterRoleBinding", "metadata": {"name": APPROVER}}
+    bound = {"roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": APPROVER}}
+    subjects = [{"apiGroup": RBAC, "kind": "User", "name": "bob"}]
+    own_hub.request("POST", ROLES, documented_role())
+    own_hub.request("POST", BINDINGS, {**head, **bound, "subjects": subjects})
+    words = ("auth", "can-i", "list", "clusterapprovalrequests.placement.kubernetes-fleet.io")
+    wait_until(
+        "bob may list", lambda: own_hub.kubectl(*words, user="bob", check=False).stdout.strip().removeprefix("yes")
+    )
+    start = ("run", "start", "spring", "--placement=p", "--strategy=careful")
+    refused = run(own_hub, "admin", *start)
+    assert (refused.returncode, refused.stderr.count("there is no such ")) == (1, 2)
+    external = placement("p", placementType="PickAll")
+    external["spec"]["strategy"] = {"type": "External"}
+    stages = {"stages": [{"name": "test", "afterStageTasks": [{"type": "Approval"}]}]}
+    strategy = {"apiVersion": STAGED_STRATEGY.api_version, "kind": STAGED_STRATEGY.kind, "spec": stages}
+    Objects(own_hub).apply([external, {**strategy, "metadata": {"name": "careful"}}])
+    assert run(own_hub, "admin", *start).returncode == 0
+    stored = own_hub.request("GET", f"{RUNS}/spring")[0]
+    own_hub.request("PUT", f"{RUNS}/spring/status", {**stored, "status": waiting_run()})
+    spec = {"parentStageRollout": "spring", "targetStage": "test"}
+    labels = {"kubernetes-fleet.io/targetUpdateRun": "spring"}
+    kind = {"apiVersion": GROUP.removeprefix("/apis/"), "kind": "ClusterApprovalRequest"}
+    own_hub.request("POST", REQUESTS, {**kind, "metadata": {"name": REQUEST, "labels": labels}, "spec": spec})
+    yield own_hub
+    for path in (f"{ROLES}/{APPROVER}", f"{BINDINGS}/{APPROVER}"):
+        own_hub.request("DELETE", path)
+    for words in (("crp", "p"), (STAGED_STRATEGY.resource, "careful")):
+        own_hub.kubectl("delete", *words, "--wait=false")
+
+
+def run(hub: Cluster, user: str, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [HARBORMASTER, *words, "--kubeconfig", str(hub.kubeconfigs[user])]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
+
+
+def test_an_approver_may_approve_and_nothing_else(asking: Cluster) -> None:
+    for words in (("run", "stop", "spring"), ("reject", "spring", "--reason", "no"), ("undo", "spring")):
+        refused = run(asking, "bob", *words)
+        assert (refused.returncode, refused.stdout) == (1, "")
+        assert "Forbidden" in refused.stderr
+    looked = run(asking, "bob", "run", "status", "spring", "--wait")
+    assert (looked.returncode, looked.stderr) == (2, "")
+    shown = f"  harbormaster approve spring --stage test --kubeconfig {asking.kubeconfigs['bob']}"
+    assert looked.stdout.splitlines()[-1] == shown
+
+    given = run(asking, "bob", "approve", "spring", "-m", "error rate is flat")
+    assert (given.returncode, given.stdout) == (0, f"{REQUEST} approved: run spring goes on\n")
+    (approved,) = asking.request("GET", f"{REQUESTS}/{REQUEST}")[0]["status"]["conditions"]
+    assert (approved["type"], approved["status"], approved["observedGeneration"]) == ("Approved", "True", 1)
+    assert run(asking, "bob", "approve", REQUEST).stdout == f"{REQUEST} was approved already\n"
+
+
+def test_what_is_not_there_is_told_as_on_any_hub(asking: Cluster) -> None:
+    assert "there is no ClusterStagedUpdateRun autumn" in run(asking, "bob", "run", "status", "autumn").stderr
+    assert "there is no run and no approval request autumn" in run(asking, "bob", "approve", "autumn").stderr
+
+
+def test_a_run_is_stopped_and_resumed_by_who_may_write_it(asking: Cluster) -> None:
+    assert run(asking, "admin", "run", "stop", "spring").returncode == 0
+    assert asking.request("GET", f"{RUNS}/spring")[0]["spec"]["state"] == "Stop"
+    assert run(asking, "admin", "run", "resume", "spring").returncode == 0
+    assert asking.request("GET", f"{RUNS}/spring")[0]["spec"]["state"] == "Run"

@@ -1,0 +1,1 @@
+"""Models of `cluster.kubernetes-fleet.io`: member clusters, and the scores that others compute for them."""

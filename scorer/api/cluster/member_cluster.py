@@ -1,0 +1,150 @@
+"""MemberCluster and InternalMemberCluster: a member of the fleet, and the state that hub and agents exchange.
+
+Source: placement-api.md 3.11; KubeFleet ``apis/cluster``.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field, WithJsonSchema
+
+from scorer.api.cluster.member_state import MemberState
+from scorer.api.conditions import Condition, Conditions
+from scorer.api.meta import ALWAYS_WRITTEN, ApiModel, ApiObject, Int32, Name, Time
+from scorer.api.values.label_selector import LabelKey, LabelValue
+from scorer.api.values.quantity import WIRE_SCHEMA
+
+Amount = Annotated[str | int | float, WithJsonSchema(WIRE_SCHEMA)]
+"""A quantity as the API carries it: a string or a number."""
+
+
+class Identity(ApiModel):
+    """The identity of the member's agent on the hub: the subject of a role binding."""
+
+    model_config = ConfigDict(json_schema_extra={"x-kubernetes-map-type": "atomic"})
+
+    kind: Name
+    """User, Group or ServiceAccount."""
+    name: str = Field(max_length=1024)
+    """Name of that user, group or service account."""
+    api_group: Name = ""
+    """API group of the kind. Absent or empty: ``rbac.authorization.k8s.io`` for User and Group, the core group for
+    ServiceAccount."""
+    namespace: Name = ""
+    """Namespace of a ServiceAccount. Absent: none, as users and groups have."""
+
+
+class Taint(ApiModel):
+    """Keeps away new placements without a matching toleration; it never removes a placement."""
+
+    key: LabelKey
+    """Key of the taint, a qualified name such as ``example.com/maintenance``."""
+    value: LabelValue = ""
+    """Value of the taint. Absent: the empty value."""
+    effect: Literal["NoSchedule"]
+    """NoSchedule: no new placement is put on the member; what is there stays."""
+
+
+class DeleteOptions(ApiModel):
+    """How strictly the webhook checks that the member may leave the fleet."""
+
+    validation_mode: Literal["Strict", "Skip"] = "Strict"
+    """Strict: the member cannot be deleted while it exports services to others. Skip: that is not checked."""
+
+
+class MemberClusterSpec(ApiModel):
+    """``spec`` of a MemberCluster."""
+
+    identity: Identity
+    """Who the member's agent is on the hub; gets the rights on the member's namespace there."""
+    heartbeat_period_seconds: Int32 = Field(default=60, ge=1, le=600)
+    """Time between two reports of the member's agent, in seconds."""
+    taints: tuple[Taint, ...] = Field(default=(), max_length=100)
+    """Taints that keep new placements away unless they tolerate them. Absent: none."""
+    delete_options: DeleteOptions | None = None
+    """How strictly a deletion of this object is checked. Absent: Strict."""
+
+
+class PropertyValue(ApiModel):
+    """One reported property: its value, as text, and when it was observed."""
+
+    value: str
+    """The value, a Kubernetes quantity where it is an amount."""
+    observation_time: Time | None = Field(default=None, json_schema_extra=ALWAYS_WRITTEN)
+    """When it was observed on the member."""
+
+
+class ResourceUsage(ApiModel):
+    """Sums over the nodes of the member: resource name to quantity text."""
+
+    capacity: dict[str, Amount] = Field(default_factory=dict)
+    """Everything the nodes have, by resource name, as quantities."""
+    allocatable: dict[str, Amount] = Field(default_factory=dict)
+    """What of it pods may use, by resource name, as quantities."""
+    available: dict[str, Amount] = Field(default_factory=dict)
+    """What of that no pod has requested, by resource name, as quantities."""
+    observation_time: Time | None = None
+    """When the sums were taken."""
+
+
+class AgentStatus(ApiModel):
+    """What one agent on the member reports."""
+
+    type: str
+    """Which agent, such as MemberAgent."""
+    conditions: Conditions = ()
+    """What the agent says about itself: Joined, Healthy."""
+    last_received_heartbeat: Time | None = None
+    """When the agent last reported."""
+
+
+class MemberClusterStatus(ApiModel):
+    """``status`` of a MemberCluster; ``namespaces`` absent and empty mean different things."""
+
+    conditions: Conditions = ()
+    """What the hub has concluded about the member: ReadyToJoin, Joined, and whether properties could be collected."""
+    properties: dict[str, PropertyValue] = Field(default_factory=dict)
+    """Properties that the agent reports, by name; placements can select and sort by them."""
+    resource_usage: ResourceUsage = Field(default_factory=ResourceUsage)
+    """Sums over the nodes of the member."""
+    agent_status: tuple[AgentStatus, ...] = ()
+    """Reports of the agents on the member, one entry per agent."""
+    namespaces: dict[str, str] | None = None
+    """Namespaces on the member and the Work that put each there, empty for others; absent when they are not collected.
+    """
+
+
+class MemberCluster(ApiObject):
+    """A member of the fleet."""
+
+    spec: MemberClusterSpec
+    """Who the member is and how it is treated."""
+    status: MemberClusterStatus = Field(default_factory=MemberClusterStatus)
+    """What the member's agents report and what the hub concludes; written by harbormaster."""
+
+
+class InternalMemberClusterSpec(ApiModel):
+    """``spec`` of an InternalMemberCluster.
+
+    The state is free text here and an enum in the CRD: existing hubs do not check it (X-94).
+    """
+
+    state: str = Field(json_schema_extra={"enum": [state.value for state in MemberState]})
+    """What the member's agent is to do. Join: be part of the fleet. Leave: take everything off the member and stop."""
+    heartbeat_period_seconds: Int32 = Field(default=60, ge=1, le=600)
+    """Time between two reports of the agent, in seconds."""
+
+
+class InternalMemberClusterStatus(MemberClusterStatus):
+    """``status`` of an InternalMemberCluster: as that of a MemberCluster, with a plain list of conditions."""
+
+    conditions: tuple[Condition, ...] = ()
+    """What the agent has concluded about itself, in no particular order."""
+
+
+class InternalMemberCluster(ApiObject):
+    """A member cluster as its agents see it; lives in the member's namespace on the hub."""
+
+    spec: InternalMemberClusterSpec
+    """What the hub asks of the member's agent."""
+    status: InternalMemberClusterStatus = Field(default_factory=InternalMemberClusterStatus)
+    """What the member's agent reports."""

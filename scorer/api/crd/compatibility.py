@@ -1,0 +1,51 @@
+"""Comparison of two definitions of one kind: served versions, fields and enum values that one of them lacks.
+
+Definitions grow with the releases, and another project may say more about the same kind than we do.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from scorer.api.meta import JsonObject
+from scorer.api.unstructured.documents import dict_at, dicts_at, list_at, text_at
+
+
+def served(definition: JsonObject) -> dict[str, JsonObject]:
+    """Return the versions of a definition that an API server serves, by name."""
+    return {text_at(each, "name"): each for each in dicts_at(definition, "spec", "versions") if each.get("served")}
+
+
+def schema_of(version: JsonObject) -> JsonObject:
+    """Return the schema of one version."""
+    return dict_at(version, "schema", "openAPIV3Schema")
+
+
+def missing_fields(stored: Mapping[str, object], wanted: Mapping[str, object], at: str = "") -> Iterator[str]:
+    """Yield the paths of fields, and the values of enums, that are in one schema and not in the other.
+
+    Of a field that is missing, only itself is named. What takes any fields lacks none.
+    """
+    if stored.get("x-kubernetes-preserve-unknown-fields"):
+        return
+    ours, theirs = dict_at(wanted, "properties"), dict_at(stored, "properties")
+    for name, schema in ours.items():
+        here = f"{at}.{name}" if at else name
+        if name in theirs:
+            yield from missing_fields(theirs[name], schema, here)
+        elif "additionalProperties" not in stored:
+            yield here
+    for key, mark in (("items", "[]"), ("additionalProperties", ".*")):
+        if dict_at(wanted, key):
+            yield from missing_fields(dict_at(stored, key), dict_at(wanted, key), at + mark)
+    if values := list_at(stored, "enum"):
+        yield from (f"{at}={value}" for value in list_at(wanted, "enum") if value not in values)
+
+
+def is_newer(stored: JsonObject, wanted: JsonObject) -> bool:
+    """Say whether a definition has all wanted versions and fields, and others, which would go if it were replaced."""
+    theirs, ours = served(stored), served(wanted)
+    if not ours.keys() <= theirs.keys():
+        return False
+    pairs = [(schema_of(theirs[name]), schema_of(ours[name])) for name in ours]
+    if any(field for other, own in pairs for field in missing_fields(other, own)):
+        return False
+    return theirs.keys() != ours.keys() or any(field for other, own in pairs for field in missing_fields(own, other))

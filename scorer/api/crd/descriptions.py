@@ -1,0 +1,105 @@
+"""Descriptions in generated schemas: the string below a field of a model, and the default and bounds of the field.
+
+Docstrings of the models say what a field means and what its absence does. The numbers come from the schema itself, so
+that no description can contradict it.
+
+The models could collect these themselves, but would do so at every start of a process, which takes a tenth of a second;
+they are read where a schema is written for people.
+"""
+
+import ast
+import inspect
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from itertools import pairwise
+from types import ModuleType
+from typing import Any, Final
+
+import orjson
+from pydantic import BaseModel
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import core_schema
+
+from scorer.api.meta import JsonObject
+
+_OF_THE_TYPE: Final = frozenset(bound for bits in (32, 64) for bound in (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1))
+"""Bounds that say no more than the type does."""
+
+
+def add_facts(schema: JsonObject) -> None:
+    """Complete the descriptions of all fields of *schema*, at every depth."""
+    for field in schema.get("properties", {}).values():
+        if "description" in field:
+            field["description"] = " ".join((field["description"], *facts(field)))
+        add_facts(field)
+    for below in ("items", "additionalProperties"):
+        if below in schema:
+            add_facts(schema[below])
+
+
+def facts(field: JsonObject) -> Iterator[str]:
+    """Yield what the schema of a field says, a sentence each, such as ``Default: 60`` and ``1 to 600``."""
+    if field.get("default", {}) != {}:  # the fields below an empty object have their own defaults
+        yield f"Default: {_as_text(field['default'])}."
+    yield from _bounds(field, "minimum", "maximum", "")
+    yield from _bounds(field, "minLength", "maxLength", " characters")
+    yield from _bounds(field, "minItems", "maxItems", " items")
+    yield from _bounds(field, "minProperties", "maxProperties", " entries")
+
+
+def _bounds(field: JsonObject, lower: str, upper: str, unit: str) -> Iterator[str]:
+    low, high = (None if field.get(bound) in _OF_THE_TYPE else field.get(bound) for bound in (lower, upper))
+    if high is not None:
+        yield f"{low} to {high}{unit}." if low is not None else f"At most {high}{unit}."
+    elif low is not None:
+        yield f"At least {low}{unit if low != 1 else unit.removesuffix('s')}."
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else orjson.dumps(value).decode()
+
+
+class InWords(GenerateJsonSchema):
+    """Tells of each member what the string below it says, unless its field has a description."""
+
+    def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
+        """Return the schema of one model."""
+        found = super().model_schema(schema)
+        model: type[BaseModel] = schema["cls"]
+        words = {name: text for base in reversed(model.__mro__) for name, text in _words_in(base).items()}
+        for name, field in model.model_fields.items():
+            member = found.get("properties", {}).get(field.alias or name)
+            if member is not None and name in words:
+                member.setdefault("description", words[name])
+        return found
+
+
+def _words_in(model: type) -> Mapping[str, str]:
+    """Return the strings below the members of a class, its bases not included."""
+    module = inspect.getmodule(model)
+    if not issubclass(model, BaseModel) or module is None:
+        return {}
+    return _words_of(module).get(model.__qualname__, {})
+
+
+@lru_cache(maxsize=256)
+def _words_of(module: ModuleType) -> Mapping[str, Mapping[str, str]]:
+    """Return the strings below the members of all classes of a module, by their qualified names."""
+    return dict(_classes(ast.parse(inspect.getsource(module)).body, ""))
+
+
+def _classes(statements: Iterable[ast.stmt], prefix: str) -> Iterator[tuple[str, Mapping[str, str]]]:
+    for statement in statements:
+        match statement:
+            case ast.ClassDef(name=name, body=body):
+                yield prefix + name, dict(_members(body))
+                yield from _classes(body, f"{prefix}{name}.")
+            case ast.FunctionDef(name=name, body=body) | ast.AsyncFunctionDef(name=name, body=body):
+                yield from _classes(body, f"{prefix}{name}.<locals>.")
+
+
+def _members(body: list[ast.stmt]) -> Iterator[tuple[str, str]]:
+    for statement, below in pairwise(body):
+        match statement, below:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                yield name, inspect.cleandoc(text)

@@ -1,0 +1,100 @@
+"""JSON Schemas (draft 7) of our kinds, for editors and for checks of files: strict, and each complete in itself.
+
+The layout is the one of kubeconform and of catalogs of CustomResourceDefinitions: ``<group>/<kind>_<version>.json``, in
+lower case. ``all.json`` beside them finds the schema of each document by its ``apiVersion`` and ``kind``, so that
+one entry in the settings of an editor is enough for files of mixed kinds; documents of other kinds are left alone.
+
+No part of a status is required: what a file has of it is a sketch, for a simulation.
+
+What relates fields to each other, the rules of admission, no schema says: `harbormaster lint` knows those.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from scorer.api.crd.definitions import OPEN, OTHER_METADATA, WHOLE_OBJECT, metadata_schema, structural_schema
+from scorer.api.kinds import OUR_KINDS, Kind, api_version
+from scorer.api.meta import JsonObject
+
+DRAFT: Final = "http://json-schema.org/draft-07/schema#"
+ALL: Final = "all.json"
+_FORMATS: Final = ("date-time", "date")
+"""Those that JSON Schema knows."""
+
+
+def json_schemas() -> Iterator[tuple[str, JsonObject]]:
+    """Yield the path of each file below the folder of schemas, and its content."""
+    places = [(kind, version) for kind in OUR_KINDS for version in kind.versions]
+    for kind, version in places:
+        yield file_of(kind, version), json_schema(kind, version)
+    yield ALL, _by_kind(places)
+
+
+def file_of(kind: Kind, version: str) -> str:
+    """Return the path of the schema of a kind."""
+    return f"{kind.group}/{kind.kind.lower()}_{version}.json"
+
+
+def json_schema(kind: Kind, version: str) -> JsonObject:
+    """Return the schema of the objects of a kind in one of its versions."""
+    schema = _strict(structural_schema(kind))
+    metadata = _strict(metadata_schema())
+    metadata["properties"] = {**metadata["properties"], **OTHER_METADATA}
+    fields = schema["properties"]
+    schema["properties"] = {
+        **fields,
+        "apiVersion": {**fields["apiVersion"], "const": api_version(kind.group, version)},
+        "kind": {**fields["kind"], "const": kind.kind},
+        "metadata": metadata,
+    }
+    if "status" in fields:
+        schema["properties"]["status"] = _sketched(fields["status"])
+    schema["required"] = sorted({*schema.get("required", ()), "apiVersion", "kind", "metadata"})
+    return {"$schema": DRAFT, "title": kind.kind, **schema}
+
+
+def _by_kind(places: list[tuple[Kind, str]]) -> JsonObject:
+    return {
+        "$schema": DRAFT,
+        "title": "Kinds of harbormaster",
+        "type": "object",
+        "allOf": [
+            {
+                "if": {
+                    "properties": {
+                        "apiVersion": {"const": api_version(kind.group, version)},
+                        "kind": {"const": kind.kind},
+                    },
+                    "required": ["apiVersion", "kind"],
+                },
+                "then": {"$ref": file_of(kind, version)},
+            }
+            for kind, version in places
+        ],
+    }
+
+
+def _strict(node: JsonObject) -> JsonObject:
+    """Copy a structural schema as JSON Schema, in which an object has no fields but those that are described."""
+    made: dict[str, Any] = {key: value for key, value in node.items() if not key.startswith("x-kubernetes-")}
+    if made.get("format") not in _FORMATS:
+        made.pop("format", None)
+    for key in ("items", "additionalProperties"):
+        if key in made:
+            made[key] = _strict(made[key])
+    if "properties" in made:
+        made["properties"] = {name: _strict(field) for name, field in made["properties"].items()}
+        if not node.get(OPEN):
+            made["additionalProperties"] = False
+    if node.get(WHOLE_OBJECT):
+        made["required"] = ["apiVersion", "kind"]
+    return made
+
+
+def _sketched(node: Any) -> Any:
+    """Copy a schema in which nothing is required."""
+    if isinstance(node, list):
+        return [_sketched(each) for each in node]
+    if not isinstance(node, dict):
+        return node
+    return {key: _sketched(value) for key, value in node.items() if key != "required" or not isinstance(value, list)}

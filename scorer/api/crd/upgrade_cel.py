@@ -1,0 +1,265 @@
+"""The rules on upgrade kinds that the API server checks itself, by field.
+
+Changes over time are guarded here, because a wrong one cannot be undone: the spec of a gate or request, the goal of a
+started run, and the list of skip targets, of which a run remembers only how many it has seen. Of the rules about a
+single object, this module has those that fit in one line of CEL. The rest needs other objects, the user or the exact
+field, and is left to admission: which targets existed before, whether a token is new, which names coincide across
+stages.
+
+Rules that read ``status`` are attached to the whole object; on a write of the spec, the API server shows them the
+stored status, whatever status the client sent.
+
+The ids are those of `harbormaster rules`; the message states what a rule demands.
+
+Source: upgrade-runs.md 3, 3.5, 4.1 to 4.4 and 13.4.
+"""
+
+from collections.abc import Mapping
+from typing import Final, TypeAlias
+
+from scorer.api.crd.node_pool_cel import CelRule
+from scorer.api.upgrade.fields import LONGEST_GENERATED_NAME, LONGEST_NAME, NAME_PATTERN
+from scorer.api.upgrade.run import SHORTEST_MEMBER_UPGRADE_SECONDS
+from scorer.api.upgrade.strategy import LARGEST_STAGE_CONCURRENCY
+
+_Rules: TypeAlias = Mapping[str, tuple[CelRule, ...]]
+
+
+def _named(longest: int, rule_id: str) -> CelRule:
+    return CelRule(
+        f"self.metadata.name.size() <= {longest} && self.metadata.name.matches('{NAME_PATTERN}')",
+        f"the name must have at most {longest} characters, lower-case letters, digits and '-',"
+        " and start and end with a letter or digit",
+        (rule_id,),
+    )
+
+
+_NAME: Final = _named(LONGEST_NAME, "C-02")
+_GENERATED_NAME: Final = _named(LONGEST_GENERATED_NAME, "C-03")
+
+
+def _same(*fields: str, at: str = "") -> str:
+    """Return an expression that is true if none of *fields*, which may be absent, has changed."""
+    new, old = f"self{at}", f"oldSelf{at}"
+    return " && ".join(
+        f"has({new}.{field}) == has({old}.{field}) && (!has({new}.{field}) || {new}.{field} == {old}.{field})"
+        for field in fields
+    )
+
+
+_SCHEDULED = CelRule(
+    "(self.type == 'ScheduledStart') == has(self.scheduledStart)",
+    "scheduledStart belongs to a gate of type ScheduledStart, which needs it",
+    ("C-04",),
+    "scheduledStart",
+)
+_BEFORE_ONLY = CelRule(
+    "self.type != 'ScheduledStart'",
+    "ScheduledStart is only possible before a stage or group",
+    ("C-05",),
+    "type",
+)
+
+
+def _sequence(at: str) -> _Rules:
+    """Return the rules of a list of stages."""
+    stage, group = f"{at}.stages[]", f"{at}.stages[].groups[]"
+    return {
+        f"{at}.stages": (
+            CelRule("self.all(x, self.exists_one(y, y.name == x.name))", "names of stages must be unique", ("C-06",)),
+        ),
+        stage: (
+            CelRule(
+                "has(self.memberSelector) || (has(self.groups) && self.groups.size() > 0)",
+                "a stage needs groups or a memberSelector",
+                ("C-07",),
+            ),
+        ),
+        f"{stage}.maxConcurrency": (
+            CelRule(
+                f"type(self) != string || !self.matches('^[0-9]+$') || int(self) <= {LARGEST_STAGE_CONCURRENCY}",
+                f"must be at most {LARGEST_STAGE_CONCURRENCY}, or 1% to 100%",
+                ("C-08",),
+                says=f"string(self) + ': must be at most {LARGEST_STAGE_CONCURRENCY}, or 1% to 100%'",
+            ),
+        ),
+        f"{stage}.groups": (
+            CelRule("self.all(x, self.exists_one(y, y.name == x.name))", "names of groups must be unique", ("C-09",)),
+        ),
+        **{f"{where}.beforeGates[]": (_SCHEDULED,) for where in (stage, group)},
+        **{f"{where}.afterGates[]": (_BEFORE_ONLY, _SCHEDULED) for where in (stage, group)},
+    }
+
+
+_FIXED_BY_START: Final = ("upgrade", "strategyRef", "strategy", "memberSelector")
+_FIXED_BY_END: Final = (
+    *("state", "restartToken", "skipTargets"),
+    *("timeouts", "versionPolicy", "windowPolicy", "placementGuard"),
+)
+
+RUN_RULES: Final[_Rules] = {
+    "": (
+        _NAME,
+        *(
+            CelRule(
+                f"!has(oldSelf.status) || !has(oldSelf.status.startTime) || ({_same(field, at='.spec')})",
+                "cannot be changed once the run has started",
+                ("C-10",),
+                f"spec.{field}",
+                "FieldValueForbidden",
+            )
+            for field in _FIXED_BY_START
+        ),
+        CelRule(
+            "!has(oldSelf.status) || !(oldSelf.status.state in ['Completed', 'Skipped']) || ("
+            + _same(*_FIXED_BY_END, at=".spec")
+            + ")",
+            "of a finished run only ttlSecondsAfterFinished can be changed",
+            ("C-11",),
+            "spec",
+            "FieldValueForbidden",
+        ),
+        CelRule(
+            "!(has(oldSelf.status) && has(oldSelf.status.state) && oldSelf.status.state == 'Stopping'"
+            " && oldSelf.spec.state == 'Stop' && self.spec.state == 'Run')",
+            "the run is still Stopping: start it once it is Stopped",
+            ("C-38",),
+            "spec.state",
+        ),
+    ),
+    "spec": (
+        CelRule(
+            "!(has(self.strategy) && has(self.strategyRef))",
+            "strategy and strategyRef are mutually exclusive",
+            ("C-12",),
+            "strategy",
+            "FieldValueForbidden",
+        ),
+        CelRule(
+            "!(oldSelf.state == 'Initialize' && self.state == 'Stop')"
+            " && !(oldSelf.state in ['Run', 'Stop'] && self.state == 'Initialize')",
+            "state may change from Initialize to Run, from Run to Stop and from Stop to Run only",
+            ("C-13",),
+            "state",
+            says="self.state + ': cannot follow ' + oldSelf.state",
+        ),
+        CelRule(
+            "!has(oldSelf.skipTargets) || oldSelf.skipTargets.size() == 0"
+            " || (has(self.skipTargets) && self.skipTargets.size() >= oldSelf.skipTargets.size())",
+            "skip targets can be added, not removed",
+            ("C-14",),
+            "skipTargets",
+            "FieldValueForbidden",
+        ),
+    ),
+    "spec.upgrade": (
+        CelRule(
+            "(self.type == 'NodeImageOnly') != has(self.kubernetesVersion)",
+            "kubernetesVersion is needed, but for NodeImageOnly, which takes none",
+            ("C-15",),
+            "kubernetesVersion",
+            says="has(self.kubernetesVersion)"
+            " ? self.kubernetesVersion + ': NodeImageOnly leaves the Kubernetes version as it is'"
+            " : self.type + ' needs a version to upgrade to'",
+        ),
+        CelRule(
+            "self.type != 'ControlPlaneOnly' || !has(self.nodeImage)",
+            "ControlPlaneOnly takes no nodeImage",
+            ("C-16",),
+            "nodeImage",
+            "FieldValueForbidden",
+        ),
+    ),
+    "spec.upgrade.nodeImage": (
+        CelRule(
+            "(self.selection == 'Custom') == (has(self.customVersions) && self.customVersions.size() > 0)",
+            "customVersions belong to selection Custom, which needs them",
+            ("C-17",),
+            "customVersions",
+        ),
+    ),
+    "spec.timeouts.memberUpgradeSeconds": (
+        CelRule(
+            f"self == 0 || self >= {SHORTEST_MEMBER_UPGRADE_SECONDS}",
+            f"must be 0, or at least {SHORTEST_MEMBER_UPGRADE_SECONDS}",
+            ("C-18",),
+        ),
+    ),
+    **_sequence("spec.strategy"),
+}
+
+_IMAGE_CHANNEL = "self.channel != 'NodeImage' || !has(self.nodeImage) || !has(self.nodeImage.selection)"
+
+PROFILE_RULES: Final[_Rules] = {
+    "": (_NAME,),
+    "spec": (
+        CelRule(
+            "(self.channel == 'TargetKubernetesVersion')"
+            " == (has(self.targetKubernetesVersion) && self.targetKubernetesVersion != '')",
+            "targetKubernetesVersion belongs to channel TargetKubernetesVersion, which needs it",
+            ("C-19",),
+            "targetKubernetesVersion",
+            says="has(self.targetKubernetesVersion) && self.targetKubernetesVersion != ''"
+            " ? self.targetKubernetesVersion + ': channel ' + self.channel + ' follows no version'"
+            " : 'the channel needs a minor version such as 1.31'",
+        ),
+        CelRule(
+            "self.channel == 'TargetKubernetesVersion' || !has(self.longTermSupport) || !self.longTermSupport",
+            "longTermSupport belongs to channel TargetKubernetesVersion",
+            ("C-20",),
+            "longTermSupport",
+            "FieldValueForbidden",
+        ),
+        CelRule(
+            f"{_IMAGE_CHANNEL} || self.nodeImage.selection == 'Consistent'",
+            "channel NodeImage always selects Consistent images",
+            ("C-21",),
+            "nodeImage.selection",
+            says="self.nodeImage.selection + ': channel NodeImage selects Consistent images'",
+        ),
+    ),
+}
+
+WINDOW_RULES: Final[_Rules] = {
+    "": (_NAME,),
+    "spec.schedule": (
+        CelRule(
+            "[has(self.daily), has(self.weekly), has(self.absoluteMonthly), has(self.relativeMonthly)]"
+            ".exists_one(x, x)",
+            "exactly one of daily, weekly, absoluteMonthly and relativeMonthly must be set",
+            ("C-22",),
+        ),
+    ),
+    "spec.notAllowedDates[]": (CelRule("self.start <= self.end", "end must not be before start", ("C-23",)),),
+}
+
+REQUEST_RULES: Final[_Rules] = {
+    "": (_GENERATED_NAME,),
+    "spec": (
+        CelRule(
+            _same(
+                *("operationID", "runName", "memberName", "upgradeType"),
+                *("kubernetesVersion", "nodeImages", "deadline", "dryRun"),
+            ),
+            "the spec is immutable, but for cancelRequested",
+            ("C-24",),
+        ),
+    ),
+    "status": (
+        CelRule(
+            "!has(oldSelf.phase) || (has(self.phase) && (self.phase == oldSelf.phase || oldSelf.phase == 'Accepted'"
+            " || (oldSelf.phase == 'InProgress' && self.phase != 'Accepted')))",
+            "phase only moves forward: Accepted, InProgress, then Succeeded, Failed or Cancelled",
+            ("C-25",),
+            "phase",
+            says="(has(self.phase) ? self.phase : 'no phase') + ': cannot follow ' + oldSelf.phase",
+        ),
+    ),
+}
+
+STRATEGY_RULES: Final[_Rules] = {"": (_NAME,), **_sequence("spec")}
+GATE_RULES: Final[_Rules] = {
+    "": (_GENERATED_NAME,),
+    "spec": (CelRule("self == oldSelf", "the spec is immutable", ("C-26",)), _SCHEDULED),
+}
+CATALOG_RULES: Final[_Rules] = {"": (_NAME,)}

@@ -1,0 +1,78 @@
+"""Bindings: one placement on one member cluster, and how far its rollout has got there.
+
+Source: placement-api.md 3.5.
+"""
+
+from enum import StrEnum
+
+from pydantic import Field
+
+from scorer.api.conditions import Conditions
+from scorer.api.meta import ApiModel, ApiObject
+from scorer.api.placement.apply_strategy import ApplyStrategy
+from scorer.api.placement.snapshots import ClusterDecision
+from scorer.api.placement.status import (
+    DiffedResourcePlacement,
+    DriftedResourcePlacement,
+    FailedResourcePlacement,
+    NamespacedName,
+)
+
+
+class BindingState(StrEnum):
+    """How far a binding has got between the scheduler's decision and the member cluster."""
+
+    SCHEDULED = "Scheduled"
+    BOUND = "Bound"
+    UNSCHEDULED = "Unscheduled"
+
+
+class BindingSpec(ApiModel):
+    """``spec`` of both binding kinds.
+
+    The state is free text here and an enum in the CRD: existing hubs do not check it (X-96).
+    """
+
+    state: str = Field(json_schema_extra={"enum": [state.value for state in BindingState]})
+    """Scheduled: picked, the rollout has not got there. Bound: the cluster gets the objects. Unscheduled: the cluster
+    is no longer picked and loses them."""
+    resource_snapshot_name: str
+    """First snapshot of the group of resource snapshots that the cluster is to get; empty until the state is Bound."""
+    scheduling_policy_snapshot_name: str
+    """Name of the policy snapshot that the decision is based on."""
+    target_cluster: str
+    """Name of the member cluster."""
+    cluster_decision: ClusterDecision
+    """Why this cluster was picked."""
+    resource_override_snapshots: tuple[NamespacedName, ...] = ()
+    """Snapshots of ResourceOverrides to apply on the way to this cluster. Absent: none."""
+    cluster_resource_override_snapshots: tuple[str, ...] = ()
+    """Names of the snapshots of ClusterResourceOverrides to apply on the way to this cluster. Absent: none."""
+    apply_strategy: ApplyStrategy | None = None
+    """Copy of the placement's apply strategy. Absent: the default of each field."""
+
+
+class BindingStatus(ApiModel):
+    """``status`` of both binding kinds, written by the work generator."""
+
+    conditions: Conditions = ()
+    """How far the objects have got on this cluster, from RolloutStarted to Available."""
+    failed_placements: tuple[FailedResourcePlacement, ...] = Field(default=(), max_length=100)
+    """Objects that could not be applied or are not available; the first ones, if there are more than fit."""
+    drifted_placements: tuple[DriftedResourcePlacement, ...] = Field(default=(), max_length=100)
+    """Objects that somebody changed on the member; the first ones, if there are more than fit."""
+    diffed_placements: tuple[DiffedResourcePlacement, ...] = Field(default=(), max_length=100)
+    """Objects on the member that differ from the hub's and are not ours; the first ones, if there are more than fit."""
+
+
+class ClusterResourceBinding(ApiObject):
+    """A ClusterResourcePlacement on one member cluster."""
+
+    spec: BindingSpec
+    """The decision for one member cluster, and what it is to get; written by the scheduler and the rollout."""
+    status: BindingStatus = Field(default_factory=BindingStatus)
+    """How far the rollout has got there; written by harbormaster."""
+
+
+class ResourceBinding(ClusterResourceBinding):
+    """A ResourcePlacement on one member cluster."""

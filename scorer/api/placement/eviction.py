@@ -1,0 +1,58 @@
+"""Evictions: one-time requests to remove a placement from a member cluster, and the budgets that limit them.
+
+Source: placement-api.md 3.10.
+"""
+
+from pydantic import Field
+
+from scorer.api.conditions import Condition
+from scorer.api.meta import ApiModel, ApiObject
+from scorer.api.values.int_or_percent import LARGEST, IntOrString
+
+
+class EvictionSpec(ApiModel):
+    """``spec`` of an eviction; immutable."""
+
+    placement_name: str = Field(max_length=255)
+    """Name of the ClusterResourcePlacement."""
+    cluster_name: str = Field(max_length=255)
+    """Name of the member cluster that is to lose it."""
+
+
+class EvictionStatus(ApiModel):
+    """``status`` of an eviction: ``Valid``, then ``Executed``."""
+
+    conditions: tuple[Condition, ...] = ()
+    """Valid, then Executed with True or False: with either the eviction is over and is not tried again."""
+
+
+class ClusterResourcePlacementEviction(ApiObject):
+    """Removes a ClusterResourcePlacement from one member cluster."""
+
+    spec: EvictionSpec
+    """What to evict, and from where; never changed."""
+    status: EvictionStatus = Field(default_factory=EvictionStatus)
+    """What came of it; written by harbormaster."""
+
+
+_PERCENT = "^(100|[0-9]{1,2})%$"
+
+
+class DisruptionBudgetSpec(ApiModel):
+    """``spec`` of a disruption budget: one of the two fields. Admission checks their grammar (B-02)."""
+
+    max_unavailable: IntOrString | None = Field(
+        default=None, json_schema_extra={"maximum": LARGEST, "pattern": _PERCENT}
+    )
+    """How many of the wanted clusters may be without an available placement after an eviction, as a count or a
+    percentage rounded up; not together with ``minAvailable``. Absent: no such limit."""
+    min_available: IntOrString | None = Field(default=None, json_schema_extra={"maximum": LARGEST, "pattern": _PERCENT})
+    """How many clusters must keep an available placement after an eviction, as a count or a percentage rounded up; not
+    together with ``maxUnavailable``. Absent: no such limit."""
+
+
+class ClusterResourcePlacementDisruptionBudget(ApiObject):
+    """Limits evictions from the ClusterResourcePlacement of the same name."""
+
+    spec: DisruptionBudgetSpec
+    """The limit; one of the two fields."""

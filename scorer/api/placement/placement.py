@@ -1,0 +1,294 @@
+"""ClusterResourcePlacement and ResourcePlacement: what to place, where, and how to roll it out.
+
+Source: placement-api.md 3.1 and 3.2; KubeFleet ``apis/placement``.
+"""
+
+from enum import StrEnum
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
+
+from scorer.api.meta import ApiModel, ApiObject, Int32, Name
+from scorer.api.placement.apply_strategy import ApplyStrategy
+from scorer.api.placement.status import PlacementStatus
+from scorer.api.values.int_or_percent import LARGEST, IntOrString
+from scorer.api.values.label_selector import LabelKey, LabelSelector, LabelValue
+from scorer.api.values.quantity import LONGEST_QUANTITY
+
+_PERCENT = "^(100|[0-9]{1,2})%$"
+LONGEST_PERIOD_SECONDS: Final = 2**31 - 1
+LONGEST_PROPERTY_NAME: Final = 512
+PropertyName = Annotated[str, Field(json_schema_extra={"maxLength": LONGEST_PROPERTY_NAME})]
+ClusterName = Annotated[str, Field(max_length=255)]
+
+
+class PlacementType(StrEnum):
+    """How many clusters a placement takes."""
+
+    PICK_ALL = "PickAll"
+    PICK_N = "PickN"
+    PICK_FIXED = "PickFixed"
+
+
+class SelectionScope(StrEnum):
+    """What a selector term for a Namespace includes."""
+
+    NAMESPACE_ONLY = "NamespaceOnly"
+    NAMESPACE_WITH_RESOURCES = "NamespaceWithResources"
+    NAMESPACE_WITH_RESOURCE_SELECTORS = "NamespaceWithResourceSelectors"
+
+
+class ResourceSelectorTerm(ApiModel):
+    """Objects of one kind, by name, by label, or all of them."""
+
+    group: Name
+    """API group of the objects; empty for the core group."""
+    version: Name
+    """API version of the objects, such as ``v1``."""
+    kind: Name
+    """Kind of the objects, such as ``Namespace``."""
+    name: Name = ""
+    """Name of the one object to select; not together with ``labelSelector``. Absent: all objects of the kind that
+    ``labelSelector`` matches."""
+    label_selector: LabelSelector | None = None
+    """Labels of the objects to select; not together with ``name``. Absent: no condition on labels, so without a name
+    every object of the kind."""
+    selection_scope: SelectionScope = SelectionScope.NAMESPACE_WITH_RESOURCES
+    """What a selected Namespace brings along; other kinds ignore it. NamespaceOnly: nothing. NamespaceWithResources:
+    everything in it. NamespaceWithResourceSelectors: what the other selectors pick in it."""
+
+
+class PropertySelectorRequirement(ApiModel):
+    """One comparison of a property's observed amount with a wanted one."""
+
+    name: PropertyName
+    """Property of the member cluster, such as ``kubernetes-fleet.io/node-count``; a cluster that does not report it
+    fails the comparison."""
+    operator: str = Field(json_schema_extra={"enum": ["Gt", "Ge", "Lt", "Le", "Eq", "Ne"]})
+    """How the observed amount is compared with the wanted one: greater (Gt), greater or equal (Ge), less (Lt), less or
+    equal (Le), equal (Eq), not equal (Ne)."""
+    values: tuple[Annotated[str, Field(json_schema_extra={"maxLength": LONGEST_QUANTITY})], ...] = Field(
+        json_schema_extra={"maxItems": 1}
+    )
+    """The wanted amount as a Kubernetes quantity, such as ``8`` or ``16Gi``; exactly one."""
+
+
+class PropertySelector(ApiModel):
+    """Comparisons of properties; all of them must hold."""
+
+    match_expressions: tuple[PropertySelectorRequirement, ...]
+    """Comparisons that must all hold; an empty list holds for every cluster."""
+
+
+class PropertySorter(ApiModel):
+    """Orders the fleet by a property."""
+
+    name: PropertyName
+    """Property of the member cluster to order by, such as ``resources.kubernetes-fleet.io/available-cpu``."""
+    sort_order: str = Field(json_schema_extra={"enum": ["Ascending", "Descending"]})
+    """Which end is preferred. Descending: clusters with more of it. Ascending: clusters with less."""
+
+
+class ClusterSelectorTerm(ApiModel):
+    """A condition on a member cluster. Both selectors must match if set; an empty term matches every cluster."""
+
+    label_selector: LabelSelector | None = None
+    """Labels that the MemberCluster must have. Absent: no condition on labels."""
+    property_selector: PropertySelector | None = None
+    """Comparisons with the cluster's reported properties; only in required terms. Absent: no condition on properties.
+    """
+    property_sorter: PropertySorter | None = None
+    """Shares the weight out by where a cluster stands in the order of a property; only in preferred terms. Absent:
+    every matching cluster gets the whole weight."""
+    metric_sorter: PropertySorter | None = Field(
+        default=None,
+    )
+    """Deprecated, the former name of ``propertySorter``. Absent: ``propertySorter`` counts."""
+
+
+class ClusterSelector(ApiModel):
+    """Terms, at least one of which must hold; an empty list means no restriction."""
+
+    cluster_selector_terms: tuple[ClusterSelectorTerm, ...] = Field(max_length=10)
+    """Terms, of which a cluster must match at least one; an empty list does not restrict."""
+
+
+class PreferredClusterSelector(ApiModel):
+    """A weighted preference; a negative weight makes matching clusters less preferred."""
+
+    weight: Int32 = Field(ge=-100, le=100)
+    """Points that the best matching cluster gets; negative points make matching clusters less preferred."""
+    preference: ClusterSelectorTerm
+    """Which clusters get the points."""
+
+
+class ClusterAffinity(ApiModel):
+    """Which clusters qualify, and which of those are preferred."""
+
+    required: ClusterSelector | None = Field(default=None, alias="requiredDuringSchedulingIgnoredDuringExecution")
+    """Which clusters may be picked at all; not looked at again for clusters that already are. Absent: all that are
+    otherwise eligible."""
+    preferred: tuple[PreferredClusterSelector, ...] = Field(
+        default=(), alias="preferredDuringSchedulingIgnoredDuringExecution", max_length=100
+    )
+    """Which of the eligible clusters PickN prefers; their points are added up. Absent: no preference."""
+
+
+class Affinity(ApiModel):
+    """``spec.policy.affinity``."""
+
+    cluster_affinity: ClusterAffinity | None = None
+    """Required and preferred member clusters. Absent: no demand and no preference."""
+
+
+class WhenUnsatisfiable(StrEnum):
+    """What a spread constraint does when it cannot be met."""
+
+    DO_NOT_SCHEDULE = "DoNotSchedule"
+    SCHEDULE_ANYWAY = "ScheduleAnyway"
+
+
+class TopologySpreadConstraint(ApiModel):
+    """How unevenly the placement may be spread over the values of a label."""
+
+    max_skew: Int32 = Field(default=1, ge=1)
+    """Largest allowed difference between the numbers of picked clusters under any two values of the label."""
+    topology_key: LabelKey
+    """Label of the MemberCluster whose values are the domains to spread over, such as a region."""
+    when_unsatisfiable: WhenUnsatisfiable = WhenUnsatisfiable.DO_NOT_SCHEDULE
+    """What to do where the skew would be exceeded. DoNotSchedule: the cluster is not picked. ScheduleAnyway: it is
+    picked last."""
+
+
+class Toleration(ApiModel):
+    """Allows a placement on clusters with a matching taint.
+
+    Operator and effect are free text here and an enum in the CRD: an invalid word that bypassed admission
+    tolerates nothing, but leaves the policy readable (scheduling.md 9).
+    """
+
+    key: LabelKey = ""
+    """Key of the taints to tolerate. Absent or empty: every key, which needs operator Exists."""
+    operator: str = Field(default="Equal", json_schema_extra={"enum": ["Equal", "Exists"]})
+    """Equal: key and value must be those of the taint. Exists: the key alone must match, and there must be no value."""
+    value: LabelValue = ""
+    """Value of the taint to tolerate, for operator Equal. Absent: the empty value."""
+    effect: str = Field(default="", json_schema_extra={"enum": ["NoSchedule"]})
+    """Effect of the taints to tolerate. Absent: every effect."""
+
+
+class PlacementPolicy(ApiModel):
+    """``spec.policy``: how many member clusters to pick, and which.
+
+    Only shape is checked here: types, bounds, enum values. Rules that relate
+    fields live in ``webhook.validation.placement.placement``, so that one admission
+    answer can list every mistake at once.
+
+    Source: seed 003; KubeFleet apis/placement/v1, PlacementPolicy.
+    """
+
+    placement_type: PlacementType = PlacementType.PICK_ALL
+    """How clusters are picked; cannot be changed. PickAll: every eligible cluster. PickN: the best ones, as many as
+    ``numberOfClusters``. PickFixed: those of ``clusterNames``."""
+    cluster_names: tuple[ClusterName, ...] = Field(default=(), max_length=100)
+    """Names of the member clusters to place on; PickFixed only. Absent: none."""
+    number_of_clusters: Int32 | None = Field(default=None, ge=0)
+    """How many member clusters to place on; required by PickN, absent for the other types."""
+    affinity: Affinity | None = None
+    """Which clusters are eligible and which are preferred; not with PickFixed. Absent: all, equally."""
+    topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = Field(default=(), max_length=100)
+    """How evenly to spread over the values of labels; PickN only, all of them must be met. Absent: no demand."""
+    tolerations: tuple[Toleration, ...] = Field(default=(), max_length=100)
+    """Taints of member clusters that do not keep this placement away; not with PickFixed, and only ever extended.
+    Absent: every taint keeps it away."""
+
+
+class StrategyType(StrEnum):
+    """What controls the rollout: the limits of RollingUpdate, or a staged update run."""
+
+    ROLLING_UPDATE = "RollingUpdate"
+    EXTERNAL = "External"
+
+
+class RollingUpdate(ApiModel):
+    """The limits of a rolling update."""
+
+    max_unavailable: IntOrString = Field(
+        default="25%", json_schema_extra={"minimum": 0, "maximum": LARGEST, "pattern": _PERCENT}
+    )
+    """How many of the wanted clusters may be without an available placement during a rollout, as a count or a
+    percentage of the wanted number, rounded up."""
+    max_surge: IntOrString = Field(
+        default="25%", json_schema_extra={"minimum": 0, "maximum": LARGEST, "pattern": _PERCENT}
+    )
+    """How many clusters above the wanted number may hold the placement during a rollout, as a count or a percentage of
+    the wanted number, rounded up."""
+    unavailable_period_seconds: int = Field(default=60, ge=0, le=LONGEST_PERIOD_SECONDS)
+    """How long, in seconds, a cluster counts as unavailable after a change where the availability of the placed objects
+    cannot be tracked."""
+
+
+class DeleteStrategy(ApiModel):
+    """What happens to placed objects when the placement is deleted."""
+
+    propagation_policy: Literal["Delete", "Abandon"] = "Delete"
+    """Delete: placed objects go with the placement. Abandon: they stay on the members."""
+
+
+class ReportBackStrategy(ApiModel):
+    """Whether, and where to, the status of placed objects is copied back."""
+
+    type: Literal["Disabled", "Mirror"] = "Disabled"
+    """Disabled: no status is copied. Mirror: the status of placed objects is copied to ``destination``."""
+    destination: Literal["OriginalResource", "WorkAPI"] | None = None
+    """Where Mirror writes the status; required there. OriginalResource: into the object on the hub. WorkAPI: into the
+    Work. Absent: nowhere."""
+
+
+class RolloutStrategy(ApiModel):
+    """``spec.strategy``."""
+
+    type: StrategyType = StrategyType.ROLLING_UPDATE
+    """What moves changes out to the clusters. RollingUpdate: the placement itself, within the limits of
+    ``rollingUpdate``. External: staged update runs; cannot be changed back."""
+    rolling_update: RollingUpdate | None = None
+    """Limits of a rolling update. Absent: the default of each limit."""
+    apply_strategy: ApplyStrategy | None = None
+    """How objects are applied on the members, and what happens on drift. Absent: the default of each field."""
+    delete_strategy: DeleteStrategy | None = None
+    """What happens to placed objects when the placement is deleted. Absent: they are deleted."""
+    report_back_strategy: ReportBackStrategy | None = None
+    """Whether the status of placed objects is copied back to the hub. Absent: it is not."""
+
+
+class PlacementSpec(ApiModel):
+    """``spec`` of both placement kinds."""
+
+    resource_selectors: tuple[ResourceSelectorTerm, ...] = Field(min_length=1, max_length=100)
+    """Which objects to place: those that at least one of the selectors picks."""
+    policy: PlacementPolicy | None = None
+    """On how many member clusters to place, and on which; cannot be removed. Absent: on all of them (PickAll)."""
+    strategy: RolloutStrategy | None = None
+    """How changes are rolled out and applied. Absent: a rolling update with the default limits."""
+    revision_history_limit: Int32 = Field(default=10, ge=1, le=1000)
+    """How many versions of the policy and of the selected objects are kept, the current one included; with 1 there is
+    nothing to roll back to."""
+    status_reporting_scope: Literal["ClusterScopeOnly", "NamespaceAccessible"] = "ClusterScopeOnly"
+    """NamespaceAccessible also copies the status into the one selected namespace, as a ClusterResourcePlacementStatus.
+    Cannot be changed; no effect on a ResourcePlacement."""
+
+
+_NO_STATUS: Final = PlacementStatus()
+
+
+class ClusterResourcePlacement(ApiObject):
+    """Places cluster-scoped objects, and namespaces with their content."""
+
+    spec: PlacementSpec
+    """What to place, on which member clusters, and how changes are rolled out."""
+    status: PlacementStatus = Field(default_factory=lambda: _NO_STATUS)
+    """What was selected, which clusters were picked, and how far the rollout has got; written by harbormaster."""
+
+
+class ResourcePlacement(ClusterResourcePlacement):
+    """Places objects of its own namespace."""

@@ -1,0 +1,215 @@
+"""Staged updates: the strategy, the run that carries it out, and the approvals it waits for.
+
+Source: placement-api.md 3.7; staged-updates.md 1 and 2.
+"""
+
+from enum import StrEnum
+
+from pydantic import Field
+
+from scorer.api.conditions import Conditions
+from scorer.api.meta import ApiModel, ApiObject, Name, Time
+from scorer.api.placement.apply_strategy import ApplyStrategy
+from scorer.api.placement.status import NamespacedName
+from scorer.api.values.duration import LONGEST_DURATION
+from scorer.api.values.int_or_percent import LARGEST, IntOrString
+from scorer.api.values.label_selector import LabelKey, LabelSelector
+
+DELETE_STAGE = "kubernetes-fleet.io/deleteStage"
+
+
+class StageTaskType(StrEnum):
+    """What a stage waits for."""
+
+    TIMED_WAIT = "TimedWait"
+    APPROVAL = "Approval"
+
+
+class StageTask(ApiModel):
+    """What a run waits for before or after a stage; admission checks the grammar of the wait time (S-10)."""
+
+    type: StageTaskType
+    """TimedWait: wait for ``waitTime``. Approval: wait until a person approves; the only type possible before a stage.
+    """
+    wait_time: str | None = Field(
+        default=None,
+        json_schema_extra={
+            "maxLength": LONGEST_DURATION,
+            "pattern": r"^(?:(?:0|[1-9][0-9]*)(\.[0-9]+)?(?:s|m|h))+$",
+        },
+    )
+    """How long TimedWait waits, a duration in hours, minutes and seconds such as ``90s`` and ``1h30m``; required there,
+    absent for an Approval."""
+
+
+class Stage(ApiModel):
+    """Member clusters that are updated together. Without a label selector the stage has no cluster, with ``{}`` all.
+
+    Admission checks the grammars of the name (S-02) and of ``maxConcurrency`` (S-03).
+    """
+
+    name: str = Field(max_length=63, json_schema_extra={"pattern": "^[a-z0-9]+$"})
+    """Name of the stage, lower-case letters and digits; unique in the strategy."""
+    label_selector: LabelSelector | None = None
+    """Picked clusters that belong to the stage, by the labels of their MemberCluster. Absent: none. An empty selector:
+    all."""
+    sorting_label_key: LabelKey | None = None
+    """Label of the MemberCluster whose value, a whole number, orders the clusters of the stage, lowest first. Absent:
+    by name."""
+    max_concurrency: IntOrString = Field(
+        default=1, json_schema_extra={"maximum": LARGEST, "pattern": "^(100|[1-9][0-9]?)%$"}
+    )
+    """How many clusters of the stage are updated at once, as a count or as a percentage of the stage, rounded down to
+    at least 1."""
+    before_stage_tasks: tuple[StageTask, ...] = Field(default=(), max_length=1)
+    """What has to happen before the first cluster of the stage is updated. Absent: nothing."""
+    after_stage_tasks: tuple[StageTask, ...] = Field(default=(), max_length=2)
+    """What has to happen after the last cluster of the stage, before the next stage; all at the same time, one per
+    type. Absent: nothing."""
+
+
+class UpdateStrategySpec(ApiModel):
+    """``spec`` of both strategy kinds: the stages, in the order in which they run."""
+
+    stages: tuple[Stage, ...] = Field(max_length=31)
+    """The stages in the order in which they run, one after another; every picked cluster belongs to exactly one."""
+
+
+class ClusterStagedUpdateStrategy(ApiObject):
+    """Stages for the placements of the whole hub."""
+
+    spec: UpdateStrategySpec
+    """The stages and what to wait for between them."""
+
+
+class StagedUpdateStrategy(ClusterStagedUpdateStrategy):
+    """Stages for the placements of one namespace."""
+
+
+class RunState(StrEnum):
+    """What the user wants a run to do."""
+
+    INITIALIZE = "Initialize"
+    RUN = "Run"
+    STOP = "Stop"
+
+
+class UpdateRunSpec(ApiModel):
+    """``spec`` of both run kinds; only the state may change."""
+
+    placement_name: str = Field(max_length=255)
+    """Name of the placement to update; its rollout strategy must be External. Cannot be changed."""
+    resource_snapshot_index: str = Field(default="", max_length=63)
+    """Index of the resource snapshot to roll out, counted from 0, also an old one. Cannot be changed. Absent or empty:
+    what the placement selects when the run is initialised."""
+    staged_rollout_strategy_name: str = Field(max_length=255)
+    """Name of the strategy, which is copied when the run is initialised. Cannot be changed."""
+    state: RunState = RunState.INITIALIZE
+    """Initialize: fix the plan and wait. Run: carry it out. Stop: begin nothing more; Run continues."""
+
+
+class ClusterUpdatingStatus(ApiModel):
+    """The progress of one cluster of a stage."""
+
+    cluster_name: str
+    """The member cluster."""
+    resource_override_snapshots: tuple[NamespacedName, ...] = ()
+    """Snapshots of ResourceOverrides that this cluster gets."""
+    cluster_resource_override_snapshots: tuple[str, ...] = ()
+    """Names of the snapshots of ClusterResourceOverrides that this cluster gets."""
+    conditions: Conditions = ()
+    """Whether the update of the cluster has started, and succeeded."""
+
+
+class StageTaskStatus(ApiModel):
+    """The progress of one task of a stage."""
+
+    type: StageTaskType
+    """Which task."""
+    approval_request_name: str = ""
+    """Name of the approval request that the run has created; empty for a timed wait."""
+    conditions: Conditions = ()
+    """Whether the request was created and approved, or the time has passed."""
+
+
+class StageStatus(ApiModel):
+    """The progress of one stage."""
+
+    stage_name: str
+    """Name of the stage."""
+    clusters: tuple[ClusterUpdatingStatus, ...]
+    """The clusters of the stage in the order in which they are updated."""
+    before_stage_task_status: tuple[StageTaskStatus, ...] = Field(default=(), max_length=1)
+    """Progress of what has to happen before the stage."""
+    after_stage_task_status: tuple[StageTaskStatus, ...] = Field(default=(), max_length=2)
+    """Progress of what has to happen after the stage."""
+    start_time: Time | None = None
+    """When the stage began; absent before that."""
+    end_time: Time | None = None
+    """When the stage ended; absent before that."""
+    conditions: Conditions = ()
+    """Whether the stage is progressing, and has succeeded."""
+
+
+class UpdateRunStatus(ApiModel):
+    """``status`` of both run kinds: the plan fixed at initialisation, and the progress through it."""
+
+    policy_snapshot_index_used: str = ""
+    """Index of the policy snapshot that the plan is made from, counted from 0."""
+    policy_observed_cluster_count: int = 0
+    """How many clusters that policy has picked."""
+    resource_snapshot_index_used: str = ""
+    """Index of the resource snapshot that the clusters get, counted from 0."""
+    applied_strategy: ApplyStrategy | None = None
+    """Copy of the placement's apply strategy."""
+    staged_update_strategy_snapshot: UpdateStrategySpec | None = None
+    """Copy of the strategy; later changes of the original do not matter to this run."""
+    stages_status: tuple[StageStatus, ...] = ()
+    """Progress of the stages, in order."""
+    deletion_stage_status: StageStatus | None = None
+    """Progress of the last stage, which takes the placement off clusters that are no longer picked."""
+    conditions: Conditions = ()
+    """Whether the run is initialised, progressing, and has succeeded."""
+
+
+class ClusterStagedUpdateRun(ApiObject):
+    """Takes a ClusterResourcePlacement through the stages of a strategy."""
+
+    spec: UpdateRunSpec
+    """What to update, by which strategy; only the state can be changed."""
+    status: UpdateRunStatus = Field(default_factory=UpdateRunStatus)
+    """The plan fixed at initialisation and how far it has got; written by harbormaster."""
+
+
+class StagedUpdateRun(ClusterStagedUpdateRun):
+    """Takes a ResourcePlacement through the stages of a strategy."""
+
+
+class ApprovalRequestSpec(ApiModel):
+    """``spec`` of both approval kinds; immutable."""
+
+    parent_stage_rollout: Name
+    """Name of the update run that asks."""
+    target_stage: Name
+    """Name of the stage that waits."""
+
+
+class ApprovalRequestStatus(ApiModel):
+    """``status`` of both approval kinds: ``Approved`` by a person, ``ApprovalAccepted`` by the run."""
+
+    conditions: Conditions = ()
+    """Approved, set by a person for the current generation; ApprovalAccepted, the run's answer, after which a
+    withdrawal changes nothing."""
+
+
+class ClusterApprovalRequest(ApiObject):
+    """Asks a person to let a ClusterStagedUpdateRun continue."""
+
+    spec: ApprovalRequestSpec
+    """Which stage of which run asks; never changed."""
+    status: ApprovalRequestStatus = Field(default_factory=ApprovalRequestStatus)
+    """The answer."""
+
+
+class ApprovalRequest(ClusterApprovalRequest):
+    """Asks a person to let a StagedUpdateRun continue."""

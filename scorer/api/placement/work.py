@@ -1,0 +1,149 @@
+"""Work: objects on their way to one member cluster; AppliedWork: those of them that the agent has applied there.
+
+Source: placement-api.md 3.6.
+"""
+
+from pydantic import Field
+
+from scorer.api.conditions import Condition
+from scorer.api.meta import ALWAYS_WRITTEN, AnyObject, ApiModel, ApiObject, EmbeddedObject, Int64, Time
+from scorer.api.placement.apply_strategy import ApplyStrategy
+from scorer.api.placement.placement import ReportBackStrategy
+from scorer.api.placement.status import PatchDetail
+
+
+class Workload(ApiModel):
+    """The objects to apply; status refers to them by their position."""
+
+    manifests: tuple[EmbeddedObject, ...] = ()
+    """The whole objects. Absent: none."""
+
+
+class WorkSpec(ApiModel):
+    """``spec`` of a Work."""
+
+    workload: Workload = Field(default_factory=Workload)
+    """The objects to apply. Absent: none."""
+    apply_strategy: ApplyStrategy | None = None
+    """How to apply them. Absent: the default of each field."""
+    report_back_strategy: ReportBackStrategy | None = None
+    """Whether to report the status of the objects. Absent: it is not reported."""
+
+
+class ManifestIdentifier(ApiModel):
+    """Names a manifest by its position in the Work, and by its identity if that is readable."""
+
+    ordinal: int
+    """Position in the Work, counted from 0."""
+    group: str = ""
+    """API group; empty for the core group."""
+    version: str = ""
+    """API version; empty when the manifest cannot be read."""
+    kind: str = ""
+    """Kind; empty when the manifest cannot be read."""
+    resource: str = ""
+    """The kind's name in URLs, such as ``deployments``."""
+    namespace: str = ""
+    """Namespace; empty when cluster-scoped."""
+    name: str = ""
+    """Name; empty when the manifest cannot be read."""
+
+
+class DriftDetails(ApiModel):
+    """How another client changed a placed object on the member."""
+
+    observation_time: Time
+    """When the drift was last seen."""
+    observed_in_member_cluster_generation: Int64
+    """Generation of the object on the member at that time."""
+    first_drifted_observed_time: Time
+    """When this object was first seen drifted."""
+    observed_drifts: tuple[PatchDetail, ...] = ()
+    """The fields that differ; long lists are cut."""
+
+
+class DiffDetails(ApiModel):
+    """How an object on the member that harbormaster does not own differs from the hub's."""
+
+    observation_time: Time
+    """When the difference was last seen."""
+    observed_in_member_cluster_generation: Int64 | None = None
+    """Generation of the object on the member at that time; absent when the object is not there."""
+    first_diffed_observed_time: Time
+    """When a difference of this object was first seen."""
+    observed_diffs: tuple[PatchDetail, ...] = ()
+    """The fields that differ; long lists are cut."""
+
+
+class BackReportedStatus(ApiModel):
+    """The status of an object on the member, reported back to the hub."""
+
+    observed_status: AnyObject | None = None
+    """The status of the object as it is on the member."""
+    observation_time: Time
+    """When it was observed."""
+
+
+class ManifestCondition(ApiModel):
+    """The state of one manifest on the member."""
+
+    identifier: ManifestIdentifier
+    """Which manifest."""
+    conditions: tuple[Condition, ...]
+    """Whether it is applied and available; DiffReported with apply type ReportDiff."""
+    drift_details: DriftDetails | None = None
+    """How the object was changed on the member; absent when it was not."""
+    diff_details: DiffDetails | None = None
+    """How the object differs from the hub's; absent when it does not."""
+    back_reported_status: BackReportedStatus | None = None
+    """The status of the object; absent when it is not reported back."""
+
+
+class WorkStatus(ApiModel):
+    """``status`` of a Work, written by the member's agent."""
+
+    conditions: tuple[Condition, ...] = Field(default=(), json_schema_extra=ALWAYS_WRITTEN)
+    """Whether all manifests are applied and available."""
+    manifest_conditions: tuple[ManifestCondition, ...] = ()
+    """The state of each manifest."""
+
+
+class Work(ApiObject):
+    """Objects for one member cluster; lives in that member's namespace on the hub."""
+
+    spec: WorkSpec = Field(default_factory=WorkSpec)
+    """The objects to apply on the member, and how. Absent: none."""
+    status: WorkStatus = Field(default_factory=WorkStatus)
+    """What the member's agent reports about them."""
+
+
+class AppliedResource(ManifestIdentifier):
+    """An applied object with its UID on the member."""
+
+    uid: str = ""
+    """UID of the object on the member."""
+
+
+class AppliedWorkSpec(ApiModel):
+    """``spec`` of an AppliedWork: the Work it stands for."""
+
+    work_name: str
+    """Name of the Work on the hub."""
+    work_namespace: str
+    """Namespace of the Work on the hub."""
+
+
+class AppliedWorkStatus(ApiModel):
+    """``status`` of an AppliedWork."""
+
+    applied_resources: tuple[AppliedResource, ...] = ()
+    """The objects that exist on the member because of the Work."""
+
+
+class AppliedWork(ApiObject):
+    """On the member, the owner of everything that one Work applied."""
+
+    spec: AppliedWorkSpec
+    """The Work that it stands for."""
+    status: AppliedWorkStatus = Field(default_factory=AppliedWorkStatus)
+    """What the Work has put on the member; written by the agent."""

@@ -1,0 +1,261 @@
+"""Reading raw documents and copying them with a change: objects of a hub or a member, decoded and unchecked.
+
+Users and other controllers write them, so any field may hold any JSON value. The readers here are tolerant: a value of
+the wrong type counts as absent and reads as the empty value that the reader's docstring names. None of them raises.
+Three other places report wrong types on purpose: `scorer.extender.reading` to the caller of the extender,
+`scorer.rollout.works.availability` where a status decides whether an object is available, and
+`webhook.validation.framework.reading` to the author of an object under review.
+
+Documents are shared, with the cache among others, and read-only: every function here that changes something returns a
+new document and copies only the maps on the path to the change.
+
+`manifests_of` reads the manifests of a Work. Source: placement-api.md 3.6.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from scorer.api.names import IS_LATEST_SNAPSHOT
+from scorer.api.unstructured.json_object import JsonObject
+
+
+def dict_at(document: object, *members: str) -> JsonObject:
+    """Return the object at a path, empty when there is none."""
+    for member in members:
+        if not isinstance(document, dict):
+            return {}
+        document = document.get(member)
+    return document if isinstance(document, dict) else {}
+
+
+def dicts_at(document: object, *members: str) -> list[JsonObject]:
+    """Return the items of the list at a path that are objects, none when there is no list."""
+    for member in members:
+        if not isinstance(document, dict):
+            return []
+        document = document.get(member)
+    return [item for item in document if isinstance(item, dict)] if isinstance(document, list) else []
+
+
+def list_at(document: object, *members: str) -> list[Any]:
+    """Return the list at a path, empty when there is none; its items may be anything."""
+    for member in members:
+        if not isinstance(document, dict):
+            return []
+        document = document.get(member)
+    return document if isinstance(document, list) else []
+
+
+def texts_at(document: object, *members: str) -> list[str]:
+    """Return the items of the list at a path that are strings, none when there is no list."""
+    return [item for item in list_at(document, *members) if isinstance(item, str)]
+
+
+def text_at(document: object, *members: str) -> str:
+    """Return the string at a path, empty when there is none."""
+    for member in members:
+        if not isinstance(document, dict):
+            return ""
+        document = document.get(member)
+    return document if isinstance(document, str) else ""
+
+
+def metadata_of(document: Mapping[str, Any]) -> JsonObject:
+    """Return ``metadata``, empty when absent."""
+    if "metadata" in document and isinstance(found := document["metadata"], dict):
+        return found
+    return {}
+
+
+def spec_of(document: Mapping[str, Any]) -> JsonObject:
+    """Return ``spec``, empty when absent."""
+    if "spec" in document and isinstance(found := document["spec"], dict):
+        return found
+    return {}
+
+
+def status_of(document: Mapping[str, Any]) -> JsonObject:
+    """Return ``status``, empty when absent."""
+    if "status" in document and isinstance(found := document["status"], dict):
+        return found
+    return {}
+
+
+def name_of(document: Mapping[str, Any]) -> str:
+    """Return ``metadata.name``, empty when absent."""
+    about = document.get("metadata")
+    return name if isinstance(about, dict) and isinstance(name := about.get("name"), str) else ""
+
+
+def namespace_of(document: Mapping[str, Any]) -> str:
+    """Return ``metadata.namespace``, empty for cluster-scoped objects."""
+    about = document.get("metadata")
+    return namespace if isinstance(about, dict) and isinstance(namespace := about.get("namespace"), str) else ""
+
+
+def uid_of(document: Mapping[str, Any]) -> str:
+    """Return ``metadata.uid``, empty when absent."""
+    about = document.get("metadata")
+    return uid if isinstance(about, dict) and isinstance(uid := about.get("uid"), str) else ""
+
+
+def generation_of(document: Mapping[str, Any]) -> int:
+    """Return ``metadata.generation``, 0 when absent."""
+    about = document.get("metadata")
+    return number if isinstance(about, dict) and type(number := about.get("generation")) is int else 0
+
+
+def label(document: Mapping[str, Any], key: str) -> str:
+    """Return a label, empty when absent."""
+    try:
+        found = document["metadata"]["labels"].get(key) if "labels" in document["metadata"] else ""
+    except (KeyError, TypeError, AttributeError):
+        return ""
+    return found if isinstance(found, str) else ""
+
+
+def labels_of(document: Mapping[str, Any]) -> Mapping[str, str]:
+    """Return the labels whose value is a string, empty when there are none."""
+    return _texts(metadata_of(document).get("labels"))
+
+
+def annotation(document: Mapping[str, Any], key: str) -> str:
+    """Return an annotation, empty when absent."""
+    try:
+        found = document["metadata"]["annotations"].get(key) if "annotations" in document["metadata"] else ""
+    except (KeyError, TypeError, AttributeError):
+        return ""
+    return found if isinstance(found, str) else ""
+
+
+def annotations_of(document: Mapping[str, Any]) -> Mapping[str, str]:
+    """Return the annotations whose value is a string, empty when there are none."""
+    return _texts(metadata_of(document).get("annotations"))
+
+
+def finalizers_of(document: Mapping[str, Any]) -> list[str]:
+    """Return the finalizers that are strings, empty when there are none."""
+    return texts_at(document, "metadata", "finalizers")
+
+
+def is_deleting(document: Mapping[str, Any]) -> bool:
+    """Say whether the object is being deleted: any non-empty ``deletionTimestamp`` counts."""
+    about = document.get("metadata")
+    return isinstance(about, dict) and bool(about.get("deletionTimestamp"))
+
+
+def is_labelled_latest(snapshot: Mapping[str, Any]) -> bool:
+    """Say whether a snapshot of any kind carries the label of the latest one."""
+    return label(snapshot, IS_LATEST_SNAPSHOT) == "true"
+
+
+def index_of(document: Mapping[str, Any], key: str) -> int:
+    """Return the index in label *key*, -1 when it holds none."""
+    text = label(document, key)
+    return int(text) if text.isascii() and text.isdigit() else -1
+
+
+def conditions_of(document: Mapping[str, Any]) -> Sequence[JsonObject]:
+    """Return the items of ``status.conditions`` that are objects, empty when there are none."""
+    found = status_of(document).get("conditions")
+    if not isinstance(found, list):
+        return ()
+    for condition in found:
+        if not isinstance(condition, dict):
+            return [each for each in found if isinstance(each, dict)]
+    return found
+
+
+def current_condition(document: Mapping[str, Any], kind: str) -> JsonObject | None:
+    """Return the condition of type *kind* if it is about the present generation."""
+    found = status_of(document).get("conditions")
+    return find_current(found if isinstance(found, list) else (), kind, generation_of(document))
+
+
+def find_current(conditions: Iterable[object], kind: str, generation: int) -> JsonObject | None:
+    """Return the condition of type *kind* if it is about *generation*; items that are not objects are ignored."""
+    for condition in conditions:
+        if isinstance(condition, dict) and condition.get("type") == kind:
+            return condition if (condition.get("observedGeneration") or 0) == generation else None
+    return None
+
+
+def _texts(found: object) -> Mapping[str, str]:
+    """Return the members of a map whose values are strings; nearly always that is all of them, which needs no copy."""
+    if not isinstance(found, dict):
+        return {}
+    for value in found.values():
+        if not isinstance(value, str):
+            return {key: text for key, text in found.items() if isinstance(text, str)}
+    return found
+
+
+def with_metadata(
+    document: JsonObject,
+    *,
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str | None] | None = None,
+) -> JsonObject:
+    """Return a copy with *labels* and *annotations* set; an annotation of None is removed."""
+    about = dict(metadata_of(document))
+    if labels:
+        about["labels"] = {**dict_at(about, "labels"), **labels}
+    if annotations:
+        merged = {**dict_at(about, "annotations"), **annotations}
+        about["annotations"] = {key: text for key, text in merged.items() if text is not None}
+    return {**document, "metadata": about}
+
+
+def with_spec(document: JsonObject, **fields: Any) -> JsonObject:
+    """Return a copy with *fields* of ``spec`` set; a field of None is removed."""
+    merged = {**spec_of(document), **fields}
+    return {**document, "spec": {key: value for key, value in merged.items() if value is not None}}
+
+
+def with_finalizer(document: JsonObject, finalizer: str) -> JsonObject | None:
+    """Return the object with *finalizer*, None when it has it already."""
+    finalizers = list_at(document, "metadata", "finalizers")
+    if finalizer in finalizers:
+        return None
+    return {**document, "metadata": {**metadata_of(document), "finalizers": [*finalizers, finalizer]}}
+
+
+def without_finalizer(document: JsonObject, finalizer: str) -> JsonObject | None:
+    """Return the object without *finalizer*, None when it does not have it."""
+    finalizers = list_at(document, "metadata", "finalizers")
+    if finalizer not in finalizers:
+        return None
+    kept = [name for name in finalizers if name != finalizer]
+    return {**document, "metadata": {**metadata_of(document), "finalizers": kept}}
+
+
+def owner_reference(owner: Mapping[str, Any]) -> JsonObject:
+    """Return the reference by which *owner* controls an object."""
+    return {
+        "apiVersion": owner.get("apiVersion", ""),
+        "kind": owner.get("kind", ""),
+        "name": name_of(owner),
+        "uid": uid_of(owner),
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def manifests_of(work: Mapping[str, Any]) -> list[Any]:
+    """Return the manifests of a raw Work, empty when it has none.
+
+    Strict where the readers of `scorer.api.unstructured.documents` are tolerant: the agent removes from the member what
+    the Work no longer holds, so a damaged Work must not read as an empty one.
+
+    Raises:
+        TypeError: A field on the path to the manifests has the wrong type.
+    """
+    found: Any = work
+    for member, kind in (("spec", dict), ("workload", dict), ("manifests", list)):
+        found = found.get(member)
+        if found is None:
+            return []
+        if not isinstance(found, kind):
+            raise TypeError(f"Work {name_of(work)}: {member} is {found!r:.64}, expected {kind.__name__}")
+    held: list[Any] = found
+    return held

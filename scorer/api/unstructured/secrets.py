@@ -1,0 +1,69 @@
+"""The values of a Secret that may be shown: its identity and its type.
+
+Its data is not the only place of its values: programs that apply objects keep copies of the whole object in
+annotations, such as ``kapp.k14s.io/original``. So the annotations of an object that holds Secrets are hidden as well.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from scorer.api.kinds import group_kind
+from scorer.api.unstructured.documents import dict_at
+from scorer.api.unstructured.json_object import JsonObject
+
+SECRET: Final = ("", "Secret")
+HIDDEN: Final = "***"
+_SECRETS: Final = frozenset({SECRET, ("", "SecretList")})
+_SHOWN: Final = frozenset({"apiVersion", "kind", "type", "immutable"})
+_FREE_TEXT: Final = frozenset({"annotations", "labels"})
+
+
+def is_shown(path: Sequence[str | int]) -> bool:
+    """Return whether the value at *path* of a Secret may be shown."""
+    if path[0] == "metadata":
+        return len(path) > 1 and path[1] not in _FREE_TEXT
+    return path[0] in _SHOWN
+
+
+def hidden(before: JsonObject, after: JsonObject) -> tuple[JsonObject, JsonObject]:
+    """Return two states of an object with the values of Secrets hidden, also of those within it.
+
+    A Work, a snapshot and an envelope hold whole objects. A value that differs is marked as such on both sides.
+    """
+    return _hidden(before, after), _hidden(after, before, " (after)")
+
+
+def _hidden(value: Any, other: Any, note: str = " (before)") -> Any:
+    """Return *value* with Secrets hidden, compared with *other*, the value at the same place on the other side."""
+    if isinstance(value, list):
+        items = other if isinstance(other, list) else []
+        padded = [*items, *[None] * (len(value) - len(items))]
+        return [_hidden(each, its_other, note) for each, its_other in zip(value, padded, strict=False)]
+    if not isinstance(value, Mapping):
+        return value
+    others = other if isinstance(other, Mapping) else {}
+    if group_kind(value) in _SECRETS:
+        return {name: _masked(each, others.get(name), (name,), note) for name, each in value.items()}
+    shown = {name: _hidden(each, others.get(name), note) for name, each in value.items()}
+    metadata = shown.get("metadata")
+    if not isinstance(metadata, Mapping) or not (_holds_secret(value) or _holds_secret(others)):
+        return shown
+    copies = _masked(metadata.get("annotations"), dict_at(others, "metadata", "annotations"), ("annotations",), note)
+    return shown | {"metadata": {**metadata} | ({"annotations": copies} if copies is not None else {})}
+
+
+def _holds_secret(value: Any) -> bool:
+    if isinstance(value, list):
+        return any(map(_holds_secret, value))
+    return isinstance(value, Mapping) and (group_kind(value) in _SECRETS or any(map(_holds_secret, value.values())))
+
+
+def _masked(value: Any, other: Any, path: tuple[str | int, ...], note: str) -> Any:
+    if is_shown(path):
+        return value
+    if isinstance(value, Mapping):
+        others = other if isinstance(other, Mapping) else {}
+        return {name: _masked(each, others.get(name), (*path, name), note) for name, each in value.items()}
+    if value is None or value in ("", []):
+        return value
+    return HIDDEN + (note if other is not None and other != value else "")

@@ -1,0 +1,104 @@
+"""Label selectors as Kubernetes defines them; `scorer.api.values.name_grammar` has the grammar of keys and values.
+
+Source: placement-api.md 2.1 and 2.6.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Final
+
+from pydantic import ConfigDict, Field
+
+from scorer.api.meta import ApiModel
+from scorer.api.values.name_grammar import dns_label_error as dns_label_error
+from scorer.api.values.name_grammar import dns_subdomain_error as dns_subdomain_error
+from scorer.api.values.name_grammar import label_value_error as label_value_error
+from scorer.api.values.name_grammar import qualified_name_error as qualified_name_error
+from scorer.api.values.name_grammar import remembered as remembered
+
+LONGEST_LABEL_KEY: Final = 317
+LONGEST_LABEL_VALUE: Final = 63
+LabelKey = Annotated[str, Field(json_schema_extra={"maxLength": LONGEST_LABEL_KEY})]
+LabelValue = Annotated[str, Field(json_schema_extra={"maxLength": LONGEST_LABEL_VALUE})]
+"""Key and value in a selector; admission checks first their length, then their grammar."""
+
+
+class LabelSelectorRequirement(ApiModel):
+    """One expression over one label key. Admission checks the operator."""
+
+    key: LabelKey
+    """Key of the label, with its prefix if it has one."""
+    operator: LabelValue
+    """How the label is compared. In and NotIn compare its value with ``values``; Exists and DoesNotExist ask whether
+    the object has the label at all. An object without the label satisfies NotIn."""
+    values: tuple[LabelValue, ...] = ()
+    """Values for In and NotIn, which need at least one; Exists and DoesNotExist take none. Absent: no values."""
+
+
+class LabelSelector(ApiModel):
+    """All of ``matchLabels`` and ``matchExpressions`` must hold; the empty selector matches everything."""
+
+    model_config = ConfigDict(json_schema_extra={"x-kubernetes-map-type": "atomic"})
+
+    match_labels: dict[str, LabelValue] = Field(default_factory=dict)
+    """Labels that an object must have with exactly these values. Absent: no such demand."""
+    match_expressions: tuple[LabelSelectorRequirement, ...] = ()
+    """Expressions over labels that must all hold besides ``matchLabels``. Absent: no such demand."""
+
+    def requirements(self) -> tuple[LabelSelectorRequirement, ...]:
+        """Return both halves as expressions, ``matchLabels`` first, by key."""
+        equal = (
+            LabelSelectorRequirement(key=key, operator="In", values=(value,))
+            for key, value in sorted(self.match_labels.items())
+        )
+        return (*equal, *self.match_expressions)
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Say whether an object with *labels* is selected.
+
+        Raises:
+            ValueError: An expression cannot be evaluated; see `requirement_error`.
+        """
+        return all(_holds(requirement, labels) for requirement in self.requirements())
+
+
+def _holds(requirement: LabelSelectorRequirement, labels: Mapping[str, str]) -> bool:
+    if error := requirement_error(requirement):
+        raise ValueError(error)
+    return holds_for(requirement, labels.get(requirement.key))
+
+
+def holds_for(requirement: LabelSelectorRequirement, value: str | None) -> bool:
+    """Say whether a valid expression holds for *value*, that of its label; None: the object has no such label."""
+    match requirement.operator:
+        case "In":
+            return value is not None and value in requirement.values
+        case "NotIn":
+            return value is None or value not in requirement.values
+        case "Exists":
+            return value is not None
+        case _:
+            return value is None
+
+
+def requirement_error(requirement: LabelSelectorRequirement) -> str:
+    """Return what is wrong with an expression, empty when it can be evaluated."""
+    if error := qualified_name_error(requirement.key):
+        return f"key {requirement.key[:64]!r}: {error}"
+    match requirement.operator:
+        case "In" | "NotIn":
+            if not requirement.values:
+                return f"operator {requirement.operator} needs at least one value"
+        case "Exists" | "DoesNotExist":
+            if requirement.values:
+                return f"operator {requirement.operator} takes no values"
+        case other:
+            return f"operator {other[:64]!r} is none of In, NotIn, Exists, DoesNotExist"
+    for value in requirement.values:
+        if error := label_value_error(value):
+            return f"value {value[:64]!r}: {error}"
+    return ""
+
+
+def selector_error(selector: LabelSelector) -> str:
+    """Return what is wrong with *selector*, empty when it can be evaluated."""
+    return next(filter(None, map(requirement_error, selector.requirements())), "")

@@ -1,0 +1,93 @@
+"""How many nodes of each NodePool the disruption budgets still allow in one pass.
+
+Source: nodepool-disruption.md 4 and 14.3.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from scorer.node_budgets.budgets import Allowance, allowance
+from scorer.node_budgets.pool_view import PoolView
+from scorer.node_disruption.candidates.refusals import Cause, Refusal
+
+
+class Allowances:
+    """What the budgets of all pools allow at one instant.
+
+    Args:
+        views: The pools by name.
+        now: The instant, with a time zone.
+    """
+
+    def __init__(self, views: Mapping[str, PoolView], now: datetime) -> None:
+        self._views = views
+        self._now = now
+        self._known: dict[tuple[str, str], Allowance] = {}
+        self._refusals: dict[tuple[str, str, int], Refusal] = {}
+
+    def remaining(self, pool: str, reason: str) -> int:
+        """Return how many more nodes of a pool may go for *reason*; 0 for a pool that is not known."""
+        return self._allowance(pool, reason).remaining if pool in self._views else 0
+
+    def taking(self, reason: str) -> "Taking":
+        """Return what remains for *reason*, to take nodes from one by one."""
+        return Taking(self, reason)
+
+    def refusal(self, pool: str, reason: str, taken: int) -> Refusal:
+        """Return why no more than *taken* nodes of a pool may go, and when that ends by itself."""
+        key = pool, reason, taken
+        if (found := self._refusals.get(key)) is None:
+            found = self._refusals[key] = self._refusal(pool, reason, taken)
+        return found
+
+    def holds_at(self, now: datetime) -> bool:
+        """Say whether everything that has been answered would be answered in the same way at *now*."""
+        then = Allowances(self._views, now)
+        return all(then._allowance(*key).remaining == each.remaining for key, each in self._known.items()) and all(
+            then.refusal(*key) == each for key, each in self._refusals.items()
+        )
+
+    def _allowance(self, pool: str, reason: str) -> Allowance:
+        key = pool, reason
+        if (found := self._known.get(key)) is None:
+            view = self._views[pool]
+            found = self._known[key] = allowance(view.budgets, view.counts(), reason, self._now)
+        return found
+
+    def _refusal(self, pool: str, reason: str, taken: int) -> Refusal:
+        if pool not in self._views:
+            return Refusal(Cause.BUDGET, f"the budgets of NodePool {pool} are not known")
+        allowed = self._allowance(pool, reason)
+        until = self._views[pool].opening(reason, taken + 1, self._now).instant
+        if allowed.unusable:
+            index, mistake = allowed.unusable[0]
+            return Refusal(Cause.BUDGET, f"budget {index} of NodePool {pool} is invalid: {mistake}", until)
+        said = f"{_which(allowed.binding)} of NodePool {pool} {_number(allowed.limit)} go for {reason}"
+        going = [f"{allowed.disrupting} of them going or not ready already"] if allowed.disrupting else []
+        going += [f"{taken} of them by this command"] if taken else []
+        return Refusal(Cause.BUDGET, ", ".join((said, *going)), until)
+
+
+def _which(budgets: Sequence[int]) -> str:
+    return f"budget {budgets[0]}" if len(budgets) == 1 else f"each of budgets {', '.join(map(str, budgets))}"
+
+
+def _number(limit: int) -> str:
+    return "lets no node" if not limit else f"lets {limit} node{'s' if limit > 1 else ''}"
+
+
+class Taking:
+    """What remains of the budgets for one reason while nodes are taken."""
+
+    def __init__(self, allowances: Allowances, reason: str) -> None:
+        self._allowances = allowances
+        self._reason = reason
+        self._taken: dict[str, int] = {}
+
+    def take(self, pool: str) -> Refusal | None:
+        """Take one node of a pool; returns why that is not possible."""
+        taken = self._taken.get(pool, 0)
+        if taken >= self._allowances.remaining(pool, self._reason):
+            return self._allowances.refusal(pool, self._reason, taken)
+        self._taken[pool] = taken + 1
+        return None

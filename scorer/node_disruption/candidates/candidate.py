@@ -1,0 +1,291 @@
+"""Candidate nodes: what blocks their disruption, and what it costs and saves.
+
+The reference reports the first of the checks that fails. Here they stand in the same order, but all that fail are
+given, so that an operator sees everything in the way at once.
+
+Source: nodepool-disruption.md 5.2 to 5.6, 6.1 and 6.2; Karpenter v1.15.0 ``pkg/controllers/disruption/types.go`` and
+``pkg/utils/disruption/disruption.go``.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import Final
+
+from scorer.api.meta import format_time
+from scorer.api.node_pool import parse_duration_or_never
+from scorer.node_budgets.blockers import Blocker, BlockReason, DisruptionClass, node_blockers, state_blockers
+from scorer.node_budgets.nodes import PoolNode
+from scorer.node_budgets.pool_view import PoolView
+from scorer.node_disruption.candidates.refusals import Cause, Refusal
+from scorer.node_disruption.cluster.pod import Pod
+from scorer.node_disruption.cluster.snapshot import Cluster, ClusterNode, Pool
+from scorer.node_disruption.instance_types.catalog import Catalog, InstanceType
+
+_STATE: Final = frozenset(
+    (
+        BlockReason.RESERVED,
+        BlockReason.NO_CLAIM,
+        BlockReason.REBOOTING,
+        BlockReason.DELETING,
+        BlockReason.NOT_INITIALIZED,
+    )
+)
+_POD_SOURCES: Final = ("Pod ", "PodDisruptionBudget ")
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A node of a pool, with what disrupting it costs and saves.
+
+    Args:
+        node: The node.
+        pool: Its pool; None: there is none of that name.
+        pods: All that are on it.
+        instance_type: Its type; None: not in the catalog.
+        price: Per hour; None: not known.
+        cost: Its reschedule cost.
+        blockers: What keeps it from being disrupted, in the order of the checks; none: it is a candidate of every
+            class.
+    """
+
+    node: ClusterNode
+    pool: Pool | None
+    pods: tuple[Pod, ...] = ()
+    instance_type: InstanceType | None = None
+    price: float | None = None
+    cost: float = 1.0
+    blockers: tuple[Blocker, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Of the node."""
+        return self.node.name
+
+    @property
+    def savings_ratio(self) -> float:
+        """What disrupting it saves per hour, for each unit of its reschedule cost; a price not known counts as 0."""
+        return savings_ratio(self.price or 0.0, self.cost)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no pod on it costs anything to evict."""
+        return is_empty(self.cost)
+
+    @property
+    def reschedulable(self) -> tuple[Pod, ...]:
+        """The pods that need a new place when it goes."""
+        return tuple(pod for pod in self.pods if pod.reschedulable)
+
+    def blockers_for(self, class_: DisruptionClass) -> tuple[Blocker, ...]:
+        """Return what keeps it from being disrupted with *class_*."""
+        bounded = self.node.node is not None and self.node.node.grace_bounded
+        if class_ is DisruptionClass.EVENTUAL and bounded:
+            return tuple(each for each in self.blockers if not each.source.startswith(_POD_SOURCES))
+        return self.blockers
+
+
+def sorted_by_savings(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Return *candidates* with the highest savings ratio first, equal ones by name."""
+    return sorted(candidates, key=lambda each: (-each.savings_ratio, each.name))
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What decides, beside a node itself, whether it is a candidate.
+
+    Args:
+        cluster: At the instant.
+        catalog: Instance types and prices; None: not available.
+        now: The instant, with a time zone.
+        views: The pools as budgets see them, by name.
+        nominated: Key of a pod without a place that will come to a node, by the name of the node.
+        leaving: Names of nodes that have begun to go, though that does not show yet.
+    """
+
+    cluster: Cluster
+    catalog: Catalog | None
+    now: datetime
+    views: Mapping[str, PoolView] = field(default_factory=dict)
+    nominated: Mapping[str, str] = field(default_factory=dict)
+    leaving: Collection[str] = ()
+
+
+def candidates(given: Circumstances, known: Mapping[str, Candidate] | None = None) -> dict[str, Candidate]:
+    """Return every node that belongs to a pool, by name, with all that keeps it from being disrupted.
+
+    Args:
+        given: What decides.
+        known: Of what is true already; see `scorer.node_disruption.candidates.reuse`.
+    """
+    true = known or {}
+    return {
+        name: true.get(name) or _candidate(node, given)
+        for name, node in given.cluster.nodes.items()
+        if node.node is not None
+    }
+
+
+def _candidate(node: ClusterNode, given: Circumstances) -> Candidate:
+    pods = given.cluster.pods.get(node.name, ())
+    catalog = given.catalog
+    return Candidate(
+        node=node,
+        pool=given.cluster.pools.get(node.pool),
+        pods=pods,
+        instance_type=catalog.by_name.get(node.instance_type) if catalog else None,
+        price=catalog.price_of(node.instance_type, node.zone, node.capacity_type) if catalog else None,
+        cost=reschedule_cost(pods),
+        blockers=tuple(_blockers(node, pods, given)),
+    )
+
+
+def _blockers(node: ClusterNode, pods: Iterable[Pod], given: Circumstances) -> list[Blocker]:
+    """Return what keeps a node from being disrupted, in the order of nodepool-disruption.md 5.3."""
+    assert node.node is not None
+    if node.name in given.leaving:
+        return [Blocker(BlockReason.DELETING, "the node has reached its age and is deleted", source="NodeClaim")]
+    found = _all_blockers(node.node, pods, given)
+    state = [each for each in found if each.reason in _STATE]
+    if any(each.reason != BlockReason.RESERVED for each in state):
+        return state
+    rest = [each for each in found if each.reason not in _STATE]
+    own = [each for each in rest if not each.source.startswith(_POD_SOURCES)]
+    return [
+        *state,
+        *_nomination(node.name, given.nominated),
+        *own,
+        *_pool_blockers(node.pool, given),
+        *(each for each in rest if each not in own),
+    ]
+
+
+def _all_blockers(node: PoolNode, pods: Iterable[Pod], given: Circumstances) -> tuple[Blocker, ...]:
+    found = node_blockers(node, DisruptionClass.GRACEFUL, given.now, (pod.held for pod in pods), given.cluster.guards)
+    view = given.views.get(node.pool)
+    if view is None or node.name not in view.nodes:
+        return found
+    around = view.blockers_of(node.name, DisruptionClass.GRACEFUL, given.now)
+    own = state_blockers(node, DisruptionClass.GRACEFUL, given.now)
+    return (*(each for each in around if each not in own), *found)
+
+
+def _nomination(name: str, nominated: Mapping[str, str]) -> list[Blocker]:
+    if (pod := nominated.get(name)) is None:
+        return []
+    return [Blocker(Cause.NOMINATED, f"pod {pod} needs a place and will come to the node")]
+
+
+def _pool_blockers(pool: str, given: Circumstances) -> list[Blocker]:
+    if pool not in given.cluster.pools:
+        return [Blocker(Cause.POOL_UNKNOWN, f"there is no NodePool {pool}", source="NodePool")]
+    if given.catalog is not None and not given.catalog.types:
+        message = f"no instance types are known for NodePool {pool}"
+        return [Blocker(Cause.NO_INSTANCE_TYPES, message, source="NodePool")]
+    return []
+
+
+def consolidate_after(pool: Pool) -> timedelta | None:
+    """Return how long the nodes of a pool must have been quiet; None: they are never consolidated.
+
+    What cannot be read counts as ``Never``: a pool with a mistake keeps its nodes.
+    """
+    return _parsed(pool.model.spec.disruption.consolidate_after)
+
+
+@lru_cache(maxsize=1024)
+def _parsed(text: str) -> timedelta | None:
+    try:
+        return parse_duration_or_never(text)
+    except ValueError:
+        return None
+
+
+def quiet_until(node: ClusterNode, pool: Pool) -> datetime | None:
+    """Return when a node will have been quiet for long enough; None: never, or that is not known.
+
+    Source: nodepool-disruption.md 5.6.
+    """
+    after, start = consolidate_after(pool), _quiet_since(node)
+    if after is None or start is None:
+        return None
+    try:
+        return start + after
+    except OverflowError:  # after the year 9999
+        return None
+
+
+def _quiet_since(node: ClusterNode) -> datetime | None:
+    return (node.claim.last_pod_event or node.claim.initialized_since) if node.claim else None
+
+
+def not_consolidatable(node: ClusterNode, pool: Pool, now: datetime) -> Refusal | None:
+    """Return why a node is not consolidated at *now*, whatever runs on it; None: it may be.
+
+    A node of which nobody knows since when it has been quiet is judged by its condition ``Consolidatable``.
+    """
+    after = consolidate_after(pool)
+    if after is None:
+        return Refusal(Cause.DISABLED, f"NodePool {pool.name} has consolidateAfter Never")
+    until = quiet_until(node, pool)
+    if until is None:
+        unknown = _quiet_since(node) is None
+        if unknown and (not after or (node.claim is not None and node.claim.consolidatable)):
+            return None
+        return Refusal(Cause.NOT_YET, f"NodePool {pool.name} waits {pool.model.spec.disruption.consolidate_after}")
+    if now >= until:
+        return None
+    wait = pool.model.spec.disruption.consolidate_after
+    message = f"NodePool {pool.name} waits {wait} after the last change of pods, until {format_time(until)}"
+    return Refusal(Cause.NOT_YET, message, until)
+
+
+def is_inside(node: ClusterNode, pool: Pool | None, now: datetime) -> bool:
+    """Say whether a node is still within its consolidateAfter, so that it does not take pods that are moved."""
+    if pool is None or not consolidate_after(pool):
+        return False
+    until = quiet_until(node, pool)
+    return until is not None and now < until
+
+
+BASE_COST: Final = 1.0
+"""What it costs to disrupt a node that has no pods."""
+_DELETION_COST_SHARE: Final = 2.0**27
+_PRIORITY_SHARE: Final = 2.0**25
+_LARGEST: Final = 10.0
+
+
+def eviction_cost(pod: Pod) -> float:
+    """Return what it costs to evict *pod*: 1 for most pods, -10 to 10 by its deletion cost and its priority."""
+    cost = 1.0 + pod.deletion_cost / _DELETION_COST_SHARE + (pod.priority or 0) / _PRIORITY_SHARE
+    return max(-_LARGEST, min(_LARGEST, cost))
+
+
+def reschedule_cost(pods: Iterable[Pod]) -> float:
+    """Return what it costs to find new places for the reschedulable ones of *pods*; pods of negative cost are free."""
+    return BASE_COST + sum(max(0.0, eviction_cost(pod)) for pod in pods if pod.reschedulable)
+
+
+def is_empty(cost: float) -> bool:
+    """Say whether a node of this reschedule cost counts as empty (nodepool-disruption.md 5.5)."""
+    return cost <= BASE_COST
+
+
+def lifetime_remaining(created: datetime | None, expire_after: timedelta | None, now: datetime) -> float:
+    """Return the share of its life that a claim still has, 1 when it lives for ever or its age is not known."""
+    if expire_after is None or created is None:
+        return 1.0
+    if not expire_after:
+        return 0.0
+    return max(0.0, min(1.0, (expire_after - (now - created)) / expire_after))
+
+
+def disruption_cost(pods: Iterable[Pod], remaining: float) -> float:
+    """Return the eviction cost of all pods of a node, times the share of its life that *remaining* is."""
+    return sum(map(eviction_cost, pods)) * remaining
+
+
+def savings_ratio(price: float, cost: float) -> float:
+    """Return the price per hour that disrupting a node saves for each unit of its reschedule cost."""
+    return price / cost

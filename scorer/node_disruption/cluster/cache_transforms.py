@@ -1,0 +1,109 @@
+"""Cache transforms: the fields of pods and nodes that planning reads. All others are dropped to save memory.
+
+All that `scorer.node_budgets.blockers.essential_pod` keeps for the gate is kept here as well, so that gate and planner
+can read the same pods.
+
+Source: nodepool-disruption.md 5.3 to 5.5, 6.1 and 9.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from scorer.api.meta import JsonObject
+from scorer.api.unstructured.documents import (
+    annotations_of,
+    conditions_of,
+    dict_at,
+    dicts_at,
+    metadata_of,
+    spec_of,
+    status_of,
+)
+from scorer.node_budgets.nodes import DO_NOT_DISRUPT
+from scorer.node_disruption.cluster.pod import COST_ANNOTATIONS
+
+_METADATA: Final = ("name", "namespace", "uid", "resourceVersion", "labels", "deletionTimestamp", "creationTimestamp")
+_ANNOTATIONS: Final = frozenset((DO_NOT_DISRUPT, *COST_ANNOTATIONS))
+_OWNER: Final = ("apiVersion", "kind", "name", "uid", "controller")
+_SPEC: Final = (
+    "nodeName",
+    "nodeSelector",
+    "affinity",
+    "tolerations",
+    "topologySpreadConstraints",
+    "schedulingGates",
+    "priority",
+    "priorityClassName",
+    "terminationGracePeriodSeconds",
+    "overhead",
+    "resources",
+)
+_CONTAINERS: Final = (("containers", "containerStatuses"), ("initContainers", "initContainerStatuses"))
+
+
+def planned_pod(pod: JsonObject) -> JsonObject:
+    """Return the fields of a pod that `scorer.node_disruption.cluster.pod.read_pod` and the gate read."""
+    metadata, spec, status = metadata_of(pod), spec_of(pod), status_of(pod)
+    kept = _some(metadata, _METADATA)
+    if annotations := {key: value for key, value in annotations_of(pod).items() if key in _ANNOTATIONS}:
+        kept["annotations"] = annotations
+    if owners := dicts_at(pod, "metadata", "ownerReferences"):
+        kept["ownerReferences"] = [_some(each, _OWNER) for each in owners]
+    found, seen = _some(spec, _SPEC), _some(status, ("phase", "startTime", "resources"))
+    for of_spec, of_status in _CONTAINERS:
+        containers = [_container(each) for each in dicts_at(spec, of_spec)]
+        if containers:
+            found[of_spec] = containers
+        if resized := list(_resized(containers, dicts_at(status, of_status))):
+            seen[of_status] = resized
+    if volumes := list(_volumes(spec)):
+        found["volumes"] = volumes
+    if conditions := [_some(each, ("type", "status", "reason")) for each in conditions_of(pod) if _is_read(each)]:
+        seen["conditions"] = conditions
+    return {"apiVersion": pod["apiVersion"], "kind": pod["kind"], "metadata": kept, "spec": found, "status": seen}
+
+
+def planned_node(node: JsonObject) -> JsonObject:
+    """Return the fields of a node that `scorer.node_disruption.cluster.snapshot.read_node` and the gate read."""
+    spec, status = spec_of(node), status_of(node)
+    conditions = [_some(each, ("type", "status")) for each in conditions_of(node) if each.get("type") == "Ready"]
+    return {
+        "apiVersion": node["apiVersion"],
+        "kind": node["kind"],
+        "metadata": node["metadata"],
+        "spec": _some(spec, ("providerID", "unschedulable", "taints")),
+        "status": {**_some(status, ("allocatable", "capacity")), "conditions": conditions},
+    }
+
+
+def _container(container: JsonObject) -> JsonObject:
+    kept = _some(container, ("name", "resources", "restartPolicy"))
+    if ports := [each for each in dicts_at(container, "ports") if each.get("hostPort")]:
+        kept["ports"] = ports
+    return kept
+
+
+def _resized(containers: Sequence[JsonObject], statuses: Sequence[JsonObject]) -> Iterator[JsonObject]:
+    """Yield the statuses that say other resources than the containers ask for."""
+    asked = {each.get("name"): dict_at(each, "resources", "requests") for each in containers}
+    for each in statuses:
+        known = asked.get(each.get("name"))
+        granted = each.get("allocatedResources") or known
+        if "resources" in each and (known != dict_at(each, "resources", "requests") or known != granted):
+            yield _some(each, ("name", "resources", "allocatedResources"))
+
+
+def _volumes(spec: JsonObject) -> Iterator[JsonObject]:
+    for each in dicts_at(spec, "volumes"):
+        if "persistentVolumeClaim" in each:
+            yield _some(each, ("name", "persistentVolumeClaim"))
+        elif "ephemeral" in each:
+            yield {**_some(each, ("name",)), "ephemeral": {}}
+
+
+def _is_read(condition: JsonObject) -> bool:
+    return condition.get("type") in ("Ready", "PodResizePending")
+
+
+def _some(document: JsonObject, names: Sequence[str]) -> JsonObject:
+    return {name: document[name] for name in names if name in document}

@@ -1,0 +1,204 @@
+"""Reader of the scheduling constraints of a pod.
+
+What the API server would refuse does not occur in a cluster; in a file it counts as a condition that nothing meets.
+
+Source: Kubernetes v1.36 ``component-helpers/scheduling/corev1/nodeaffinity``, ``kube-scheduler/framework/types.go`` and
+``pkg/scheduler/framework/plugins/podtopologyspread/common.go``.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from scorer.api.meta import JsonObject
+from scorer.api.unstructured.documents import dict_at, dicts_at, labels_of, namespace_of, spec_of, text_at, texts_at
+from scorer.node_disruption.cluster.constraints import (
+    EVERY_ADDRESS,
+    Expression,
+    HostPort,
+    NodeTerm,
+    Pairs,
+    PodTerm,
+    Selector,
+    Shape,
+    Spread,
+    Taint,
+    Toleration,
+)
+from scorer.node_disruption.cluster.requirements import parse_integer
+
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def read_shape(
+    document: JsonObject, requests: Mapping[str, int], volume_terms: tuple[tuple[NodeTerm, ...], ...] = ()
+) -> Shape:
+    """Read the shape of a pod.
+
+    Args:
+        document: The pod.
+        requests: What a place for it must have.
+        volume_terms: Where its volumes can be reached.
+    """
+    spec, labels, namespace = spec_of(document), labels_of(document), namespace_of(document)
+    affinity = dict_at(spec, "affinity")
+    return Shape(
+        namespace=namespace,
+        labels=_pairs(labels),
+        requests=tuple(sorted(requests.items())),
+        node_selector=_pairs(dict_at(spec, "nodeSelector")),
+        node_terms=_required_node_terms(affinity),
+        volume_terms=volume_terms,
+        tolerations=_tolerations(spec),
+        affinity=_pod_terms(dict_at(affinity, "podAffinity"), namespace, labels),
+        anti_affinity=_pod_terms(dict_at(affinity, "podAntiAffinity"), namespace, labels),
+        spreads=_spreads(spec, labels),
+        host_ports=_host_ports(spec),
+    )
+
+
+def read_node_terms(selector: JsonObject) -> tuple[NodeTerm, ...]:
+    """Read ``nodeSelectorTerms``; a term that is empty or invalid matches no node and is left out."""
+    found = (_node_term(each) for each in dicts_at(selector, "nodeSelectorTerms"))
+    return tuple(term for term in found if term is not None)
+
+
+def read_taints(document: JsonObject) -> tuple[Taint, ...]:
+    """Read the taints of a node, or of what has them at the same place."""
+    return tuple(
+        Taint(text_at(each, "key"), text_at(each, "effect"), text_at(each, "value"))
+        for each in dicts_at(document, "spec", "taints")
+    )
+
+
+def _pairs(labels: Mapping[str, Any]) -> Pairs:
+    return tuple(sorted((key, value) for key, value in labels.items() if isinstance(value, str)))
+
+
+def _required_node_terms(affinity: JsonObject) -> tuple[NodeTerm, ...] | None:
+    if "nodeAffinity" not in affinity:
+        return None
+    required = dict_at(affinity, "nodeAffinity").get(_REQUIRED)
+    return read_node_terms(required) if isinstance(required, dict) else None
+
+
+def _node_term(term: JsonObject) -> NodeTerm | None:
+    labels = [_expression(each) for each in dicts_at(term, "matchExpressions")]
+    fields = [_expression(each) for each in dicts_at(term, "matchFields")]
+    found = NodeTerm(tuple(filter(_is_valid, labels)), tuple(filter(_is_valid_field, fields)))
+    is_whole = len(found.labels) == len(labels) and len(found.fields) == len(fields)
+    return found if is_whole and (labels or fields) else None
+
+
+def _expression(each: JsonObject) -> Expression:
+    return Expression(text_at(each, "key"), text_at(each, "operator"), tuple(texts_at(each, "values")))
+
+
+def _is_valid(each: Expression) -> bool:
+    match each.operator:
+        case "In" | "NotIn":
+            return bool(each.values)
+        case "Exists" | "DoesNotExist":
+            return not each.values
+        case "Gt" | "Lt":
+            return len(each.values) == 1 and parse_integer(each.values[0]) is not None
+    return False
+
+
+def _is_valid_field(each: Expression) -> bool:
+    return each.operator in ("In", "NotIn") and len(each.values) == 1
+
+
+def _tolerations(spec: JsonObject) -> tuple[Toleration, ...]:
+    return tuple(
+        Toleration(
+            text_at(each, "key"), text_at(each, "operator") or "Equal", text_at(each, "value"), text_at(each, "effect")
+        )
+        for each in dicts_at(spec, "tolerations")
+    )
+
+
+def _selector(document: object) -> Selector | None:
+    """Read a label selector; None, which selects nothing, when it is absent or cannot be evaluated."""
+    if not isinstance(document, dict):
+        return None
+    equal = (Expression(key, "In", (value,)) for key, value in _pairs(dict_at(document, "matchLabels")))
+    others = tuple(_expression(each) for each in dicts_at(document, "matchExpressions"))
+    if not all(_is_valid(each) and each.operator not in ("Gt", "Lt") for each in others):
+        return None
+    return Selector((*equal, *others))
+
+
+def _pod_terms(group: JsonObject, namespace: str, labels: Mapping[str, str]) -> tuple[PodTerm, ...]:
+    return tuple(_pod_term(each, namespace, labels) for each in dicts_at(group, _REQUIRED)) if group else ()
+
+
+def _pod_term(term: JsonObject, namespace: str, labels: Mapping[str, str]) -> PodTerm:
+    selector = _selector(term.get("labelSelector"))
+    if selector is not None:
+        selector = _narrowed(selector, "In", texts_at(term, "matchLabelKeys"), labels)
+        selector = _narrowed(selector, "NotIn", texts_at(term, "mismatchLabelKeys"), labels)
+    named, others = texts_at(term, "namespaces"), term.get("namespaceSelector")
+    own = not named and not isinstance(others, dict)
+    return PodTerm(
+        topology_key=text_at(term, "topologyKey"),
+        selector=selector,
+        namespaces=frozenset((namespace,) if own else named),
+        namespace_selector=_selector(others),
+    )
+
+
+def _narrowed(selector: Selector, operator: str, keys: Iterable[str], labels: Mapping[str, str]) -> Selector:
+    """Return *selector* with the pod's own value of each of *keys*.
+
+    The API server has written those into the selectors of stored pods, by the labels that they had when they were
+    created; then they are in force.
+    """
+    there = {(each.key, each.operator) for each in selector.expressions}
+    more = (Expression(key, operator, (labels[key],)) for key in keys if key in labels and (key, operator) not in there)
+    return Selector((*selector.expressions, *more))
+
+
+def _spreads(spec: JsonObject, labels: Mapping[str, str]) -> tuple[Spread, ...]:
+    return tuple(
+        _spread(each, labels)
+        for each in dicts_at(spec, "topologySpreadConstraints")
+        if each.get("whenUnsatisfiable") == "DoNotSchedule"
+    )
+
+
+def _spread(constraint: JsonObject, labels: Mapping[str, str]) -> Spread:
+    selector = _selector(constraint.get("labelSelector"))
+    if selector is not None:  # the scheduler takes the present labels, whatever the API server has written
+        own = (Expression(key, "In", (labels[key],)) for key in texts_at(constraint, "matchLabelKeys") if key in labels)
+        selector = Selector((*selector.expressions, *(each for each in own if each not in selector.expressions)))
+    return Spread(
+        topology_key=text_at(constraint, "topologyKey"),
+        selector=selector,
+        max_skew=_number(constraint.get("maxSkew")),
+        min_domains=_number(constraint.get("minDomains")),
+        honors_affinity=constraint.get("nodeAffinityPolicy") != "Ignore",
+        honors_taints=constraint.get("nodeTaintsPolicy") == "Honor",
+    )
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 1
+
+
+def _host_ports(spec: JsonObject) -> tuple[HostPort, ...]:
+    lasting = [each for each in dicts_at(spec, "initContainers") if each.get("restartPolicy") == "Always"]
+    found = {
+        HostPort(port["hostPort"], text_at(port, "protocol") or "TCP", text_at(port, "hostIP") or EVERY_ADDRESS)
+        for port in _ports((*lasting, *dicts_at(spec, "containers")))
+    }
+    return tuple(sorted(found, key=lambda each: (each.port, each.protocol, each.address))) if found else ()
+
+
+def _ports(containers: Sequence[JsonObject]) -> list[JsonObject]:
+    return [
+        port
+        for container in containers
+        if "ports" in container
+        for port in dicts_at(container, "ports")
+        if type(number := port.get("hostPort")) is int and number > 0
+    ]

@@ -1,0 +1,197 @@
+"""A pod as the planning of disruption sees it: what it costs to evict, and where else it could run.
+
+Source: nodepool-disruption.md 5.5, 6.1 and 9.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final
+
+from scorer.api.meta import JsonObject, parse_time
+from scorer.api.unstructured.documents import (
+    annotations_of,
+    dicts_at,
+    labels_of,
+    metadata_of,
+    name_of,
+    namespace_of,
+    spec_of,
+    status_of,
+    text_at,
+    uid_of,
+)
+from scorer.node_budgets.blockers import NodePod, read_node_pod
+from scorer.node_disruption.cluster.constraint_reader import read_shape
+from scorer.node_disruption.cluster.constraints import NodeTerm, Shape
+from scorer.node_disruption.cluster.requirements import parse_integer
+from scorer.node_disruption.cluster.resources import pod_requests, pod_taken
+
+DEFAULT_GRACE: Final = timedelta(seconds=30)
+LONGEST_GRACE_SECONDS: Final = 10**9
+"""A longer time to end counts as this long, some thirty years."""
+CRITICAL_CLASSES: Final = ("system-cluster-critical", "system-node-critical")
+COST_ANNOTATIONS: Final = ("karpenter.sh/disruption-cost", "controller.kubernetes.io/pod-deletion-cost")
+"""The first that a pod has says what it costs (nodepool-disruption.md 6.1)."""
+
+
+class Owner(StrEnum):
+    """What kind of object controls a pod."""
+
+    DAEMON_SET = "DaemonSet"
+    STATEFUL_SET = "StatefulSet"
+    NODE = "Node"
+    OTHER = "Other"
+    NONE = ""
+
+
+_OWNERS: Final = {kind.value: kind for kind in (Owner.DAEMON_SET, Owner.STATEFUL_SET)}
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A pod.
+
+    Args:
+        namespace: Its own.
+        name: Its own.
+        shape: Where it may run; equal shapes of one cluster are one object.
+        held: What keeps it from being evicted, as the gate sees it.
+        uid: Its own.
+        node: Where it runs; empty while it is pending.
+        labels: All of them.
+        requests: What a new place must have, by resource: cpu in thousandths, all else in whole units; ``pods``: 1.
+        taken: What it takes where it runs; more than *requests* while it is being resized.
+        priority: Of its spec; None: not set.
+        deletion_cost: A pod with a lower one goes first.
+        owner: The kind of its controller.
+        owner_uid: Its controller, by name where the uid is not known; empty without one.
+        grace: How long it may take to end.
+        created: When; None: not known.
+        terminating_since: Its deletionTimestamp; None: it is not being deleted.
+        phase: ``Running`` and so on.
+        critical: Its priority class is one of the two of the system.
+        gated: It has scheduling gates: it gets no node before those are gone.
+    """
+
+    namespace: str
+    name: str
+    shape: Shape
+    held: NodePod
+    uid: str = ""
+    node: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    requests: Mapping[str, int] = field(default_factory=dict)
+    taken: Mapping[str, int] = field(default_factory=dict)
+    priority: int | None = None
+    deletion_cost: int = 0
+    owner: Owner = Owner.NONE
+    owner_uid: str = ""
+    grace: timedelta = DEFAULT_GRACE
+    created: datetime | None = None
+    terminating_since: datetime | None = None
+    phase: str = ""
+    critical: bool = False
+    gated: bool = False
+
+    @property
+    def key(self) -> str:
+        """Namespace and name."""
+        return f"{self.namespace}/{self.name}"
+
+    def takes(self, node: str) -> Mapping[str, int]:
+        """Return what it takes on a node, by resource."""
+        return self.taken if node == self.node and self.taken else self.requests
+
+    @property
+    def finished(self) -> bool:
+        """Whether it has run to its end: it takes nothing any more."""
+        return self.phase in ("Succeeded", "Failed")
+
+    @property
+    def active(self) -> bool:
+        """Whether it has not finished and is not being deleted."""
+        return not self.finished and self.terminating_since is None
+
+    @property
+    def tier(self) -> int:
+        """When its turn is in a drain: 0 to 3, each when no pod of the one before is left."""
+        return 2 * self.critical + (self.owner is Owner.DAEMON_SET)
+
+    @property
+    def reschedulable(self) -> bool:
+        """Whether it needs a new place when its node goes (nodepool-disruption.md 5.5)."""
+        if self.owner in (Owner.DAEMON_SET, Owner.NODE):
+            return False
+        return self.active or (self.owner is Owner.STATEFUL_SET and not self.finished)
+
+
+def read_pod(document: JsonObject, volume_terms: tuple[tuple[NodeTerm, ...], ...] = ()) -> Pod:
+    """Read a pod; a field of the wrong type counts as absent.
+
+    Args:
+        document: The pod.
+        volume_terms: For every volume of it that is bound to some nodes, the terms of which those match one.
+    """
+    spec, metadata = spec_of(document), metadata_of(document)
+    requests = pod_requests(document)
+    owner, owner_uid = _owner(document)
+    return Pod(
+        namespace=namespace_of(document),
+        name=name_of(document),
+        shape=read_shape(document, requests, volume_terms),
+        held=read_node_pod(document),
+        uid=uid_of(document),
+        node=text_at(spec, "nodeName"),
+        labels=labels_of(document),
+        requests=requests,
+        taken=pod_taken(document, requests),
+        priority=_integer(spec.get("priority")),
+        deletion_cost=_deletion_cost(document),
+        owner=owner,
+        owner_uid=owner_uid,
+        grace=_grace(spec),
+        created=read_instant(metadata.get("creationTimestamp")),
+        terminating_since=read_instant(metadata.get("deletionTimestamp")),
+        phase=text_at(status_of(document), "phase"),
+        critical=spec.get("priorityClassName") in CRITICAL_CLASSES,
+        gated=bool(dicts_at(spec, "schedulingGates")),
+    )
+
+
+def read_instant(text: object) -> datetime | None:
+    """Read an instant; None when it is none."""
+    try:
+        return parse_time(text) if isinstance(text, str) else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def _owner(document: JsonObject) -> tuple[Owner, str]:
+    owners = dicts_at(document, "metadata", "ownerReferences")
+    if any(each.get("apiVersion") == "v1" and each.get("kind") == Owner.NODE for each in owners):
+        return Owner.NODE, ""
+    controller = next((each for each in owners if each.get("controller") is True), owners[0] if owners else None)
+    if controller is None:
+        return Owner.NONE, ""
+    return _OWNERS.get(text_at(controller, "kind"), Owner.OTHER), text_at(controller, "uid") or text_at(
+        controller, "name"
+    )
+
+
+def _deletion_cost(document: JsonObject) -> int:
+    """Return what an annotation says that the pod costs; one that is no 32-bit integer counts as 0."""
+    annotations = annotations_of(document)
+    text = next((annotations[key] for key in COST_ANNOTATIONS if key in annotations), "")
+    number = parse_integer(text)
+    return number if number is not None and -(2**31) <= number < 2**31 else 0
+
+
+def _grace(spec: JsonObject) -> timedelta:
+    seconds = _integer(spec.get("terminationGracePeriodSeconds"))
+    return DEFAULT_GRACE if seconds is None or seconds < 0 else timedelta(seconds=min(seconds, LONGEST_GRACE_SECONDS))
+
+
+def _integer(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

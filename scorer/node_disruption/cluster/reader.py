@@ -1,0 +1,340 @@
+"""Reader of a cluster from the documents of a dump or of the cache.
+
+Live objects are read as they are: a field of the wrong type counts as absent, and anything odd becomes a note. An
+object is parsed again only if its document is another one than last time. Callers must not mutate documents.
+
+Source: nodepool-disruption.md 3.1, 4.1, 5.3, 5.6, 9, 10 and 15.
+"""
+
+import operator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final, Generic, TypeAlias, TypeVar
+
+from pydantic import ValidationError
+
+from scorer.api.meta import JsonObject
+from scorer.api.node_pool import NODE_POOL_LABEL
+from scorer.api.unstructured.documents import (
+    dict_at,
+    dicts_at,
+    labels_of,
+    metadata_of,
+    name_of,
+    namespace_of,
+    spec_of,
+    text_at,
+    uid_of,
+)
+from scorer.node_budgets.blockers import PodGuard, read_pod_guard
+from scorer.node_budgets.nodes import is_of_another_instance
+from scorer.node_disruption.cluster.constraint_reader import read_node_terms
+from scorer.node_disruption.cluster.constraints import NodeTerm
+from scorer.node_disruption.cluster.pod import Owner, Pod, read_pod
+from scorer.node_disruption.cluster.snapshot import Cluster, ClusterNode, Pool, read_node, read_pool
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Made(Generic[T]):
+    """Something with what it was made of.
+
+    Args:
+        sources: The documents; None: there is none.
+        value: What they say.
+    """
+
+    sources: tuple[object, ...]
+    value: T
+
+
+Kept: TypeAlias = Mapping[str, Made[T]]
+"""By name."""
+
+
+def keep(known: Made[T] | None, sources: tuple[object, ...], make: Callable[..., T]) -> Made[T]:
+    """Return what *make* returns of *sources*: what is known, where these are the same objects."""
+    if known is not None and all(map(operator.is_, known.sources, sources)):
+        return known
+    return Made(sources, make(*sources))
+
+
+_NAMED: Final = 5
+"""How many objects a note names."""
+
+_Volumes = Mapping[tuple[str, str], tuple[NodeTerm, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A cluster as it was read, with what it was read from.
+
+    Args:
+        cluster: As it is.
+        nodes: By name, with their documents and those of their claims.
+        pools: By name, with their documents.
+        pods: By namespace and name, with their documents.
+        volumes: To which nodes the volumes of claims are bound.
+        keys: Of the labels that some pod asks for.
+    """
+
+    cluster: Cluster
+    nodes: Kept[ClusterNode]
+    pools: Kept[Pool]
+    pods: Kept[Pod]
+    volumes: _Volumes
+    keys: frozenset[str]
+
+
+def read_cluster(documents: Iterable[JsonObject], now: datetime) -> Cluster:
+    """Read a dump: nodes, claims, pools, pods, budgets, DaemonSets, namespaces and volumes, in any order.
+
+    Args:
+        documents: Of the dump; lists of objects are taken apart, and kinds that play no part are ignored.
+        now: When the dump was made; a time that is later is noted.
+    """
+    return read_again(documents, now).cluster
+
+
+def read_again(documents: Iterable[JsonObject], now: datetime, before: Reading | None = None) -> Reading:
+    """Read a cluster that may have been read before: nodes, pools and pods whose documents are the same stay the same.
+
+    Args:
+        documents: As for `read_cluster`; they must not be changed as long as the reading is used.
+        now: As for `read_cluster`.
+        before: Of some earlier time; None: there is none.
+    """
+    return _read(_by_kind(documents), now, before)
+
+
+def _read(found: Mapping[str, Sequence[JsonObject]], now: datetime, before: Reading | None) -> Reading:
+    volumes, notes = _bound_volumes(found)
+    if before is not None and before.volumes != volumes:
+        return _read(found, now, None)
+    nodes = _nodes(found, before.nodes if before else {})
+    pools = _pools(found.get("NodePool", ()), before.pools if before else {}, notes)
+    known = before.pods if before else {}
+    read = _pods(found.get("Pod", ()), volumes, known)
+    daemons = _daemons([each.value for each in read.values()], found.get("DaemonSet", ()))
+    keys = _asked_for((*(each.value for each in read.values()), *daemons))
+    if before is not None and before.keys != keys:
+        return _read(found, now, None)
+    pods, interned = _interned(read, known, daemons, keys)
+    unplaced = [each.value for each in pods.values() if not each.value.node]
+    cluster = Cluster(
+        pools={name: each.value for name, each in pools.items()},
+        nodes={name: each.value for name, each in nodes.items()},
+        pods=_on_nodes(pods, before.cluster.pods if before else {}),
+        pending=tuple(pod for pod in unplaced if not pod.finished and not pod.gated),
+        guards=_guards(found.get("PodDisruptionBudget", ())),
+        daemons=interned,
+        namespaces={name_of(each): labels_of(each) for each in found.get("Namespace", ())},
+    )
+    notes += _note([pod.key for pod in unplaced if pod.gated], "pods that wait for scheduling gates")
+    notes += _without_node(found.get("NodeClaim", ()), cluster.nodes.values())
+    notes += _unmatched(cluster)
+    notes += _future(cluster, now)
+    return Reading(replace(cluster, notes=tuple(notes)), nodes, pools, pods, volumes, keys)
+
+
+def _by_kind(documents: Iterable[JsonObject]) -> dict[str, list[JsonObject]]:
+    """Return the objects by kind, each in the order of namespace and name; of one that is there twice, the last."""
+    found: dict[str, dict[tuple[str, str], JsonObject]] = {}
+    for document in _taken_apart(documents):
+        found.setdefault(text_at(document, "kind"), {})[(namespace_of(document), name_of(document))] = document
+    return {kind: [each for _, each in sorted(several.items())] for kind, several in found.items()}
+
+
+def _taken_apart(documents: Iterable[JsonObject]) -> Iterator[JsonObject]:
+    for document in documents:
+        kind = text_at(document, "kind")
+        if kind.endswith("List") and isinstance(document.get("items"), list):
+            for item in dicts_at(document, "items"):
+                yield item if "kind" in item else {**item, "kind": kind.removesuffix("List")}
+        elif name_of(document):
+            yield document
+
+
+def _nodes(found: Mapping[str, Sequence[JsonObject]], known: Kept[ClusterNode]) -> Kept[ClusterNode]:
+    named: dict[str, list[JsonObject]] = {}
+    unnamed: dict[str, JsonObject] = {}
+    for document in found.get("NodeClaim", ()):
+        if name := text_at(document, "status", "nodeName"):
+            named.setdefault(name, []).append(document)
+        elif instance := text_at(document, "status", "providerID"):
+            unnamed.setdefault(instance, document)
+    nodes = {}
+    for document in found.get("Node", ()):
+        name, instance = name_of(document), text_at(document, "spec", "providerID")
+        own = (each for each in named.get(name, ()) if not is_of_another_instance(each, instance))
+        claim = next(own, None) or unnamed.get(instance)
+        nodes[name] = keep(known.get(name), (document, claim), read_node)
+    return nodes
+
+
+def _pools(documents: Iterable[JsonObject], known: Kept[Pool], notes: list[str]) -> Kept[Pool]:
+    pools = {}
+    for document in documents:
+        name = name_of(document)
+        try:
+            pools[name] = keep(known.get(name), (document,), read_pool)
+        except ValidationError:
+            notes.append(f"NodePool {name} cannot be read and is left out")
+    return pools
+
+
+def _guards(documents: Iterable[JsonObject]) -> dict[str, tuple[PodGuard, ...]]:
+    found: dict[str, list[PodGuard]] = {}
+    for guard in map(read_pod_guard, documents):
+        found.setdefault(guard.namespace, []).append(guard)
+    return {namespace: tuple(guards) for namespace, guards in found.items()}
+
+
+def _bound_volumes(found: Mapping[str, Sequence[JsonObject]]) -> tuple[_Volumes, list[str]]:
+    """Return where the volumes of claims can be reached, by namespace and name, as far as that is restricted."""
+    terms = {}
+    for volume in found.get("PersistentVolume", ()):
+        required = dict_at(volume, "spec", "nodeAffinity").get("required")
+        if isinstance(required, dict):
+            terms[name_of(volume)] = read_node_terms(required)
+    known = {name_of(volume) for volume in found.get("PersistentVolume", ())}
+    bound, unknown = {}, []
+    for claim in found.get("PersistentVolumeClaim", ()):
+        volume_name = text_at(claim, "spec", "volumeName")
+        if volume_name in terms:
+            bound[namespace_of(claim), name_of(claim)] = terms[volume_name]
+        elif volume_name not in known:
+            unknown.append(f"{namespace_of(claim)}/{name_of(claim)}")
+    return bound, _note(unknown, "PersistentVolumeClaims without a known volume hold no pod to any node")
+
+
+def _pods(documents: Iterable[JsonObject], volumes: _Volumes, known: Kept[Pod]) -> Kept[Pod]:
+    def read(document: JsonObject) -> Pod:
+        return read_pod(document, tuple(_volume_terms(document, volumes)) if volumes else ())
+
+    pods = {}
+    for document in documents:
+        key = f"{namespace_of(document)}/{name_of(document)}"
+        pods[key] = keep(known.get(key), (document,), read)
+    return pods
+
+
+def _volume_terms(document: JsonObject, volumes: _Volumes) -> Iterator[tuple[NodeTerm, ...]]:
+    for volume in dicts_at(document, "spec", "volumes"):
+        name = text_at(volume, "persistentVolumeClaim", "claimName")
+        if "ephemeral" in volume:
+            name = f"{name_of(document)}-{text_at(volume, 'name')}"
+        if (terms := volumes.get((namespace_of(document), name))) is not None:
+            yield terms
+
+
+def _daemons(pods: Sequence[Pod], documents: Sequence[JsonObject]) -> list[Pod]:
+    """Return one pod for every DaemonSet: like one of those that run, or by its template where none does."""
+    running = {pod.owner_uid: pod for pod in reversed(pods) if pod.owner is Owner.DAEMON_SET and pod.active}
+    found = {uid: _anywhere(pod) for uid, pod in running.items()}
+    for document in documents:
+        template = _from_template(document)
+        found.setdefault(template.owner_uid, template)
+    return sorted(found.values(), key=lambda pod: (pod.namespace, pod.name))
+
+
+def _anywhere(pod: Pod) -> Pod:
+    """Return a pod of a DaemonSet without the name of its node, which its controller has written into each term."""
+    terms = pod.shape.node_terms
+    if terms is not None:
+        stripped = tuple(NodeTerm(term.labels) for term in terms)
+        terms = stripped if all(term.labels for term in stripped) else None
+    return replace(pod, node="", shape=replace(pod.shape, node_terms=terms))
+
+
+def _from_template(document: JsonObject) -> Pod:
+    template = dict_at(document, "spec", "template")
+    owner = {"kind": "DaemonSet", "uid": uid_of(document), "name": name_of(document), "controller": True}
+    metadata = {
+        **metadata_of(template),
+        "name": name_of(document),
+        "namespace": namespace_of(document),
+        "ownerReferences": [owner],
+    }
+    return read_pod({"metadata": metadata, "spec": spec_of(template)})
+
+
+def _asked_for(pods: Iterable[Pod]) -> frozenset[str]:
+    """Return the keys of the labels that terms of *pods* ask for."""
+    shapes = {id(pod.shape): pod.shape for pod in pods}
+    return frozenset[str]().union(*(shape.selected_keys() for shape in shapes.values()))
+
+
+def _interned(
+    pods: Kept[Pod], known: Kept[Pod], daemons: Iterable[Pod], keys: frozenset[str]
+) -> tuple[Kept[Pod], tuple[Pod, ...]]:
+    """Have equal shapes be one object; labels that no term asks for make no difference between two.
+
+    Args:
+        pods: By namespace and name.
+        known: Those of an earlier time, whose shapes are such objects.
+        daemons: Of every DaemonSet one.
+        keys: Of the labels that are asked for.
+    """
+    old = {id(each.value.shape): each.value.shape for key, each in pods.items() if known.get(key) is each}
+    shapes = {shape: shape for shape in old.values()}
+
+    def interned(pod: Pod) -> Pod:
+        shape = pod.shape.narrowed(keys)
+        return replace(pod, shape=shapes.setdefault(shape, shape))
+
+    found = {
+        key: each if known.get(key) is each else replace(each, value=interned(each.value)) for key, each in pods.items()
+    }
+    return found, tuple(interned(pod) for pod in daemons)
+
+
+def _on_nodes(pods: Kept[Pod], known: Mapping[str, tuple[Pod, ...]]) -> dict[str, tuple[Pod, ...]]:
+    """Return the pods on each node; where they are those that are known, as the same object."""
+    found: dict[str, list[Pod]] = {}
+    for each in pods.values():
+        if each.value.node:
+            found.setdefault(each.value.node, []).append(each.value)
+    return {name: _same(known.get(name, ()), tuple(several)) for name, several in sorted(found.items())}
+
+
+def _same(known: tuple[Pod, ...], found: tuple[Pod, ...]) -> tuple[Pod, ...]:
+    return known if len(known) == len(found) and all(map(operator.is_, known, found)) else found
+
+
+def _unmatched(cluster: Cluster) -> Iterator[str]:
+    nodes = cluster.nodes.values()
+    yield from _note([node.name for node in nodes if not node.pool], "nodes of no pool stay, and take pods")
+    strange = [node.name for node in nodes if node.pool and node.pool not in cluster.pools]
+    yield from _note(strange, f"nodes whose pool, by the label {NODE_POOL_LABEL}, is not there")
+    gone = [pod.key for name, pods in cluster.pods.items() if name not in cluster.nodes for pod in pods]
+    yield from _note(gone, "pods on nodes that are not there are ignored")
+    yield from _note([pod.key for pod in cluster.pending], "pods that are pending")
+
+
+def _without_node(claims: Iterable[JsonObject], nodes: Iterable[ClusterNode]) -> list[str]:
+    """Note the claims of nodes that have not come up yet, or are gone."""
+    known = {node.claim.name for node in nodes if node.claim}
+    names = [name for name in map(name_of, claims) if name not in known]
+    return _note(names, "NodeClaims whose nodes are not there, which play no part")
+
+
+def _future(cluster: Cluster, now: datetime) -> Iterator[str]:
+    """Note objects that were made later than now: the clock of the dump is another one."""
+    made: list[tuple[str, datetime | None]] = [(name, node.created) for name, node in cluster.nodes.items()]
+    made += [(node.claim.name, node.claim.created) for node in cluster.nodes.values() if node.claim]
+    made += [(pod.key, pod.created) for pods in cluster.pods.values() for pod in pods]
+    late = [name for name, created in made if created is not None and created > now]
+    yield from _note(late, "made in the future")
+
+
+def _note(names: Sequence[str], what: str) -> list[str]:
+    """Return a note about objects; none when there are none."""
+    if not names:
+        return []
+    counted = sorted(Counter(names))
+    more = f" and {len(counted) - _NAMED} more" if len(counted) > _NAMED else ""
+    return [f"{what}: {', '.join(counted[:_NAMED])}{more}"]

@@ -1,0 +1,166 @@
+"""What a pod needs of a node, and what a node has: whole numbers by resource, as the scheduler reckons.
+
+Source: Kubernetes v1.36 ``component-helpers/resource/helpers.go`` and ``pkg/scheduler/framework/types.go``.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from scorer.api.meta import JsonObject
+from scorer.api.unstructured.documents import conditions_of, dict_at, dicts_at, spec_of, status_of
+from scorer.api.values.quantity import NANO, parse_quantity
+
+CPU: Final = "cpu"
+MEMORY: Final = "memory"
+PODS: Final = "pods"
+
+_PLAIN: Final = frozenset((CPU, MEMORY, "ephemeral-storage"))
+_PREFIXED: Final = ("hugepages-", "attachable-volumes-")
+_POD_LEVEL: Final = frozenset((CPU, MEMORY))
+_LARGEST: Final = 2**50
+"""An amount beyond it counts as this much, so that those of all pods of a node can be added in 64 bits."""
+_MILLI: Final = NANO // 1000
+
+
+def amounts(listed: JsonObject) -> dict[str, int]:
+    """Read a list of resources: cpu in thousandths, all else in whole units, both rounded up.
+
+    What is no quantity counts as absent.
+    """
+    return _rounded(_exact(listed))
+
+
+def pod_requests(document: JsonObject) -> dict[str, int]:
+    """Return what a place for a pod must have; ``pods`` is 1."""
+    return _whole(_summed(spec_of(document), {}, {}))
+
+
+def pod_taken(document: JsonObject, requests: dict[str, int]) -> dict[str, int]:
+    """Return what a pod takes where it runs: more than its *requests* while it waits to become smaller."""
+    status = status_of(document)
+    statuses = {
+        each["name"]: each
+        for key in ("containerStatuses", "initContainerStatuses")
+        for each in dicts_at(status, key)
+        if isinstance(each.get("name"), str) and "resources" in each
+    }
+    if not statuses and "resources" not in status:
+        return requests
+    infeasible = any(
+        each.get("type") == "PodResizePending" and each.get("reason") == "Infeasible"
+        for each in conditions_of(document)
+    )
+    found = _whole(_summed(spec_of(document), statuses, status, infeasible))
+    return requests if found == requests else found
+
+
+def total(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Add amounts up by resource."""
+    found: dict[str, int] = {}
+    for part in parts:
+        for resource, amount in part.items():
+            found[resource] = found.get(resource, 0) + amount
+    return found
+
+
+def _whole(exact: Mapping[str, int]) -> dict[str, int]:
+    counted = {resource: amount for resource, amount in exact.items() if _is_counted(resource)}
+    return {**_rounded(counted), PODS: 1}
+
+
+def _is_counted(resource: str) -> bool:
+    """Say whether the scheduler looks at a resource that a pod requests."""
+    return resource in _PLAIN or "/" in resource or resource.startswith(_PREFIXED)
+
+
+def _summed(
+    spec: JsonObject, statuses: Mapping[str, JsonObject], status: JsonObject, infeasible: bool = False
+) -> dict[str, int]:
+    """Return what the containers need together, or the pod as a whole asks for, and its overhead; in units of 10^-9."""
+    running: dict[str, int] = {}
+    for container in dicts_at(spec, "containers"):
+        _add(running, _of_container(container, statuses, infeasible))
+    starting: dict[str, int] = {}
+    sidecars: dict[str, int] = {}
+    for container in dicts_at(spec, "initContainers"):
+        is_sidecar = container.get("restartPolicy") == "Always"
+        needs = _of_container(container, statuses if is_sidecar else {}, infeasible)
+        if is_sidecar:
+            _add(running, needs)
+            _add(sidecars, needs)
+            needs = sidecars
+        else:
+            needs = dict(needs)
+            _add(needs, sidecars)
+        _raise(starting, needs)
+    _raise(running, starting)
+    running |= _of_pod(spec, status, infeasible)
+    _add(running, _exact(dict_at(spec, "overhead")))
+    return running
+
+
+def _of_pod(spec: JsonObject, status: JsonObject, infeasible: bool) -> dict[str, int]:
+    """Return what the pod asks for as a whole; that replaces what its containers ask for."""
+    asked = _exact(dict_at(spec, "resources", "requests"))
+    if "resources" in status:
+        actuated = _exact(dict_at(status, "resources", "requests"))
+        asked = {key: amount for key, amount in _effective(asked, actuated, status, infeasible).items() if key in asked}
+    return {
+        resource: amount
+        for resource, amount in asked.items()
+        if resource in _POD_LEVEL or resource.startswith("hugepages-")
+    }
+
+
+def _of_container(container: JsonObject, statuses: Mapping[str, JsonObject], infeasible: bool) -> dict[str, int]:
+    resources = dict_at(container, "resources")
+    asked = _exact(dict_at(resources, "requests"))
+    if limits := dict_at(resources, "limits"):
+        asked = {**_exact(limits), **asked}  # as the API server fills it in
+    known = statuses.get(str(container.get("name"))) if statuses else None
+    if known is None:
+        return asked
+    return _effective(asked, _exact(dict_at(known, "resources", "requests")), known, infeasible)
+
+
+def _effective(asked: dict[str, int], actuated: dict[str, int], status: JsonObject, infeasible: bool) -> dict[str, int]:
+    """Return the most of what is asked for, what is in force and what is granted."""
+    found = dict(actuated) if infeasible else dict(asked)
+    _raise(found, actuated)
+    _raise(found, _exact(dict_at(status, "allocatedResources")))
+    return found
+
+
+def _add(amount: dict[str, int], more: Mapping[str, int]) -> None:
+    for resource, value in more.items():
+        amount[resource] = amount.get(resource, 0) + value
+
+
+def _raise(amount: dict[str, int], least: Mapping[str, int]) -> None:
+    for resource, value in least.items():
+        amount[resource] = max(value, amount.get(resource, value))
+
+
+def _exact(listed: JsonObject) -> dict[str, int]:
+    """Read a list of resources in units of 10^-9."""
+    found = {}
+    for resource, value in listed.items():
+        if (nano := _nano(value)) is not None:
+            found[resource] = nano
+    return found
+
+
+def _nano(value: object) -> int | None:
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        return None
+    try:
+        return parse_quantity(value if isinstance(value, str) else str(value)).nano
+    except ValueError:
+        return None
+
+
+def _rounded(exact: Mapping[str, int]) -> dict[str, int]:
+    return {
+        resource: max(-_LARGEST, min(_LARGEST, -(-nano // (_MILLI if resource == CPU else NANO))))
+        for resource, nano in exact.items()
+    }

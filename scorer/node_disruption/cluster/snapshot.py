@@ -1,0 +1,251 @@
+"""A snapshot of a cluster: its nodes, NodeClaims, NodePools and pods at one instant, and how each is read.
+
+Source: nodepool-disruption.md 3.1, 4.1, 5.3, 5.6, 10 and 15.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from scorer.api.meta import JsonObject
+from scorer.api.node_pool import CAPACITY_TYPE, Budget, NodePool, parse_duration_or_never
+from scorer.api.unstructured.documents import (
+    annotation,
+    annotations_of,
+    conditions_of,
+    dict_at,
+    is_deleting,
+    labels_of,
+    metadata_of,
+    name_of,
+    spec_of,
+    status_of,
+    text_at,
+)
+from scorer.node_budgets.blockers import PodGuard
+from scorer.node_budgets.nodes import DO_NOT_DISRUPT, PoolNode, read_pool_node
+from scorer.node_disruption.cluster.constraint_reader import read_taints
+from scorer.node_disruption.cluster.constraints import Taint
+from scorer.node_disruption.cluster.pod import Pod, read_instant
+from scorer.node_disruption.cluster.requirements import INSTANCE_TYPE, ZONE, present_labels
+from scorer.node_disruption.cluster.resources import amounts
+
+HASH: Final = "karpenter.sh/nodepool-hash"
+HASH_VERSION: Final = "karpenter.sh/nodepool-hash-version"
+TERMINATION_TIMESTAMP: Final = "karpenter.sh/nodeclaim-termination-timestamp"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A NodeClaim.
+
+    Args:
+        name: Its own.
+        labels: Its own.
+        annotations: Its own; the pair of hashes is there.
+        created: When; None: not known.
+        expire_after: How long it may live; None: for ever.
+        termination_grace: How long its drain may take; None: without bound.
+        initialized_since: When it became initialized; None: it is not.
+        last_pod_event: When a pod last came or went; None: never, or not known.
+        drifted_since: When it was first found drifted; None: it is not.
+        drift_reason: Of that condition.
+        consolidatable: Its condition ``Consolidatable`` is True.
+        deletion: Its deletionTimestamp; None: it is not being deleted.
+        terminates_at: When its drain ends whatever pods remain; None: not announced.
+        conditions: Status of all conditions by type.
+    """
+
+    name: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    created: datetime | None = None
+    expire_after: timedelta | None = None
+    termination_grace: timedelta | None = None
+    initialized_since: datetime | None = None
+    last_pod_event: datetime | None = None
+    drifted_since: datetime | None = None
+    drift_reason: str = ""
+    consolidatable: bool = False
+    deletion: datetime | None = None
+    terminates_at: datetime | None = None
+    conditions: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterNode:
+    """A node, of a pool or of none.
+
+    Args:
+        name: Its own.
+        node: As budgets count it; None: it belongs to no pool.
+        labels: Its own.
+        annotations: Its own.
+        taints: Its own, whatever their effect.
+        unschedulable: It is cordoned.
+        allocatable: What pods may take, by resource: cpu in thousandths, all else in whole units.
+        capacity: What the instance has, likewise; limits of pools are about this.
+        created: When; None: not known.
+        instance_type: By its label, the present or the older one; empty: not known.
+        zone: As *instance_type*.
+        capacity_type: As *instance_type*.
+        claim: Its NodeClaim; None: it has none.
+    """
+
+    name: str
+    node: PoolNode | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    unschedulable: bool = False
+    allocatable: Mapping[str, int] = field(default_factory=dict)
+    capacity: Mapping[str, int] = field(default_factory=dict)
+    created: datetime | None = None
+    instance_type: str = ""
+    zone: str = ""
+    capacity_type: str = ""
+    claim: Claim | None = None
+
+    @property
+    def pool(self) -> str:
+        """Name of its pool; empty when it belongs to none."""
+        return self.node.pool if self.node else ""
+
+    @property
+    def initialized(self) -> bool:
+        """Whether it is ready for pods in every respect; a node of no pool always is."""
+        return self.node is None or self.node.initialized
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """A NodePool.
+
+    Args:
+        name: Its own.
+        model: All of it.
+        budgets: Its disruption budgets.
+        weight: Pools with a larger one are asked first for a new node.
+        replicas: How many nodes a static pool has; None: it is not static.
+        hash: Its annotation with the digest of its template; empty without.
+        hash_version: How that was made; empty without.
+        do_not_disrupt: Its template says that its nodes must not be disrupted.
+        limits: What its nodes may have altogether, by resource: cpu in thousandths, all else in whole units.
+        in_use: What they have, likewise.
+        deleting: It is being deleted.
+    """
+
+    name: str
+    model: NodePool
+    budgets: tuple[Budget, ...] = ()
+    weight: int = 0
+    replicas: int | None = None
+    hash: str = ""
+    hash_version: str = ""
+    do_not_disrupt: bool = False
+    limits: Mapping[str, int] = field(default_factory=dict)
+    in_use: Mapping[str, int] = field(default_factory=dict)
+    deleting: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A cluster at one instant.
+
+    Args:
+        pools: By name.
+        nodes: By name, in its order.
+        pods: On each node that has some, by the name of the node; in the order of namespace and name.
+        pending: Pods without a node.
+        guards: PodDisruptionBudgets by namespace.
+        daemons: One pod for every DaemonSet, as it would be on a new node.
+        namespaces: Labels of the namespaces that are known.
+        notes: What was odd, for people.
+    """
+
+    pools: Mapping[str, Pool] = field(default_factory=dict)
+    nodes: Mapping[str, ClusterNode] = field(default_factory=dict)
+    pods: Mapping[str, tuple[Pod, ...]] = field(default_factory=dict)
+    pending: tuple[Pod, ...] = ()
+    guards: Mapping[str, Sequence[PodGuard]] = field(default_factory=dict)
+    daemons: tuple[Pod, ...] = ()
+    namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def read_claim(document: JsonObject) -> Claim:
+    """Read a NodeClaim; a field of the wrong type counts as absent."""
+    spec, metadata, conditions = spec_of(document), metadata_of(document), _conditions(document)
+    since = {kind: read_instant(each.get("lastTransitionTime")) for kind, each in conditions.items()}
+    status = {kind: text_at(each, "status") for kind, each in conditions.items()}
+    return Claim(
+        name=name_of(document),
+        labels=labels_of(document),
+        annotations=annotations_of(document),
+        created=read_instant(metadata.get("creationTimestamp")),
+        expire_after=_duration(spec.get("expireAfter")),
+        termination_grace=_duration(spec.get("terminationGracePeriod")),
+        initialized_since=since["Initialized"] if status.get("Initialized") == "True" else None,
+        last_pod_event=read_instant(status_of(document).get("lastPodEventTime")),
+        drifted_since=since["Drifted"] if status.get("Drifted") == "True" else None,
+        drift_reason=text_at(conditions.get("Drifted", {}), "reason"),
+        consolidatable=status.get("Consolidatable") == "True",
+        deletion=read_instant(metadata.get("deletionTimestamp")),
+        terminates_at=read_instant(annotation(document, TERMINATION_TIMESTAMP)),
+        conditions=status,
+    )
+
+
+def read_node(document: JsonObject, claim: JsonObject | None = None) -> ClusterNode:
+    """Read a Node with its NodeClaim; a field of the wrong type counts as absent."""
+    labels = labels_of(document)
+    present = present_labels(labels)
+    return ClusterNode(
+        name=name_of(document),
+        node=read_pool_node(document, claim),
+        labels=labels,
+        annotations=annotations_of(document),
+        taints=read_taints(document),
+        unschedulable=spec_of(document).get("unschedulable") is True,
+        allocatable=amounts(dict_at(document, "status", "allocatable")),
+        capacity=amounts(dict_at(document, "status", "capacity")),
+        created=read_instant(metadata_of(document).get("creationTimestamp")),
+        instance_type=present.get(INSTANCE_TYPE, ""),
+        zone=present.get(ZONE, ""),
+        capacity_type=present.get(CAPACITY_TYPE, ""),
+        claim=None if claim is None else read_claim(claim),
+    )
+
+
+def read_pool(document: JsonObject) -> Pool:
+    """Read a NodePool.
+
+    Raises:
+        pydantic.ValidationError: It is not a NodePool.
+    """
+    model = NodePool.read(document)
+    return Pool(
+        name=model.metadata.name,
+        model=model,
+        budgets=model.spec.disruption.budgets,
+        weight=model.spec.weight or 0,
+        replicas=model.spec.replicas,
+        hash=annotation(document, HASH),
+        hash_version=annotation(document, HASH_VERSION),
+        do_not_disrupt=model.spec.template.metadata.annotations.get(DO_NOT_DISRUPT) == "true",
+        limits=amounts(dict(model.spec.limits)),
+        in_use=amounts(dict(model.status.resources)) | {"nodes": model.status.nodes},
+        deleting=is_deleting(document),
+    )
+
+
+def _conditions(document: JsonObject) -> dict[str, JsonObject]:
+    return {text_at(each, "type"): each for each in conditions_of(document)}
+
+
+def _duration(value: Any) -> timedelta | None:
+    try:
+        return parse_duration_or_never(value) if isinstance(value, str) else None
+    except ValueError:
+        return None

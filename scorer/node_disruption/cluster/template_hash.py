@@ -1,0 +1,89 @@
+"""The hash of a NodePool's template, and a cluster with changed NodePools, whose nodes drift.
+
+The reference's number is no interface, so the digest is one of our own, and says so by its version: claims that another
+controller has marked are never taken for drifted (nodepool-disruption.md 3.2).
+
+Source: nodepool-disruption.md 3.1 and 3.2; Karpenter ``pkg/apis/v1/nodepool.go``, Hash.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+from scorer.api.meta import JsonObject, dump_json
+from scorer.api.node_pool import NodePool, NodeTaint, parse_duration_or_never
+from scorer.api.values.duration import NEVER
+from scorer.node_disruption.cluster.snapshot import HASH, HASH_VERSION, Cluster, ClusterNode, Pool
+
+HASH_VERSION_OWN: Final = "harbormaster-v1"
+"""Value of the annotation ``karpenter.sh/nodepool-hash-version`` beside a digest of ours."""
+_DIGITS: Final = 16
+
+
+def template_digest(pool: NodePool) -> str:
+    """Return the digest of what a change of makes nodes drift: all of the template but its requirements.
+
+    The order of lists, the spelling of durations, and whether an empty list is written out make no difference.
+    """
+    template = pool.spec.template
+    spec = template.spec
+    hashed: JsonObject = {
+        "labels": sorted(template.metadata.labels.items()),
+        "annotations": sorted(template.metadata.annotations.items()),
+        "taints": _sorted(spec.taints),
+        "startupTaints": _sorted(spec.startup_taints),
+        "nodeClassRef": [spec.node_class_ref.group, spec.node_class_ref.kind, spec.node_class_ref.name],
+        "terminationGracePeriod": _seconds(spec.termination_grace_period),
+        "expireAfter": _seconds(spec.expire_after),
+    }
+    return hashlib.sha256(dump_json(hashed)).hexdigest()[:_DIGITS]
+
+
+def _sorted(taints: tuple[NodeTaint, ...]) -> list[list[str]]:
+    return sorted([each.key, each.effect, each.value or ""] for each in taints)
+
+
+def _seconds(text: str | None) -> float | str | None:
+    """Return a duration in seconds; None for ever. What is no duration stands for itself."""
+    if text is None or text == NEVER:
+        return None
+    try:
+        duration = parse_duration_or_never(text)
+    except ValueError:
+        return text
+    return None if duration is None else duration.total_seconds()
+
+
+def with_pools(cluster: Cluster, changed: Iterable[Pool]) -> Cluster:
+    """Return the cluster with pools in place of those of the same names, and with those that it does not have.
+
+    The digest of a pool is that of today's unless its template is another one; claims without a digest are taken to be
+    what today's pool asks for. So nodes drift as they will when the change is applied, whoever wrote their digests.
+    """
+    pools, nodes = dict(cluster.pools), dict(cluster.nodes)
+    for pool in changed:
+        today = cluster.pools.get(pool.name)
+        if today is None:
+            pools[pool.name] = pool
+            continue
+        mark, version = today.hash or template_digest(today.model), today.hash_version or HASH_VERSION_OWN
+        is_same = template_digest(today.model) == template_digest(pool.model)
+        pools[pool.name] = replace(
+            pool,
+            hash=mark if is_same else f"{mark}, changed",
+            hash_version=version,
+            in_use=today.in_use,
+            deleting=today.deleting,
+        )
+        if not today.hash:
+            nodes.update((name, _marked(node, mark, version)) for name, node in nodes.items() if node.pool == pool.name)
+    return replace(cluster, pools=pools, nodes=nodes)
+
+
+def _marked(node: ClusterNode, mark: str, version: str) -> ClusterNode:
+    """Return a node whose claim has a digest; one that it has already stays."""
+    if node.claim is None or HASH in node.claim.annotations:
+        return node
+    annotations = {**node.claim.annotations, HASH: mark, HASH_VERSION: version}
+    return replace(node, claim=replace(node.claim, annotations=annotations))

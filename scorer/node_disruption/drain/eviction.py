@@ -1,0 +1,138 @@
+"""Evictions during a drain: which PodDisruptionBudget or annotation holds a pod.
+
+Source: nodepool-disruption.md 9.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+from scorer.api.meta import format_time
+from scorer.node_budgets.blockers import BlockReason, PodGuard
+from scorer.node_budgets.nodes import DISRUPTED_TAINT, DO_NOT_DISRUPT
+from scorer.node_disruption.cluster.constraints import Taint
+from scorer.node_disruption.cluster.pod import Pod
+
+DISRUPTED: Final = Taint(DISRUPTED_TAINT, "NoSchedule")
+"""What a node has that goes."""
+_PENDING: Final = "Pending"
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """What keeps a pod on a node that is drained.
+
+    Args:
+        pod: Its key.
+        reason: A `scorer.node_budgets.blockers.BlockReason`.
+        message: For people.
+        until: When it ends by itself, or the pod is deleted all the same; None: neither is known.
+    """
+
+    pod: str
+    reason: str
+    message: str
+    until: datetime | None = None
+
+
+class GuardBook:
+    """What PodDisruptionBudgets still allow while evicted pods have not come back.
+
+    A pod that was not healthy when it left, or that had no place at the start, takes nothing of what is allowed; it
+    adds to that once it runs.
+
+    Args:
+        guards: By namespace, as they are when nothing has been evicted.
+    """
+
+    def __init__(self, guards: Mapping[str, Sequence[PodGuard]]) -> None:
+        self._guards = guards
+        self._away: dict[str, tuple[PodGuard, ...]] = {}
+        self._taken: Counter[tuple[str, str]] = Counter()
+
+    def around(self, pod: Pod) -> tuple[PodGuard, ...]:
+        """Return the guards of a pod."""
+        return tuple(guard for guard in self._guards.get(pod.namespace, ()) if guard.guards(pod.held.labels))
+
+    def refusal(self, pod: Pod) -> tuple[str, str] | None:
+        """Return why a pod cannot be evicted now, as a reason and a message; None: it can.
+
+        A pod whose containers do not run yet can, whatever guards it.
+
+        Source: Kubernetes v1.36 ``pkg/registry/core/pod/storage/eviction.go``.
+        """
+        if pod.phase == _PENDING:
+            return None
+        around = self.around(pod)
+        names = [f"{each.namespace}/{each.name}" for each in around]
+        if len(around) > 1:
+            message = f"more than one PodDisruptionBudget ({', '.join(names)}) guards pod {pod.key}"
+            return BlockReason.SEVERAL_POD_DISRUPTION_BUDGETS, f"{message}, which cannot be evicted"
+        if not around or self._left(around[0]) > 0 or (pod.held.unready and self._frees_unready(around[0])):
+            return None
+        return BlockReason.POD_DISRUPTION_BUDGET, f"PodDisruptionBudget {names[0]} lets no pod go: pod {pod.key}"
+
+    def leave(self, pod: Pod) -> None:
+        """Note that a pod has been evicted or deleted, or does not run yet."""
+        around = self.around(pod)
+        if not is_healthy(pod):
+            around = tuple(each for each in around if each.lacking is not None)
+        if around and pod.key not in self._away:
+            self._away[pod.key] = around
+            if is_healthy(pod):
+                self._taken.update((each.namespace, each.name) for each in around)
+
+    def come_back(self, key: str) -> None:
+        """Note that a pod runs again."""
+        self._taken.subtract((each.namespace, each.name) for each in self._away.pop(key, ()))
+
+    def guards(self) -> Mapping[str, Sequence[PodGuard]]:
+        """Return the guards with what they allow now."""
+        changed = {namespace for (namespace, _), taken in self._taken.items() if taken}
+        if not changed:
+            return self._guards
+        now = {name: tuple(map(self._as_now, self._guards[name])) for name in changed}
+        return {**self._guards, **now}
+
+    def _as_now(self, guard: PodGuard) -> PodGuard:
+        left = self._left(guard)
+        return guard if left == guard.disruptions_allowed else replace(guard, disruptions_allowed=left)
+
+    def _left(self, guard: PodGuard) -> int:
+        return max(0, self._spare(guard))
+
+    def _spare(self, guard: PodGuard) -> int:
+        """Return how many healthy pods there are beyond those that a guard wants; negative: so many it lacks."""
+        return guard.disruptions_allowed - (guard.lacking or 0) - self._taken[guard.namespace, guard.name]
+
+    def _frees_unready(self, guard: PodGuard) -> bool:
+        """Say whether a pod that is not ready may go: by the policy of a guard, or while that has what it wants."""
+        if guard.frees_unready:
+            return True
+        return guard.lacking is not None and guard.wants_some and self._spare(guard) >= 0
+
+
+def hold_of(pod: Pod, book: GuardBook, now: datetime, forced: datetime | None) -> Hold | None:
+    """Return what keeps a pod whose turn it is; None: nothing does.
+
+    Args:
+        pod: The pod.
+        book: What PodDisruptionBudgets allow.
+        now: The instant, with a time zone.
+        forced: When it is deleted all the same; None: never.
+    """
+    if pod.held.is_protected(now):
+        end = pod.held.protected_until
+        said = f" until {format_time(end)}" if end is not None else ""
+        until = min((each for each in (end, forced) if each is not None), default=None)
+        message = f"pod {pod.key} has the annotation {DO_NOT_DISRUPT}{said}"
+        return Hold(pod.key, BlockReason.DO_NOT_DISRUPT, message, until)
+    refusal = book.refusal(pod)
+    return None if refusal is None else Hold(pod.key, *refusal, until=forced)
+
+
+def is_healthy(pod: Pod) -> bool:
+    """Say whether a PodDisruptionBudget counts a pod among those that it has."""
+    return pod.active and pod.phase != _PENDING and not pod.held.unready

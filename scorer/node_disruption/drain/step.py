@@ -1,0 +1,145 @@
+"""The next step of the drain of one node: which pods are evicted, which are deleted, and when to look again.
+
+Whether a PodDisruptionBudget lets a pod go is for the API server to say at each eviction, so all pods whose turn it is
+are tried. What the budgets say only explains why they stay.
+
+Source: nodepool-disruption.md 9; Karpenter v1.15.0 ``pkg/controllers/node/termination/terminator``.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from scorer.node_budgets.blockers import PodGuard
+from scorer.node_disruption.cluster.pod import Owner, Pod
+from scorer.node_disruption.drain.eviction import DISRUPTED, GuardBook, Hold, hold_of
+
+SHORTEST: Final = timedelta(seconds=5)
+"""How long a drain takes at least."""
+STUCK: Final = timedelta(minutes=1)
+"""A pod that should have been gone for this long is not waited for: its kubelet does not answer."""
+LEAST_GRACE: Final = timedelta(seconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """A pod that is deleted whatever protects it.
+
+    Args:
+        pod: The pod.
+        grace: How long it may still take to end; whole seconds.
+    """
+
+    pod: Pod
+    grace: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class DrainStep:
+    """What is next in the drain of a node.
+
+    Args:
+        evict: Pods to be evicted now, by namespace and name.
+        delete: Pods to be deleted now.
+        holds: Why pods stay whose turn it is.
+        left: How many pods are waited for.
+        is_over: Nothing is waited for any more: the node can go.
+        next_at: When the passing of time alone changes something; None: it does not.
+    """
+
+    evict: tuple[Pod, ...] = ()
+    delete: tuple[Deletion, ...] = ()
+    holds: tuple[Hold, ...] = ()
+    left: int = 0
+    is_over: bool = False
+    next_at: datetime | None = None
+
+
+def drain_deadline(since: datetime, bound: timedelta | None, announced: datetime | None) -> datetime | None:
+    """Return when a drain ends whatever pods remain; None: never.
+
+    Args:
+        since: When it began.
+        bound: The terminationGracePeriod of the claim; None: there is none.
+        announced: What the claim says already: an end that has been announced is never moved.
+    """
+    if announced is not None or bound is None:
+        return announced
+    try:
+        return since + bound
+    except OverflowError:  # after the year 9999
+        return None
+
+
+def drain_step(
+    pods: Iterable[Pod],
+    guards: Mapping[str, Sequence[PodGuard]],
+    now: datetime,
+    *,
+    since: datetime,
+    deadline: datetime | None,
+) -> DrainStep:
+    """Return what is next in the drain of a node.
+
+    Args:
+        pods: On the node.
+        guards: PodDisruptionBudgets by namespace.
+        now: The instant, with a time zone.
+        since: When the drain began.
+        deadline: When it ends whatever pods remain; None: never.
+    """
+    waited = sorted((pod for pod in pods if _is_waited_for(pod, now)), key=lambda pod: (pod.namespace, pod.name))
+    forced = [pod for pod in waited if _is_forced(pod, now, deadline)]
+    ending = [pod for pod in waited if pod.terminating_since is not None]
+    tier = min((pod.tier for pod in waited), default=0)
+    turn = [each for each in waited if each not in ending and each not in forced and each.tier == tier]
+    book = GuardBook(guards)
+    evict = tuple(pod for pod in turn if not pod.held.is_protected(now))
+    earliest = since + SHORTEST if deadline is None else min(since + SHORTEST, max(deadline, since))
+    return DrainStep(
+        evict=evict,
+        delete=tuple(Deletion(pod, _grace(now, deadline)) for pod in forced),
+        holds=tuple(hold for pod in turn if (hold := hold_of(pod, book, now, _forced_at(pod, deadline))) is not None),
+        left=len(waited),
+        is_over=not waited and now >= earliest,
+        next_at=_next(waited, ending, now, deadline, earliest),
+    )
+
+
+def _is_waited_for(pod: Pod, now: datetime) -> bool:
+    if pod.finished or pod.owner is Owner.NODE or pod.shape.tolerates(DISRUPTED):
+        return False
+    return pod.terminating_since is None or now - pod.terminating_since <= STUCK
+
+
+def _is_forced(pod: Pod, now: datetime, deadline: datetime | None) -> bool:
+    """Say whether a pod must be deleted to be gone in time; one that ends in time anyway is left alone.
+
+    The deletionTimestamp of a pod is when it should be gone, its time to end included.
+    """
+    if deadline is None:
+        return False
+    if pod.terminating_since is not None:
+        return pod.terminating_since > max(deadline, now + LEAST_GRACE)
+    return now >= deadline - pod.grace
+
+
+def _forced_at(pod: Pod, deadline: datetime | None) -> datetime | None:
+    return None if deadline is None else deadline - pod.grace
+
+
+def _grace(now: datetime, deadline: datetime | None) -> timedelta:
+    assert deadline is not None
+    return max(LEAST_GRACE, timedelta(seconds=int((deadline - now).total_seconds())))
+
+
+def _next(
+    waited: Sequence[Pod], ending: Sequence[Pod], now: datetime, deadline: datetime | None, earliest: datetime
+) -> datetime | None:
+    instants = [each.terminating_since + STUCK for each in ending if each.terminating_since is not None]
+    forced = (_forced_at(pod, deadline) for pod in waited if pod.terminating_since is None)
+    instants += [at for at in forced if at is not None]
+    instants += [end for pod in waited if (end := pod.held.protected_until) is not None]
+    instants += [] if waited else [earliest]
+    return min((each for each in instants if each > now), default=None)

@@ -1,0 +1,1 @@
+"""Accepted commands: their annotation on nodes, replacement NodeClaims, progress, conditions and Events."""

@@ -1,0 +1,96 @@
+"""The NodeClaim of a new node: what a provisioner is asked to make before old nodes go.
+
+Source: nodepool-disruption.md 6.3, 7.1 and 15; Karpenter v1.15.0
+``pkg/controllers/provisioning/scheduling/nodeclaimtemplate.go``.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from scorer.api.kinds import NODE_CLAIM, NODE_POOL
+from scorer.api.meta import JsonObject
+from scorer.api.node_pool import HOSTNAME, NODE_POOL_LABEL
+from scorer.api.unstructured.documents import annotations_of, dict_at, labels_of, metadata_of
+from scorer.node_disruption.cluster.requirements import INSTANCE_TYPE, Allowed, one_of
+from scorer.node_disruption.cluster.resources import CPU, total
+from scorer.node_disruption.cluster.snapshot import HASH, HASH_VERSION
+from scorer.node_disruption.execution.command_annotation import COMMAND, Order, written
+from scorer.node_disruption.instance_types.new_node import NewNode
+
+MOST_TYPES: Final = 600
+"""How many instance types a claim names, the cheapest first."""
+
+_COPIED: Final = ("nodeClassRef", "taints", "startupTaints", "expireAfter", "terminationGracePeriod")
+_IN_LABELS: Final = (NODE_POOL_LABEL, HOSTNAME)
+
+
+def claims_of(order: Order, nodes: tuple[NewNode, ...], pools: Mapping[str, JsonObject]) -> list[JsonObject]:
+    """Return the claims that an order makes, in the order of their names.
+
+    Args:
+        order: Names them.
+        nodes: What they are to become.
+        pools: The NodePools by name, as they are stored; each that *nodes* name must be there.
+    """
+    return [_claim(name, node, order, pools[node.pool]) for name, node in zip(order.replacements, nodes, strict=True)]
+
+
+def _claim(name: str, node: NewNode, order: Order, pool: JsonObject) -> JsonObject:
+    template = dict_at(pool, "spec", "template")
+    marks = {key: value for key, value in annotations_of(pool).items() if key in (HASH, HASH_VERSION)}
+    certain = {key: value for key, each in node.requirements.items() if (value := each.only) is not None}
+    reference = {
+        "apiVersion": NODE_POOL.api_version,
+        "kind": NODE_POOL.kind,
+        "name": node.pool,
+        "uid": metadata_of(pool).get("uid", ""),
+        "blockOwnerDeletion": True,
+    }
+    asked = dict_at(template, "spec")
+    return {
+        "apiVersion": NODE_CLAIM.api_version,
+        "kind": NODE_CLAIM.kind,
+        "metadata": {
+            "name": name,
+            "labels": {**certain, **labels_of(template), NODE_POOL_LABEL: node.pool},
+            "annotations": {**annotations_of(template), **marks, COMMAND: written(order)},
+            "ownerReferences": [reference],
+        },
+        "spec": {
+            **{key: asked[key] for key in _COPIED if key in asked},
+            "requirements": list(_requirements(node)),
+            "resources": {"requests": _requests(node)},
+        },
+    }
+
+
+def _requirements(node: NewNode) -> Iterator[JsonObject]:
+    found = {key: each for key, each in node.requirements.items() if key not in _IN_LABELS}
+    if node.types:
+        found[INSTANCE_TYPE] = one_of(*(each.name for each in node.types[:MOST_TYPES]))
+    for key, each in sorted(found.items()):
+        listed = list(_written(key, each))
+        if key in node.min_values:
+            listed[0]["minValues"] = node.min_values[key]
+        yield from listed
+
+
+def _written(key: str, wanted: Allowed) -> Iterator[JsonObject]:
+    """Yield requirements that mean *wanted* together."""
+    if not wanted.others:
+        values = sorted(wanted.values)
+        yield {"key": key, "operator": "In", "values": values} if values else {"key": key, "operator": "DoesNotExist"}
+        return
+    if wanted.values:
+        yield {"key": key, "operator": "NotIn", "values": sorted(wanted.values)}
+    if wanted.low is not None:
+        yield {"key": key, "operator": "Gte", "values": [str(max(0, wanted.low))]}
+    if wanted.high is not None:
+        yield {"key": key, "operator": "Lte", "values": [str(max(0, wanted.high))]}
+    if not wanted.values and wanted.low is None and wanted.high is None:
+        yield {"key": key, "operator": "Exists"}
+
+
+def _requests(node: NewNode) -> dict[str, str]:
+    needs = total((node.daemons, *(pod.requests for pod in node.pods)))
+    return {key: f"{amount}m" if key == CPU else str(amount) for key, amount in sorted(needs.items())}

@@ -1,0 +1,152 @@
+"""Available instance types with their prices, and whether they include the types of a cluster's nodes.
+
+A node whose type is not offered any more has drifted, and is disrupted. A table that a person wrote may just not name
+it.
+
+Source: nodepool-disruption.md 3.4, 5.1, 6.2 and 6.3.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final
+
+from scorer.api.node_pool import CAPACITY_TYPE
+from scorer.node_disruption.cluster.requirements import ZONE, Allowed, is_of_provider, merged
+from scorer.node_disruption.cluster.snapshot import Cluster, Pool
+
+_MOST_NAMED = 5
+
+ARCH: Final = "kubernetes.io/arch"
+OS: Final = "kubernetes.io/os"
+ON_DEMAND: Final = "on-demand"
+SPOT: Final = "spot"
+RESERVED: Final = "reserved"
+CAPACITY_TYPES: Final = (RESERVED, SPOT, ON_DEMAND)
+"""In the order in which a new node takes them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offering:
+    """One way to get an instance type.
+
+    Args:
+        zone: Where.
+        capacity_type: ``on-demand``, ``spot`` or ``reserved``.
+        price: Per hour, in the currency of the table.
+        available: It can be had at present.
+    """
+
+    zone: str
+    capacity_type: str
+    price: float
+    available: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceType:
+    """A kind of machine.
+
+    Args:
+        name: Value of its label ``node.kubernetes.io/instance-type``.
+        labels: That its nodes have in any case: architecture, operating system, its name.
+        allocatable: What pods may take, by resource: cpu in thousandths, all else in whole units.
+        offerings: By zone and capacity type.
+        zones: Where it can be had at present.
+        capacity_types: As what it can be had at present.
+    """
+
+    name: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    allocatable: Mapping[str, int] = field(default_factory=dict)
+    offerings: tuple[Offering, ...] = ()
+    zones: frozenset[str] = field(init=False, repr=False, compare=False)
+    capacity_types: frozenset[str] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        found = [each for each in self.offerings if each.available]
+        object.__setattr__(self, "zones", frozenset(each.zone for each in found))
+        object.__setattr__(self, "capacity_types", frozenset(each.capacity_type for each in found))
+
+    def offered(self, requirements: Mapping[str, Allowed]) -> Iterator[Offering]:
+        """Yield the offerings that can be had now and meet *requirements*, as far as those are about offerings."""
+        zone, capacity_type = requirements.get(ZONE), requirements.get(CAPACITY_TYPE)
+        for each in self.offerings:
+            if (
+                each.available
+                and (zone is None or zone.allows(each.zone))
+                and (capacity_type is None or capacity_type.allows(each.capacity_type))
+            ):
+                yield each
+
+    def cheapest(self, requirements: Mapping[str, Allowed]) -> float:
+        """Return the lowest price at which it can be had; infinite when it cannot."""
+        return min((each.price for each in self.offered(requirements)), default=math.inf)
+
+    def worst_launch_price(self, requirements: Mapping[str, Allowed]) -> float:
+        """Return the highest price of the capacity type that would be taken; infinite when it cannot be had.
+
+        Source: nodepool-disruption.md 6.3.
+        """
+        offered = tuple(self.offered(requirements))
+        for capacity_type in CAPACITY_TYPES:
+            prices = [each.price for each in offered if each.capacity_type == capacity_type]
+            if prices:
+                return max(prices)
+        return math.inf
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """The instance types that can be had."""
+
+    types: tuple[InstanceType, ...] = ()
+
+    @cached_property
+    def by_name(self) -> Mapping[str, InstanceType]:
+        """Each type by its name."""
+        return {each.name: each for each in self.types}
+
+    @cached_property
+    def _prices(self) -> Mapping[tuple[str, str, str], float]:
+        return {
+            (each.name, offering.zone, offering.capacity_type): offering.price
+            for each in self.types
+            for offering in each.offerings
+        }
+
+    def price_of(self, instance_type: str, zone: str, capacity_type: str) -> float | None:
+        """Return what a node costs per hour, whether or not another one like it can be had; None when not known."""
+        return self._prices.get((instance_type, zone, capacity_type))
+
+
+def unlabelled(catalog: Catalog, pools: Iterable[Pool]) -> Iterator[str]:
+    """Yield, for people, which labels of a provider pools ask for that no type of a table has: nobody checks those."""
+    known = {key for each in catalog.types for key in each.labels}
+    for pool in pools:
+        asked = merged(pool.model.spec.template.spec.requirements)
+        for key in sorted(key for key in asked if is_of_provider(key) and key not in known):
+            yield f"NodePool {pool.name} asks for label {key}, which no type in the table has: all types count as fine"
+
+
+def missing(catalog: Catalog, cluster: Cluster) -> Mapping[tuple[str, str, str], int]:
+    """Return how many nodes of pools are of what a table lacks, by type, zone and capacity type; sorted."""
+    found = Counter(
+        (node.instance_type, node.zone, node.capacity_type)
+        for node in cluster.nodes.values()
+        if node.pool in cluster.pools and node.instance_type and node.zone and node.capacity_type
+        if catalog.price_of(node.instance_type, node.zone, node.capacity_type) is None
+    )
+    return dict(sorted(found.items()))
+
+
+def lacking(catalog: Catalog, cluster: Cluster) -> str:
+    """Return what a table lacks of the nodes of pools, for people; empty: nothing."""
+    found = missing(catalog, cluster)
+    if not found:
+        return ""
+    named = [f"{kind} in {zone} as {how} ({number} nodes)" for (kind, zone, how), number in found.items()]
+    more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
+    return f"the instance types are not used, as they lack what nodes are: {', '.join(named[:_MOST_NAMED])}{more}"

@@ -1,0 +1,266 @@
+"""The table of instance types and prices that a user writes, or that a provider hands in.
+
+A table is a list of rows. A row is either one offering, as in a price list (``name``, ``cpu``, ``memory``, ``pods``,
+``arch``, ``os``, ``zone``, ``capacityType``, ``price``), or a whole type with its ``offerings``. Rows of one name are
+one type, and must agree about what it has. A row with a mistake makes the table unusable, and every mistake is named.
+
+Source: nodepool-disruption.md 5.1, 6.2 and 6.3.
+"""
+
+import csv
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from scorer.api.meta import JsonObject
+from scorer.api.values.field_path import FieldPath
+from scorer.api.values.quantity import parse_quantity
+from scorer.node_disruption.cluster.requirements import ALIASES, INSTANCE_TYPE, quote
+from scorer.node_disruption.cluster.resources import CPU, MEMORY, PODS, amounts
+from scorer.node_disruption.instance_types.catalog import ARCH, CAPACITY_TYPES, ON_DEMAND, OS, InstanceType, Offering
+
+_TABLE: Final = "instanceTypes"
+_OFFERING: Final = ("zone", "capacityType", "price", "available")
+_TYPE: Final = ("name", "cpu", "memory", "pods", "arch", "os", "labels", "allocatable")
+_TEXTS: Final = {"arch": "amd64", "os": "linux", "capacityType": ON_DEMAND}
+_NUMBER: Final = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?", re.ASCII)
+_BOOLEANS: Final = {"true": True, "false": False}
+
+
+DEFAULT_PODS: Final = 110
+MOST_MISTAKES: Final = 20
+"""How many mistakes of a table are told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """A mistake in a table."""
+
+    field: FieldPath
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.message}" if self.field else self.message
+
+
+class InvalidInstanceTypesError(ValueError):
+    """A table of instance types has mistakes."""
+
+    def __init__(self, mistakes: Sequence[Mistake]) -> None:
+        self.mistakes = tuple(mistakes)
+        more = len(mistakes) - MOST_MISTAKES
+        told = [*map(str, mistakes[:MOST_MISTAKES]), *([f"and {more} more mistakes"] if more > 0 else ())]
+        super().__init__("; ".join(told))
+
+
+def read_instance_types(document: Any, at: FieldPath = FieldPath()) -> tuple[InstanceType, ...]:  # noqa: B008
+    """Read a table: a list of rows, or an object with such a list as ``instanceTypes``.
+
+    Args:
+        document: The table.
+        at: Where it stands.
+
+    Returns:
+        By name.
+
+    Raises:
+        InvalidInstanceTypesError: It has mistakes.
+    """
+    if isinstance(document, dict):
+        document, at = document.get(_TABLE), at / _TABLE
+    if not isinstance(document, list):
+        raise InvalidInstanceTypesError([Mistake(at, f"{quote(document)} is not a list of instance types")])
+    reading = _Reading()
+    for index, row in enumerate(document):
+        reading.add(row, at / index)
+    if reading.mistakes:
+        raise InvalidInstanceTypesError(reading.mistakes)
+    return reading.types()
+
+
+def read_price_list(text: str) -> list[JsonObject]:
+    """Read a price list in CSV, whose first line names the columns; an empty cell counts as absent.
+
+    A column whose name has a slash is a label of nodes.
+
+    Raises:
+        InvalidInstanceTypesError: It is no such list; whether its rows are right is not looked at.
+    """
+    try:
+        rows = list(_cells(text))
+    except csv.Error as error:
+        raise InvalidInstanceTypesError([Mistake(FieldPath(), f"not CSV: {error}")]) from error
+    if not rows:
+        return []
+    (first, columns), *rows = rows
+    mistakes = [Mistake(FieldPath(), f"line {first}: {said}") for said in _column_mistakes(columns)]
+    mistakes = mistakes or [
+        Mistake(FieldPath(), f"line {line}: {len(row)} cells, but there are {len(columns)} columns")
+        for line, row in rows
+        if len(row) > len(columns)
+    ]
+    if mistakes:
+        raise InvalidInstanceTypesError(mistakes)
+    return [_row({key: cell for key, cell in zip(columns, row, strict=False) if cell}) for _, row in rows]
+
+
+def price_list_lines(text: str) -> list[int]:
+    """Return on which line of a price list each of its rows ends."""
+    return [line for line, _ in _cells(text)][1:]
+
+
+def _cells(text: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the rows of a list that are not empty, with the line on which each ends; the first names the columns."""
+    reader = csv.reader(text.splitlines(keepends=True), skipinitialspace=True)
+    for row in reader:
+        cells = [cell.strip() for cell in row]
+        if any(cells):
+            yield reader.line_num, cells
+
+
+def _column_mistakes(columns: Sequence[str]) -> Iterator[str]:
+    if "name" not in columns:
+        others = " and not by semicolons or tabs" if re.search("[;\t]", columns[0]) else ""
+        yield f"there is no column name; columns are separated by commas{others}"
+    yield from (f"column {quote(each)} is there twice" for each in dict.fromkeys(columns) if columns.count(each) > 1)
+
+
+def _row(cells: Mapping[str, str]) -> JsonObject:
+    labels = {key: cell for key, cell in cells.items() if "/" in key}
+    row: JsonObject = {key: cell for key, cell in cells.items() if key not in labels}
+    return {**row, "labels": labels} if labels else row
+
+
+class _Reading:
+    """Rows that have been read, and their mistakes."""
+
+    def __init__(self) -> None:
+        self.mistakes: list[Mistake] = []
+        self._types: dict[str, InstanceType] = {}
+        self._offerings: dict[str, dict[tuple[str, str], Offering]] = {}
+        self._whole: set[str] = set()
+
+    def types(self) -> tuple[InstanceType, ...]:
+        return tuple(
+            InstanceType(name, each.labels, each.allocatable, tuple(self._offerings[name][key] for key in found))
+            for name, each in sorted(self._types.items())
+            for found in [sorted(self._offerings[name])]
+        )
+
+    def add(self, row: object, at: FieldPath) -> None:
+        if not isinstance(row, dict):
+            self._wrong(at, f"{quote(row)} is not an object")
+            return
+        is_whole = "offerings" in row
+        self._unknown(row, (*_TYPE, "offerings") if is_whole else (*_TYPE, *_OFFERING), at)
+        name = self._text(row, "name", at)
+        if not name:
+            return
+        self._add_type(name, row, at, is_whole)
+        if is_whole:
+            self._add_offerings(name, row["offerings"], at / "offerings")
+        else:
+            self._add_offering(name, row, at)
+
+    def _add_type(self, name: str, row: JsonObject, at: FieldPath, is_whole: bool) -> None:
+        read = InstanceType(name, self._labels(name, row, at), self._allocatable(row, at))
+        known = self._types.setdefault(name, read)
+        self._offerings.setdefault(name, {})
+        if known is not read and (is_whole or name in self._whole):
+            self._wrong(at / "name", f"{quote(name)} is there twice")
+        elif known != read:
+            self._wrong(at, f"{quote(name)} has other resources or labels than in the row before")
+        if is_whole:
+            self._whole.add(name)
+
+    def _labels(self, name: str, row: JsonObject, at: FieldPath) -> dict[str, str]:
+        more = row.get("labels", {})
+        if not isinstance(more, dict) or not all(isinstance(each, str) for each in more.values()):
+            self._wrong(at / "labels", f"{quote(more)} is not an object of strings")
+            more = {}
+        own = {ARCH: self._text(row, "arch", at), OS: self._text(row, "os", at), INSTANCE_TYPE: name}
+        return {ALIASES.get(key, key): value for key, value in more.items()} | own
+
+    def _allocatable(self, row: JsonObject, at: FieldPath) -> dict[str, int]:
+        more = row.get("allocatable", {})
+        if not isinstance(more, dict):
+            self._wrong(at / "allocatable", f"{quote(more)} is not an object")
+            more = {}
+        given = {key: row[key] for key in (CPU, MEMORY, PODS) if key in row} | more
+        for key in (CPU, MEMORY):
+            if key not in given:
+                self._wrong(at / key, "is missing")
+        for key, value in given.items():
+            self._check_amount(value, at / key if key in row else at / "allocatable" / key)
+        return amounts({PODS: DEFAULT_PODS, **given})
+
+    def _check_amount(self, value: object, at: FieldPath) -> None:
+        try:
+            is_fine = not isinstance(value, bool) and parse_quantity(str(value)).nano >= 0
+        except ValueError:
+            is_fine = False
+        if not is_fine:
+            self._wrong(at, f"{quote(value)} is not an amount such as 4 or 16Gi")
+
+    def _add_offerings(self, name: str, rows: object, at: FieldPath) -> None:
+        if not isinstance(rows, list):
+            self._wrong(at, f"{quote(rows)} is not a list")
+            return
+        for index, row in enumerate(rows):
+            if not isinstance(row, dict):
+                self._wrong(at / index, f"{quote(row)} is not an object")
+                continue
+            self._unknown(row, _OFFERING, at / index)
+            self._add_offering(name, row, at / index)
+
+    def _add_offering(self, name: str, row: JsonObject, at: FieldPath) -> None:
+        zone, capacity_type = self._text(row, "zone", at), self._text(row, "capacityType", at)
+        if capacity_type not in CAPACITY_TYPES:
+            words = ", ".join(sorted(CAPACITY_TYPES))
+            self._wrong(at / "capacityType", f"{quote(capacity_type)} is not one of {words}")
+        offering = Offering(zone, capacity_type, self._price(row, at), self._available(row, at))
+        if self._offerings[name].setdefault((zone, capacity_type), offering) is not offering:
+            self._wrong(at, f"{quote(name)} is there twice for zone {quote(zone)}, {capacity_type}")
+
+    def _price(self, row: JsonObject, at: FieldPath) -> float:
+        value = row.get("price")
+        if value is None:
+            self._wrong(at / "price", "is missing")
+            return 0.0
+        try:
+            is_number = not isinstance(value, bool) and _NUMBER.fullmatch(str(value).strip())
+            price = float(value) if is_number else math.nan
+        except (TypeError, ValueError, OverflowError):
+            price = math.nan
+        if not math.isfinite(price) or price < 0:
+            shown = value if isinstance(value, str) else str(value)
+            self._wrong(at / "price", f"{quote(shown)} is not a price per hour: a finite number that is not negative")
+            return 0.0
+        return price
+
+    def _available(self, row: JsonObject, at: FieldPath) -> bool:
+        value = row.get("available", True)
+        if isinstance(value, str):
+            value = _BOOLEANS.get(value.lower(), value)
+        if not isinstance(value, bool):
+            self._wrong(at / "available", f"{quote(value)} is neither true nor false")
+        return value is True
+
+    def _text(self, row: JsonObject, key: str, at: FieldPath) -> str:
+        value = row.get(key, _TEXTS.get(key))
+        if value is None:
+            self._wrong(at / key, "is missing")
+            return ""
+        if not isinstance(value, str) or not value:
+            self._wrong(at / key, f"{quote(value)} is not a text")
+            return ""
+        return value
+
+    def _unknown(self, row: JsonObject, known: Iterable[str], at: FieldPath) -> None:
+        for key in sorted(map(str, row.keys() - set(known))):
+            self._wrong(at / key, "is not a field of instance types")
+
+    def _wrong(self, at: FieldPath, message: str) -> None:
+        self.mistakes.append(Mistake(at, message))

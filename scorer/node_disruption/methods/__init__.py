@@ -1,0 +1,4 @@
+"""The planner's pass: emptiness, drift, consolidation and expiration, tried in order, and the validation of commands.
+
+Commands are carried out by ``execution``.
+"""

@@ -1,0 +1,87 @@
+"""Pools of policy ``Balanced``: a move must save at least half as large a share of the pool as it disturbs.
+
+Source: nodepool-disruption.md 6.4; Karpenter v1.15.0 ``pkg/controllers/disruption/balanced.go``.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from scorer.api.node_pool import ConsolidationPolicy
+from scorer.node_disruption.candidates.candidate import Candidate
+from scorer.node_disruption.candidates.refusals import Cause, Refusal
+from scorer.node_disruption.methods.command import Command, Score
+from scorer.node_disruption.methods.consolidation import price_of
+
+LEAST_SCORE: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """All nodes of a pool together.
+
+    Args:
+        cost: Their prices, per hour.
+        disruption: Their reschedule costs.
+    """
+
+    cost: float = 0.0
+    disruption: float = 0.0
+
+
+def pool_totals(nodes: Iterable[Candidate]) -> dict[str, Totals]:
+    """Return the totals of each pool over *nodes*, candidates or not."""
+    found: dict[str, Totals] = {}
+    for each in nodes:
+        known = found.get(each.node.pool, Totals())
+        found[each.node.pool] = Totals(known.cost + (each.price or 0.0), known.disruption + each.cost)
+    return found
+
+
+def can_pass(candidate: Candidate, totals: Mapping[str, Totals]) -> Refusal | None:
+    """Return why no move of *candidate* can be approved: not even its deletion without a replacement is."""
+    if not _is_balanced(candidate) or totals[candidate.node.pool].cost <= 0:
+        return None
+    score = _score(candidate.price or 0.0, candidate.cost, totals[candidate.node.pool])
+    return None if score.value >= LEAST_SCORE else _too_low(candidate.node.pool, score)
+
+
+def approved(command: Command, candidates: Sequence[Candidate], totals: Mapping[str, Totals]) -> Command | Refusal:
+    """Return *command* with its scores, or why a balanced pool does not approve it."""
+    scores = move_scores(command.savings, candidates, totals)
+    for pool, score in scores.items():
+        if score.value < LEAST_SCORE:
+            return _too_low(pool, score)
+    return replace(command, scores=scores)
+
+
+def move_scores(savings: float, candidates: Sequence[Candidate], totals: Mapping[str, Totals]) -> dict[str, Score]:
+    """Return the score of a move for each balanced pool whose nodes go, by name; savings are shared out by price.
+
+    Args:
+        savings: Of the move, per hour.
+        candidates: That go.
+        totals: Of the pools.
+    """
+    price, found = price_of(candidates), dict[str, Score]()
+    for pool in sorted({each.node.pool for each in candidates if _is_balanced(each)}):
+        own = [each for each in candidates if each.node.pool == pool]
+        share = 1.0 if len(own) == len(candidates) or price <= 0 else price_of(own) / price
+        found[pool] = _score(savings * share, sum(each.cost for each in own), totals[pool])
+    return found
+
+
+def _score(savings: float, disruption: float, totals: Totals) -> Score:
+    return Score(savings, disruption, totals.cost, totals.disruption)
+
+
+def _too_low(pool: str, score: Score) -> Refusal:
+    saved = f"it would save {score.savings:g} of {score.pool_cost:g} per hour"
+    disturbed = f"at a reschedule cost of {score.disruption:g} of {score.pool_disruption:g}"
+    message = f"NodePool {pool} is Balanced: {saved} {disturbed}, a score of {score.value:.3g} below {LEAST_SCORE:g}"
+    return Refusal(Cause.SCORE, message)
+
+
+def _is_balanced(candidate: Candidate) -> bool:
+    assert candidate.pool is not None
+    return candidate.pool.model.spec.disruption.consolidation_policy is ConsolidationPolicy.BALANCED

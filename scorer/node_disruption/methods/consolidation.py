@@ -1,0 +1,172 @@
+"""Consolidation: nodes go when their pods fit elsewhere for less money. What one node and several have in common.
+
+Source: nodepool-disruption.md 6.3; Karpenter v1.15.0 ``pkg/controllers/disruption/consolidation.go``.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from itertools import islice
+from typing import Final
+
+from scorer.api.node_pool import CAPACITY_TYPE
+from scorer.node_disruption.candidates.candidate import Candidate
+from scorer.node_disruption.candidates.refusals import Cause, Refusal
+from scorer.node_disruption.cluster.requirements import Allowed, both, one_of
+from scorer.node_disruption.instance_types.catalog import ON_DEMAND, SPOT, InstanceType
+from scorer.node_disruption.instance_types.new_node import NewNode, values_of
+from scorer.node_disruption.methods.command import REASONS, VALIDATION_DELAY, Command, Method
+from scorer.node_disruption.methods.context import Survey
+from scorer.node_disruption.scheduling.relocation import Hopeless, Relocation
+
+MOST_TYPES: Final = 600
+"""How many instance types a new node may be; the cheapest are kept."""
+SPOT_TYPES: Final = 15
+"""How many cheaper spot types there must be for a spot node to be replaced by another one, and how many are asked for.
+
+With fewer, the new node might not be among the cheapest, and would be replaced in turn.
+"""
+_NAMED: Final = 5
+"""How many pods a message names."""
+
+
+def consolidate(survey: Survey, candidates: Sequence[Candidate], method: Method) -> Command | Refusal:
+    """Return how *candidates* go together: without a replacement, or with one that is cheaper than all of them."""
+    price = price_of(candidates)
+    relocation = survey.relocations.relocate(candidates, consolidating=True, below=price)
+    if isinstance(relocation, Hopeless):
+        message = (
+            f"{relocation.pods} pods fit on no other node, and no type with room for them costs less than {price:g}"
+        )
+        return Refusal(Cause.NOT_CHEAPER, f"{message} per hour")
+    if relocation.left:
+        return why_left(relocation)
+    if not relocation.new_nodes:
+        return command_of(method, candidates, relocation)
+    if len(relocation.new_nodes) > 1:
+        return Refusal(Cause.SEVERAL_NODES, f"it cannot be removed without creating {len(relocation.new_nodes)} nodes")
+    cheaper = _replacement(survey, candidates, relocation.new_nodes[0])
+    if isinstance(cheaper, Refusal):
+        return cheaper
+    return command_of(method, candidates, relocation, (cheaper,))
+
+
+def command_of(
+    method: Method, candidates: Sequence[Candidate], relocation: Relocation, replacements: Sequence[NewNode] = ()
+) -> Command:
+    """Return the command by which *candidates* go."""
+    is_consolidation = method in (Method.MULTI_NODE, Method.SINGLE_NODE)
+    return Command(
+        method=method,
+        reason=REASONS[method],
+        nodes=tuple(each.name for each in candidates),
+        replacements=tuple(map(by_price, replacements)),
+        savings=savings(candidates, replacements),
+        moves=dict(sorted(relocation.moves.items())),
+        validate_after=VALIDATION_DELAY if is_consolidation else timedelta(),
+    )
+
+
+def savings(candidates: Sequence[Candidate], replacements: Sequence[NewNode]) -> float:
+    """Return what is saved per hour if each replacement becomes the cheapest that it can be; unknown prices are 0."""
+    spent = (
+        min((price for each in node.types if (price := each.cheapest(node.requirements)) < math.inf), default=0.0)
+        for node in replacements
+    )
+    return price_of(candidates) - sum(spent)
+
+
+def price_of(candidates: Sequence[Candidate]) -> float:
+    """Return what *candidates* cost per hour together; a price that is not known counts as 0."""
+    return sum(each.price or 0.0 for each in candidates)
+
+
+def by_price(node: NewNode) -> NewNode:
+    """Return a new node with the cheapest of its types first, equal ones by name."""
+    return replace(
+        node, types=tuple(sorted(node.types, key=lambda each: (each.cheapest(node.requirements), each.name)))
+    )
+
+
+def cheaper_than(node: NewNode, price: float) -> NewNode | Refusal:
+    """Return a new node with those of its types that are certain to cost less than *price*."""
+    types = tuple(each for each in node.types if each.worst_launch_price(node.requirements) < price)
+    if not types:
+        return Refusal(Cause.NOT_CHEAPER, f"no replacement costs less than {price:g} per hour")
+    if why_not := _too_few_values(types, node):
+        return Refusal(Cause.MIN_VALUES, f"of the types that cost less than {price:g} per hour, {why_not}")
+    return replace(node, types=types)
+
+
+def why_left(relocation: Relocation) -> Refusal:
+    """Return that pods would find no place, with the first of them."""
+    left = relocation.left
+    named = "; ".join(f"{key}: {left[key]}" for key in islice(left, _NAMED))
+    more = f"; and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
+    return Refusal(Cause.PODS_DO_NOT_FIT, f"not all pods would find a place: {named}{more}")
+
+
+def _replacement(survey: Survey, candidates: Sequence[Candidate], node: NewNode) -> NewNode | Refusal:
+    node = by_price(node)
+    node = replace(node, types=node.types[:MOST_TYPES])
+    if why_not := _too_few_values(node.types, node):
+        return Refusal(Cause.MIN_VALUES, f"of the {MOST_TYPES} cheapest types, {why_not}")
+    price = price_of(candidates)
+    may_be_spot = _may_be(node, SPOT)
+    if may_be_spot and all(each.node.capacity_type == SPOT for each in candidates):
+        return _spot_for_spot(survey, candidates, node, price)
+    cheaper = cheaper_than(node, price)
+    if may_be_spot and isinstance(cheaper, NewNode) and _may_be(cheaper, SPOT) and _may_be(node, ON_DEMAND):
+        return _pinned_to_spot(cheaper)
+    return cheaper
+
+
+def _spot_for_spot(survey: Survey, candidates: Sequence[Candidate], node: NewNode, price: float) -> NewNode | Refusal:
+    if not survey.settings.spot_to_spot:
+        return Refusal(Cause.SPOT_TO_SPOT, "spot-to-spot consolidation is off: a spot node is not replaced by another")
+    cheaper = cheaper_than(_pinned_to_spot(node), price)
+    if isinstance(cheaper, Refusal) or len(candidates) > 1:
+        return cheaper
+    if len(cheaper.types) < SPOT_TYPES:
+        message = f"spot-to-spot consolidation needs {SPOT_TYPES} cheaper types, there are {len(cheaper.types)}"
+        return Refusal(Cause.FEW_SPOT_TYPES, message)
+    return replace(cheaper, types=cheaper.types[: max(SPOT_TYPES, _needed(cheaper))])
+
+
+def _may_be(node: NewNode, capacity_type: str) -> bool:
+    """Say whether a new node may become one of a capacity type: it is allowed, and some type is offered so."""
+    wanted = {**node.requirements, CAPACITY_TYPE: _only(node.requirements, capacity_type)}
+    return any(True for each in node.types for _ in each.offered(wanted))
+
+
+def _only(requirements: Mapping[str, Allowed], capacity_type: str) -> Allowed:
+    return both(requirements, {CAPACITY_TYPE: one_of(capacity_type)})[CAPACITY_TYPE]
+
+
+def _pinned_to_spot(node: NewNode) -> NewNode:
+    requirements = both(node.requirements, {CAPACITY_TYPE: one_of(SPOT)})
+    types = (each for each in node.types if any(True for _ in each.offered(requirements)))
+    return by_price(replace(node, types=tuple(types), requirements=requirements))
+
+
+def _too_few_values(types: Sequence[InstanceType], node: NewNode) -> str:
+    """Return which key has fewer values among *types* than the pool asks for; empty when none has."""
+    for key, least in sorted(node.min_values.items()):
+        number = len(_values(types, key, node))
+        if number < least:
+            return f"there are {number} values of {key}, where minValues asks for {least}"
+    return ""
+
+
+def _needed(node: NewNode) -> int:
+    """Return how many of the types, from the first on, have all the values that the pool asks for."""
+    if not node.min_values:
+        return 0
+    numbers = range(1, len(node.types) + 1)
+    return next((number for number in numbers if not _too_few_values(node.types[:number], node)), len(node.types))
+
+
+def _values(types: Sequence[InstanceType], key: str, node: NewNode) -> set[str]:
+    wanted = node.requirements.get(key)
+    return {value for each in types for value in values_of(each, key) if wanted is None or wanted.allows(value)}

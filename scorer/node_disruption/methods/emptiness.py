@@ -1,0 +1,50 @@
+"""Emptiness: nodes on which nothing runs that costs anything to evict are deleted, all at once.
+
+Source: nodepool-disruption.md 5.5 to 5.7 and 7; Karpenter v1.15.0 ``pkg/controllers/disruption/emptiness.go``.
+"""
+
+from collections.abc import Iterable
+
+from scorer.api.node_pool import DisruptionReason
+from scorer.node_budgets.blockers import DisruptionClass
+from scorer.node_disruption.candidates.candidate import Candidate, sorted_by_savings
+from scorer.node_disruption.candidates.refusals import Held
+from scorer.node_disruption.methods.command import VALIDATION_DELAY, Command, Method, Outcome
+from scorer.node_disruption.methods.context import Survey, stays
+
+_EMPTY = DisruptionReason.EMPTY
+
+
+def plan_emptiness(survey: Survey) -> Outcome:
+    """Delete every empty node that has been quiet for long enough, as many as budgets allow."""
+    held = list[Held]()
+    for each in _empty_ones(survey.nodes.values()):
+        held += stays(each, _EMPTY, survey.not_empty(each), each.blockers_for(DisruptionClass.GRACEFUL))
+    taking, chosen = survey.allowances.taking(_EMPTY), list[Candidate]()
+    for each in sorted_by_savings(emptiable(survey)):
+        refusal = taking.take(each.node.pool)
+        if refusal is None:
+            chosen.append(each)
+        else:
+            held.append(Held.of(each.name, _EMPTY, refusal))
+    return Outcome((_command(chosen),) if chosen else (), tuple(held))
+
+
+def emptiable(survey: Survey) -> list[Candidate]:
+    """Return the nodes that emptiness may take, by name, budgets apart."""
+    return [each for each in _empty_ones(survey.eligible(DisruptionClass.GRACEFUL)) if survey.not_empty(each) is None]
+
+
+def _empty_ones(candidates: Iterable[Candidate]) -> list[Candidate]:
+    return [each for each in candidates if each.is_empty and each.pool is not None and each.pool.replicas is None]
+
+
+def _command(chosen: Iterable[Candidate]) -> Command:
+    nodes = tuple(chosen)
+    return Command(
+        method=Method.EMPTINESS,
+        reason=_EMPTY,
+        nodes=tuple(each.name for each in nodes),
+        savings=sum(each.price or 0.0 for each in nodes),
+        validate_after=VALIDATION_DELAY,
+    )

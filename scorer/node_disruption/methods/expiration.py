@@ -1,0 +1,78 @@
+"""Expiration: a node that has reached its age is deleted, whatever budgets say, unless an operator wants it held back.
+
+Source: nodepool-disruption.md 10; Karpenter ``pkg/controllers/nodeclaim/expiration``.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from scorer.node_budgets.blockers import DisruptionClass
+from scorer.node_disruption.candidates.refusals import EXPIRED, Held
+from scorer.node_disruption.cluster.snapshot import Cluster
+from scorer.node_disruption.methods.context import Survey, stays
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Expiration:
+    """When a node expires; ordered by instant, then by name.
+
+    Args:
+        at: When its claim reaches its age.
+        node: Name of the node.
+    """
+
+    at: datetime
+    node: str
+
+
+def expirations(cluster: Cluster) -> tuple[Expiration, ...]:
+    """Return when the nodes expire that have an age, those without that are being deleted already; the first first.
+
+    Nodes of no pool stay: nobody knows what would come in their place.
+    """
+    found = []
+    for name, node in cluster.nodes.items():
+        claim = node.claim
+        if node.node is None or claim is None or claim.deletion is not None:
+            continue
+        if claim.created is None or claim.expire_after is None:
+            continue
+        try:
+            found.append(Expiration(claim.created + claim.expire_after, name))
+        except OverflowError:  # after the year 9999
+            continue
+    return tuple(sorted(found, key=_in_order))
+
+
+def _in_order(each: Expiration) -> tuple[datetime, str]:
+    return each.at, each.node
+
+
+def expired(cluster: Cluster, now: datetime) -> tuple[str, ...]:
+    """Return the names of the nodes that have reached their age at *now*."""
+    return tuple(each.node for each in expirations(cluster) if each.at <= now)
+
+
+def plan_graceful_expiration(survey: Survey) -> tuple[tuple[str, ...], tuple[Held, ...]]:
+    """Return which nodes that have reached their age may go, where budgets and do-not-disrupt hold them back.
+
+    Budgets that name reasons do not hold them: none can name this one.
+
+    Returns:
+        Names of the nodes that go now, the longest expired first, and why others stay.
+    """
+    taking, going, held = survey.allowances.taking(EXPIRED), list[str](), list[Held]()
+    for name in expired(survey.cluster, survey.now):
+        each = survey.nodes.get(name)
+        if each is None:
+            continue
+        blockers = each.blockers_for(DisruptionClass.GRACEFUL)
+        held += stays(each, EXPIRED, None, blockers)
+        if each.pool is None or blockers:
+            continue
+        refusal = taking.take(each.node.pool)
+        if refusal is None:
+            going.append(name)
+        else:
+            held.append(Held.of(name, EXPIRED, refusal))
+    return tuple(going), tuple(held)

@@ -1,0 +1,63 @@
+"""Single-node consolidation: nodes are tried one by one, and the first that can go does.
+
+The reference gives up after three minutes and begins, next time, with the pools that it has not come to. Here it gives
+up after a number of simulations, so that the answer does not depend on how fast a machine is.
+
+Source: nodepool-disruption.md 6.2, 6.3 and 7; Karpenter v1.15.0
+``pkg/controllers/disruption/singlenodeconsolidation.go``.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from itertools import zip_longest
+
+from scorer.api.node_pool import DisruptionReason
+from scorer.node_disruption.candidates.candidate import Candidate, sorted_by_savings
+from scorer.node_disruption.candidates.refusals import Cause, Held, Refusal
+from scorer.node_disruption.methods.balanced import Totals, approved, can_pass
+from scorer.node_disruption.methods.command import Command, Method, Outcome
+from scorer.node_disruption.methods.consolidation import consolidate
+from scorer.node_disruption.methods.context import Survey
+
+_REASON = DisruptionReason.UNDERUTILIZED
+
+
+def plan_single_node(survey: Survey, totals: Mapping[str, Totals]) -> Outcome:
+    """Let the first node go whose pods fit elsewhere for less money."""
+    held, tries = list[Held](), survey.settings.single_node_simulations
+    order = interleaved(survey.underutilized(), survey.unseen)
+    unseen = {each.node.pool for each in order}
+    for index, each in enumerate(order):
+        if not tries:
+            held += [Held.of(rest.name, _REASON, _not_reached(survey)) for rest in order[index:]]
+            return Outcome((), tuple(held), frozenset(unseen))
+        unseen.discard(each.node.pool)
+        refusal = survey.allowances.taking(_REASON).take(each.node.pool) or can_pass(each, totals)
+        if refusal is None:
+            tries -= 1
+            found = consolidate(survey, [each], Method.SINGLE_NODE)
+            found = approved(found, [each], totals) if isinstance(found, Command) else found
+            if isinstance(found, Command):
+                return Outcome((found,), tuple(held), survey.unseen)
+            refusal = found
+        held.append(Held.of(each.name, _REASON, refusal))
+    return Outcome((), tuple(held))
+
+
+def interleaved(candidates: Iterable[Candidate], first: Collection[str] = ()) -> list[Candidate]:
+    """Return the first node of each pool, then the second of each, and so on; within a pool by savings ratio.
+
+    Args:
+        candidates: Of any pools.
+        first: Pools whose nodes come before those of others in each round.
+    """
+    by_pool: dict[str, list[Candidate]] = {}
+    for each in sorted_by_savings(candidates):
+        by_pool.setdefault(each.node.pool, []).append(each)
+    pools = sorted(by_pool, key=lambda name: (name not in first, name))
+    rounds = zip_longest(*(by_pool[name] for name in pools))
+    return [each for turn in rounds for each in turn if each is not None]
+
+
+def _not_reached(survey: Survey) -> Refusal:
+    number = survey.settings.single_node_simulations
+    return Refusal(Cause.NOT_REACHED, f"not looked at: {number} other nodes have been tried in this pass")

@@ -1,0 +1,83 @@
+"""Static drift: nodes of pools with a fixed number of nodes that are no longer what their pools ask for.
+
+Each gets a replacement by the template of its pool, wherever pods would go.
+
+Source: nodepool-disruption.md 7; Karpenter v1.15.0 ``pkg/controllers/disruption/staticdrift.go``.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from scorer.api.node_pool import DisruptionReason
+from scorer.node_budgets.blockers import DisruptionClass
+from scorer.node_disruption.candidates.candidate import Candidate
+from scorer.node_disruption.candidates.refusals import Cause, Held, Refusal
+from scorer.node_disruption.cluster.snapshot import ClusterNode, Pool
+from scorer.node_disruption.methods.command import Command, Method, Outcome
+from scorer.node_disruption.methods.consolidation import by_price, savings
+from scorer.node_disruption.methods.context import Survey, stays
+from scorer.node_disruption.methods.drift import Drifted, in_order, template_node
+
+_DRIFTED: Final = DisruptionReason.DRIFTED
+_NODES: Final = "nodes"
+
+
+def plan_static_drift(survey: Survey, drifted: Mapping[str, Drifted]) -> Outcome:
+    """Replace the drifted nodes of every static pool, each by a command of its own, as many as budgets and limits let.
+
+    Of one pool, the nodes whose condition is oldest go first.
+    """
+    commands, held = list[Command](), list[Held]()
+    by_pool: dict[str, list[Candidate]] = {}
+    for each in in_order(survey, drifted, static=True):
+        if blockers := each.blockers_for(DisruptionClass.EVENTUAL):
+            held += stays(each, _DRIFTED, None, blockers)
+        else:
+            by_pool.setdefault(each.node.pool, []).append(each)
+    for _, candidates in sorted(by_pool.items()):
+        found = _of_pool(survey, candidates)
+        commands += found.commands
+        held += found.held
+    return Outcome(tuple(commands), tuple(held))
+
+
+def _of_pool(survey: Survey, drifted: Sequence[Candidate]) -> Outcome:
+    pool = drifted[0].pool
+    assert pool is not None
+    nodes = [node for node in survey.cluster.nodes.values() if node.pool == pool.name and node.claim]
+    room = pool.limits[_NODES] - len(nodes) if _NODES in pool.limits else len(drifted)
+    taking, commands, held = survey.allowances.taking(_DRIFTED), list[Command](), list[Held]()
+    why_none = _too_many(pool, nodes)
+    for each in drifted:
+        refusal = why_none or (_at_limit(pool, nodes) if len(commands) >= room else taking.take(pool.name))
+        if refusal is None:
+            commands.append(_replaced(survey, each, pool))
+        else:
+            held.append(Held.of(each.name, _DRIFTED, refusal))
+    return Outcome(tuple(commands), tuple(held))
+
+
+def _too_many(pool: Pool, nodes: Sequence[ClusterNode]) -> Refusal | None:
+    """Return that the pool has more nodes than it should: those go first."""
+    running = sum(node.claim is not None and node.claim.deletion is None for node in nodes)
+    if pool.replicas is None or running <= pool.replicas:
+        return None
+    message = f"NodePool {pool.name} has {running} nodes where it should have {pool.replicas}: those go first"
+    return Refusal(Cause.SCALING_DOWN, message)
+
+
+def _at_limit(pool: Pool, nodes: Sequence[ClusterNode]) -> Refusal:
+    message = f"NodePool {pool.name} has {len(nodes)} nodes of at most {pool.limits[_NODES]}, too many for replacements"
+    return Refusal(Cause.POOL_AT_ITS_LIMIT, message)
+
+
+def _replaced(survey: Survey, candidate: Candidate, pool: Pool) -> Command:
+    node = by_price(template_node(pool, survey.catalog, f"{pool.name}/for-{candidate.name}"))
+    return Command(
+        method=Method.STATIC_DRIFT,
+        reason=_DRIFTED,
+        nodes=(candidate.name,),
+        replacements=(node,),
+        savings=savings([candidate], [node]),
+        moves={pod.key: node.name for pod in candidate.reschedulable},
+    )

@@ -1,0 +1,114 @@
+"""Validation: whether a command that was decided a while ago still holds in the cluster as it is now.
+
+Source: nodepool-disruption.md 7; Karpenter v1.15.0 ``pkg/controllers/disruption/validation.go``.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from scorer.node_disruption.candidates.candidate import Candidate
+from scorer.node_disruption.methods.command import Command, Method
+from scorer.node_disruption.methods.consolidation import price_of, why_left
+from scorer.node_disruption.methods.context import Survey
+from scorer.node_disruption.methods.emptiness import emptiable
+from scorer.node_disruption.scheduling.relocation import Relocation
+
+
+class FailureWord(StrEnum):
+    """What has changed, in one word."""
+
+    BUDGET = "budget"
+    SCHEDULING = "scheduling"
+    CHURN = "churn"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a command does not hold any more.
+
+    Args:
+        word: What has changed.
+        message: For people, with the values that decided.
+    """
+
+    word: FailureWord
+    message: str
+
+
+def revalidated(command: Command, survey: Survey) -> Command | Failure:
+    """Return what is left of *command* in the cluster as it is now; drift is not validated.
+
+    Of emptiness, the nodes that are still fine go. A consolidation goes as it was decided, with the moves as they are
+    now, or not at all.
+    """
+    if command.method is Method.EMPTINESS:
+        return _still_empty(command, survey)
+    if command.method in (Method.MULTI_NODE, Method.SINGLE_NODE):
+        return _still_cheaper(command, survey)
+    return command
+
+
+def _still_empty(command: Command, survey: Survey) -> Command | Failure:
+    found = {each.name: each for each in emptiable(survey)}
+    still = [found[name] for name in command.nodes if name in found]
+    if not still:
+        return Failure(FailureWord.CHURN, f"none of {_named(command.nodes)} can go any more")
+    taking = survey.allowances.taking(command.reason)
+    fine = [each for each in still if taking.take(each.node.pool) is None]
+    if not fine:
+        refusal = taking.take(still[0].node.pool)
+        return Failure(FailureWord.BUDGET, refusal.message if refusal else "")
+    return replace(command, nodes=tuple(each.name for each in fine), savings=price_of(fine))
+
+
+def _still_cheaper(command: Command, survey: Survey) -> Command | Failure:
+    found = {each.name: each for each in survey.underutilized()}
+    gone = [name for name in command.nodes if name not in found]
+    if gone:
+        return Failure(FailureWord.CHURN, f"{_named(gone)} cannot go any more")
+    candidates = [found[name] for name in command.nodes]
+    return (
+        _over_budget(command, candidates, survey)
+        or _otherwise(command, relocation := _relocation(candidates, survey))
+        or replace(command, moves=_moves(command, relocation))
+    )
+
+
+def _over_budget(command: Command, candidates: Sequence[Candidate], survey: Survey) -> Failure | None:
+    taking = survey.allowances.taking(command.reason)
+    refusals = (taking.take(each.node.pool) for each in candidates)
+    refusal = next((each for each in refusals if each is not None), None)
+    return Failure(FailureWord.BUDGET, refusal.message) if refusal else None
+
+
+def _relocation(candidates: Sequence[Candidate], survey: Survey) -> Relocation:
+    found = survey.relocations.relocate(candidates, consolidating=True)
+    assert isinstance(found, Relocation)  # no price is too high
+    return found
+
+
+def _otherwise(command: Command, relocation: Relocation) -> Failure | None:
+    """Return how the pods would be placed otherwise than when the command was decided."""
+    if relocation.left:
+        return Failure(FailureWord.SCHEDULING, why_left(relocation).message)
+    before, now = len(command.replacements), len(relocation.new_nodes)
+    if before != now:
+        return Failure(FailureWord.SCHEDULING, f"it would need {now} new nodes now, not {before}")
+    for planned, possible in zip(command.replacements, relocation.new_nodes, strict=True):
+        lost = {each.name for each in planned.types} - {each.name for each in possible.types}
+        if lost:
+            types = ", ".join(sorted(lost))
+            return Failure(FailureWord.SCHEDULING, f"the new node cannot be of the planned types any more: {types}")
+    return None
+
+
+def _moves(command: Command, relocation: Relocation) -> dict[str, str]:
+    """Return where pods go now, with new nodes named as they were decided."""
+    names = {now.name: before.name for before, now in zip(command.replacements, relocation.new_nodes, strict=True)}
+    return {key: names.get(name, name) for key, name in sorted(relocation.moves.items())}
+
+
+def _named(nodes: Sequence[str]) -> str:
+    more = f" and {len(nodes) - 5} more" if len(nodes) > 5 else ""
+    return f"{'node' if len(nodes) == 1 else 'nodes'} {', '.join(nodes[:5])}{more}"

@@ -1,0 +1,243 @@
+"""Which pods the terms of other pods mean, and how many of them run on each node.
+
+The pods of a cluster fall into few classes: pods of one class are in one namespace and agree in the labels that any
+term asks for. What is asked of pods is asked once per class. What is counted has a number, which costs less to look up
+than the terms themselves.
+
+Source: Kubernetes v1.36 ``pkg/scheduler/framework/plugins``: interpodaffinity, podtopologyspread.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scorer.columns import IntColumn
+from scorer.node_disruption.cluster.constraints import PodTerm, Shape, Spread
+from scorer.node_disruption.cluster.pod import Pod
+from scorer.node_disruption.scheduling.node_load import Load
+
+NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
+"""The label that every namespace has, with its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """Pods that are selected.
+
+    Args:
+        terms: They match all of them, whatever the topology keys.
+        unless_ending: They are not being deleted.
+    """
+
+    terms: tuple[PodTerm, ...]
+    unless_ending: bool = False
+
+    @classmethod
+    def by_terms(cls, terms: Iterable[PodTerm]) -> "Selected":
+        """Return the pods that match all terms of an affinity."""
+        return cls(tuple(PodTerm("", term.selector, term.namespaces, term.namespace_selector) for term in terms))
+
+    @classmethod
+    def to_spread(cls, spread: Spread, namespace: str) -> "Selected":
+        """Return the pods that a constraint of a pod in *namespace* spreads; an empty selector counts no pod."""
+        selector = spread.selector if spread.selector and spread.selector.expressions else None
+        return cls((PodTerm("", selector, frozenset((namespace,))),), unless_ending=True)
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """The keys of pods' labels that it asks for."""
+        return frozenset(each.key for term in self.terms if term.selector for each in term.selector.expressions)
+
+
+@dataclass(frozen=True, slots=True)
+class Carrying:
+    """Pods that have a term of anti-affinity."""
+
+    term: PodTerm
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """The keys of pods' labels that it asks for."""
+        return frozenset(each.key for each in self.term.selector.expressions) if self.term.selector else frozenset()
+
+
+Counted: TypeAlias = Selected | Carrying
+Meaning: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
+_NONE: Final[Meaning] = ((), ())
+
+
+class PodCounts:
+    """The pods of a cluster by class.
+
+    Args:
+        loads: What runs on the nodes; one for each row.
+        shapes: Of the pods that may be asked about, as far as these ask for others; of others it takes longer.
+        namespaces: Labels of the namespaces that are known.
+    """
+
+    def __init__(
+        self,
+        loads: Sequence[Load],
+        shapes: Iterable[Shape],
+        namespaces: Mapping[str, Mapping[str, str]],
+    ) -> None:
+        self._loads = loads
+        self._namespaces = namespaces
+        self._keys = tuple(sorted(frozenset[str]().union(*(shape.selected_keys() for shape in shapes))))
+        self._classes: dict[tuple[object, ...], int] = {}
+        self._examples: list[Pod] = []
+        self._class_by_pod: dict[int, tuple[Pod, int]] = {}
+        self._numbers: dict[Counted, int] = {}
+        self._counted: list[Counted] = []
+        self._unusual: list[int] = []
+        self._first: dict[int, IntColumn] = {}
+        self._meaning: dict[int, tuple[int, Meaning]] = {}
+        self._carried: dict[int, tuple[Shape, tuple[int, ...]]] = {}
+        self._carriers: dict[int, list[int]] = {}
+        self.some_carry = False
+        """Some pod that is or was there has a term of anti-affinity."""
+        for row, load in enumerate(loads):
+            for pod in load.special:
+                for number in self.carried(pod.shape):
+                    self._carriers.setdefault(number, []).append(row)
+
+    @property
+    def size(self) -> int:
+        """How many numbers there are."""
+        return len(self._counted)
+
+    def number(self, counted: Counted) -> int:
+        """Return the number that stands for what is counted."""
+        if (found := self._numbers.get(counted)) is None:
+            found = self._numbers[counted] = len(self._counted)
+            self._counted.append(counted)
+            self.some_carry |= isinstance(counted, Carrying)
+            if not counted.keys.issubset(self._keys):
+                self._unusual.append(found)
+        return found
+
+    def carried(self, shape: Shape) -> tuple[int, ...]:
+        """Return the numbers of the terms of anti-affinity that a pod has; one that it has twice comes twice."""
+        if not shape.anti_affinity:
+            return ()
+        if (found := self._carried.get(id(shape))) is None:  # the shape is kept, so that its id stays its own
+            found = self._carried[id(shape)] = shape, tuple(self.number(Carrying(term)) for term in shape.anti_affinity)
+        return found[1]
+
+    def meaning(self, pod: Pod) -> Meaning:
+        """Return the numbers of the selections that *pod* is among, and of the carried terms that keep it away."""
+        own = self._class(pod)
+        seen, found = self._meaning.get(own, (0, _NONE))
+        if seen < len(self._counted):
+            new = (number for number in range(seen, len(self._counted)) if number not in self._unusual)
+            found = self._with_meant(found, new, pod)
+            self._meaning[own] = len(self._counted), found
+        return self._with_meant(found, self._unusual, pod) if self._unusual else found
+
+    def is_meant(self, number: int, pod: Pod) -> bool:
+        """Say whether *pod* is among the selected, or is kept away by the carried term."""
+        counted = self._counted[number]
+        if isinstance(counted, Carrying):
+            return self._means(counted.term, pod, own=False)
+        if counted.unless_ending and pod.terminating_since is not None:
+            return False
+        return all(self._means(term, pod, own=True) for term in counted.terms)
+
+    def topology_key(self, number: int) -> str:
+        """Return the topology key of the carried term."""
+        counted = self._counted[number]
+        return counted.term.topology_key if isinstance(counted, Carrying) else ""
+
+    def first(self, number: int, nodes: int) -> IntColumn:
+        """Return how many there were on each of *nodes* nodes at the start; not to be changed."""
+        if (found := self._first.get(number)) is None:
+            counted = self._counted[number]
+            rows = self._rows_with(counted, number) if isinstance(counted, Selected) else self._carriers.get(number, [])
+            found = self._first[number] = np.bincount(np.asarray(rows, dtype=np.intp), minlength=nodes)
+        return found
+
+    def _class(self, pod: Pod) -> int:
+        if (known := self._class_by_pod.get(id(pod))) is not None:  # the pod is kept, so that its id stays its own
+            return known[1]
+        labels = pod.labels
+        key = (pod.namespace, pod.terminating_since is None, *map(labels.get, self._keys))
+        if (found := self._classes.get(key)) is None:
+            found = self._classes[key] = len(self._examples)
+            self._examples.append(pod)
+        self._class_by_pod[id(pod)] = pod, found
+        return found
+
+    def _with_meant(self, found: Meaning, numbers: Iterable[int], pod: Pod) -> Meaning:
+        meant = [number for number in numbers if self.is_meant(number, pod)]
+        if not meant:
+            return found
+        selected = (number for number in meant if isinstance(self._counted[number], Selected))
+        carried = (number for number in meant if isinstance(self._counted[number], Carrying))
+        return (*found[0], *selected), (*found[1], *carried)
+
+    def _means(self, term: PodTerm, pod: Pod, *, own: bool) -> bool:
+        """Say whether a term means *pod*.
+
+        The scheduler asks a selector of namespaces in the terms of the pod that it places, *own*, about an empty set of
+        labels as well: one that only says what labels a namespace must not have takes in all namespaces there
+        (interpodaffinity/plugin.go, where mergeAffinityTermNamespacesIfNotEmpty changes a copy of the term).
+        """
+        if term.selector is None:
+            return False
+        if pod.namespace not in term.namespaces:
+            others = term.namespace_selector
+            if others is None or not (others.matches(self._labels_of(pod.namespace)) or (own and others.matches({}))):
+                return False
+        return term.selector.matches(pod.labels)
+
+    def _labels_of(self, namespace: str) -> Mapping[str, str]:
+        """Return the labels of a namespace; of one that is not known, the one that every namespace has."""
+        return self._namespaces.get(namespace, {NAMESPACE_LABEL: namespace})
+
+    def _rows_with(self, selected: Selected, number: int) -> NDArray[np.intp]:
+        """Return the row of every pod that is selected."""
+        if number in self._unusual:
+            pairs = ((pod, row) for row, load in enumerate(self._loads) for pod in load.pods)
+            return np.array([row for pod, row in pairs if self.is_meant(number, pod)], dtype=np.intp)
+        there = self._there
+        table = np.zeros(len(there.examples), dtype=np.bool_)
+        for each in there.classes_of(selected):
+            table[each] = self.is_meant(number, there.examples[each])
+        return there.rows[table[there.class_of]]
+
+    @cached_property
+    def _there(self) -> "_There":
+        class_of = np.array([self._class(pod) for load in self._loads for pod in load.pods], dtype=np.intp)
+        rows = np.repeat(np.arange(len(self._loads)), [len(load.pods) for load in self._loads])
+        by_namespace: dict[str, list[int]] = {}
+        for number, pod in enumerate(self._examples):
+            by_namespace.setdefault(pod.namespace, []).append(number)
+        return _There(class_of, rows, tuple(self._examples), by_namespace)
+
+
+@dataclass(frozen=True, slots=True)
+class _There:
+    """The pods that were there at the start.
+
+    Args:
+        class_of: Class of each pod; shape (pods,).
+        rows: Row of its node; shape (pods,).
+        examples: A pod of each class that is known by then.
+        by_namespace: These classes by namespace.
+    """
+
+    class_of: NDArray[np.intp]
+    rows: NDArray[np.intp]
+    examples: tuple[Pod, ...]
+    by_namespace: Mapping[str, Sequence[int]]
+
+    def classes_of(self, selected: Selected) -> Iterable[int]:
+        """Return the classes that may be selected, by their namespaces where those are named."""
+        if not selected.terms or any(term.namespace_selector is not None for term in selected.terms):
+            return range(len(self.examples))
+        namespaces = frozenset.intersection(*(term.namespaces for term in selected.terms))
+        return [each for namespace in namespaces for each in self.by_namespace.get(namespace, ())]

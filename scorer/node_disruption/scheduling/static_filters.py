@@ -1,0 +1,206 @@
+"""Static node filters: labels, taints, cordon and volumes, whatever runs on the nodes.
+
+Source: Kubernetes v1.36 ``pkg/scheduler/framework/plugins``: nodeunschedulable, tainttoleration, nodeaffinity,
+volumebinding.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from scorer.columns import ABSENT, BoolColumn, CodeBook, CodeColumn
+from scorer.node_disruption.cluster.constraints import (
+    HELD_EFFECTS,
+    UNSCHEDULABLE_TAINT,
+    Expression,
+    NodeTerm,
+    Shape,
+    Spread,
+    Taint,
+)
+from scorer.node_disruption.cluster.snapshot import ClusterNode
+
+CORDONED: Final = "node(s) were unschedulable"
+TAINTED: Final = "node(s) had untolerated taint(s)"
+NOT_SELECTED: Final = "node(s) didn't match Pod's node affinity/selector"
+VOLUME_ELSEWHERE: Final = "node(s) didn't match PersistentVolume's node affinity"
+
+_CORDON: Final = Taint(UNSCHEDULABLE_TAINT, "NoSchedule")
+
+
+class NodeRows:
+    """Nodes, one row each.
+
+    Args:
+        nodes: In the order of the rows.
+        base: The first rows, when only those after them are new.
+    """
+
+    def __init__(self, nodes: Sequence[ClusterNode], base: "NodeRows | None" = None) -> None:
+        self.nodes: tuple[ClusterNode, ...] = tuple(nodes) if base is None else (*base.nodes, *nodes)
+        self._base = base
+        self._new = self if base is None else NodeRows(nodes)
+        self._labels: dict[str, CodeBook[str]] = {}
+        self._masks: dict[tuple[str, int], BoolColumn] = {}
+        self._by_wish: dict[tuple[object, ...], BoolColumn] = {}
+        self._with_keys: dict[tuple[str, ...], BoolColumn] = {}
+        self._shapes: dict[int, Shape] = {}
+
+    @property
+    def real(self) -> "NodeRows":
+        """The rows without those that were added to a base."""
+        return self if self._base is None else self._base
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def find(self, name: str) -> int | None:
+        """Return the row of a node; None when there is no such node."""
+        if self._base is None:
+            return self._row_of.get(name)
+        new = self._new.find(name)
+        return self._base.find(name) if new is None else new + len(self._base)
+
+    def label(self, key: str) -> CodeBook[str]:
+        """Return the values of a label."""
+        if (found := self._labels.get(key)) is None:
+            found = self._labels[key] = self._read(key) if self._base is None else self._extended(key)
+        return found
+
+    def tolerated(self, shape: Shape) -> BoolColumn:
+        """Return the nodes whose taints a pod tolerates, as far as they keep pods away."""
+        return self._mask("tolerated", shape, NodeRows._tolerated)
+
+    def uncordoned(self, shape: Shape) -> BoolColumn:
+        """Return the nodes that are not cordoned, or where a pod does not mind."""
+        return self._mask("uncordoned", shape, NodeRows._uncordoned)
+
+    def selected(self, shape: Shape) -> BoolColumn:
+        """Return the nodes that match the selector and the required node affinity of a pod."""
+        return self._mask("selected", shape, NodeRows._selected)
+
+    def reached(self, shape: Shape) -> BoolColumn:
+        """Return the nodes that can reach the volumes of a pod."""
+        return self._mask("reached", shape, NodeRows._reached)
+
+    def accepting(self, shape: Shape) -> BoolColumn:
+        """Return the nodes that a pod could have, whatever runs there."""
+        return self._mask("accepting", shape, NodeRows._accepting)
+
+    def counted(self, shape: Shape, spread: Spread) -> BoolColumn:
+        """Return the nodes whose pods count for a spread constraint of a pod: with all its keys, by its policies."""
+        mask = self.with_keys(each.topology_key for each in shape.spreads)
+        if spread.honors_affinity:
+            mask = mask & self.selected(shape)
+        return mask & self.tolerated(shape) if spread.honors_taints else mask
+
+    def with_keys(self, keys: Iterable[str]) -> BoolColumn:
+        """Return the nodes that have all labels of *keys*; not to be changed."""
+        wanted = tuple(keys)
+        if (found := self._with_keys.get(wanted)) is None:
+            found = np.ones(len(self), dtype=np.bool_)
+            for key in wanted:
+                found &= self.label(key).codes != ABSENT
+            self._with_keys[wanted] = found
+        return found
+
+    def _mask(self, name: str, shape: Shape, made: "Callable[[NodeRows, Shape], BoolColumn]") -> BoolColumn:
+        key = name, id(shape)
+        if (found := self._masks.get(key)) is None:
+            self._shapes[id(shape)] = shape  # as long as it lives, its id is its own
+            wish = name, shape.node_selector, shape.node_terms, shape.volume_terms, shape.tolerations
+            if (found := self._by_wish.get(wish)) is None:
+                found = self._by_wish[wish] = self._made(name, shape, made)
+            self._masks[key] = found
+        return found
+
+    def _made(self, name: str, shape: Shape, made: "Callable[[NodeRows, Shape], BoolColumn]") -> BoolColumn:
+        parts = [] if self._base is None else [self._base, self._new]
+        return np.concatenate([each._mask(name, shape, made) for each in parts]) if parts else made(self, shape)
+
+    def _read(self, key: str) -> CodeBook[str]:
+        if key == _NAME_FIELD:
+            return CodeBook.of(node.name for node in self.nodes)
+        return CodeBook.of(node.labels.get(key) for node in self.nodes)
+
+    def _extended(self, key: str) -> CodeBook[str]:
+        assert self._base is not None
+        known, new = self._base.label(key), self._new.label(key)
+        more = [value for value in new.values if value not in known.index]
+        code_of = {value: code for code, value in enumerate(more, len(known.values))}
+        table = [known.index.get(value, code_of.get(value, ABSENT)) for value in new.values]
+        codes = np.array([*table, ABSENT], dtype=np.int32)[new.codes]  # the last entry is for ABSENT, which is -1
+        return CodeBook(np.concatenate([known.codes, codes]), (*known.values, *more))
+
+    @cached_property
+    def initialized(self) -> BoolColumn:
+        """The nodes that are ready for pods in every respect."""
+        return np.array([node.initialized for node in self.nodes], dtype=np.bool_)
+
+    @cached_property
+    def _row_of(self) -> dict[str, int]:
+        return {node.name: row for row, node in enumerate(self.nodes)}
+
+    @cached_property
+    def _taints(self) -> CodeBook[tuple[Taint, ...]]:
+        return CodeBook.of(tuple(taint for taint in node.taints if taint.effect in HELD_EFFECTS) for node in self.nodes)
+
+    @cached_property
+    def _cordoned(self) -> BoolColumn:
+        return np.array([node.unschedulable for node in self.nodes], dtype=np.bool_)
+
+    def _tolerated(self, shape: Shape) -> BoolColumn:
+        taints = self._taints
+        return _looked_up(taints.codes, [all(map(shape.tolerates, several)) for several in taints.values])
+
+    def _uncordoned(self, shape: Shape) -> BoolColumn:
+        return np.ones(len(self), dtype=np.bool_) if shape.tolerates(_CORDON) else ~self._cordoned
+
+    def _selected(self, shape: Shape) -> BoolColumn:
+        mask = np.ones(len(self), dtype=np.bool_)
+        for key, value in shape.node_selector:
+            mask &= self._holding(Expression(key, "In", (value,)))
+        return mask if shape.node_terms is None else mask & self._matching(shape.node_terms)
+
+    def _reached(self, shape: Shape) -> BoolColumn:
+        mask = np.ones(len(self), dtype=np.bool_)
+        for terms in shape.volume_terms:
+            mask &= self._matching(terms)
+        return mask
+
+    def _accepting(self, shape: Shape) -> BoolColumn:
+        return self._uncordoned(shape) & self._tolerated(shape) & self._selected(shape) & self._reached(shape)
+
+    def _matching(self, terms: Iterable[NodeTerm]) -> BoolColumn:
+        """Return the nodes that match one of *terms*."""
+        mask = np.zeros(len(self), dtype=np.bool_)
+        for term in terms:
+            held = np.ones(len(self), dtype=np.bool_)
+            for expression in term.labels:
+                held &= self._holding(expression)
+            for expression in term.fields:
+                held &= self._holding(Expression(_field(expression.key), expression.operator, expression.values))
+            mask |= held
+        return mask
+
+    def _holding(self, expression: Expression) -> BoolColumn:
+        column = self.label(expression.key)
+        return _looked_up(column.codes, [*map(expression.holds, column.values)], absent=expression.holds(None))
+
+
+_NAME_FIELD: Final = "\0name"
+"""Stands for the name of the node among the keys of labels."""
+_NO_FIELD: Final = "\0none"
+"""Stands for a field that no node has."""
+
+
+def _field(key: str) -> str:
+    return _NAME_FIELD if key == "metadata.name" else _NO_FIELD
+
+
+def _looked_up(codes: CodeColumn, by_code: Sequence[bool], absent: bool = False) -> BoolColumn:
+    table = np.array([*by_code, absent], dtype=np.bool_)  # the last entry is for ABSENT, which is -1
+    found: BoolColumn = table[codes]
+    return found

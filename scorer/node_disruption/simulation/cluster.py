@@ -1,0 +1,385 @@
+"""The simulated cluster: nodes launch, drain and terminate, and evicted pods are rescheduled.
+
+It knows nothing of why a node goes. Whoever says that one goes gets told what came of it: which nodes were made, and
+when the last one has vanished.
+
+Source: nodepool-disruption.md 5.6, 7.1, 9, 10 and 15.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from heapq import heappop, heappush
+from typing import Final
+
+from scorer.node_budgets.nodes import DISRUPTED_TAINT
+from scorer.node_disruption.cluster.pod import Pod
+from scorer.node_disruption.cluster.snapshot import Cluster, ClusterNode, Pool
+from scorer.node_disruption.drain.eviction import DISRUPTED, GuardBook, Hold
+from scorer.node_disruption.drain.step import drain_deadline
+from scorer.node_disruption.instance_types.catalog import Catalog, InstanceType
+from scorer.node_disruption.instance_types.new_node import NewNode, beyond_limits, templates
+from scorer.node_disruption.methods.consolidation import by_price
+from scorer.node_disruption.methods.drift import template_node
+from scorer.node_disruption.methods.expiration import expirations
+from scorer.node_disruption.scheduling.node_filter import Room
+from scorer.node_disruption.scheduling.scheduler import place_all
+from scorer.node_disruption.simulation.drain import Drain
+from scorer.node_disruption.simulation.launches import daemons_on, initialized, launched, launched_like
+from scorer.node_disruption.simulation.static_pools import lacking, should_have, surplus
+from scorer.node_disruption.simulation.timeline import Assumptions, Launch, Removal, Waiting
+
+_EVER: Final = datetime.max.replace(tzinfo=UTC)
+_MOST_ROUNDS: Final = 1_000
+"""How often, at one instant, pods may be evicted that find a place at once; more would be a mistake of ours."""
+
+
+@dataclass(slots=True)
+class _Homeless:
+    """A pod that has been evicted and waits for a place.
+
+    Args:
+        pod: As it was.
+        since: When it was evicted.
+        free_at: When its old self has ended.
+        cause: Name of the node that it comes from; empty: it was pending at the start.
+    """
+
+    pod: Pod
+    since: datetime
+    free_at: datetime
+    cause: str = ""
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A node that is made because pods find no place, or because a static pool has too few.
+
+    Args:
+        launch: The node.
+        causes: Names of the nodes that those pods come from, or that go from the pool; none: pods were pending at the
+            start, or the pool had too few nodes.
+        why: In words; empty: pods find no place.
+    """
+
+    launch: Launch
+    causes: frozenset[str] = field(default_factory=frozenset)
+    why: str = ""
+
+
+class Clockwork:
+    """A cluster that moves.
+
+    Args:
+        cluster: At the start.
+        types: What new nodes can be.
+        catalog: With prices; None: nobody knows them.
+        assumptions: How long things take.
+        now: The start.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        types: Sequence[InstanceType],
+        catalog: Catalog | None,
+        assumptions: Assumptions,
+        now: datetime,
+    ) -> None:
+        self._base = cluster
+        self._types = tuple(types)
+        self._catalog = catalog
+        self._assumptions = assumptions
+        self.nodes: dict[str, ClusterNode] = dict(cluster.nodes)
+        self.pods: dict[str, tuple[Pod, ...]] = {
+            name: each for name, each in cluster.pods.items() if name in self.nodes
+        }
+        self.removals: list[Removal] = []
+        self.launches: list[Launch] = []
+        self.made: list[Made] = []
+        """Nodes that have been made for pods or static pools; whoever reads them takes them out."""
+        self._book = GuardBook(cluster.guards)
+        self._drains: dict[str, Drain] = {}
+        self._ready: dict[str, datetime] = {}
+        self._arrivals: dict[str, datetime] = {}
+        self._homeless: dict[str, _Homeless] = {
+            pod.key: _Homeless(pod, now, now) for pod in cluster.pending if pod.reschedulable
+        }
+        for homeless in self._homeless.values():
+            self._book.leave(homeless.pod)
+        self._look_for_places = bool(self._homeless)
+        self._made_up: set[str] = set()  # nodes of static pools in whose place others have come
+        self._static = [pool for _, pool in sorted(cluster.pools.items()) if pool.replicas is not None]
+        self._room: Room | None = None  # made when it is first needed
+        self._unknown: list[str] = []  # nodes that it does not have yet
+        self._templates: tuple[NewNode, ...] | None = None
+        self._ages = [(each.at, each.node) for each in expirations(cluster)]
+        self._numbers: dict[str, int] = {}
+        for name, node in cluster.nodes.items():
+            if node.node is not None and node.claim is not None and not node.node.initialized and not node.node.going:
+                self._ready[name] = now + assumptions.launch
+
+    def cluster(self) -> Cluster:
+        """Return the cluster as it is."""
+        return replace(
+            self._base,
+            nodes=dict(sorted(self.nodes.items())),
+            pods=dict(self.pods),
+            pending=tuple(each.pod for _, each in sorted(self._homeless.items())),
+            guards=self._book.guards(),
+        )
+
+    def mark(self, name: str) -> None:
+        """Have a node be held by a command: it counts as going, and takes no more pods."""
+        node = self.nodes[name]
+        assert node.node is not None
+        taints = node.taints if any(each.key == DISRUPTED_TAINT for each in node.taints) else (*node.taints, DISRUPTED)
+        self.nodes[name] = replace(node, node=replace(node.node, deleting=True), taints=taints)
+
+    def drain(self, name: str, now: datetime) -> None:
+        """Have the drain of a node begin."""
+        if name in self._drains or name not in self.nodes:
+            return
+        self.mark(name)
+        node = self.nodes[name]
+        bound = None
+        if node.claim is not None:
+            deleted = node.claim.deletion or now
+            bound = drain_deadline(deleted, node.claim.termination_grace, node.claim.terminates_at)
+            claim = replace(node.claim, deletion=deleted, terminates_at=bound)
+            self.nodes[name] = replace(node, claim=claim)
+        self._ready.pop(name, None)
+        self._drains[name] = Drain(self.pods.get(name, ()), now, bound)
+
+    def launch(self, planned: NewNode, like: str, now: datetime) -> str | None:
+        """Make a node that was planned.
+
+        Args:
+            planned: What it is to be.
+            like: Name of the node that it replaces; it becomes like that where nobody knows what it can be.
+            now: When.
+
+        Returns:
+            Its name; None when it can be nothing, or its pool is not there.
+        """
+        pool = self._base.pools.get(planned.pool)
+        if pool is None:
+            return None
+        name = self._new_name(planned.pool)
+        node = launched(planned, name, pool, now)
+        if node is None and like in self.nodes:
+            node = launched_like(self.nodes[like], planned, name, pool, now)
+        if node is None:
+            return None
+        ready = now + self._assumptions.launch
+        self.nodes[name] = node
+        self.pods[name] = tuple(daemons_on(node, self._base, ready))
+        self._ready[name] = ready
+        self._unknown += [name] if self._room is not None else []
+        if node.claim is not None and node.claim.expire_after is not None:
+            heappush(self._ages, (now + node.claim.expire_after, name))
+        price = self.price(name)
+        self.launches.append(
+            Launch(now, ready, pool.name, name, node.instance_type, node.zone, node.capacity_type, price)
+        )
+        return name
+
+    def price(self, name: str) -> float | None:
+        """Return what a node costs per hour; None: not known."""
+        node = self.nodes[name]
+        if self._catalog is None:
+            return None
+        return self._catalog.price_of(node.instance_type, node.zone, node.capacity_type)
+
+    def is_ready(self, name: str) -> bool:
+        """Say whether a node that was made is initialized."""
+        return name not in self._ready
+
+    def is_draining(self, name: str) -> bool:
+        """Say whether the drain of a node has begun and not ended."""
+        return name in self._drains
+
+    def advance(self, now: datetime) -> None:
+        """Do what is due at *now*: nodes become ready, pods arrive; see `settle`."""
+        for name, at in sorted(self._ready.items()):
+            if at <= now:
+                del self._ready[name]
+                node = initialized(self.nodes[name], at)
+                self.nodes[name] = node
+                if any(not pod.finished for pod in self.pods.get(name, ()) if pod.reschedulable):
+                    self._touch(name, at)
+        for key in [key for key, at in self._arrivals.items() if at <= now]:
+            del self._arrivals[key]
+            self._book.come_back(key)
+
+    def settle(self, now: datetime) -> None:
+        """Evict what can be evicted, find places, let drained nodes vanish, until nothing of it is left to do."""
+        for _ in range(_MOST_ROUNDS):
+            changed = False
+            for name, drain in sorted(self._drains.items()):
+                changed |= self._evict(name, drain, now)
+                if drain.is_over(now, self._assumptions.shortest_drain):
+                    self._remove(name, now)
+                    changed = True
+            if self._look_for_places:
+                self._place(now)
+                changed = True
+            if not changed:
+                return
+
+    def surplus(self, now: datetime) -> Iterator[tuple[Pool, tuple[str, ...]]]:
+        """Yield the static pools that have more nodes than they should, with the names of those that go."""
+        for pool in self._static:
+            if names := surplus(pool, self._of(pool.name), self.pods, now):
+                yield pool, names
+
+    def make_up(self, now: datetime) -> None:
+        """Make the nodes that static pools lack."""
+        for pool in self._static:
+            nodes = self._of(pool.name)
+            going = sorted(node.name for node in nodes if node.node is not None and node.node.going)
+            new = [name for name in going if name not in self._made_up]
+            for index in range(lacking(pool, nodes)):
+                cause = new[index] if index < len(new) else ""
+                like = cause or min((node.name for node in nodes), default="")
+                planned = by_price(template_node(pool, self._catalog, f"{pool.name}/more-{index + 1}"))
+                if self.launch(planned, like, now) is not None:
+                    why = f"NodePool {pool.name} should have {should_have(pool)}"
+                    self.made.append(Made(self.launches[-1], frozenset((cause,) if cause else ()), why))
+                    self._made_up.add(cause)
+
+    def _of(self, pool: str) -> list[ClusterNode]:
+        return [node for node in self.nodes.values() if node.pool == pool]
+
+    def expired(self, now: datetime) -> list[str]:
+        """Return the nodes that have reached their age by *now* and do not go yet; each only once."""
+        found = []
+        while self._ages and self._ages[0][0] <= now:
+            _, name = heappop(self._ages)
+            node = self.nodes.get(name)
+            if node is not None and node.claim is not None and node.claim.deletion is None:
+                found.append(name)
+        return found
+
+    def next_age(self) -> datetime | None:
+        """Return when the next node reaches its age; None: none will."""
+        return self._ages[0][0] if self._ages else None
+
+    def holds(self, now: datetime) -> Iterator[tuple[str, Hold]]:
+        """Yield what holds the nodes that are drained, with their names."""
+        for name, drain in sorted(self._drains.items()):
+            for hold in drain.holds(now, self._book):
+                yield name, hold
+
+    def next_at(self, now: datetime) -> datetime | None:
+        """Return when something moves by itself; None: never."""
+        found = [*self._ready.values(), *self._arrivals.values()]
+        drains = (drain.next_at(now, self._assumptions.shortest_drain) for drain in self._drains.values())
+        found += [at for at in drains if at is not None]
+        return min((at for at in found if at > now), default=None)
+
+    def waiting(self) -> tuple[Waiting, ...]:
+        """Return the pods that wait for a place."""
+        return tuple(Waiting(key, each.since, each.why) for key, each in sorted(self._homeless.items()))
+
+    def _evict(self, name: str, drain: Drain, now: datetime) -> bool:
+        evicted = drain.evict(now, self._book)
+        if not evicted:
+            return False
+        keys = {pod.key for pod in evicted}
+        self._known(name).take(evicted, name)
+        self.pods[name] = tuple(pod for pod in self.pods[name] if pod.key not in keys)
+        for pod in evicted:
+            self._uproot(pod, now, drain.end_of(pod.key) or now, name)
+        return True
+
+    def _uproot(self, pod: Pod, now: datetime, free_at: datetime, cause: str) -> None:
+        if pod.reschedulable:
+            self._homeless[pod.key] = _Homeless(pod, now, free_at, cause)
+            self._look_for_places = True
+        else:
+            self._book.come_back(pod.key)
+
+    def _remove(self, name: str, now: datetime) -> None:
+        del self._drains[name]
+        self._known(name).lose((name,))
+        node = self.nodes.pop(name)
+        for pod in self.pods.pop(name, ()):
+            if pod.reschedulable:
+                self._book.leave(pod)
+            self._uproot(pod, now, now, name)
+        self.removals.append(Removal(now, node.pool, name))
+        self._look_for_places |= bool(self._homeless)  # limits of the pool may have room again
+
+    def _place(self, now: datetime) -> None:
+        """Find places for the pods that wait, on nodes that are there or new ones."""
+        self._look_for_places = False
+        if not self._homeless:
+            return
+        going = [name for name, node in self.nodes.items() if node.node is not None and node.node.going]
+        fitting = self._known().without((), closed=going)
+        pods = [each.pod for each in self._homeless.values()]
+        placed = place_all(fitting, pods, self._new_nodes(going))
+        for key, why in placed.left.items():
+            self._homeless[key].why = why
+        for key, name in sorted(placed.onto.items()):
+            self._come(key, name, now)
+        for new in placed.new_nodes:
+            causes = frozenset(self._homeless[pod.key].cause for pod in new.pods) - {""}
+            made = self.launch(new, min(causes, default=""), now)
+            if made is None:
+                continue
+            self.made.append(Made(self.launches[-1], causes))
+            for pod in new.pods:
+                self._come(pod.key, made, now)
+
+    def _known(self, name: str = "") -> Room:
+        """Return what is free, with the node of that name; with none, with all nodes."""
+        if self._room is None:
+            self._room = Room(self.cluster())
+        if self._unknown and (not name or name in self._unknown):
+            self._room.add([initialized(self.nodes[each], self._ready.get(each, _EVER)) for each in self._unknown])
+            for each in self._unknown:
+                self._room.put(self.pods[each], each)
+            self._unknown.clear()
+        return self._room
+
+    def _new_nodes(self, going: Sequence[str]) -> tuple[NewNode, ...]:
+        """Return what pools can make; where none has limits, that stays the same."""
+        if self._templates is None or any(pool.limits for pool in self._base.pools.values()):
+            cluster = self.cluster()
+            beyond = beyond_limits(cluster)
+            found = templates(cluster, self._types, going)
+            self._templates = tuple(template for template in found if template.pool not in beyond)
+        return self._templates
+
+    def _come(self, key: str, name: str, now: datetime) -> None:
+        """Have a pod that waits come to a node."""
+        homeless = self._homeless.pop(key)
+        runs_at = max(now, homeless.free_at, self._ready.get(name, now))
+        pod = homeless.pod
+        held = replace(
+            pod.held, active=True, evictable=not pod.shape.tolerates(DISRUPTED), unready=False, started=runs_at
+        )
+        came = replace(pod, node=name, taken={}, created=now, terminating_since=None, phase="Running", held=held)
+        self._known(name).put((came,), name)
+        self.pods[name] = (*self.pods.get(name, ()), came)
+        self._touch(name, now)
+        if runs_at > now:
+            self._arrivals[key] = runs_at
+        else:
+            self._book.come_back(key)
+
+    def _touch(self, name: str, now: datetime) -> None:
+        """Note that a pod has come to a node or left it (nodepool-disruption.md 5.6)."""
+        node = self.nodes[name]
+        if node.claim is not None:
+            self.nodes[name] = replace(node, claim=replace(node.claim, last_pod_event=now))
+
+    def _new_name(self, pool: str) -> str:
+        while True:
+            number = self._numbers[pool] = self._numbers.get(pool, 0) + 1
+            name = f"{pool}-new-{number}"
+            if name not in self.nodes:
+                return name

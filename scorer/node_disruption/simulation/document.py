@@ -1,0 +1,153 @@
+"""A simulation as JSON, and two of them side by side."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Final
+
+from scorer.api.meta import JsonObject, format_time
+from scorer.node_disruption.simulation.timeline import Assumptions, Blocked, Happening, Launch, PoolSummary, Simulated
+
+_DIGITS: Final = 6
+"""Of prices: what is beyond comes of adding up."""
+_CLOSE: Final = timedelta(minutes=1)
+"""A stretch that ends no longer than this before a happening is what has held it."""
+DRAIN: Final = "the longest terminationGracePeriodSeconds of its pods, tier by tier, bounded by terminationGracePeriod"
+"""How long a drain takes."""
+
+
+def document_of(simulated: Simulated) -> JsonObject:
+    """Return a simulation as JSON, with everything sorted by pool."""
+    gone = {each.node: each.at for each in simulated.removals}
+    launches = {each.node: each for each in simulated.launches}
+    return {
+        "start": format_time(simulated.start),
+        "end": format_time(simulated.end),
+        "stopped": simulated.stopped or None,
+        "assumptions": assumptions_of(simulated.assumptions),
+        "pools": [_pool(each, simulated, gone, launches) for each in simulated.pools],
+        "waiting": [
+            {"pod": each.pod, "since": format_time(each.since), "reason": each.reason} for each in simulated.waiting
+        ],
+    }
+
+
+def assumptions_of(assumptions: Assumptions) -> JsonObject:
+    """Return what a simulation takes for granted."""
+    return {
+        "launchSeconds": assumptions.launch.total_seconds(),
+        "drain": DRAIN,
+        "shortestDrainSeconds": assumptions.shortest_drain.total_seconds(),
+        "newPods": assumptions.new_pods,
+        "failures": assumptions.failures,
+        "pricesChange": assumptions.prices_change,
+        "lookAgainSeconds": None if assumptions.look_again is None else assumptions.look_again.total_seconds(),
+        "mostHappenings": assumptions.most_happenings,
+        "mostLooks": assumptions.most_looks,
+    }
+
+
+def comparison_of(today: JsonObject, changed: JsonObject) -> JsonObject:
+    """Return two simulations side by side, and the pools in which they differ.
+
+    Args:
+        today: With the pools as they are, as `document_of` returns it.
+        changed: With the changed pools.
+    """
+    one, other = ({each["pool"]: each for each in document["pools"]} for document in (today, changed))
+    names = sorted(one.keys() | other.keys())
+    pairs = ((name, _figures(one.get(name)), _figures(other.get(name))) for name in names)
+    differences = [
+        {"pool": name, **{key: {"today": before[key], "changed": after[key]} for key in before}}
+        for name, before, after in pairs
+        if before != after
+    ]
+    return {"today": today, "changed": changed, "differences": differences}
+
+
+def held_before(happening: Happening, blocked: Iterable[Blocked]) -> tuple[Blocked, ...]:
+    """Return what has held the nodes of a happening until shortly before it."""
+    return tuple(
+        each
+        for each in blocked
+        if each.node in happening.nodes
+        and each.wanted == happening.reason
+        and not each.draining
+        and each.until is not None
+        and timedelta() <= happening.at - each.until <= _CLOSE
+    )
+
+
+def _figures(pool: JsonObject | None) -> JsonObject:
+    """Return what is compared of a pool; of one that is not there, nothing."""
+    keys = ("nodesBefore", "nodesAfter", "pricePerHourAfter", "savingsPerHour", "disrupted", "longestBlockedSeconds")
+    return {key: pool[key] if pool else None for key in keys}
+
+
+def _pool(
+    summary: PoolSummary, simulated: Simulated, gone: Mapping[str, datetime], launches: Mapping[str, Launch]
+) -> JsonObject:
+    blocked = [each for each in simulated.blocked if each.pool == summary.pool]
+    own = [each for each in simulated.happenings if each.pool == summary.pool]
+    return {
+        "pool": summary.pool,
+        "nodesBefore": summary.nodes_before,
+        "nodesAfter": summary.nodes_after,
+        "pricePerHourBefore": _price(summary.price_before),
+        "pricePerHourAfter": _price(summary.price_after),
+        "disrupted": dict(summary.disrupted),
+        "savingsPerHour": _price(summary.savings),
+        "longestBlockedSeconds": 0.0
+        if summary.longest is None
+        else summary.longest.length(simulated.end).total_seconds(),
+        "happenings": [_happening(each, held_before(each, blocked), gone, launches) for each in own],
+        "blocked": [blocked_document(each) for each in blocked],
+    }
+
+
+def _happening(
+    happening: Happening, held: Iterable[Blocked], gone: Mapping[str, datetime], launches: Mapping[str, Launch]
+) -> JsonObject:
+    ends = [gone[name] for name in happening.nodes if name in gone]
+    is_over = bool(happening.nodes) and len(ends) == len(happening.nodes)
+    return {
+        "at": format_time(happening.at),
+        "method": str(happening.method),
+        "reason": str(happening.reason) or None,
+        "nodes": list(happening.nodes),
+        "why": happening.why,
+        "savingsPerHour": _price(happening.savings),
+        "replacedBy": [_launch(launches[name]) for name in happening.replaced_by],
+        "gone": format_time(max(ends)) if is_over else None,
+        "limit": happening.limit,
+        "disrupting": happening.disrupting,
+        "podsOf": list(happening.pods_of),
+        "heldBefore": [blocked_document(each) for each in held],
+    }
+
+
+def _launch(launch: Launch) -> JsonObject:
+    return {
+        "name": launch.node,
+        "instanceType": launch.instance_type or None,
+        "zone": launch.zone or None,
+        "capacityType": launch.capacity_type or None,
+        "pricePerHour": _price(launch.price),
+        "ready": format_time(launch.ready),
+    }
+
+
+def blocked_document(blocked: Blocked) -> JsonObject:
+    """Return a stretch of time in which a node is held."""
+    return {
+        "node": blocked.node,
+        "wanted": str(blocked.wanted) or None,
+        "reason": str(blocked.reason),
+        "message": blocked.message,
+        "since": format_time(blocked.since),
+        "until": None if blocked.until is None else format_time(blocked.until),
+        "draining": blocked.draining,
+    }
+
+
+def _price(price: float | None) -> float | None:
+    return None if price is None else round(price, _DIGITS) + 0.0  # no -0.0

@@ -1,0 +1,109 @@
+"""The simulated drain of a node: which pod begins to end when, and what holds the others.
+
+Pods go in four tiers, a later one when the one before is gone: pods, daemons, critical pods, critical daemons. A pod
+that is protected is waited for; one that a PodDisruptionBudget guards goes when that lets it. A bound on the drain
+ends the waiting: a pod is deleted as soon as what is left is no more than the time it takes to end.
+
+Source: nodepool-disruption.md 9.
+"""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+
+from scorer.node_disruption.cluster.pod import Owner, Pod
+from scorer.node_disruption.drain.eviction import DISRUPTED, GuardBook, Hold, hold_of
+
+
+class Drain:
+    """One node that is drained.
+
+    Args:
+        pods: That are on it when the drain begins.
+        start: When it begins.
+        bound: When it ends, whatever pods remain; None: never.
+    """
+
+    def __init__(self, pods: Iterable[Pod], start: datetime, bound: datetime | None) -> None:
+        self.start = start
+        self.bound = None if bound is None else max(bound, start)
+        self._left: dict[str, Pod] = {}
+        self._ending: dict[str, tuple[int, datetime]] = {}
+        self.staying: list[Pod] = []
+        """Pods that are not evicted, and end with the node."""
+        for pod in pods:
+            if pod.terminating_since is not None and not pod.finished:
+                self._ending[pod.key] = pod.tier, self._bounded(max(start, pod.terminating_since))
+            elif pod.active and pod.owner is not Owner.NODE and not pod.shape.tolerates(DISRUPTED):
+                self._left[pod.key] = pod
+            else:
+                self.staying.append(pod)
+
+    def evict(self, now: datetime, book: GuardBook) -> list[Pod]:
+        """Return the pods that begin to end at *now*, which *book* learns of."""
+        gone: list[Pod] = []
+        while True:
+            self._ending = {key: each for key, each in self._ending.items() if each[1] > now}
+            found = [pod for pod in self._left.values() if self._is_forced(pod, now)]
+            for pod in found:
+                self._end(pod, now, book)
+            tier = self._tier()
+            for pod in [each for each in self._left.values() if each.tier == tier]:
+                if not pod.held.is_protected(now) and book.refusal(pod) is None:
+                    self._end(pod, now, book)
+                    found.append(pod)
+            if not found:
+                return gone
+            gone += found
+
+    def holds(self, now: datetime, book: GuardBook) -> Iterator[Hold]:
+        """Yield what holds the pods whose turn it is, after `evict`."""
+        tier = self._tier()
+        for pod in self._left.values():
+            if pod.tier == tier and (hold := hold_of(pod, book, now, self._forced_at(pod))) is not None:
+                yield hold
+
+    def is_over(self, now: datetime, shortest: timedelta) -> bool:
+        """Say whether the node can vanish at *now*, after `evict`."""
+        if self.bound is not None and now >= self.bound:
+            return True
+        return not self._left and not self._ending and now >= self._earliest(shortest)
+
+    def next_at(self, now: datetime, shortest: timedelta) -> datetime | None:
+        """Return when something changes by itself, after `evict`; None: never."""
+        found = [end for _, end in self._ending.values()]
+        found += [at for pod in self._left.values() for at in (self._forced_at(pod), pod.held.protected_until) if at]
+        found += [self.bound] if self.bound else []
+        found += [self._earliest(shortest)] if not self._left and not self._ending else []
+        return min((each for each in found if each > now), default=None)
+
+    @property
+    def left(self) -> tuple[Pod, ...]:
+        """Pods that have not begun to end."""
+        return tuple(self._left.values())
+
+    def _earliest(self, shortest: timedelta) -> datetime:
+        return self._bounded(self.start + shortest)
+
+    def _end(self, pod: Pod, now: datetime, book: GuardBook) -> None:
+        del self._left[pod.key]
+        self._ending[pod.key] = pod.tier, self._bounded(now + pod.grace)
+        book.leave(pod)
+
+    def end_of(self, key: str) -> datetime | None:
+        """Return when a pod that has begun to end is gone; None: it has not begun, or is gone."""
+        found = self._ending.get(key)
+        return None if found is None else found[1]
+
+    def _tier(self) -> int:
+        tiers = [pod.tier for pod in self._left.values()] + [tier for tier, _ in self._ending.values()]
+        return min(tiers, default=0)
+
+    def _bounded(self, at: datetime) -> datetime:
+        return at if self.bound is None else min(at, self.bound)
+
+    def _forced_at(self, pod: Pod) -> datetime | None:
+        return None if self.bound is None else max(self.start, self.bound - pod.grace)
+
+    def _is_forced(self, pod: Pod, now: datetime) -> bool:
+        at = self._forced_at(pod)
+        return at is not None and now >= at

@@ -1,0 +1,206 @@
+"""Launches: what instance a planned node becomes in a simulation.
+
+Of all that a new node may still be, the provider takes the cheapest offering of the capacity type that comes first:
+reserved, spot, on-demand. Where no prices are known, it is a node like those that its pool has.
+
+Source: nodepool-disruption.md 6.3 and 15.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from scorer.api.node_pool import CAPACITY_TYPE, HOSTNAME, NODE_POOL_LABEL, parse_duration_or_never
+from scorer.node_budgets.nodes import DO_NOT_DISRUPT, INITIALIZED_LABEL, PoolNode
+from scorer.node_disruption.cluster.constraints import HELD_EFFECTS
+from scorer.node_disruption.cluster.pod import Pod
+from scorer.node_disruption.cluster.requirements import (
+    INSTANCE_TYPE,
+    ZONE,
+    Allowed,
+    compatible,
+    is_of_provider,
+    labelled,
+    present_labels,
+)
+from scorer.node_disruption.cluster.snapshot import HASH, HASH_VERSION, Claim, Cluster, ClusterNode, Pool
+from scorer.node_disruption.instance_types.catalog import CAPACITY_TYPES, InstanceType, Offering
+from scorer.node_disruption.instance_types.new_node import NewNode, wishes
+
+_LABELS: Final = ("kubernetes.io/arch", "kubernetes.io/os")
+_ANY: Final = "any"
+"""Value of a label that a node must have, whatever it is."""
+
+
+def seen_types(nodes: Iterable[ClusterNode]) -> tuple[InstanceType, ...]:
+    """Return the instance types of nodes that are there, with the places in which they are; all prices are 0.
+
+    Of several nodes of one type, the one with the least to offer counts, and the labels that all of them have.
+    """
+    found: dict[str, InstanceType] = {}
+    offerings: dict[str, set[tuple[str, str]]] = {}
+    for node in nodes:
+        if not node.instance_type or node.node is None:
+            continue
+        labels = {key: value for key, value in node.labels.items() if key in _LABELS or is_of_provider(key)}
+        labels[INSTANCE_TYPE] = node.instance_type
+        known = found.get(node.instance_type)
+        if known is not None:
+            labels = dict(labels.items() & known.labels.items())
+        had = node.allocatable if known is None else _least(known.allocatable, node.allocatable)
+        found[node.instance_type] = InstanceType(node.instance_type, labels, had)
+        offerings.setdefault(node.instance_type, set()).add((node.zone, node.capacity_type))
+    return tuple(
+        replace(each, offerings=tuple(Offering(zone, kind, 0.0) for zone, kind in sorted(offerings[name])))
+        for name, each in sorted(found.items())
+    )
+
+
+def _least(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    return {key: min(one[key], other[key]) for key in one.keys() & other.keys()}
+
+
+def chosen(node: NewNode) -> tuple[InstanceType, Offering] | None:
+    """Return what a planned node becomes; None when it can be nothing."""
+    offered = [
+        (
+            CAPACITY_TYPES.index(offering.capacity_type) if offering.capacity_type in CAPACITY_TYPES else 0,
+            kind,
+            offering,
+        )
+        for kind in node.types
+        for offering in kind.offered(node.requirements)
+    ]
+    if not offered:
+        return None
+    _, kind, offering = min(offered, key=lambda each: (each[0], each[2].price, each[1].name, each[2].zone))
+    return kind, offering
+
+
+def launched(node: NewNode, name: str, pool: Pool, now: datetime) -> ClusterNode | None:
+    """Return a planned node as it is while it is being made; None when it can be nothing."""
+    found = chosen(node)
+    if found is None:
+        return None
+    kind, offering = found
+    asked = {key: value for key, each in node.requirements.items() if (value := _some_value(each)) is not None}
+    labels = {
+        **asked,
+        **node.labels,
+        **kind.labels,
+        INSTANCE_TYPE: kind.name,
+        ZONE: offering.zone,
+        CAPACITY_TYPE: offering.capacity_type,
+        NODE_POOL_LABEL: pool.name,
+        HOSTNAME: name,
+    }
+    return ClusterNode(
+        name=name,
+        node=_counted(name, pool),
+        labels=labels,
+        annotations=pool.model.spec.template.metadata.annotations,
+        taints=node.taints,
+        allocatable=kind.allocatable,
+        capacity=kind.allocatable,
+        created=now,
+        instance_type=kind.name,
+        zone=offering.zone,
+        capacity_type=offering.capacity_type,
+        claim=_claim(name, pool, labels, now),
+    )
+
+
+def launched_like(old: ClusterNode, node: NewNode, name: str, pool: Pool, now: datetime) -> ClusterNode:
+    """Return a node like *old* that is being made in its place, with the labels that the planned *node* must have."""
+    labels = _as_asked(old.labels, node.requirements) | {HOSTNAME: name}
+    return replace(
+        old,
+        name=name,
+        node=_counted(name, pool),
+        labels=labels,
+        annotations=pool.model.spec.template.metadata.annotations,
+        taints=node.taints,
+        unschedulable=False,
+        created=now,
+        instance_type=labels.get(INSTANCE_TYPE, ""),
+        zone=labels.get(ZONE, ""),
+        capacity_type=labels.get(CAPACITY_TYPE, ""),
+        claim=_claim(name, pool, labels, now),
+    )
+
+
+def initialized(node: ClusterNode, now: datetime) -> ClusterNode:
+    """Return a node that was being made, now that it is ready for pods."""
+    assert node.node is not None
+    assert node.claim is not None
+    claim = replace(node.claim, initialized_since=now, consolidatable=False)
+    counted = replace(node.node, ready=True, initialized=True)
+    return replace(node, node=counted, labels={**node.labels, INITIALIZED_LABEL: "true"}, claim=claim)
+
+
+def daemons_on(node: ClusterNode, cluster: Cluster, now: datetime) -> Iterator[Pod]:
+    """Yield the pods that DaemonSets put on a new node."""
+    offered = labelled(node.labels)
+    for pod in cluster.daemons:
+        held_off = [taint for taint in node.taints if taint.effect in HELD_EFFECTS and not pod.shape.tolerates(taint)]
+        if not held_off and any(compatible(wish, offered) for wish in wishes(pod.shape)):
+            name = f"{pod.name}-{node.name}"
+            held = replace(pod.held, name=name, started=now)
+            yield replace(pod, name=name, uid=f"{pod.uid}-{node.name}", node=node.name, held=held, created=now)
+
+
+def _some_value(wanted: Allowed) -> str | None:
+    """Return a value of a label that a node must have; None when it is fine without."""
+    if wanted.may_be_absent:
+        return None
+    if not wanted.others:
+        return min(wanted.values, default=None)
+    bound = wanted.high if wanted.low is None else wanted.low
+    return _ANY if bound is None else str(bound)
+
+
+def _as_asked(labels: Mapping[str, str], requirements: Mapping[str, Allowed]) -> dict[str, str]:
+    """Return the labels of an old node for a new one: those that the new one may not have are others, or not there."""
+    found = present_labels({key: value for key, value in labels.items() if key != INITIALIZED_LABEL})
+    for key, wanted in requirements.items():
+        if key in found and wanted.allows(found[key]):
+            continue
+        found.pop(key, None)
+        if (value := _some_value(wanted)) is not None:
+            found[key] = value
+    return found
+
+
+def _counted(name: str, pool: Pool) -> PoolNode:
+    template = pool.model.spec.template
+    return PoolNode(
+        name=name,
+        pool=pool.name,
+        claim=name,
+        ready=False,
+        initialized=False,
+        do_not_disrupt=template.metadata.annotations.get(DO_NOT_DISRUPT) == "true",
+        grace_bounded=template.spec.termination_grace_period is not None,
+    )
+
+
+def _claim(name: str, pool: Pool, labels: Mapping[str, str], now: datetime) -> Claim:
+    template = pool.model.spec.template
+    marks = {key: value for key, value in ((HASH, pool.hash), (HASH_VERSION, pool.hash_version)) if value}
+    grace = template.spec.termination_grace_period
+    return Claim(
+        name=name,
+        labels=labels,
+        annotations={**template.metadata.annotations, **marks},
+        created=now,
+        expire_after=_duration(template.spec.expire_after),
+        termination_grace=None if grace is None else _duration(grace),
+    )
+
+
+def _duration(text: str) -> timedelta | None:
+    try:
+        return parse_duration_or_never(text)
+    except ValueError:
+        return None

@@ -1,0 +1,453 @@
+"""Plays what would happen to a cluster: the planner's decisions, carried out on a clock that jumps.
+
+The clock goes from one instant at which something can change to the next: a node becomes ready, a drain ends, a pod is
+forced, a budget opens, a node expires. At each of them the planner looks, and what it decides is carried out: after 15
+seconds its commands are validated, nodes are marked, replacements made, and when those are ready the nodes are drained.
+
+Source: nodepool-disruption.md 5.1, 5.6, 7, 7.1, 9 and 10.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from scorer.api.meta import format_time
+from scorer.api.node_pool import DisruptionReason
+from scorer.node_budgets.blockers import BlockReason
+from scorer.node_budgets.budgets import Allowance, allowance
+from scorer.node_budgets.nodes import PoolNode, count_nodes
+from scorer.node_disruption.candidates.refusals import EXPIRED, Cause, Event, Held
+from scorer.node_disruption.cluster.snapshot import Cluster, ClusterNode
+from scorer.node_disruption.instance_types.catalog import Catalog
+from scorer.node_disruption.methods.command import Command, Decided, Method
+from scorer.node_disruption.methods.drift import found_drift
+from scorer.node_disruption.methods.planner import Decision, Settings, decide, validate
+from scorer.node_disruption.simulation.cluster import Clockwork, Made
+from scorer.node_disruption.simulation.launches import seen_types
+from scorer.node_disruption.simulation.static_pools import should_have
+from scorer.node_disruption.simulation.timeline import (
+    DELETION,
+    EXPIRATION,
+    OVERPROVISIONED,
+    PROVISIONING,
+    SCALE_DOWN,
+    Assumptions,
+    Blocked,
+    Happening,
+    PoolSummary,
+    Simulated,
+    Stretches,
+)
+
+PASSING: Final = frozenset((BlockReason.NOT_INITIALIZED, BlockReason.DELETING, BlockReason.REBOOTING, Cause.NOMINATED))
+"""What holds nodes only while something goes on that is told anyway."""
+
+_UNHELD: Final = (EXPIRATION, DELETION, SCALE_DOWN)
+"""What budgets do not hold."""
+_NEVER: Final = frozenset((Cause.NO_CATALOG, Cause.ONLY_WHEN_EMPTY, Cause.DISABLED))
+"""Why consolidation does not look at a node at all: nothing else holds it then."""
+_ENDING: Final = frozenset((BlockReason.DO_NOT_DISRUPT, Cause.BUDGET))
+"""What ends at an instant that people have chosen: the planner looks then, however large the cluster is."""
+
+
+def simulate(
+    cluster: Cluster,
+    catalog: Catalog | None,
+    start: datetime,
+    length: timedelta,
+    settings: Settings = Settings(),  # noqa: B008 - it is frozen
+    assumptions: Assumptions = Assumptions(),  # noqa: B008 - it is frozen
+) -> Simulated:
+    """Play what would happen to a cluster.
+
+    Args:
+        cluster: At the start.
+        catalog: Instance types and prices; None: not available, then nothing is consolidated, and new nodes are like
+            those that are there.
+        start: When it begins, with a time zone.
+        length: How long it lasts.
+        settings: Of the operator.
+        assumptions: What nobody can know.
+
+    Raises:
+        ValueError: *length* is not positive.
+    """
+    if length <= timedelta():
+        raise ValueError(f"a simulation of {length} has no instant")
+    return _Simulation(cluster, catalog, start, start + length, settings, assumptions).run()
+
+
+@dataclass(slots=True)
+class _Replacing:
+    """A command that waits until what comes in place of its nodes is ready."""
+
+    nodes: tuple[str, ...]
+    new: tuple[str, ...]
+
+
+class _Simulation:
+    """One simulation."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        catalog: Catalog | None,
+        start: datetime,
+        end: datetime,
+        settings: Settings,
+        assumptions: Assumptions,
+    ) -> None:
+        self._start_cluster, self._catalog, self._settings, self._assumptions = cluster, catalog, settings, assumptions
+        self._start, self._end, self._now = start, end, start
+        types = catalog.types if catalog else seen_types(cluster.nodes.values())
+        self._world = Clockwork(cluster, types, catalog, assumptions, start)
+        self._prices = {name: self._world.price(name) for name in cluster.nodes}
+        self._happenings: list[Happening] = []
+        self._fresh = 0  # how many of the happenings were there before this instant
+        self._wanted: dict[str, str] = {}
+        self._replacing: list[_Replacing] = []
+        self._awaiting: tuple[Command, datetime] | None = None
+        self._held, self._draining = Stretches(), Stretches()
+        self._decision: Decision | None = None  # of the last look
+        self._looks = 0
+        self._last_look: datetime | None = None
+        self._next_look: datetime | None = start
+        self._opening: datetime | None = None  # when something ends that has held nodes
+        self._look_again = assumptions.look_again_of(len(cluster.nodes))
+        self._missed = False  # something has changed since the planner looked, and it may not look again yet
+        self._stopped = ""
+
+    def run(self) -> Simulated:
+        """Play it."""
+        self._begin()
+        while self._now < self._end and not self._is_full():
+            self._move()
+            self._plan()
+            self._draining.see(self._drain_holds(), self._now)
+            following = self._following()
+            if following is None:
+                break
+            self._now, self._fresh = following, len(self._happenings)
+        return self._result()
+
+    def _begin(self) -> None:
+        """Have the drains begin of nodes that are going already."""
+        for name, node in self._start_cluster.nodes.items():
+            if node.node is not None and (node.node.deleting or node.node.instance_gone):
+                self._record([name], DELETION, "", "was being deleted when the simulation began")
+                self._world.drain(name, self._now)
+
+    def _move(self) -> None:
+        """Do what is due without the planner."""
+        self._world.advance(self._now)
+        for each in [each for each in self._replacing if all(map(self._world.is_ready, each.new))]:
+            self._replacing.remove(each)
+            for name in each.nodes:
+                self._world.drain(name, self._now)
+        if not self._settings.graceful_expiration:
+            self._expire(self._world.expired(self._now))
+        self._keep_replicas()
+        self._settle()
+
+    def _expire(self, names: Iterable[str]) -> None:
+        for name in names:
+            claim = self._world.nodes[name].claim
+            made = format_time(claim.created) if claim is not None and claim.created is not None else "?"
+            after = claim.expire_after if claim is not None else None
+            self._record([name], EXPIRATION, EXPIRED, f"made {made}, expires after {_hours(after)}")
+            self._world.drain(name, self._now)
+            self._held.release({name}, self._now)
+
+    def _keep_replicas(self) -> None:
+        """Have static pools get the nodes that they lack, and lose those by which they have too many."""
+        for pool, names in self._world.surplus(self._now):
+            why = f"NodePool {pool.name} should have {should_have(pool)} and has {(pool.replicas or 0) + len(names)}"
+            self._record(names, SCALE_DOWN, OVERPROVISIONED, why)
+            for name in names:
+                self._world.drain(name, self._now)
+            self._held.release(set(names), self._now)
+        self._world.make_up(self._now)
+
+    def _settle(self) -> None:
+        """Let pods move; nodes that are made for them belong to what has just happened to the nodes they come from."""
+        self._world.settle(self._now)
+        made, self._world.made = self._world.made, []
+        for each in made:
+            price = each.launch.price
+            for index in range(self._fresh, len(self._happenings)):
+                happening = self._happenings[index]
+                if each.causes & set(happening.nodes):
+                    savings = _less(happening.savings, price)
+                    new = (*happening.replaced_by, each.launch.node)
+                    self._happenings[index] = replace(happening, replaced_by=new, savings=savings)
+                    break
+            else:
+                self._happenings.append(self._provisioning(each))
+
+    def _provisioning(self, made: Made) -> Happening:
+        """Return that a node is made for pods of nodes that began to go earlier, or that were pending."""
+        price, nodes = made.launch.price, tuple(sorted(made.causes))
+        whose = f"pods of {', '.join(nodes)}" if nodes else "pending pods"
+        why = made.why or f"{whose} find no place on a node that is there"
+        return Happening(
+            at=self._now,
+            pool=made.launch.pool,
+            method=PROVISIONING,
+            reason="",
+            nodes=(),
+            why=why,
+            savings=None if price is None else -price,
+            replaced_by=(made.launch.node,),
+            pods_of=nodes,
+        )
+
+    def _plan(self) -> None:
+        """Let the planner look, as often as it finds something that is done at once."""
+        if self._awaiting is not None:
+            command, at = self._awaiting
+            if at > self._now:
+                return
+            self._awaiting = None
+            checked = validate(
+                command, self._world.cluster(), self._catalog, self._now, self._settings, before=self._decision
+            )
+            if isinstance(checked, Command):
+                self._carry_out(checked)
+            self._next_look = self._now
+        elif not self._may_look():
+            self._missed = True
+            return
+        self._missed = False
+        while not self._is_full():
+            decision = self._look()
+            if decision.expired and self._settings.graceful_expiration:
+                self._expire(decision.expired)
+                self._settle()
+            for command in decision.commands:
+                self._held.release(set(command.nodes), self._now)
+                if command.validate_after:
+                    self._awaiting = command, self._now + command.validate_after
+                    return
+                self._carry_out(command)
+            if not decision.commands and not decision.expired:
+                self._last_look, self._next_look = self._now, decision.next_at
+                ends = (each.until for each in decision.held if each.reason in _ENDING)
+                self._opening = min((each for each in ends if each is not None and each > self._now), default=None)
+                self._held.see(self._of_interest(decision.held), self._now)
+                return
+
+    def _may_look(self) -> bool:
+        """Say whether the planner may look again: it is time to, or a budget or an annotation has just ended."""
+        if self._last_look is None or (self._opening is not None and self._now >= self._opening):
+            return True
+        return self._now >= self._last_look + self._look_again
+
+    def _look(self) -> Decision:
+        self._looks += 1
+        before = self._decision
+        unseen = before.unseen if before else ()
+        self._decision = decide(
+            self._world.cluster(), self._catalog, self._now, self._settings, unseen=unseen, before=before
+        )
+        return self._decision
+
+    def _is_full(self) -> bool:
+        """Say whether the simulation has reached one of its bounds; it stops then."""
+        if len(self._happenings) >= self._assumptions.most_happenings:
+            self._stopped = f"{len(self._happenings)} happenings"
+        elif self._looks >= self._assumptions.most_looks:
+            self._stopped = f"{self._looks} looks of the planner"
+        return bool(self._stopped)
+
+    def _carry_out(self, command: Command) -> None:
+        why = self._why(command)
+        for name in command.nodes:
+            self._world.mark(name)
+        new = [
+            each
+            for index, planned in enumerate(command.replacements)
+            if (each := self._world.launch(planned, command.nodes[min(index, len(command.nodes) - 1)], self._now))
+        ]
+        made = {each.node: each.price for each in self._world.launches[len(self._world.launches) - len(new) :]}
+        by_pool: dict[str, list[str]] = {}
+        for name in command.nodes:
+            by_pool.setdefault(self._world.nodes[name].pool, []).append(name)
+        for names in by_pool.values():
+            share = self._share(names, command.nodes)
+            cost = None if None in made.values() else sum(each or 0.0 for each in made.values()) * share
+            self._record(names, command.method, command.reason, why, tuple(new), cost)
+        if new:
+            self._replacing.append(_Replacing(command.nodes, tuple(new)))
+        else:
+            for name in command.nodes:
+                self._world.drain(name, self._now)
+        self._settle()
+
+    def _share(self, names: Sequence[str], among: Sequence[str]) -> float:
+        """Return which part of the price of all nodes those of *names* have."""
+        whole = sum(self._world.price(name) or 0.0 for name in among)
+        return sum(self._world.price(name) or 0.0 for name in names) / whole if whole else len(names) / len(among)
+
+    def _record(
+        self,
+        names: Sequence[str],
+        method: str,
+        reason: str,
+        why: str,
+        replaced_by: tuple[str, ...] = (),
+        cost: float | None = 0.0,
+    ) -> None:
+        """Note that nodes of one pool go; they are marked by then, or will be at once."""
+        node = self._world.nodes[names[0]]
+        for name in names:
+            self._wanted[name] = reason
+            self._world.mark(name)
+        prices = [self._world.price(name) for name in names]
+        known = [each for each in prices if each is not None]
+        savings = _less(sum(known), cost) if len(known) == len(prices) else None
+        allowed = self._allowance(node.pool, reason)
+        self._happenings.append(
+            Happening(
+                self._now,
+                node.pool,
+                method,
+                reason,
+                tuple(names),
+                why,
+                savings,
+                replaced_by,
+                None if method in _UNHELD or allowed is None else allowed.limit,
+                0 if allowed is None else allowed.disrupting,
+            )
+        )
+
+    def _allowance(self, pool: str, reason: str) -> Allowance | None:
+        found = self._start_cluster.pools.get(pool)
+        if found is None:
+            return None
+        return allowance(found.budgets, count_nodes(self._nodes_of(pool)), reason, self._now)
+
+    def _nodes_of(self, pool: str) -> Iterator[PoolNode]:
+        for node in self._world.nodes.values():
+            if node.node is not None and node.pool == pool:
+                yield node.node
+
+    def _why(self, command: Command) -> str:
+        if command.method is Method.EMPTINESS:
+            return "no pods to move"
+        if command.method in (Method.DRIFT, Method.STATIC_DRIFT):
+            return self._why_drifted(self._world.nodes[command.nodes[0]])
+        if command.decided is Decided.DELETE:
+            return "its pods fit on other nodes" if len(command.nodes) == 1 else "their pods fit on other nodes"
+        return "a cheaper node takes its pods" if len(command.nodes) == 1 else "one cheaper node takes their pods"
+
+    def _why_drifted(self, node: ClusterNode) -> str:
+        pool = self._start_cluster.pools.get(node.pool)
+        if node.claim is None or pool is None:
+            return "drifted"
+        found = found_drift(node.claim, pool, self._catalog, self._now)
+        return "drifted" if found is None else found.message
+
+    def _of_interest(self, held: Iterable[Held]) -> Iterator[Blocked]:
+        """Yield what keeps nodes that should go; what merely is not worth it does not."""
+        held, remaining = list(held), dict[str, int]()
+        never = {each.node for each in held if each.wanted == DisruptionReason.UNDERUTILIZED and each.reason in _NEVER}
+        for each in held:
+            if each.wanted == DisruptionReason.UNDERUTILIZED and each.node in never:
+                continue
+            pool = self._world.nodes[each.node].pool
+            if each.wanted == DisruptionReason.UNDERUTILIZED and each.reason == Cause.BUDGET:
+                if pool not in remaining:
+                    allowed = self._allowance(pool, each.wanted)
+                    remaining[pool] = 1 if allowed is None else allowed.remaining
+                if remaining[pool]:  # it is only that not all may go together
+                    continue
+            if _is_of_interest(each):
+                yield Blocked(each.node, pool, each.wanted, each.reason, each.message, self._now)
+
+    def _drain_holds(self) -> Iterator[Blocked]:
+        for name, hold in self._world.holds(self._now):
+            pool = self._world.nodes[name].pool
+            wanted = self._wanted.get(name, "")
+            yield Blocked(name, pool, wanted, hold.reason, hold.message, self._now, draining=True)
+
+    def _following(self) -> datetime | None:
+        """Return the next instant at which something can change; None: there is none."""
+        found = [self._world.next_at(self._now)]
+        if self._awaiting is not None:
+            found.append(self._awaiting[1])
+        else:
+            found += [self._next_look, self._opening]
+            if self._last_look is not None and self._missed:
+                found.append(self._last_look + self._look_again)
+        if not self._settings.graceful_expiration:
+            found.append(self._world.next_age())
+        return min((each for each in found if each is not None and each > self._now), default=None)
+
+    def _result(self) -> Simulated:
+        if self._stopped:
+            self._end = self._now
+            self._stopped = f"stopped at {format_time(self._now)}, after {self._stopped}"
+        blocked = tuple(
+            sorted((*self._held.all(), *self._draining.all()), key=lambda each: (each.since, each.node, each.wanted))
+        )
+        return Simulated(
+            start=self._start,
+            end=self._end,
+            assumptions=replace(self._assumptions, look_again=self._look_again),
+            happenings=tuple(self._happenings),
+            removals=tuple(self._world.removals),
+            launches=tuple(self._world.launches),
+            blocked=blocked,
+            pools=tuple(self._summaries(blocked)),
+            waiting=self._world.waiting(),
+            stopped=self._stopped,
+        )
+
+    def _summaries(self, blocked: Sequence[Blocked]) -> Iterator[PoolSummary]:
+        before, after = self._start_cluster.nodes.values(), self._world.nodes.values()
+        prices = self._prices | {each.node: each.price for each in self._world.launches}
+        for name in sorted({*self._start_cluster.pools, *(node.pool for node in before if node.pool)}):
+            own = [each for each in self._happenings if each.pool == name]
+            disrupted: dict[str, int] = {}
+            for each in own:
+                if each.reason:
+                    disrupted[each.reason] = disrupted.get(each.reason, 0) + len(each.nodes)
+            stretches = [each for each in blocked if each.pool == name]
+            yield PoolSummary(
+                pool=name,
+                nodes_before=sum(node.pool == name for node in before),
+                nodes_after=sum(node.pool == name for node in after),
+                price_before=_sum(prices[node.name] for node in before if node.pool == name),
+                price_after=_sum(prices[node.name] for node in after if node.pool == name),
+                disrupted=dict(sorted(disrupted.items())),
+                savings=_sum(each.savings for each in own),
+                longest=max(stretches, key=lambda each: each.length(self._end), default=None),
+            )
+
+
+def _is_of_interest(held: Held) -> bool:
+    if held.wanted == DisruptionReason.EMPTY and held.reason in (Cause.NOT_YET, Cause.DISABLED):
+        return True
+    return held.event is Event.BLOCKED and held.reason not in PASSING
+
+
+def _less(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else one - other
+
+
+def _sum(prices: Iterable[float | None]) -> float | None:
+    listed = list(prices)
+    return None if None in listed else sum(each or 0.0 for each in listed)
+
+
+def _hours(length: timedelta | None) -> str:
+    """Write a length as pools do."""
+    if length is None:
+        return "Never"
+    seconds = int(length.total_seconds())
+    hours, rest = divmod(seconds, 3600)
+    minutes, left = divmod(rest, 60)
+    parts = [f"{number}{unit}" for number, unit in ((hours, "h"), (minutes, "m"), (left, "s")) if number]
+    return "".join(parts) or "0s"

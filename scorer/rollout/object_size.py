@@ -1,0 +1,194 @@
+"""Size limits: content that fits into one object of the hub, in bytes as etcd counts them.
+
+A snapshot and a Work each are one object in etcd. API servers store them as JSON written by Go, where ``<``, ``>``,
+``&``, U+2028 and U+2029 take six bytes each: 540 KB of HTML may be 1.7 MB there.
+
+Nothing is removed from a cluster for its size. An object that has become too large keeps its last content wherever it
+is placed. Only an object that was never placed is left out.
+
+Source: docs/specifications/rollout.md 3.8.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import orjson
+
+from scorer.api.kinds import split_api_version
+from scorer.api.meta import JsonObject, dump_json
+from scorer.api.unstructured.documents import name_of, namespace_of
+
+OBJECT_SIZE_LIMIT: Final = 1_415_578
+"""Bytes of an object with all details in its status: 90 % of the limit of etcd, as in KubeFleet."""
+REQUEST_LIMIT: Final = 1536 * 1024
+"""Bytes that etcd accepts in one request by default (``--max-request-bytes``)."""
+CONTENT_LIMIT: Final = REQUEST_LIMIT - 64 * 1024
+"""Bytes of content of one object. The rest is for its metadata, and for the shortest status of a Work."""
+STATUS_BYTES: Final = 512
+"""Bytes that an object counts beside its content: those of its entry in the status of a Work, which may be more."""
+_SHORT_STATUS: Final = 32 * 1024
+"""Bytes of status that have room beside content of `CONTENT_LIMIT`."""
+
+OBJECTS_TOO_LARGE: Final = "ObjectsTooLarge"
+"""Short type of the condition of a placement, and of a binding. It exists only while it is True."""
+TOO_LARGE_REASON: Final = "SizeLimitExceeded"
+_MOST_NAMED: Final = 10
+"""How many objects one message names."""
+
+_ESCAPED: Final = (b"<", b">", b"&")
+_SEPARATORS: Final = ("\u2028".encode(), "\u2029".encode())
+"""Like the others, Go writes these as six bytes."""
+
+ObjectIdentity: TypeAlias = tuple[str, str, str, str]
+"""Group, kind, namespace and name."""
+
+
+def etcd_bytes(text: bytes) -> int:
+    """Return the size of JSON text in etcd."""
+    size = len(text) + 5 * sum(map(text.count, _ESCAPED))
+    return size if text.isascii() else size + 3 * sum(map(text.count, _SEPARATORS))
+
+
+def stored_size(document: Mapping[str, Any]) -> int:
+    """Return the size of an object in etcd."""
+    return etcd_bytes(dump_json(document))
+
+
+def object_identity(content: Mapping[str, Any]) -> ObjectIdentity:
+    """Return the identity of an object, which does not depend on the version that it is read at."""
+    group, _ = split_api_version(str(content.get("apiVersion") or ""))
+    document = dict(content)
+    return group, str(content.get("kind") or ""), namespace_of(document), name_of(document)
+
+
+def by_identity(contents: Iterable[JsonObject]) -> dict[ObjectIdentity, JsonObject]:
+    """Return objects by their identity."""
+    return {object_identity(content): content for content in contents}
+
+
+@dataclass(frozen=True, slots=True)
+class TooLarge:
+    """An object whose present content is not carried.
+
+    Args:
+        identity: The object.
+        size: Bytes of its present content in etcd.
+        kept: Whether earlier content of it is carried instead.
+    """
+
+    identity: ObjectIdentity
+    size: int
+    kept: bool
+
+    def __str__(self) -> str:
+        _, kind, namespace, name = self.identity
+        what = f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"
+        return f"{what} ({_megabytes(self.size)}, {'keeps its last content' if self.kept else 'left out'})"
+
+
+def format_left_out(too_large: Iterable[TooLarge], others: Iterable[ObjectIdentity] = ()) -> str:
+    """Return the record of objects that are left out of a snapshot or a Work. Empty: none.
+
+    Args:
+        too_large: Objects that are left out, or keep their content.
+        others: Objects that are left out as well.
+    """
+    identities = [each.identity for each in too_large if not each.kept]
+    identities += sorted(set(others).difference(identities))
+    return dump_json(identities).decode() if identities else ""
+
+
+def parse_left_out(text: str) -> frozenset[ObjectIdentity]:
+    """Read the record of objects that are left out of a snapshot or a Work.
+
+    Raises:
+        ValueError, TypeError: Another client wrote it, and it cannot be read.
+    """
+    entries = orjson.loads(text) if text else []
+    return frozenset((str(group), str(kind), str(namespace), str(name)) for group, kind, namespace, name in entries)
+
+
+def _megabytes(size: int) -> str:
+    """Format a size, rounded up to a tenth, so that no object seems to be below a limit that it exceeds."""
+    return f"{-(-size // 100_000) / 10:.1f} MB"
+
+
+def describe(too_large: Sequence[TooLarge]) -> str:
+    """Name objects that are too large. Empty: all fit."""
+    more = f" and {len(too_large) - _MOST_NAMED} more" if len(too_large) > _MOST_NAMED else ""
+    return ", ".join(map(str, too_large[:_MOST_NAMED])) + more
+
+
+@dataclass(frozen=True, slots=True)
+class Fitting:
+    """Content that can be stored.
+
+    Args:
+        objects: In the order given.
+        too_large: The objects whose present content is not among them, in the same order.
+    """
+
+    objects: tuple[JsonObject, ...]
+    too_large: tuple[TooLarge, ...] = ()
+
+
+def fit_each(
+    objects: Sequence[JsonObject], sizes: Sequence[int], before: Mapping[ObjectIdentity, JsonObject]
+) -> Fitting:
+    """Return the content of each object that fits into one object of the hub.
+
+    Args:
+        objects: The objects that are selected now.
+        sizes: Bytes of each in etcd.
+        before: The content that is placed now.
+    """
+    fitting: list[JsonObject] = []
+    too_large: list[TooLarge] = []
+    for content, size in zip(objects, sizes, strict=True):
+        if size <= CONTENT_LIMIT:
+            fitting.append(content)
+            continue
+        identity = object_identity(content)
+        kept = before.get(identity)
+        if kept is not None:
+            fitting.append(kept)
+        if kept != content:  # else it was stored before, by a release or a hub with another limit
+            too_large.append(TooLarge(identity, size, kept is not None))
+    return Fitting(tuple(fitting), tuple(too_large))
+
+
+def _limit_of_work(count: int) -> int:
+    """Return the bytes of content of a Work with a number of objects, so that its status can be stored as well."""
+    return CONTENT_LIMIT - max(0, count * STATUS_BYTES - _SHORT_STATUS)
+
+
+def fits_together(objects: Collection[JsonObject]) -> bool:
+    """Return whether objects fit into one Work."""
+    return sum(map(stored_size, objects)) <= _limit_of_work(len(objects))
+
+
+def fit_together(objects: Sequence[JsonObject], before: Mapping[ObjectIdentity, JsonObject]) -> Fitting | None:
+    """Return the content of objects that fits into one Work together; None: not even the earlier content.
+
+    Objects that shrink get their present content first, then those that grow least.
+
+    Args:
+        objects: The content that the cluster is to have.
+        before: The content of its Works now.
+    """
+    sizes = [stored_size(content) for content in objects]
+    chosen = [before.get(object_identity(content)) for content in objects]
+    old_sizes = [0 if content is None else stored_size(content) for content in chosen]
+    growth = [size - old for size, old in zip(sizes, old_sizes, strict=True)]
+    room = _limit_of_work(len(objects)) - sum(old_sizes)
+    if room < 0:
+        return None
+    too_large: dict[int, TooLarge] = {}
+    for at in sorted(range(len(objects)), key=lambda at: (growth[at], at)):
+        if growth[at] <= room:
+            chosen[at], room = objects[at], room - growth[at]
+        else:
+            too_large[at] = TooLarge(object_identity(objects[at]), sizes[at], chosen[at] is not None)
+    carried = tuple(content for content in chosen if content is not None)
+    return Fitting(carried, tuple(too_large[at] for at in sorted(too_large)))

@@ -1,0 +1,214 @@
+"""Applying the overrides of a binding to the objects that its member cluster gets.
+
+If a path, a variable or a snapshot does not exist, nothing is placed until the user corrects it: an object is never
+placed half overridden. Unlike in the reference, overrides that follow one that deletes an object leave the object
+alone, and no patch can turn an object into another, even if it got past admission.
+
+Source: rollout.md 6.4; KubeFleet pkg/controllers/workgenerator/override.go.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Final
+
+import orjson
+
+from scorer.api.kinds import KINDS, group_kind
+from scorer.api.meta import JsonObject, dump_json
+from scorer.api.unstructured.documents import name_of, namespace_of, spec_of
+from scorer.api.unstructured.json_patch import PatchError, apply_patch
+from scorer.rollout.bindings import Overrides
+from scorer.rollout.overrides.matching import Selected, selected_by, selections_of
+from scorer.rollout.overrides.rules import (
+    OVERRIDE_RULES,
+    Rule,
+    RulesError,
+    describe,
+    member_labels,
+    read_rules,
+)
+from scorer.rollout.works.plan import Override, OverrideError
+
+CLUSTER_NAME_VARIABLE: Final = "${MEMBER-CLUSTER-NAME}"
+LABEL_VARIABLE: Final = "${MEMBER-CLUSTER-LABEL-KEY-"
+"""Start of a variable; the label key and a closing brace follow."""
+
+_VARIABLE_START: Final = b"${MEMBER-CLUSTER-"
+_LABEL: Final = re.compile(re.escape(LABEL_VARIABLE) + r'([^}"\\]*)(\})?')
+_SHOWN: Final = 200
+_SECRET: Final = KINDS["", "Secret"].group_kind
+
+
+class VariableError(ValueError):
+    """A variable in a value cannot be replaced on a cluster."""
+
+
+def binding_override(binding: JsonObject, member: JsonObject, snapshots: Iterable[JsonObject]) -> Override:
+    """Return a function that applies the overrides of a binding to one object, for `works.plan.plan_works`.
+
+    It parses nothing before its first call, since most passes make no Work.
+
+    Args:
+        binding: Names the override snapshots, in the order in which they are applied.
+        member: The MemberCluster that gets the objects.
+        snapshots: Those override snapshots, of both kinds, that the binding names and that exist.
+    """
+    return _BindingOverride(
+        Overrides.of(spec_of(binding)), member, {_key(snapshot): snapshot for snapshot in snapshots}
+    )
+
+
+class _BindingOverride:
+    def __init__(
+        self, overrides: Overrides, member: JsonObject, snapshots: Mapping[tuple[str, str], JsonObject]
+    ) -> None:
+        self._wanted = [*(("", name) for name in overrides.cluster), *overrides.namespaced]
+        self._member = member
+        self._snapshots = snapshots
+
+    def __call__(self, content: JsonObject) -> JsonObject | OverrideError | None:
+        if not self._wanted:
+            return content
+        for namespace, name in self._wanted:
+            if (namespace, name) not in self._snapshots:
+                what = f"ResourceOverrideSnapshot {namespace}/" if namespace else "ClusterResourceOverrideSnapshot "
+                return OverrideError(f"{what}{name} no longer exists")
+        result = content
+        for selection in selections_of(content):
+            for override in self._by_selection.get(selection, ()):
+                applied = override.apply(result)
+                if applied is None or isinstance(applied, OverrideError):
+                    return applied
+                result = applied
+        return result
+
+    @cached_property
+    def _by_selection(self) -> Mapping[Selected, Sequence["_SnapshotOverride"]]:
+        """The overrides in their order, by each selection that they make."""
+        found: dict[Selected, list[_SnapshotOverride]] = defaultdict(list)
+        for key in self._wanted:
+            override = _SnapshotOverride(self._snapshots[key], self._member)
+            for selection in dict.fromkeys(selected_by(self._snapshots[key])):
+                found[selection].append(override)
+        return found
+
+
+class _SnapshotOverride:
+    """One override snapshot on one cluster."""
+
+    def __init__(self, snapshot: JsonObject, member: JsonObject) -> None:
+        self._snapshot = snapshot
+        self._member = member
+        self._labels = member_labels(member)
+        self._rules = read_rules(snapshot)
+
+    def apply(self, content: JsonObject) -> JsonObject | OverrideError | None:
+        """Return *content* after the rules that match the cluster; None when one of them deletes it."""
+        if isinstance(self._rules, RulesError):
+            return OverrideError(f"{describe(self._snapshot)}: {self._rules.message}")
+        result = content
+        for at, rule in enumerate(self._rules):
+            if not rule.holds_for(self._labels):
+                continue
+            if rule.deletes:
+                return None
+            patched = self._patched(result, rule, at)
+            if isinstance(patched, OverrideError):
+                return patched
+            result = patched
+        return result
+
+    def _patched(self, content: JsonObject, rule: Rule, at: int) -> JsonObject | OverrideError:
+        operations: list[JsonObject] = []
+        for position, patch in enumerate(rule.patches):
+            try:
+                # An absent value and null are the same on the wire.
+                value = substituted(patch.get("value"), name_of(self._member), self._labels)
+            except VariableError as error:
+                return self._error(content, rule, at, position, str(error))
+            operations.append({**patch, "value": value})
+        try:
+            result = apply_patch(content, operations)
+        except PatchError as error:
+            return self._error(content, rule, at, error.position, str(error))
+        if _identity(result) != _identity(content):
+            return OverrideError(f"{self._where(content, at)}: changes apiVersion, kind, name or namespace")
+        return result
+
+    def _where(self, content: JsonObject, at: int) -> str:
+        return (
+            f"{describe(self._snapshot)}: {OVERRIDE_RULES / at} on {_name(content)} for cluster {name_of(self._member)}"
+        )
+
+    def _error(self, content: JsonObject, rule: Rule, at: int, position: int, why: str) -> OverrideError:
+        patch = rule.patches[position]
+        text = f"jsonPatchOverrides[{position}] {patch.get('op')} {_cut(str(patch.get('path')))}"
+        if "value" in patch and patch.get("op") != "remove":
+            text += f" = {_shown(patch['value'], content)}"
+        return OverrideError(f"{self._where(content, at)}: {text}: {_cut(why)}")
+
+
+def substituted(value: Any, cluster: str, labels: Mapping[str, str]) -> Any:
+    """Return *value* with its variables replaced, wherever they are in its JSON text.
+
+    Args:
+        value: Of a patch; it is not changed.
+        cluster: Name of the member cluster.
+        labels: Its labels.
+
+    Raises:
+        VariableError: A label variable is not closed, or the cluster does not have the label.
+    """
+    try:
+        text = dump_json(value)
+        if _VARIABLE_START not in text:
+            return value
+        return orjson.loads(_replaced(text.decode(), cluster, labels))
+    except (orjson.JSONEncodeError, orjson.JSONDecodeError, RecursionError) as error:
+        raise VariableError(f"the value cannot be read: {error}") from error
+
+
+def _replaced(text: str, cluster: str, labels: Mapping[str, str]) -> str:
+    def label_value(found: re.Match[str]) -> str:
+        key, brace = found.groups()
+        if brace is None:
+            raise VariableError(f"a variable {LABEL_VARIABLE} lacks its closing brace")
+        if key not in labels:
+            raise VariableError(f"cluster {cluster} has no label {_cut(key)}, which {_cut(found.group())} stands for")
+        return _inside_text(labels[key])
+
+    return _LABEL.sub(label_value, text.replace(CLUSTER_NAME_VARIABLE, _inside_text(cluster)))
+
+
+def _inside_text(text: str) -> str:
+    return orjson.dumps(text).decode()[1:-1]
+
+
+def _identity(content: JsonObject) -> tuple[Any, ...]:
+    meta: Any = content.get("metadata")
+    named = (meta.get("name"), meta.get("namespace")) if isinstance(meta, Mapping) else None
+    return content.get("apiVersion"), content.get("kind"), named
+
+
+def _name(content: JsonObject) -> str:
+    namespace = namespace_of(content)
+    return (
+        f"{content.get('kind')} {namespace}/{name_of(content)}"
+        if namespace
+        else f"{content.get('kind')} {name_of(content)}"
+    )
+
+
+def _shown(value: Any, content: JsonObject) -> str:
+    """Return a value for a message; more people may read the message than the override, so Secrets are hidden."""
+    return "(hidden)" if group_kind(content) == _SECRET else _cut(dump_json(value).decode())
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+
+
+def _key(snapshot: JsonObject) -> tuple[str, str]:
+    return namespace_of(snapshot), name_of(snapshot)

@@ -1,0 +1,166 @@
+"""Which override snapshots apply to the objects of a placement, and on which member clusters.
+
+An override whose rules cannot be read counts as matching every cluster: the binding then names it, and its status says
+why it cannot be applied, where a user will look. To leave it out would place the objects unchanged, without a warning.
+
+Source: rollout.md 6.2 and 6.3; KubeFleet pkg/utils/overrider.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from scorer.api.kinds import KINDS, NAMESPACE, NAMESPACED_ENVELOPE, Kind, split_api_version
+from scorer.api.meta import JsonObject
+from scorer.api.names import IGNORE_RESOURCE_OVERRIDES
+from scorer.api.placement.override import PlacementScope
+from scorer.api.unstructured.documents import annotation, dict_at, dicts_at, name_of, namespace_of
+from scorer.rollout.bindings import NO_OVERRIDES, Overrides
+from scorer.rollout.envelopes import EnvelopeError, unwrap
+from scorer.rollout.overrides.rules import RulesError, member_labels, override_spec, read_rules
+from scorer.rollout.snapshots.overrides import latest_override_snapshots
+from scorer.rollout.snapshots.resources import SnapshotGroup, is_envelope
+
+
+class Selected(NamedTuple):
+    """What a selector of an override names; *namespace* is that of a ResourceOverride, else empty."""
+
+    namespace: str
+    group: str
+    version: str
+    kind: str
+    name: str
+
+
+def selected_by(snapshot: JsonObject) -> Iterator[Selected]:
+    """Yield what an override snapshot selects."""
+    namespace, spec = namespace_of(snapshot), override_spec(snapshot)
+    for selector in dicts_at(spec, "resourceSelectors" if namespace else "clusterResourceSelectors"):
+        group, version, kind, name = (str(selector.get(key) or "") for key in ("group", "version", "kind", "name"))
+        yield Selected(namespace, group, version, kind, name)
+
+
+def selections_of(content: JsonObject) -> tuple[Selected, ...]:
+    """Return the selections that match an object, ClusterResourceOverrides first.
+
+    A cluster-scoped object is selected by itself; a namespaced one by its Namespace, and by itself in a
+    ResourceOverride.
+    """
+    group, version = split_api_version(str(content.get("apiVersion") or ""))
+    kind, name, namespace = str(content.get("kind") or ""), name_of(content), namespace_of(content)
+    if not namespace:
+        return (Selected("", group, version, kind, name),)
+    return by_namespace(namespace), Selected(namespace, group, version, kind, name)
+
+
+def by_namespace(namespace: str) -> Selected:
+    """Return how a ClusterResourceOverride selects everything in a namespace."""
+    return Selected("", NAMESPACE.group, NAMESPACE.versions[0], NAMESPACE.kind, namespace)
+
+
+def placement_key(override: Mapping[str, Any], namespace: str) -> str:
+    """Return the key of the placement that an override is for: ``name`` or ``namespace/name``; empty: for any.
+
+    Args:
+        override: ``spec`` of the override.
+        namespace: That of the override, empty for a ClusterResourceOverride.
+    """
+    placement = override.get("placement")
+    if not placement:
+        return ""
+    name = str(placement.get("name") or "")
+    return f"{namespace}/{name}" if placement.get("scope") == PlacementScope.NAMESPACED else name
+
+
+def ignores_resource_overrides(placement: JsonObject) -> bool:
+    """Return whether a ClusterResourcePlacement has opted out of the ResourceOverrides of namespaces."""
+    return not namespace_of(placement) and annotation(placement, IGNORE_RESOURCE_OVERRIDES) == "true"
+
+
+def matching_overrides(
+    placement: JsonObject,
+    group: SnapshotGroup,
+    snapshots: Iterable[JsonObject],
+    *,
+    kinds: Mapping[tuple[str, str], Kind] = KINDS,
+) -> list[JsonObject]:
+    """Return the override snapshots that apply to a placement's objects, in the order in which they are applied.
+
+    Args:
+        placement: ClusterResourcePlacement or ResourcePlacement; see `ignores_resource_overrides`.
+        group: The objects that it places.
+        snapshots: Override snapshots of both kinds; only the latest of each override counts.
+        kinds: The known kinds, for the scope of objects in envelopes.
+    """
+    key = f"{namespace_of(placement)}/{name_of(placement)}" if namespace_of(placement) else name_of(placement)
+    cluster_wide_only = ignores_resource_overrides(placement)
+    meant = [
+        snapshot
+        for snapshot in latest_override_snapshots(snapshots)
+        if placement_key(override_spec(snapshot), namespace_of(snapshot)) in ("", key)
+        and not (cluster_wide_only and namespace_of(snapshot))
+    ]
+    if not meant:
+        return []
+    placed = set(_placed(group, kinds))
+    return [snapshot for snapshot in meant if not placed.isdisjoint(selected_by(snapshot))]
+
+
+def _placed(group: SnapshotGroup, kinds: Mapping[tuple[str, str], Kind]) -> Iterator[Selected]:
+    """Yield the selections that match the objects of a group; for an envelope those of its content, not its own."""
+    for content in group.objects():
+        if not is_envelope(content):
+            yield from selections_of(content)
+            continue
+        if content.get("kind") == NAMESPACED_ENVELOPE.kind:
+            yield by_namespace(namespace_of(content))
+        for wrapped in _wrapped(content, kinds):
+            yield from selections_of(wrapped)
+
+
+def _wrapped(envelope: JsonObject, kinds: Mapping[tuple[str, str], Kind]) -> Iterator[JsonObject]:
+    """Yield the objects in an envelope that can be placed; the work generator reports the others."""
+    for entry, content in dict_at(envelope, "data").items():
+        found = unwrap({**envelope, "data": {entry: content}}, kinds)
+        if not isinstance(found, EnvelopeError):
+            yield from found
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterOverrides:
+    """The override lists that the bindings of a placement should hold.
+
+    Args:
+        by_cluster: For `scorer.rollout.planner.plan_rollout`; a cluster without overrides is left out.
+        missing: Clusters without a MemberCluster, whose overrides cannot be determined: try again later.
+    """
+
+    by_cluster: Mapping[str, Overrides]
+    missing: tuple[str, ...] = ()
+
+
+def overrides_by_cluster(matching: Sequence[JsonObject], members: Mapping[str, JsonObject | None]) -> ClusterOverrides:
+    """Return which of the override snapshots apply on which cluster.
+
+    Args:
+        matching: As `matching_overrides` returns them.
+        members: MemberClusters by name; None for one that does not exist.
+    """
+    if not matching:
+        return ClusterOverrides({})
+    read = [(snapshot, read_rules(snapshot)) for snapshot in matching]
+    found: dict[str, Overrides] = {}
+    for cluster, member in sorted(members.items()):
+        if member is None:
+            continue
+        labels = member_labels(member)
+        held = [
+            snapshot
+            for snapshot, rules in read
+            if isinstance(rules, RulesError) or any(rule.holds_for(labels) for rule in rules)
+        ]
+        cluster_wide = tuple(name_of(snapshot) for snapshot in held if not namespace_of(snapshot))
+        namespaced = tuple((namespace_of(snapshot), name_of(snapshot)) for snapshot in held if namespace_of(snapshot))
+        if (overrides := Overrides(cluster_wide, namespaced)) != NO_OVERRIDES:
+            found[cluster] = overrides
+    return ClusterOverrides(found, tuple(sorted(name for name, member in members.items() if member is None)))

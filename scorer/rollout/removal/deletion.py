@@ -1,0 +1,176 @@
+"""Deletion of a placement's bindings and Works: the order, and the content that remains on members.
+
+``deleteStrategy.propagationPolicy: Abandon`` applies when the placement itself is deleted, and to no other loss of a
+cluster. The placement may be gone by the time its Works are deleted, so its wish is recorded first: on each binding
+before that is deleted, and on each Work before that is deleted. The order also makes it safe: after a crash at any
+point, nothing was deleted that was not marked; and a Work that the work generator makes while the placement is already
+being deleted is marked before it is deleted in turn, like all other Works of its binding.
+
+In the same way the loop marks bindings and Works as meant before it deletes them (`scorer.rollout.removal.marks`). A
+binding that is being deleted without that mark was deleted by another client: its Works stay, and the scheduler
+recreates it.
+
+Source: rollout.md 18 and 20. KubeFleet has the field without an implementation.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from scorer.api.meta import JsonObject
+from scorer.api.names import ABANDON, PREVIOUS_BINDING_STATE
+from scorer.api.placement.binding import BindingState
+from scorer.api.unstructured.documents import (
+    annotation,
+    is_deleting,
+    name_of,
+    namespace_of,
+    spec_of,
+    uid_of,
+    with_metadata,
+    with_spec,
+)
+from scorer.rollout.removal.eviction import EVICTED_BINDING, is_finished
+from scorer.rollout.removal.marks import is_meant, meant, unmeant
+from scorer.rollout.writes import Write, delete, replace
+
+_LIVE: Final = frozenset(BindingState) - {BindingState.UNSCHEDULED}
+
+
+def leaves_objects(placement: Mapping[str, Any]) -> bool:
+    """Say whether the objects of a placement stay on the members when it is deleted."""
+    strategy = (spec_of(placement).get("strategy") or {}).get("deleteStrategy") or {}
+    return strategy.get("propagationPolicy") == "Abandon"
+
+
+def plan_binding_deletion(placement: JsonObject, bindings: Iterable[JsonObject]) -> list[Write]:
+    """Return the writes that delete all bindings of a placement that is being deleted, in order.
+
+    A binding that the loop is already deleting for another reason is left alone: its objects go, whatever the placement
+    says. One that another client has deleted goes with the placement like all others.
+
+    Args:
+        placement: ClusterResourcePlacement or ResourcePlacement with a deletion timestamp.
+        bindings: All of its bindings.
+    """
+    writes = []
+    for binding in sorted(bindings, key=name_of):
+        if is_deleting(binding) and is_to_go(binding):
+            continue
+        marked = binding
+        if leaves_objects(placement) and annotation(binding, ABANDON) != "true":
+            marked = with_metadata(marked, annotations={ABANDON: "true"})
+        marked = meant(marked) or marked
+        if marked is not binding:
+            writes.append(replace(marked))  # before the deletion: a binding without a finalizer is gone at once
+        if not is_deleting(binding):
+            writes.append(delete(binding))
+    return writes
+
+
+def is_to_go(binding: Mapping[str, Any]) -> bool:
+    """Return whether the loop wants the content of a binding removed from its cluster.
+
+    The state Unscheduled orders that, too, if the loop wrote it, when a decision dropped the cluster.
+    """
+    return is_meant(binding) or (_is_unscheduled(binding) and not is_unscheduled_by_others(binding))
+
+
+def is_unscheduled_by_others(binding: Mapping[str, Any]) -> bool:
+    """Return whether another client than the loop has set a binding to Unscheduled.
+
+    The loop records the state before in the same write.
+    """
+    return _is_unscheduled(binding) and annotation(binding, PREVIOUS_BINDING_STATE) not in _LIVE
+
+
+def awaits_restoration(binding: Mapping[str, Any]) -> bool:
+    """Return whether the scheduler is about to restore the state of a binding that another client has set.
+
+    It restores none that is being deleted, which may take as long as its member is away.
+    """
+    return is_unscheduled_by_others(binding) and not is_deleting(binding)
+
+
+def _is_unscheduled(binding: Mapping[str, Any]) -> bool:
+    return bool(spec_of(binding).get("state") == BindingState.UNSCHEDULED)
+
+
+def plan_states_restored(bindings: Iterable[JsonObject]) -> list[Write]:
+    """Return the writes that restore the state of bindings that another client has set to Unscheduled.
+
+    All else of them is as it was, so nothing changes on the member. A binding with a snapshot was Bound.
+
+    Args:
+        bindings: All bindings of a placement that is not being deleted.
+    """
+    found = filter(awaits_restoration, bindings)
+    return [replace(with_spec(binding, state=str(_state_before(binding)))) for binding in found]
+
+
+def _state_before(binding: Mapping[str, Any]) -> BindingState:
+    return BindingState.BOUND if spec_of(binding).get("resourceSnapshotName") else BindingState.SCHEDULED
+
+
+def plan_words_taken_back(bindings: Iterable[JsonObject], evictions: Iterable[Mapping[str, Any]]) -> list[Write]:
+    """Return the writes that take the mark `meant` off bindings for which its reason no longer exists.
+
+    Such a binding is left by an eviction that was withdrawn between marking and deletion, and by a placement that was
+    being deleted when its definition was removed. If the mark stayed, a later deletion by another client, by mistake,
+    would pass for the loop's own. The mark that its objects are abandoned comes only from a placement that is being
+    deleted, and is removed in any case.
+
+    Args:
+        bindings: All bindings of a placement that stays.
+        evictions: All evictions on the hub.
+    """
+    said = [binding for binding in bindings if not is_deleting(binding)]
+    said = [binding for binding in said if is_meant(binding) or annotation(binding, ABANDON)]
+    if not said:
+        return []
+    behind = {annotation(eviction, EVICTED_BINDING) for eviction in evictions if not is_finished(eviction)}
+    writes = []
+    for binding in said:
+        left = with_metadata(binding, annotations={ABANDON: None})
+        if spec_of(binding).get("state") != BindingState.UNSCHEDULED and uid_of(binding) not in behind:
+            left = unmeant(left)
+        if left != binding:
+            writes.append(replace(left))
+    return writes
+
+
+def is_abandoned(binding: Mapping[str, Any]) -> bool:
+    """Say whether the objects that a binding has placed stay when it is deleted."""
+    return annotation(binding, ABANDON) == "true"
+
+
+def is_member(member: Mapping[str, Any] | None) -> bool:
+    """Return whether a MemberCluster is in the fleet: no content is removed from one that is leaving or deleted."""
+    return member is not None and not is_deleting(member)
+
+
+def plan_work_deletion(
+    works: Iterable[JsonObject], member: Mapping[str, Any] | None, *, abandoned: bool
+) -> list[Write]:
+    """Return the writes that delete Works, in order; none when all are being deleted as they should be.
+
+    Each Work is first marked as meant, even one that another client has deleted: the agent removes content only then.
+    While its member is leaving the fleet a Work is not marked, and its content stays.
+
+    Args:
+        works: The Works to delete.
+        member: Their MemberCluster; None: gone.
+        abandoned: Their content stays on the member, except where the loop has ordered its removal before.
+    """
+    writes = []
+    stays = is_member(member)
+    for work in sorted(works, key=lambda work: (namespace_of(work), name_of(work))):
+        said = (meant(work) or work) if stays else unmeant(work)
+        ordered = is_deleting(work) and is_meant(work)
+        if abandoned and not ordered and annotation(work, ABANDON) != "true":
+            # In the same write as the order: an agent that read the order alone would remove the content.
+            said = with_metadata(said, annotations={ABANDON: "true"})
+        if said is not work:
+            writes.append(replace(said))
+        if not is_deleting(work):
+            writes.append(delete(work))
+    return writes

@@ -1,0 +1,227 @@
+"""Eviction of a placement from a cluster: whether it is allowed, and its outcome.
+
+Before the controller deletes a binding for an eviction, it writes the binding's uid on the eviction. After a crash it
+therefore knows which deletion it meant. If that binding is gone or being deleted, the eviction was executed, whatever
+the placement looks like by then, even if the scheduler has picked the cluster again. If it is still there, nothing has
+happened yet, and the controller decides again. So a crash neither leaves an eviction that took place unanswered, nor
+costs the placement a second binding.
+
+Source: rollout.md 19.2 and 19.3; KubeFleet pkg/controllers/clusterresourceplacementeviction, which decides again after
+a crash, and then finds no binding, or a new one.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from scorer.api.conditions import FALSE, TRUE, ConditionStatus, make_condition, merge_conditions
+from scorer.api.meta import JsonObject
+from scorer.api.names import OURS
+from scorer.api.placement.binding import BindingState
+from scorer.api.placement.placement import PlacementType
+from scorer.api.unstructured.documents import (
+    annotation,
+    conditions_of,
+    current_condition,
+    generation_of,
+    is_deleting,
+    name_of,
+    spec_of,
+    status_of,
+    uid_of,
+    with_metadata,
+)
+from scorer.api.values.int_or_percent import scaled_up
+from scorer.rollout.bindings import AVAILABLE, BindingView, has_diff_reported, is_failed, views
+
+VALID = "Valid"
+EXECUTED = "Executed"
+
+EVICTED_BINDING = OURS + "evicted-binding"
+"""Annotation of an eviction: the uid of the binding that it deletes, written before the deletion."""
+
+
+class EvictionReason(StrEnum):
+    """Reasons of the conditions ``Valid`` (the first two) and ``Executed``."""
+
+    VALID = "ClusterResourcePlacementEvictionValid"
+    INVALID = "ClusterResourcePlacementEvictionInvalid"
+    EXECUTED = "ClusterResourcePlacementEvictionExecuted"
+    NOT_EXECUTED = "ClusterResourcePlacementEvictionNotExecuted"
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """The outcome of an eviction.
+
+    Args:
+        binding: Name of the binding that it is about; empty when there is none, or several.
+        reason: The outcome; never `EvictionReason.VALID`, which both EXECUTED and NOT_EXECUTED imply.
+        message: Why, with the numbers of the budget if one was consulted.
+        budget: Name of the disruption budget that decided; empty when none did.
+        deletes: Whether the controller has to delete the binding; not if it is being deleted already.
+    """
+
+    binding: str
+    reason: EvictionReason
+    message: str
+    budget: str = ""
+    deletes: bool = False
+
+    @property
+    def executed(self) -> bool:
+        """Whether the placement loses the binding."""
+        return self.reason is EvictionReason.EXECUTED
+
+
+def judge_eviction(
+    placement: Mapping[str, Any] | None,
+    cluster: str,
+    bindings: Sequence[BindingView],
+    budget: Mapping[str, Any] | None,
+) -> Eviction:
+    """Return the outcome of an eviction of *placement* from *cluster*.
+
+    Args:
+        placement: The ClusterResourcePlacement; None: there is none of that name.
+        cluster: The member cluster.
+        bindings: All bindings of the placement, deleting ones included.
+        budget: The disruption budget of the placement's name; None: there is none.
+    """
+    if placement is None:
+        return _invalid("there is no such placement")
+    if is_deleting(placement):
+        return _invalid("the placement is being deleted")
+    policy = spec_of(placement).get("policy") or {}
+    kind = policy.get("placementType") or PlacementType.PICK_ALL
+    if kind == PlacementType.PICK_FIXED:
+        return _invalid("a PickFixed placement cannot be evicted; take the cluster off spec.policy.clusterNames")
+    found = [binding for binding in bindings if binding.cluster == cluster]
+    if len(found) != 1:
+        return _invalid("the cluster holds several bindings of it" if found else "the cluster does not hold it")
+    (binding,) = found
+    if binding.deleting:
+        return Eviction(binding.name, EvictionReason.EXECUTED, "it is already being removed")
+    if BindingState.BOUND not in (binding.state, binding.previous_state):
+        return Eviction(binding.name, EvictionReason.NOT_EXECUTED, "nothing has been placed there yet")
+    if is_failed(binding) or has_diff_reported(binding):
+        return Eviction(
+            binding.name, EvictionReason.EXECUTED, "nothing placed there is running, so no budget applies", deletes=True
+        )
+    if budget is None:
+        return Eviction(binding.name, EvictionReason.EXECUTED, "there is no disruption budget", deletes=True)
+    return _within(binding, bindings, budget, kind, policy.get("numberOfClusters") or 0)
+
+
+def _invalid(message: str) -> Eviction:
+    return Eviction("", EvictionReason.INVALID, message)
+
+
+def _within(
+    binding: BindingView, bindings: Sequence[BindingView], budget: Mapping[str, Any], kind: str, wanted: int
+) -> Eviction:
+    name, limits = name_of(budget), spec_of(budget)
+    most, least = limits.get("maxUnavailable"), limits.get("minAvailable")
+    picks_all = kind == PlacementType.PICK_ALL
+    if picks_all and (most is not None or isinstance(least, str)):
+        message = f"budget {name} does not fit a PickAll placement: it needs an integer minAvailable"
+        return Eviction(binding.name, EvictionReason.NOT_EXECUTED, message, name)
+    total = len(bindings)
+    available = sum(each.status(AVAILABLE) == TRUE for each in bindings)
+    try:
+        if most is not None:
+            allowed, limit = scaled_up(most, wanted) - (total - available), f"maxUnavailable {most}"
+        elif least is not None:
+            keep = least if picks_all else scaled_up(least, wanted)
+            allowed, limit = available - keep, f"minAvailable {least}"
+        else:
+            allowed, limit = 0, "no limit, which blocks every eviction"
+    except (TypeError, ValueError) as error:
+        return Eviction(binding.name, EvictionReason.NOT_EXECUTED, f"budget {name} cannot be read: {error}", name)
+    reason = EvictionReason.EXECUTED if allowed > 0 else EvictionReason.NOT_EXECUTED
+    message = f"budget {name} has {limit}; {available} of {total} clusters are available"
+    return Eviction(binding.name, reason, message, name, deletes=allowed > 0)
+
+
+def is_finished(eviction: Mapping[str, Any]) -> bool:
+    """Say whether an eviction has its answer, which is final, whatever happens to the placement afterwards."""
+    if any(condition.get("type") == EXECUTED for condition in conditions_of(eviction)):
+        return True
+    return (current_condition(eviction, VALID) or {}).get("status") == FALSE
+
+
+def decide_eviction(
+    eviction: JsonObject,
+    placement: Mapping[str, Any] | None,
+    bindings: Sequence[JsonObject],
+    budget: Mapping[str, Any] | None,
+) -> Eviction:
+    """Return the outcome of an eviction that is not finished.
+
+    Args:
+        eviction: The ClusterResourcePlacementEviction.
+        placement: The ClusterResourcePlacement that it names; None: there is none.
+        bindings: All bindings of the placement, deleting ones included.
+        budget: The disruption budget of the placement's name; None: there is none.
+
+    Raises:
+        ValueError: The state of a binding is none of the three states.
+    """
+    meant = annotation(eviction, EVICTED_BINDING)
+    # By uid, not by cluster: the scheduler may have made a new binding there, which this eviction must not delete.
+    if meant and not any(uid_of(each) == meant and not is_deleting(each) for each in bindings):
+        return Eviction("", EvictionReason.EXECUTED, "it has been removed")
+    return judge_eviction(placement, spec_of(eviction).get("clusterName") or "", views(bindings), budget)
+
+
+def is_under_way(
+    eviction: Mapping[str, Any], bindings: Iterable[Mapping[str, Any]], *, withdrawn: bool = False
+) -> bool:
+    """Say whether an eviction is taking a binding away: it names the binding, and that is not gone yet.
+
+    Args:
+        eviction: The ClusterResourcePlacementEviction.
+        bindings: All bindings of the placement, deleting ones included.
+        withdrawn: The eviction no longer exists: a deletion that it had not begun by then does not happen.
+    """
+    meant = annotation(eviction, EVICTED_BINDING)
+    executed = any(entry.get("type") == EXECUTED and entry.get("status") == TRUE for entry in conditions_of(eviction))
+    if not meant or (is_finished(eviction) and not executed):
+        return False
+    begun = executed or withdrawn
+    return any(uid_of(each) == meant and (is_deleting(each) or not begun) for each in bindings)
+
+
+def meaning(eviction: JsonObject, binding: JsonObject) -> JsonObject | None:
+    """Return the eviction with the uid of the binding that it deletes written on it; None when it has it already."""
+    uid = uid_of(binding)
+    if annotation(eviction, EVICTED_BINDING) == uid:
+        return None
+    return with_metadata(eviction, annotations={EVICTED_BINDING: uid})
+
+
+def waiting_status(eviction: JsonObject, message: str, now: datetime) -> JsonObject:
+    """Return the whole ``status`` of an eviction that could be executed but has to wait: it has no answer yet."""
+    said = make_condition(VALID, TRUE, str(EvictionReason.VALID), message, generation=generation_of(eviction), now=now)
+    return {**status_of(eviction), "conditions": merge_conditions(conditions_of(eviction), [said])}
+
+
+def eviction_status(eviction: JsonObject, outcome: Eviction, now: datetime) -> JsonObject:
+    """Return the whole ``status`` of an eviction with its final answer *outcome* (rollout.md 19.3)."""
+    spec, generation = spec_of(eviction), generation_of(eviction)
+
+    def say(kind: str, reason: EvictionReason, message: str, *, good: bool) -> JsonObject:
+        status: ConditionStatus = TRUE if good else FALSE
+        return make_condition(kind, status, str(reason), message, generation=generation, now=now)
+
+    names = f"spec.placementName {spec.get('placementName')!r}, spec.clusterName {spec.get('clusterName')!r}"
+    if outcome.reason is EvictionReason.INVALID:
+        made = [say(VALID, EvictionReason.INVALID, f"{names}: {outcome.message}", good=False)]
+    else:
+        made = [
+            say(VALID, EvictionReason.VALID, "the placement may be evicted", good=True),
+            say(EXECUTED, outcome.reason, outcome.message, good=outcome.executed),
+        ]
+    return {**status_of(eviction), "conditions": merge_conditions(conditions_of(eviction), made)}

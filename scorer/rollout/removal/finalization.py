@@ -1,0 +1,146 @@
+"""Finalization of a placement: the Works that its deletion waits for, and the obstacles to their removal.
+
+A placement remains until its Works are deleted, so that its status can name the cluster, the object and the finalizer
+that are in the way. Without it, no status would show a Work that hangs.
+
+It does not wait for a member that is leaving or gone: nothing is removed there. In a namespace that is being deleted,
+which its finalizers would hold up, or with the annotation of a user, it waits only until every Work carries its order;
+the agents carry that out without it.
+
+Source: docs/specifications/rollout.md 20.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from scorer.api.conditions import FALSE, LONGEST_MESSAGE, make_condition, merge_conditions
+from scorer.api.family import family_in
+from scorer.api.meta import JsonObject, parse_time
+from scorer.api.names import FORGET_WORKS, WORK_CLEANUP
+from scorer.api.unstructured.documents import (
+    annotation,
+    conditions_of,
+    current_condition,
+    finalizers_of,
+    generation_of,
+    is_deleting,
+    metadata_of,
+    name_of,
+    namespace_of,
+    spec_of,
+    status_of,
+)
+from scorer.rollout.removal.deletion import is_member, is_to_go
+from scorer.rollout.removal.marks import REMOVED, is_meant
+
+UNREPORTED_FOR: Final = timedelta(seconds=5)
+"""How long a placement waits for its Works without a report, unless an agent has named an obstacle."""
+_MOST_NAMED: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Remnant:
+    """The Works of a deleted placement that are left on one cluster.
+
+    Args:
+        binding: The binding that waits for them.
+        works: The Works.
+        member: The MemberCluster. None: deleted.
+        silent: The agent of the member does not report.
+    """
+
+    binding: JsonObject
+    works: tuple[JsonObject, ...]
+    member: Mapping[str, Any] | None
+    silent: bool = False
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether the placement waits for these Works."""
+        return is_member(self.member) and WORK_CLEANUP in finalizers_of(self.binding)
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether the agent needs nothing else from the loop to remove, or to keep, the content of every Work."""
+        ordered = all(is_deleting(work) and (is_meant(work) or not is_member(self.member)) for work in self.works)
+        return is_to_go(self.binding) and ordered
+
+    def describe(self) -> str:
+        """Return the cluster, and the obstacles to the removal of its Works."""
+        obstacles = [condition for work in self.works if (condition := current_condition(work, REMOVED))]
+        if obstacles:
+            why = "; ".join(str(condition.get("message") or "") for condition in obstacles)
+        elif self.silent:
+            why = f"{self._names()}: the agent does not report"
+        else:
+            why = f"{self._names()}: the agent has not removed the content yet"
+        return f"{spec_of(self.binding).get('targetCluster')}: {why[:LONGEST_MESSAGE]}"
+
+    @property
+    def has_obstacle(self) -> bool:
+        """Whether the agent has named an object that cannot be deleted."""
+        return any(current_condition(work, REMOVED) for work in self.works)
+
+    def _names(self) -> str:
+        names = sorted(map(name_of, self.works))
+        if not names:
+            return "binding " + name_of(self.binding)
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        return f"Work {names[0]}{more}"
+
+
+def forgets_works(placement: Mapping[str, Any], namespace: Mapping[str, Any] | None) -> bool:
+    """Return whether a deleted placement waits only until every Work carries its order.
+
+    Args:
+        placement: It is being deleted.
+        namespace: Its namespace. None: it is cluster-scoped.
+    """
+    return annotation(placement, FORGET_WORKS) == "true" or (namespace is not None and is_deleting(namespace))
+
+
+def describe_remnants(remnants: Iterable[Remnant]) -> str:
+    """Return the first few clusters with their obstacles, in order, and the number of the others."""
+    ordered = sorted(remnants, key=lambda remnant: (not remnant.has_obstacle, remnant.describe()))
+    more = f"; and {len(ordered) - _MOST_NAMED} more clusters" if len(ordered) > _MOST_NAMED else ""
+    return "; ".join(remnant.describe() for remnant in ordered[:_MOST_NAMED]) + more
+
+
+def removal_status(placement: JsonObject, remnants: Iterable[Remnant], now: datetime) -> JsonObject:
+    """Return the status of a placement that waits for its Works.
+
+    Args:
+        placement: It is being deleted.
+        remnants: The Works that it waits for, on at least one cluster.
+        now: The time of a transition.
+    """
+    kind = _condition_type(placement)
+    message = f"waits until its Works are deleted: {describe_remnants(remnants)}"
+    condition = make_condition(kind, FALSE, "WorksRemain", message, generation=generation_of(placement), now=now)
+    old = conditions_of(placement)
+    others = [each for each in old if each.get("type") != kind]
+    return {**status_of(placement), "conditions": [*others, *merge_conditions(old, [condition])]}
+
+
+def removal_detail(placement: JsonObject, failure: str) -> str:
+    """Return the state of a placement that is being deleted, in words, with what it waits for.
+
+    Args:
+        placement: It is being deleted.
+        failure: The failure of its controller. Empty: none.
+    """
+    removed = current_condition(placement, _condition_type(placement)) or {}
+    return "; ".join(filter(None, ("the placement is being deleted", failure, str(removed.get("message") or ""))))
+
+
+def _condition_type(placement: JsonObject) -> str:
+    return family_in(namespace_of(placement)).placement.kind + REMOVED
+
+
+def until_reported(placement: JsonObject, remnants: Iterable[Remnant], now: datetime) -> timedelta:
+    """Return the time until the placement reports what it waits for. Zero or less: it reports now."""
+    if any(remnant.has_obstacle for remnant in remnants):
+        return timedelta()
+    return parse_time(metadata_of(placement)["deletionTimestamp"]) + UNREPORTED_FOR - now

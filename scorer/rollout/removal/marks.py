@@ -1,0 +1,172 @@
+"""Removal marks: the annotation by which the loop authorizes a removal, and the agent's decision about content.
+
+A binding or a Work can be deleted in many ways: by hand, with its namespace, with its definition, by restoring a
+backup. None of these is a reason to remove content from a member. So the loop first marks the object as meant to go,
+by an annotation with the object's own uid, and then deletes it. The uid keeps the mark from counting on a copy, or on
+an object recreated from a file. A controller or agent that finds an object being deleted without the mark lets it go,
+and keeps the content that it stood for.
+
+The mark comes first because the two cannot be one write. A crash in between leaves a mark without a deletion: the next
+pass deletes the object, or has other plans for it and removes the mark (`unmeant`). In the other order, a crash would
+leave a deletion that looks like another client's.
+
+A deletion timestamp does not record which client deleted an object, nor why: removing a definition, clearing a
+namespace and ``kubectl delete --all`` leave the same timestamp as the loop. The mark is the order to remove. Nothing
+else that shows on the hub is an order, not even that an object is missing, unreadable, empty or being deleted.
+
+The order is handed down: from a placement, whose deletion is one, to its bindings, and from each binding to its Works.
+An object with the order is meant to be removed.
+
+Source: rollout.md 10 and 20. The reference removes the content of a Work whenever the Work is deleted.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from hashlib import sha256
+from typing import Any, Final
+
+from scorer.api.kinds import split_api_version
+from scorer.api.meta import JsonObject, dump_json
+from scorer.api.names import KEEP, REMOVE, WORK_OBJECTS
+from scorer.api.unstructured.documents import annotation, manifests_of, uid_of, with_metadata
+
+REMOVED: Final = "Removed"
+"""Type of the condition on a Work, and with the kind in front on a placement. It exists only while it is False."""
+
+
+def meant(document: JsonObject) -> JsonObject | None:
+    """Return the object marked as meant to go; None when it is marked already."""
+    return None if is_meant(document) else with_metadata(document, annotations={REMOVE: _uid(document)})
+
+
+def unmeant(document: JsonObject) -> JsonObject:
+    """Return the object without that mark; the same object when it has none."""
+    if not annotation(document, REMOVE):
+        return document
+    return with_metadata(document, annotations={REMOVE: None})
+
+
+def is_meant(document: Mapping[str, Any]) -> bool:
+    """Say whether the loop has marked this very object as meant to go."""
+    uid = _uid(document)
+    return bool(uid) and annotation(document, REMOVE) == uid
+
+
+def _uid(document: Mapping[str, Any]) -> str:
+    return uid_of(document)
+
+
+class Fate(Enum):
+    """What the agent does with content on a member."""
+
+    REMOVED = "it is deleted"
+    RELEASED = "it stays, and is no longer ours"
+    HANDED_OVER = "it stays, and passes to another Work of its binding"
+    KEPT = "it stays as it is, and remains ours"
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """The facts about an object on a member that may have to go.
+
+    Args:
+        ours: We own it.
+        shared: It has other owners, too.
+        marked: It is annotated to stay (`is_marked`).
+        untouchable: The agent must not touch it (`scorer.rollout.selection.kinds`); an earlier agent has applied it.
+        occupied: It is a definition, and deleting it would delete objects that did not come from Works.
+        compared: The Work only compares, and the object was never applied: an earlier agent took it over to compare it.
+        listed: Its Work still holds it.
+        signed: The Work holds exactly the objects that the hub has written into it.
+        going: The Work is being deleted, or gone.
+        ordered: The loop has ordered, on this very Work, that its content goes.
+        abandoned: The content of the Work stays when the Work goes.
+        leaving: The member is leaving the fleet, or its namespace on the hub is being deleted.
+        older: The Work is older than what was applied, and no user has accepted that.
+        inherited: Another Work of its binding holds it.
+        unsettled: Another Work of its binding is of another snapshot: what that Work will hold is not known yet.
+    """
+
+    ours: bool = True
+    shared: bool = False
+    marked: bool = False
+    untouchable: bool = False
+    occupied: bool = False
+    compared: bool = False
+    listed: bool = False
+    signed: bool = False
+    going: bool = False
+    ordered: bool = False
+    abandoned: bool = False
+    leaving: bool = False
+    older: bool = False
+    inherited: bool = False
+    unsettled: bool = False
+
+    @property
+    def leaves_alone(self) -> bool:
+        """Whether the agent must neither write nor remove the object."""
+        return self.untouchable or self.compared
+
+    @property
+    def outlives_owner(self) -> bool:
+        """Whether the object is kept without another owner: our reference must be removed before its AppliedWork is."""
+        return self.marked or self.leaves_alone or self.abandoned or self.occupied
+
+
+def fate(content: Content) -> Fate:
+    """Return what to do with an object; this is the only place that decides it.
+
+    An object that the agent leaves alone is released whether or not its removal was ordered: otherwise garbage
+    collection would delete it with its owner.
+    """
+    asked = content.ordered if content.going else content.signed and not content.listed
+    if not content.ours or content.leaving or content.older:
+        return Fate.KEPT
+    if content.leaves_alone:
+        return Fate.RELEASED
+    # Unsettled: the other Work may be about to take the object over. Deleted now, it would be recreated without what
+    # only the member has of it; the agent decides again once that Work has been written.
+    if not asked or (content.unsettled and not content.going):
+        return Fate.KEPT
+    if content.inherited:
+        return Fate.HANDED_OVER
+    if content.shared or content.marked or content.occupied or (content.going and content.abandoned):
+        return Fate.RELEASED
+    return Fate.REMOVED
+
+
+def is_marked(live: Mapping[str, Any]) -> bool:
+    """Say whether an object on a member is annotated to stay there when it is no longer placed.
+
+    The mark is meant for objects that existed before they were taken over. Any other object with the mark stays as
+    well: it cannot be known later who created an object, and a user can still delete one that was kept by mistake.
+    """
+    return annotation(live, KEEP) == "true"
+
+
+def objects_digest(manifests: Iterable[Any]) -> str:
+    """Return a digest of the identities of a Work's objects; their content and order make no difference."""
+    return sha256(dump_json(sorted(_identity(manifest) for manifest in manifests))).hexdigest()[:32]
+
+
+def is_signed(work: Mapping[str, Any]) -> bool:
+    """Say whether a Work holds the objects that the hub has written into it.
+
+    It does not if a user emptied or edited it by hand, if an older definition dropped its content, or if its hub does
+    not sign. An object that is missing from such a Work does not count as unwanted.
+
+    Raises:
+        TypeError: What it holds cannot be read.
+    """
+    return annotation(work, WORK_OBJECTS) == objects_digest(manifests_of(work))
+
+
+def _identity(manifest: Any) -> list[str]:
+    if not isinstance(manifest, Mapping):
+        return []
+    about = manifest.get("metadata")
+    about = about if isinstance(about, Mapping) else {}
+    group, _ = split_api_version(str(manifest.get("apiVersion") or ""))
+    return [group, *(str(text or "") for text in (manifest.get("kind"), about.get("namespace"), about.get("name")))]

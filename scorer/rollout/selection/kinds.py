@@ -1,0 +1,272 @@
+"""Kinds and namespaces that may be placed.
+
+The rules of the operator, the built-in exclusions, and harbormaster's own objects.
+
+If a placement held the definition of AppliedWork, its end would delete the member's AppliedWorks, and everything that
+they own; if it held the agent's namespace, its end would delete the agent. So the fleet's own objects are neither
+selected nor unwrapped on the hub, nor applied or removed on a member, no matter which user or hub asks for it. They are
+recognized by group, kind and name alone: nothing else in a manifest can be trusted.
+
+Source: placement-api.md 2.1, X-01, X-02; rollout.md 2.3 and 2.4; KubeFleet pkg/utils/apiresources.go.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from scorer.api.family import FAMILIES
+from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, NODE_POOL, OUR_KINDS, group_kind, split_api_version
+from scorer.api.names import MEMBER_NAMESPACE_PREFIX, PLACEMENT_GROUP, is_reserved_namespace
+from scorer.api.unstructured.documents import name_of, namespace_of
+
+_WORD = re.compile(r"[A-Za-z0-9.-]+", re.ASCII)
+_VERSION = re.compile(r"v[0-9]+(?:(?:alpha|beta)[0-9]+)?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class KindRule:
+    """One token of the option: a group, or some of its versions and kinds; an empty part means any."""
+
+    group: str
+    version: str = ""
+    kinds: frozenset[str] = frozenset()
+
+    def covers(self, group: str, version: str, kind: str) -> bool:
+        """Say whether the rule names this kind."""
+        return self.group == group and self.version in ("", version) and (not self.kinds or kind in self.kinds)
+
+
+def parse_kind_rules(text: str) -> tuple[KindRule, ...]:
+    """Read ``GROUP``, ``GROUP/VERSION``, ``GROUP/VERSION/Kind1,Kind2`` or ``v1/Kind1,Kind2``, separated by ``;``.
+
+    Raises:
+        ValueError: A token is none of these; the message shows it.
+    """
+    return tuple(_rule(token) for part in text.split(";") if (token := part.strip()))
+
+
+def _rule(token: str) -> KindRule:
+    parts = [part.strip() for part in token.split("/")]
+    if len(parts) <= 2 and _VERSION.fullmatch(parts[0]):
+        parts = ["", *parts]  # the core group is written without its empty name
+    kinds = frozenset(kind.strip() for kind in parts[2].split(",")) if len(parts) == 3 else frozenset[str]()
+    words = [*parts[1:2], *kinds, *([parts[0]] if parts[0] else [])]
+    if len(parts) > 3 or token.startswith("/") or not all(_WORD.fullmatch(word) for word in words):
+        raise ValueError(f"{token!r} is none of GROUP, GROUP/VERSION, GROUP/VERSION/Kind1,Kind2")
+    return KindRule(parts[0], parts[1] if len(parts) > 1 else "", kinds)
+
+
+FLEET_GROUPS: Final = frozenset(kind.group for kind in OUR_KINDS) - {NODE_POOL.group}
+_OWN_GROUP: Final = "harbormaster.dev"
+_OWN_NAME: Final = "harbormaster"
+
+_API_SERVICE: Final = ("apiregistration.k8s.io", "APIService")
+_GUARDS: Final = frozenset(
+    {("rbac.authorization.k8s.io", kind) for kind in ("ClusterRole", "ClusterRoleBinding")}
+    | {
+        ("admissionregistration.k8s.io", kind)
+        for kind in (
+            "ValidatingWebhookConfiguration",
+            "MutatingWebhookConfiguration",
+            "ValidatingAdmissionPolicy",
+            "ValidatingAdmissionPolicyBinding",
+            "MutatingAdmissionPolicy",
+            "MutatingAdmissionPolicyBinding",
+        )
+    }
+)
+"""Cluster-scoped kinds of which harbormaster has objects of its own: the rights of its processes, and their guards."""
+
+
+def is_fleet_group(group: str) -> bool:
+    """Say whether an API group with all its kinds is the fleet's own."""
+    return group in FLEET_GROUPS or group == _OWN_GROUP or group.endswith(f".{_OWN_GROUP}")
+
+
+def why_never_placed(group: str, kind: str, name: str, namespace: str = "", *, homes: Collection[str] = ()) -> str:
+    """Say why an object is never placed, as the end of a sentence about it; empty when it may be.
+
+    Args:
+        group: Of the object.
+        kind: Of the object.
+        name: Of the object.
+        namespace: Of the object; empty for a cluster-scoped one.
+        homes: The namespaces in which harbormaster runs, on the hub or on the member, depending on the caller.
+    """
+    if is_fleet_group(group):
+        return f"is of the fleet's own group {group}"
+    if (group, kind) == CUSTOM_RESOURCE_DEFINITION.group_kind and is_fleet_group(name.partition(".")[2]):
+        return "defines a kind of the fleet"
+    if (group, kind) == _API_SERVICE and is_fleet_group(name.partition(".")[2]):
+        return "takes the place of the fleet's definitions"
+    if (group, kind) in _GUARDS and (name == _OWN_NAME or name.startswith(f"{_OWN_NAME}-")):
+        return "is one of harbormaster's own roles or policies"
+    if (group, kind) == NAMESPACE.group_kind:
+        return "is a namespace of the fleet itself" if is_fleet_namespace(name, homes) else ""
+    return f"is in {namespace}, a namespace of the fleet itself" if is_fleet_namespace(namespace, homes) else ""
+
+
+def is_fleet_namespace(name: str, homes: Collection[str]) -> bool:
+    """Say whether a namespace is the fleet's own; *homes* are those in which harbormaster runs."""
+    return name.startswith(MEMBER_NAMESPACE_PREFIX) or (bool(name) and name in homes)
+
+
+@dataclass(frozen=True, slots=True)
+class MemberLimits:
+    """Limits on what the agent of a member applies and removes, whatever the hub sends.
+
+    Args:
+        home: The agent's own namespace.
+        blocked_namespaces: Further namespaces that the agent touches neither themselves nor the objects in them; ``*``
+            at the end matches any rest.
+        allowed_kinds: When not empty, the agent touches no other kinds.
+        namespaced_only: The agent touches no cluster-scoped objects.
+    """
+
+    home: str = ""
+    blocked_namespaces: tuple[str, ...] = ("kube-*",)
+    allowed_kinds: tuple[KindRule, ...] = ()
+    namespaced_only: bool = False
+
+    def refusal(
+        self,
+        group: str,
+        versions: Sequence[str],
+        kind: str,
+        name: str,
+        namespace: str = "",
+        *,
+        cluster_scoped: bool = False,
+    ) -> str:
+        """Say why the agent leaves an object alone, as the end of a sentence about it; empty when it need not.
+
+        Args:
+            group: Of the object.
+            versions: The versions of its group that may be meant.
+            kind: Of the object.
+            name: Of the object.
+            namespace: Of the object; empty for a cluster-scoped one.
+            cluster_scoped: Whether objects of the kind have no namespace on the member; False: unknown, too.
+        """
+        if cluster_scoped and self.namespaced_only:
+            return "is cluster-scoped on the member and comes from a namespace of the hub"
+        if why := why_never_placed(group, kind, name, namespace, homes=(self.home,)):
+            return why
+        of_its_own = (group, kind) == NAMESPACE.group_kind
+        if pattern := _matching(name if of_its_own else namespace, self.blocked_namespaces):
+            return f"is {'' if of_its_own else 'in '}a namespace that the agent leaves alone ({pattern})"
+        allowed = self.allowed_kinds
+        if allowed and not any(rule.covers(group, version, kind) for rule in allowed for version in versions):
+            return "is of a kind that the agent is not allowed to apply"
+        return ""
+
+
+def _matching(namespace: str, patterns: Iterable[str]) -> str:
+    """Return the first pattern that a namespace matches; empty when none does, or *namespace* is empty."""
+    for pattern in patterns if namespace else ():
+        stem = pattern.removesuffix("*")
+        if namespace == pattern or (stem != pattern and namespace.startswith(stem)):
+            return pattern
+    return ""
+
+
+HOME = "harbormaster-system"
+"""The namespace in which harbormaster runs unless the operator configures another."""
+
+ENVELOPE_KINDS = frozenset(family.envelope.kind for family in FAMILIES)
+
+_BLOCKED_GROUPS = frozenset({"events.k8s.io", "coordination.k8s.io", "metrics.k8s.io"})
+_BLOCKED_KINDS = frozenset(
+    {
+        ("", "Pod"),
+        ("", "Node"),
+        ("", "Event"),
+        ("networking.fleet.azure.com", "ServiceImport"),
+        ("networking.fleet.azure.com", "TrafficManagerProfile"),
+        ("networking.fleet.azure.com", "TrafficManagerBackend"),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SelectionSettings:
+    """What the hub's operator decided about selection.
+
+    Args:
+        allowed: When not empty, only these kinds are selected, and the default block list does not count.
+        blocked: Kinds never selected, besides the default ones. Not together with *allowed*.
+        reserved_namespaces: Never selected, besides ``default``, ``kube-*`` and ``fleet-*``.
+        workloads_enabled: The hub runs workloads itself: PersistentVolumeClaims are then not placed.
+        home: The namespace in which harbormaster runs on the hub: never selected, nor anything in it.
+    """
+
+    allowed: tuple[KindRule, ...] = ()
+    blocked: tuple[KindRule, ...] = ()
+    reserved_namespaces: frozenset[str] = frozenset()
+    workloads_enabled: bool = False
+    home: str = HOME
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        allowed: str = "",
+        blocked: str = "",
+        reserved_namespaces: str = "",
+        workloads_enabled: bool = False,
+        home: str = HOME,
+    ) -> "SelectionSettings":
+        """Read the options; names of namespaces are separated by ``,`` or ``;``.
+
+        Raises:
+            ValueError: A token cannot be read, or both lists are given.
+        """
+        if allowed.strip() and blocked.strip():
+            raise ValueError("allowed and blocked kinds exclude each other")
+        names = (name.strip() for name in reserved_namespaces.replace(";", ",").split(","))
+        reserved = frozenset(filter(None, names))
+        return cls(parse_kind_rules(allowed), parse_kind_rules(blocked), reserved, workloads_enabled, home)
+
+    def is_selectable(self, group: str, version: str, kind: str) -> bool:
+        """Say whether objects of the kind are ever selected."""
+        if is_fleet_group(group) and (group != PLACEMENT_GROUP or kind not in ENVELOPE_KINDS):
+            return False
+        if self.allowed:
+            return _any(self.allowed, group, version, kind)
+        if group in _BLOCKED_GROUPS or (group, kind) in _BLOCKED_KINDS:
+            return False
+        return not _any(self.blocked, group, version, kind)
+
+    def is_reserved(self, namespace: str) -> bool:
+        """Say whether the namespace is never selected."""
+        return is_reserved_namespace(namespace) or namespace in self.reserved_namespaces or namespace == self.home
+
+    def why_never_placed(self, document: Mapping[str, Any]) -> str:
+        """Say why an object is never placed, whatever selects it, as the end of a sentence; empty when it may be.
+
+        An envelope may be placed; `why_never_wrapped` judges the objects in it.
+        """
+        group, kind = group_kind(document)
+        if group == PLACEMENT_GROUP and kind in ENVELOPE_KINDS:
+            return ""
+        return why_never_placed(group, kind, name_of(document), namespace_of(document), homes=(self.home,))
+
+    def why_never_wrapped(self, document: Mapping[str, Any]) -> str:
+        """Say why an object in an envelope is not placed: an envelope must not bring what no selector may take."""
+        if why := self.why_never_placed(document):
+            return why
+        group, version = split_api_version(str(document.get("apiVersion") or ""))
+        kind, name = str(document.get("kind") or ""), name_of(document)
+        if not self.is_selectable(group, version, kind):
+            return "is of a kind that is never placed"
+        if (group, kind) == NAMESPACE.group_kind and self.is_reserved(name):
+            return "is a reserved namespace"
+        return ""
+
+
+def _any(rules: Iterable[KindRule], group: str, version: str, kind: str) -> bool:
+    return any(rule.covers(group, version, kind) for rule in rules)
+
+
+DEFAULT_SETTINGS = SelectionSettings()

@@ -1,0 +1,330 @@
+"""Selection of objects: which objects of the hub a placement places, and their order in a snapshot.
+
+Source: rollout.md 2; KubeFleet pkg/controllers/placement/resource_selector.go. Unlike there, reserved namespaces are
+refused in every mode, a term with neither name nor labels skips them, and any served version of a kind is found.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from pydantic import ValidationError
+
+from scorer.api.kinds import KINDS, NAMESPACE, Kind, group_kind, split_api_version
+from scorer.api.meta import JsonObject
+from scorer.api.placement.placement import SelectionScope
+from scorer.api.unstructured.documents import (
+    dicts_at,
+    is_deleting,
+    labels_of,
+    name_of,
+    namespace_of,
+    spec_of,
+)
+from scorer.api.values.label_selector import LabelSelector, selector_error
+from scorer.rollout.selection.content import is_placeable, resource_identifier, stored_content
+from scorer.rollout.selection.kinds import DEFAULT_SETTINGS, SelectionSettings, is_fleet_namespace
+
+_SERVICE = KINDS["", "Service"]
+_ENDPOINTS = KINDS["", "Endpoints"]
+
+
+class Inventory(Protocol):
+    """The objects on the hub."""
+
+    def list(self, kind: Kind, namespace: str = "") -> Sequence[JsonObject]:
+        """Return the objects of *kind*, of *namespace* only if it is given, in a stable order."""
+        ...
+
+    def get(self, kind: Kind, name: str, namespace: str = "") -> JsonObject | None:
+        """Return one object, None when there is none."""
+        ...
+
+
+class DocumentInventory:
+    """An inventory of documents at hand, as read from files."""
+
+    def __init__(self, documents: Iterable[JsonObject]) -> None:
+        self._objects: dict[tuple[str, str], dict[tuple[str, str], JsonObject]] = defaultdict(dict)
+        for document in documents:
+            self._objects[group_kind(document)][namespace_of(document), name_of(document)] = document
+
+    def list(self, kind: Kind, namespace: str = "") -> Sequence[JsonObject]:
+        """Return the objects of *kind* by namespace and name."""
+        found = self._objects.get(kind.group_kind, {})
+        return [found[key] for key in sorted(found) if namespace in ("", key[0])]
+
+    def get(self, kind: Kind, name: str, namespace: str = "") -> JsonObject | None:
+        """Return one object, None when there is none."""
+        return self._objects.get(kind.group_kind, {}).get((namespace, name))
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What a placement selects.
+
+    Args:
+        objects: Trimmed to what is placed, in the order of snapshots.
+        identifiers: The same objects as ``status.selectedResources`` names them.
+    """
+
+    objects: tuple[JsonObject, ...]
+    identifiers: tuple[JsonObject, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SelectionError:
+    """The user's mistake that makes the whole selection fail; no new content is placed until the user corrects it."""
+
+    message: str
+
+
+def select_resources(
+    terms: Sequence[Mapping[str, Any]],
+    namespace: str,
+    inventory: Inventory,
+    kinds: Mapping[tuple[str, str], Kind] = KINDS,
+    settings: SelectionSettings = DEFAULT_SETTINGS,
+) -> Selection | SelectionError:
+    """Find the objects that *terms* select.
+
+    Args:
+        terms: ``spec.resourceSelectors`` of the placement.
+        namespace: The placement's own for a ResourcePlacement; empty for a ClusterResourcePlacement.
+        inventory: The hub's objects.
+        kinds: The kinds the hub serves, with list and watch, by group and kind.
+        settings: What the operator decided.
+    """
+    selector = _Selector(namespace, inventory, kinds, settings)
+    try:
+        found = selector.run(terms)
+    except _UserError as error:
+        return SelectionError(str(error))
+    content = sorted(map(stored_content, found), key=order_key)
+    return Selection(tuple(content), tuple(map(resource_identifier, content)))
+
+
+class _UserError(Exception):
+    """A mistake that the user has to correct; becomes a `SelectionError`."""
+
+
+class _Selector:
+    def __init__(
+        self,
+        namespace: str,
+        inventory: Inventory,
+        kinds: Mapping[tuple[str, str], Kind],
+        settings: SelectionSettings,
+    ) -> None:
+        self._namespace = namespace
+        self._inventory = inventory
+        self._kinds = kinds
+        self._settings = settings
+
+    def run(self, terms: Sequence[Mapping[str, Any]]) -> list[JsonObject]:
+        """Return the selected objects as they are on the hub, term by term."""
+        if is_fleet_namespace(self._namespace, (self._settings.home,)):
+            raise _UserError(f"namespace {self._namespace} belongs to the fleet itself and nothing in it can be placed")
+        home = self._namespace or self._selected_home(terms)
+        found: dict[tuple[str, str, str, str], JsonObject] = {}
+        for at, term in enumerate(terms):
+            for document in self._term(term, home):
+                identity = (*group_kind(document), namespace_of(document), name_of(document))
+                if identity in found:
+                    _, kind, where, name = identity
+                    place = f"{where}/{name}" if where else name
+                    raise _UserError(
+                        f"resourceSelectors[{at}] selects {kind} {place}, which an earlier one selects too"
+                    )
+                found[identity] = document
+        return list(found.values())
+
+    def _selected_home(self, terms: Sequence[Mapping[str, Any]]) -> str:
+        """Return the namespace that the only ``NamespaceWithResourceSelectors`` term names; empty without one."""
+        namespaces = [term for term in terms if _is_namespace(term)]
+        scoped = [term for term in namespaces if _scope(term) is SelectionScope.NAMESPACE_WITH_RESOURCE_SELECTORS]
+        if not scoped:
+            return ""
+        if len(namespaces) > 1:
+            raise _UserError(
+                "NamespaceWithResourceSelectors selects exactly one namespace: no other Namespace term may be given"
+            )
+        name = scoped[0].get("name") or ""
+        if not name or scoped[0].get("labelSelector") is not None:
+            raise _UserError("NamespaceWithResourceSelectors must select exactly one namespace, by its name")
+        self._refuse_reserved(name)
+        document = self._inventory.get(NAMESPACE, name)
+        if document is None or is_deleting(document):
+            state = "does not exist" if document is None else "is being deleted"
+            raise _UserError(f"NamespaceWithResourceSelectors must select exactly one namespace: {name} {state}")
+        return str(name)
+
+    def _term(self, term: Mapping[str, Any], home: str) -> Iterator[JsonObject]:
+        group, version, name = term.get("group") or "", term.get("version") or "", term.get("kind") or ""
+        if not self._settings.is_selectable(group, version, name):
+            return
+        kind = self._kinds.get((group, name))
+        if kind is None or version not in kind.versions:
+            raise _UserError(f"the hub serves no {name} of group {group or 'core'!r} in version {version!r}")
+        if _is_namespace(term):
+            if self._namespace:
+                raise _UserError("a ResourcePlacement cannot select namespaces")
+            yield from self._namespaces(term)
+        elif kind.namespaced:
+            if not home:
+                raise _UserError(
+                    f"{name} is namespaced: select its namespace, or use a ResourcePlacement or selectionScope "
+                    "NamespaceWithResourceSelectors"
+                )
+            yield from self._matching(kind, term, home)
+        elif self._namespace:
+            raise _UserError(f"{name} is cluster-scoped: a ResourcePlacement cannot select it")
+        else:
+            yield from self._cluster_scoped(kind, term)
+
+    def _cluster_scoped(self, kind: Kind, term: Mapping[str, Any]) -> Iterator[JsonObject]:
+        """Find objects; a term that takes all of a kind skips those never placed, in any other they are a mistake."""
+        everything = _takes_all(term)
+        for document in self._matching(kind, term, ""):
+            if not (why := self._settings.why_never_placed(document)):
+                yield document
+            elif not everything:
+                raise _UserError(f"{kind.kind} {name_of(document)} {why} and cannot be placed")
+
+    def _namespaces(self, term: Mapping[str, Any]) -> Iterator[JsonObject]:
+        everything = _takes_all(term)
+        for document in self._matching(NAMESPACE, term, ""):
+            name = name_of(document)
+            if everything and self._settings.is_reserved(name):
+                continue
+            self._refuse_reserved(name)
+            yield document
+            if _scope(term) is SelectionScope.NAMESPACE_WITH_RESOURCES:
+                yield from self._content(name)
+
+    def _content(self, namespace: str) -> Iterator[JsonObject]:
+        for kind in sorted(self._kinds.values(), key=str):
+            if kind.namespaced and self._settings.is_selectable(kind.group, kind.versions[0], kind.kind):
+                yield from self._live(kind, self._inventory.list(kind, namespace))
+
+    def _matching(self, kind: Kind, term: Mapping[str, Any], namespace: str) -> Iterator[JsonObject]:
+        if name := term.get("name"):
+            document = self._inventory.get(kind, name, namespace)
+            yield from self._live(kind, [document] if document else [])
+            return
+        matches = _label_matcher(term)
+        found = self._inventory.list(kind, namespace)
+        yield from self._live(kind, (document for document in found if matches(labels_of(document))))
+
+    def _live(self, kind: Kind, documents: Iterable[JsonObject]) -> Iterator[JsonObject]:
+        for document in documents:
+            has_service = kind == _ENDPOINTS and (
+                self._inventory.get(_SERVICE, name_of(document), namespace_of(document)) is not None
+            )
+            if not is_deleting(document) and is_placeable(
+                document, workloads_enabled=self._settings.workloads_enabled, has_service=has_service
+            ):
+                yield document
+
+    def _refuse_reserved(self, namespace: str) -> None:
+        if self._settings.is_reserved(namespace):
+            raise _UserError(f"namespace {namespace} is reserved and cannot be placed")
+
+
+def _is_namespace(term: Mapping[str, Any]) -> bool:
+    return (term.get("group") or "", term.get("kind")) == NAMESPACE.group_kind
+
+
+def _takes_all(term: Mapping[str, Any]) -> bool:
+    return not term.get("name") and not any((term.get("labelSelector") or {}).values())
+
+
+def _scope(term: Mapping[str, Any]) -> SelectionScope:
+    text = term.get("selectionScope") or SelectionScope.NAMESPACE_WITH_RESOURCES
+    if text not in SelectionScope.__members__.values():
+        raise _UserError(f"selectionScope {text!r} is none of {', '.join(SelectionScope)}")
+    return SelectionScope(text)
+
+
+def _label_matcher(term: Mapping[str, Any]) -> Callable[[Mapping[str, str]], bool]:
+    try:
+        selector = LabelSelector.read(term.get("labelSelector") or {})
+    except ValidationError as error:
+        where = ".".join(map(str, error.errors()[0]["loc"]))
+        raise _UserError(
+            f"labelSelector of the term for {term.get('kind')}: {where}: {error.errors()[0]['msg']}"
+        ) from error
+    if wrong := selector_error(selector):
+        raise _UserError(f"labelSelector of the term for {term.get('kind')}: {wrong}")
+    if selector.match_expressions:
+        return selector.matches
+    wanted = selector.match_labels.items()
+    return lambda labels: wanted <= labels.items()
+
+
+def is_concerned(
+    placement: JsonObject,
+    changed: JsonObject,
+    namespace_document: JsonObject | None = None,
+    *,
+    deleted: bool = False,
+) -> bool:
+    """Say whether a placement has to select again because an object changed (rollout.md 2.9).
+
+    Args:
+        placement: ClusterResourcePlacement or ResourcePlacement.
+        changed: The object as it is now, or as it last was if it is gone.
+        namespace_document: The Namespace of a namespaced object; None when it is gone too.
+        deleted: The object is gone; a namespaced one is treated like a changed one.
+    """
+    own, where = namespace_of(placement), namespace_of(changed)
+    terms = spec_of(placement).get("resourceSelectors") or ()
+    if own and own != where:
+        return False
+    if not own and where:
+        candidate = namespace_document
+        terms = [
+            term
+            for term in terms
+            if _is_namespace(term) and term.get("selectionScope") != SelectionScope.NAMESPACE_ONLY
+        ]
+    else:
+        candidate = None if deleted and not where else changed
+    if candidate is not None and any(_reaches(term, candidate) for term in terms):
+        return True
+    identity = _identity(resource_identifier(changed))
+    return any(identity == _identity(item) for item in dicts_at(placement, "status", "selectedResources"))
+
+
+def _reaches(term: Mapping[str, Any], document: JsonObject) -> bool:
+    if (term.get("group") or "", term.get("kind")) != group_kind(document):
+        return False
+    if name := term.get("name"):
+        return bool(name == name_of(document))
+    try:
+        return _label_matcher(term)(labels_of(document))
+    except _UserError:
+        return True  # selecting again reports what is wrong with the term
+
+
+def _identity(identifier: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(str(identifier.get(key) or "") for key in ("group", "kind", "namespace", "name"))
+
+
+_ORDER = """
+PriorityClass Namespace NetworkPolicy ResourceQuota LimitRange PodDisruptionBudget ServiceAccount Secret ConfigMap
+StorageClass PersistentVolume PersistentVolumeClaim CustomResourceDefinition ClusterRole ClusterRoleBinding Role
+RoleBinding Service DaemonSet Pod ReplicationController ReplicaSet Deployment HorizontalPodAutoscaler StatefulSet Job
+CronJob IngressClass Ingress APIService MutatingWebhookConfiguration ValidatingWebhookConfiguration
+"""
+_RANKS = {kind: rank for rank, kind in enumerate(_ORDER.split())}
+
+
+def order_key(document: JsonObject) -> tuple[int, str, str]:
+    """Return the sort key of a selected object; a fixed order makes an unchanged selection an unchanged snapshot."""
+    kind = str(document.get("kind"))
+    group, version = split_api_version(str(document.get("apiVersion")))
+    rank = _RANKS.get(kind, len(_RANKS))
+    family = f"{group}/{version}" if rank < len(_RANKS) else f"{group}/{version}, Kind={kind}"
+    return rank, family, f"{namespace_of(document)}/{name_of(document)}"

@@ -1,0 +1,151 @@
+"""Snapshots of an override: one index per spec, the latest labelled, the oldest dropped.
+
+The successor is created before its predecessor loses its label. So an override is never without a latest snapshot, and
+no placement rolls out as if there were no override, not even if the process ends between the two writes. While two
+snapshots are labelled, the greater index counts.
+
+Source: rollout.md 6.1; KubeFleet pkg/controllers/overrider, which removes the label first.
+"""
+
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import count
+from typing import Any, Final
+
+import orjson
+
+from scorer.api.family import family_in
+from scorer.api.meta import JsonObject
+from scorer.api.names import IS_LATEST_SNAPSHOT, OVERRIDE_INDEX, PARENT_OVERRIDE
+from scorer.api.unstructured.documents import (
+    index_of,
+    is_deleting,
+    is_labelled_latest,
+    label,
+    name_of,
+    namespace_of,
+    owner_reference,
+    spec_of,
+    with_metadata,
+)
+from scorer.rollout.writes import Write, create, delete, replace
+
+HISTORY_LIMIT: Final = 10
+"""Snapshots kept of one override, the latest among them."""
+
+LABEL_LIMIT: Final = 63
+"""The most characters of a label value; the override's name is one, on its snapshots."""
+
+
+@dataclass(frozen=True, slots=True)
+class OverrideSnapshotPlan:
+    """What to write, in order.
+
+    Args:
+        writes: Empty when the latest snapshot holds the override's spec already.
+        name: Name of the snapshot in force after the writes.
+        index: Its index.
+        error: Why the override cannot have snapshots: nothing is planned, and the caller reports it to the user.
+    """
+
+    writes: tuple[Write, ...] = ()
+    name: str = ""
+    index: int = -1
+    error: str = ""
+
+
+def plan_override_snapshots(override: JsonObject, snapshots: Sequence[JsonObject]) -> OverrideSnapshotPlan:
+    """Make sure that the latest snapshot, and no other, is labelled latest, and that it holds the override's spec.
+
+    Args:
+        override: ClusterResourceOverride or ResourceOverride that is not being deleted.
+        snapshots: All snapshots of its kind and namespace; those of other overrides only take names.
+    """
+    name = name_of(override)
+    if len(name) > LABEL_LIMIT:
+        text = f"metadata.name {name!r} has {len(name)} characters, at most {LABEL_LIMIT} can have effect"
+        return OverrideSnapshotPlan(error=text)
+    names = {name_of(snapshot) for snapshot in snapshots}
+    ordered = sorted((snapshot for snapshot in snapshots if label(snapshot, PARENT_OVERRIDE) == name), key=_index)
+    live = [snapshot for snapshot in ordered if not is_deleting(snapshot)]
+    latest = next(reversed([snapshot for snapshot in live if is_labelled_latest(snapshot)] or live), None)
+    digest = b64encode(override_hash(spec_of(override)).encode()).decode()
+    if latest is not None and spec_of(latest).get("overrideHash") == digest:
+        writes = () if is_labelled_latest(latest) else (replace(_labelled(latest, "true")),)
+        older = [snapshot for snapshot in live if snapshot is not latest]
+        return OverrideSnapshotPlan((*writes, *_retire(older)), name_of(latest), _index(latest))
+    first = max(map(_index, ordered), default=-1) + 1
+    index = next(index for index in count(first) if f"{name}-{index}" not in names)
+    made = _make(override, index, digest)
+    return OverrideSnapshotPlan((create(made), *_retire(live)), name_of(made), index)  # in this order, see above
+
+
+def latest_override_snapshots(snapshots: Iterable[JsonObject]) -> list[JsonObject]:
+    """Return the latest snapshot of each override, in the order in which they are applied.
+
+    The order is ClusterResourceOverrideSnapshots by name, then ResourceOverrideSnapshots by namespace and name.
+
+    Args:
+        snapshots: Of any overrides, both kinds.
+    """
+    found: dict[tuple[str, str], JsonObject] = {}
+    for snapshot in snapshots:
+        if is_labelled_latest(snapshot) and not is_deleting(snapshot):
+            key = namespace_of(snapshot), label(snapshot, PARENT_OVERRIDE)
+            if key not in found or _index(found[key]) < _index(snapshot):
+                found[key] = snapshot
+    return sorted(found.values(), key=lambda snapshot: (namespace_of(snapshot), name_of(snapshot)))
+
+
+def override_hash(spec: Mapping[str, Any]) -> str:
+    """Return the lower-case hex SHA-256 of an override's spec; spelling out a default does not change it."""
+    return sha256(orjson.dumps(_canonical(spec), option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def _canonical(spec: Mapping[str, Any]) -> JsonObject:
+    spelled = _given(spec)
+    if "placement" in spelled:
+        spelled["placement"] = {"scope": "Cluster", **_given(spelled["placement"])}
+    policy = _given(spelled.get("policy") or {})
+    rules = [{"overrideType": "JSONPatch", **_given(rule)} for rule in policy.get("overrideRules") or ()]
+    return {**spelled, "policy": {**policy, "overrideRules": rules}}
+
+
+def _given(members: Mapping[str, Any]) -> JsonObject:
+    return {key: value for key, value in members.items() if value is not None}
+
+
+def _retire(snapshots: Sequence[JsonObject]) -> Iterator[Write]:
+    """Remove the label from the predecessors of the latest snapshot, the oldest first, and delete the surplus."""
+    surplus = max(0, len(snapshots) - HISTORY_LIMIT + 1)
+    yield from (
+        replace(_labelled(snapshot, "false")) for snapshot in snapshots[surplus:] if is_labelled_latest(snapshot)
+    )
+    yield from map(delete, snapshots[:surplus])
+
+
+def _labelled(snapshot: JsonObject, latest: str) -> JsonObject:
+    return with_metadata(snapshot, labels={IS_LATEST_SNAPSHOT: latest})
+
+
+def _index(snapshot: JsonObject) -> int:
+    return index_of(snapshot, OVERRIDE_INDEX)
+
+
+def _make(override: JsonObject, index: int, digest: str) -> JsonObject:
+    namespace, name = namespace_of(override), name_of(override)
+    kind = family_in(namespace).override_snapshot
+    labels = {PARENT_OVERRIDE: name, OVERRIDE_INDEX: str(index), IS_LATEST_SNAPSHOT: "true"}
+    return {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "metadata": {
+            "name": f"{name}-{index}",
+            **({"namespace": namespace} if namespace else {}),
+            "labels": labels,
+            "ownerReferences": [owner_reference(override)],
+        },
+        "spec": {"overrideSpec": spec_of(override), "overrideHash": digest},
+    }

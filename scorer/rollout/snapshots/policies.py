@@ -1,0 +1,138 @@
+"""Snapshots of a placement's policy: one index per policy; ``numberOfClusters`` does not count.
+
+Source: rollout.md 4; scheduling.md 1; KubeFleet pkg/controllers/placement/controller.go.
+"""
+
+from base64 import b64encode
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from scorer.api.family import family_in
+from scorer.api.meta import JsonObject
+from scorer.api.names import (
+    IS_LATEST_SNAPSHOT,
+    NUMBER_OF_CLUSTERS,
+    PARENT_PLACEMENT,
+    PLACEMENT_GENERATION,
+    POLICY_INDEX,
+)
+from scorer.api.placement.placement import PlacementType
+from scorer.api.unstructured.documents import (
+    annotation,
+    generation_of,
+    index_of,
+    is_deleting,
+    is_labelled_latest,
+    name_of,
+    namespace_of,
+    owner_reference,
+    spec_of,
+    with_metadata,
+)
+from scorer.rollout.snapshots.resources import history_limit, index_in_name
+from scorer.rollout.writes import Write, create, delete, replace
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySnapshotPlan:
+    """What to write, in order.
+
+    Args:
+        writes: Empty when the latest snapshot is up to date.
+        name: Name of the policy snapshot in force after the writes.
+        index: Its index.
+        error: Set when several snapshots are labelled latest: nothing is planned, and the caller reports it to the
+            user.
+    """
+
+    writes: tuple[Write, ...] = ()
+    name: str = ""
+    index: int = -1
+    error: str = ""
+
+
+def latest_policy_snapshots(snapshots: Iterable[JsonObject]) -> list[JsonObject]:
+    """Return the snapshots labelled latest; more than one breaks an invariant."""
+    return [snapshot for snapshot in snapshots if is_labelled_latest(snapshot)]
+
+
+def plan_policy_snapshots(
+    placement: JsonObject,
+    snapshots: Sequence[JsonObject],
+    digest: str,
+    *,
+    in_force: str = "",
+    bindings: Iterable[JsonObject] = (),
+) -> PolicySnapshotPlan:
+    """Make sure that the latest policy snapshot holds the placement's policy.
+
+    Args:
+        placement: ClusterResourcePlacement or ResourcePlacement.
+        snapshots: All policy snapshots of the placement.
+        digest: Hash of the policy without ``numberOfClusters``.
+        in_force: Name of the latest snapshot, if it holds this policy by whatever hash: others order fields otherwise
+            before they hash them, and a new snapshot of the same policy would have everything picked anew.
+        bindings: All bindings of the placement. With a history of one, no snapshot is left after a crash between the
+            deletion of the old one and the creation of the new one, and the last index is read from them. A longer
+            history never becomes empty by our own writes.
+    """
+    labelled = latest_policy_snapshots(snapshots)
+    if len(labelled) > 1:
+        names = ", ".join(sorted(map(name_of, labelled)))
+        return PolicySnapshotPlan(error=f"several policy snapshots are labelled latest: {names}")
+    ordered = sorted(snapshots, key=_index)
+    live = [snapshot for snapshot in ordered if not is_deleting(snapshot)]
+    latest = next(reversed(labelled or live), None)
+    annotations = _annotations(placement)
+    text = b64encode(digest.encode()).decode()
+    if latest is not None and (spec_of(latest).get("policyHash") == text or name_of(latest) == in_force):
+        labels_agree = is_labelled_latest(latest)
+        agree = all(annotation(latest, key) == (value or "") for key, value in annotations.items())
+        wanted = with_metadata(latest, labels={IS_LATEST_SNAPSHOT: "true"}, annotations=annotations)
+        writes = () if labels_agree and agree else (replace(wanted),)
+        return PolicySnapshotPlan(writes, name_of(latest), _index(latest))
+    # The label goes off before the successor is created: a crash in between leaves no snapshot labelled, which the next
+    # pass repairs; in the other order it would leave two, which stops the planning (see above).
+    planned: list[Write] = []
+    surplus = ordered[: max(0, len(ordered) - history_limit(placement) + 1)]
+    if labelled and labelled[0] not in surplus:
+        planned.append(replace(with_metadata(labelled[0], labels={IS_LATEST_SNAPSHOT: "false"})))
+    planned += (delete(snapshot) for snapshot in surplus if not is_deleting(snapshot))
+    known = [_index(snapshot) for snapshot in ordered]
+    if not known and history_limit(placement) == 1:
+        used = (str(spec_of(binding).get("schedulingPolicySnapshotName") or "") for binding in bindings)
+        known = [index_in_name(name, f"{name_of(placement)}-") for name in used]
+    index = max(known, default=-1) + 1
+    made = _make(placement, index, text, annotations)
+    return PolicySnapshotPlan((*planned, create(made)), name_of(made), index)
+
+
+def _index(snapshot: JsonObject) -> int:
+    return index_of(snapshot, POLICY_INDEX)
+
+
+def _annotations(placement: JsonObject) -> dict[str, str | None]:
+    policy = spec_of(placement).get("policy") or {}
+    number = policy.get("numberOfClusters") if policy.get("placementType") == PlacementType.PICK_N else None
+    return {
+        PLACEMENT_GENERATION: str(generation_of(placement)),
+        NUMBER_OF_CLUSTERS: None if number is None else str(number),
+    }
+
+
+def _make(placement: JsonObject, index: int, text: str, annotations: Mapping[str, str | None]) -> JsonObject:
+    namespace, name = namespace_of(placement), name_of(placement)
+    kind = family_in(namespace).policy_snapshot
+    meta: JsonObject = {
+        "name": f"{name}-{index}",
+        "labels": {PARENT_PLACEMENT: name, IS_LATEST_SNAPSHOT: "true", POLICY_INDEX: str(index)},
+        "annotations": {key: value for key, value in annotations.items() if value is not None},
+        "ownerReferences": [owner_reference(placement)],
+    }
+    if namespace:
+        meta["namespace"] = namespace
+    spec: JsonObject = {"policyHash": text}
+    policy = spec_of(placement).get("policy")
+    if policy is not None:
+        spec["policy"] = {key: value for key, value in policy.items() if key != "numberOfClusters"}
+    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": meta, "spec": spec}

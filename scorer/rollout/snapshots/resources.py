@@ -1,0 +1,472 @@
+"""Snapshots of the objects that a placement selects: one index per content, split into shards, the oldest dropped.
+
+A snapshot group is the master of one index with its shards. The process may end after any single write: the next plan
+continues from whatever is stored.
+
+Source: rollout.md 3; KubeFleet pkg/controllers/placement/controller.go.
+"""
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from hashlib import sha256
+from typing import Any
+
+import orjson
+
+from scorer.api.family import family_in
+from scorer.api.meta import JsonObject, dump_json, format_time, parse_time
+from scorer.api.names import (
+    IS_LATEST_SNAPSHOT,
+    LEFT_OUT,
+    NEXT_CANDIDATE_DETECTION_TIME,
+    NUMBER_OF_ENVELOPED_OBJECTS,
+    NUMBER_OF_RESOURCE_SNAPSHOTS,
+    PARENT_PLACEMENT,
+    PLACEMENT_GROUP,
+    RESOURCE_HASH,
+    RESOURCE_INDEX,
+    SUBINDEX_OF_RESOURCE_SNAPSHOT,
+)
+from scorer.api.unstructured.documents import (
+    annotation,
+    index_of,
+    is_deleting,
+    is_labelled_latest,
+    metadata_of,
+    name_of,
+    namespace_of,
+    owner_reference,
+    spec_of,
+    with_metadata,
+)
+from scorer.rollout.object_size import (
+    CONTENT_LIMIT,
+    STATUS_BYTES,
+    Fitting,
+    ObjectIdentity,
+    TooLarge,
+    by_identity,
+    etcd_bytes,
+    fit_each,
+    format_left_out,
+    parse_left_out,
+)
+from scorer.rollout.selection.content import resource_identifier
+from scorer.rollout.selection.kinds import ENVELOPE_KINDS
+from scorer.rollout.writes import Write, create, delete, replace
+
+SHARD_LIMIT = 800 * 1024
+"""Bytes of content of one snapshot in etcd, well below the limit of a request."""
+
+DEFAULT_HISTORY_LIMIT = 10
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotSettings:
+    """How often content may change (rollout.md 3.5). If both are zero, it changes at once.
+
+    Args:
+        interval: The least time between two snapshots of a placement.
+        collection: How long changes are collected, counted from the first.
+    """
+
+    interval: timedelta = timedelta(seconds=30)
+    collection: timedelta = timedelta(seconds=15)
+
+
+DEFAULT_SETTINGS = SnapshotSettings()
+
+UNTHROTTLED = SnapshotSettings(timedelta(), timedelta())
+"""For update runs, which never wait (staged-updates.md 4)."""
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotGroup:
+    """The master of one index and its shards in order; the master is missing if another client has deleted it."""
+
+    index: int
+    master: JsonObject | None
+    shards: tuple[JsonObject, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Name of the master, the one that bindings point at; empty without one."""
+        return name_of(self.master) if self.master else ""
+
+    @property
+    def documents(self) -> tuple[JsonObject, ...]:
+        """All snapshots of the group, the master first."""
+        return (self.master, *self.shards) if self.master else self.shards
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether as many snapshots exist as the master announces."""
+        return self.master is not None and annotation(self.master, NUMBER_OF_RESOURCE_SNAPSHOTS) == str(
+            len(self.shards) + 1
+        )
+
+    def objects(self) -> list[JsonObject]:
+        """Return the objects to place, in order."""
+        return [content for document in self.documents for content in selected_resources(document)]
+
+    def left_out(self) -> frozenset[ObjectIdentity]:
+        """Return the selected objects that are too large for a snapshot.
+
+        Raises:
+            ValueError, TypeError: Another client has edited the record.
+        """
+        return parse_left_out(annotation(self.master or {}, LEFT_OUT))
+
+    def identifiers(self) -> list[JsonObject]:
+        """Return ``status.selectedResources`` of the group's content."""
+        return [resource_identifier(content) for content in self.objects()]
+
+
+def selected_resources(snapshot: JsonObject) -> Sequence[JsonObject]:
+    """Return ``spec.selectedResources``."""
+    return spec_of(snapshot).get("selectedResources") or ()
+
+
+def snapshot_groups(snapshots: Iterable[JsonObject]) -> list[SnapshotGroup]:
+    """Sort the snapshots of one placement into groups, the oldest index first."""
+    by_index: dict[int, list[JsonObject]] = defaultdict(list)
+    for snapshot in snapshots:
+        by_index[index_of(snapshot, RESOURCE_INDEX)].append(snapshot)
+    groups = []
+    for index, documents in sorted(by_index.items()):
+        masters = [document for document in documents if _subindex(document) < 0]
+        shards = sorted((document for document in documents if _subindex(document) >= 0), key=_subindex)
+        groups.append(SnapshotGroup(index, masters[0] if masters else None, tuple(shards)))
+    return groups
+
+
+def _subindex(snapshot: JsonObject) -> int:
+    text = annotation(snapshot, SUBINDEX_OF_RESOURCE_SNAPSHOT)
+    return int(text) if text.isascii() and text.isdigit() else -1
+
+
+def latest_group(groups: Sequence[SnapshotGroup]) -> SnapshotGroup | None:
+    """Return the group whose master is labelled latest; if none is, as after a crash, the one of the greatest index."""
+    masters = [group for group in groups if group.master is not None]
+    labelled = [group for group in masters if _is_labelled(group) and annotation(group.master or {}, RESOURCE_HASH)]
+    return next(reversed(labelled or masters), None)
+
+
+def placed_group(groups: Sequence[SnapshotGroup]) -> SnapshotGroup | None:
+    """Return the latest complete group: the content that clusters may have."""
+    return latest_group([group for group in groups if group.is_complete])
+
+
+def _is_labelled(group: SnapshotGroup) -> bool:
+    return group.master is not None and is_labelled_latest(group.master)
+
+
+def resource_hash(objects: Iterable[JsonObject]) -> str:
+    """Return the hash that shows whether the content changed: lower-case hex SHA-256."""
+    return _hash([_canonical(content) for content in objects])
+
+
+def _hash(parts: Iterable[bytes], left_out: str = "") -> str:
+    return sha256(b'{"selectedResources":[' + b",".join(parts) + b"]}" + left_out.encode()).hexdigest()
+
+
+def _canonical(content: JsonObject) -> bytes:
+    """Encode with sorted keys, so that the order in which a store keeps the keys does not matter."""
+    try:
+        return orjson.dumps(content, option=orjson.OPT_SORT_KEYS)
+    except orjson.JSONEncodeError:
+        return orjson.dumps(orjson.loads(dump_json(content)), option=orjson.OPT_SORT_KEYS)
+
+
+def shard_lengths(sizes: Iterable[int], limit: int = SHARD_LIMIT) -> list[int]:
+    """Return how many objects go into each snapshot, greedily and in order; at least one snapshot.
+
+    Args:
+        sizes: Bytes of each object in etcd.
+        limit: Bytes per snapshot; a larger object gets one of its own.
+    """
+    lengths, room = [0], limit
+    for size in sizes:
+        if size > room and lengths[-1]:
+            lengths.append(0)
+            room = limit
+        lengths[-1] += 1
+        room -= size
+    return lengths
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceSnapshotPlan:
+    """What to write, and which content is in force meanwhile.
+
+    Args:
+        writes: In this order, one after the other; the oldest groups beyond the history limit are deleted before the
+            new one is created.
+        name: Name of the master to roll out.
+        index: Its index.
+        identifiers: ``status.selectedResources`` to report: the content in force, not a change that waits.
+        requeue_after: While a change waits: when it may be written.
+        too_large: The selected objects whose present content does not fit into a snapshot.
+    """
+
+    writes: tuple[Write, ...]
+    name: str
+    index: int
+    identifiers: tuple[JsonObject, ...]
+    requeue_after: timedelta | None = None
+    too_large: tuple[TooLarge, ...] = ()
+
+
+def plan_resource_snapshots(
+    placement: JsonObject,
+    snapshots: Iterable[JsonObject],
+    objects: Sequence[JsonObject],
+    now: datetime,
+    settings: SnapshotSettings = DEFAULT_SETTINGS,
+    *,
+    bindings: Iterable[JsonObject] = (),
+) -> ResourceSnapshotPlan:
+    """Make sure that the latest snapshot group holds *objects*.
+
+    With an External strategy only update runs call this, with `UNTHROTTLED` (rollout.md 3.7).
+
+    Args:
+        placement: ClusterResourcePlacement or ResourcePlacement.
+        snapshots: All resource snapshots of the placement.
+        objects: What is selected now, trimmed and in order.
+        now: Decides whether a change has waited long enough.
+        settings: The throttle.
+        bindings: All bindings of the placement. No index that one of them uses is assigned again, even if its snapshots
+            are gone, as with a history of one after a crash between their deletion and the creation of the new ones:
+            a binding would otherwise seem to have the new content already.
+    """
+    groups = snapshot_groups(snapshots)
+    latest = latest_group([group for group in groups if group.master and not is_deleting(group.master)])
+    fitting, parts = fitting_content(groups, objects)
+    left_out = format_left_out(fitting.too_large)
+    digest, identifiers = _hash(parts, left_out), tuple(map(resource_identifier, fitting.objects))
+
+    def plan(writes: Iterable[Write], index: int) -> ResourceSnapshotPlan:
+        return ResourceSnapshotPlan(
+            tuple(writes), _master_name(placement, index), index, identifiers, too_large=fitting.too_large
+        )
+
+    def group_of(index: int) -> list[JsonObject]:
+        return _make_group(placement, index, fitting.objects, parts, digest, left_out)
+
+    used = (str(spec_of(binding).get("resourceSnapshotName") or "") for binding in bindings)
+    held = {index_in_name(name.removesuffix("-snapshot"), f"{name_of(placement)}-") for name in used}
+    parts_only = [group for group in groups if group.master is None and group.index not in held]
+    unfinished = [group for group in parts_only if latest is None or group.index > latest.index]
+    if latest is not None and latest.master is not None and annotation(latest.master, RESOURCE_HASH) == digest:
+        wanted = group_of(latest.index)
+        if latest.is_complete or _is_begun(latest, wanted):
+            return plan([*_repair(latest, wanted), *_delete(unfinished)], latest.index)
+    if latest is not None and latest.master is not None and _is_labelled(latest) and latest.is_complete:
+        detected = _detection_time(latest.master)
+        if detected is not None and detected > now:  # by a clock that was ahead: counted anew
+            detected = None
+        due = _due(latest.master, detected or now, now, settings)
+        if due > now:
+            mark = {NEXT_CANDIDATE_DETECTION_TIME: format_time(now)}
+            marked = [] if detected else [replace(with_metadata(latest.master, annotations=mark))]
+            found = tuple(latest.identifiers())
+            return dataclasses.replace(plan(marked, latest.index), identifiers=found, requeue_after=due - now)
+    index = max([*(group.index for group in groups), *held], default=-1) + 1
+    begun = [group for group in unfinished[-1:] if group.index == index - 1 and _is_begun(group, group_of(group.index))]
+    index -= len(begun)
+    abandoned = [group for group in unfinished if group not in begun]
+    kept = [group for group in groups if group not in unfinished]
+    surplus = kept[: max(0, len(kept) - history_limit(placement) + 1)]
+    needed = [group for group in surplus if group in (latest, placed_group(groups))]
+    old = [group for group in surplus if group not in needed]
+    return plan(
+        [*_delete(abandoned), *_succeed(latest, begun, group_of(index), old), *_delete(needed)],
+        index,
+    )
+
+
+def _succeed(
+    latest: SnapshotGroup | None,
+    begun: Sequence[SnapshotGroup],
+    wanted: Sequence[JsonObject],
+    old: Sequence[SnapshotGroup],
+) -> Iterator[Write]:
+    """Yield the writes that put a new group in the place of the latest.
+
+    Args:
+        latest: The latest group.
+        begun: The new group as far as it exists.
+        wanted: The snapshots of the new group, the master first.
+        old: The groups to delete before the new one counts.
+    """
+    # The master comes last: a group with a master is complete, and until then clusters keep the latest complete group.
+    # The label is moved before, so that no two groups are labelled. A crash in between leaves none or the old one.
+    master, *shards = wanted
+    existing = {name_of(document) for group in begun for document in group.documents}
+    yield from (create(document) for document in shards if name_of(document) not in existing)
+    if latest is not None and latest.master is not None and _is_labelled(latest):
+        yield replace(with_metadata(latest.master, labels={IS_LATEST_SNAPSHOT: "false"}))
+    yield from _delete(old)
+    yield create(master)
+
+
+def fitting_content(groups: Sequence[SnapshotGroup], objects: Sequence[JsonObject]) -> tuple[Fitting, Sequence[bytes]]:
+    """Return the content to place, and each of its objects as canonical JSON.
+
+    Args:
+        groups: All snapshot groups of a placement. An object that is too large keeps the content that it has there.
+        objects: The objects that are selected now.
+    """
+    parts = [_canonical(content) for content in objects]
+    sizes = [etcd_bytes(part) for part in parts]
+    if max(sizes, default=0) <= CONTENT_LIMIT:
+        return Fitting(tuple(objects)), parts
+    placed = placed_group(groups)
+    fitting = fit_each(objects, sizes, by_identity(placed.objects() if placed else ()))
+    return fitting, [_canonical(content) for content in fitting.objects]
+
+
+def _is_begun(group: SnapshotGroup, wanted: Sequence[JsonObject]) -> bool:
+    """Return whether the snapshots of a group are parts of *wanted*. Another release may have cut them otherwise."""
+    contents = {name_of(document): selected_resources(document) for document in wanted}
+    announced = annotation(group.master, NUMBER_OF_RESOURCE_SNAPSHOTS) if group.master else str(len(wanted))
+    return announced == str(len(wanted)) and all(
+        contents.get(name_of(document)) == selected_resources(document) and not is_deleting(document)
+        for document in group.documents
+    )
+
+
+def _delete(groups: Iterable[SnapshotGroup]) -> Iterable[Write]:
+    return (delete(document) for group in groups for document in group.documents if not is_deleting(document))
+
+
+def plan_strays(
+    placement: JsonObject, strays: Iterable[JsonObject], groups: Iterable[SnapshotGroup], used: Container[str]
+) -> Iterator[Write]:
+    """Return the writes for snapshots that another client has taken the label of their placement from.
+
+    A snapshot that something needs gets its labels back, and the history collects it later. Others are deleted.
+
+    Args:
+        placement: Controls the strays by their owner references.
+        strays: Resource snapshots without the label.
+        groups: Those with the label.
+        used: Names of masters that a binding, a Work or an update run names.
+    """
+    masters = {group.index: group.master for group in groups if group.master is not None}
+    for stray in strays:
+        index, _, part = name_of(stray).removeprefix(f"{name_of(placement)}-").partition("-")
+        if not (index.isascii() and index.isdigit() and part):
+            continue  # the loop has not made it
+        if int(index) not in masters and _master_name(placement, int(index)) not in used:
+            yield delete(stray)
+            continue
+        labels = {PARENT_PLACEMENT: name_of(placement), RESOURCE_INDEX: index}
+        if is_labelled_latest(stray) and any(map(is_labelled_latest, masters.values())):
+            labels[IS_LATEST_SNAPSHOT] = "false"
+        yield replace(with_metadata(stray, labels=labels))
+
+
+def index_in_name(name: str, prefix: str) -> int:
+    """Return the index that follows *prefix* in the name of a snapshot; -1 when none does."""
+    text = name.removeprefix(prefix)
+    return int(text) if text != name and text.isascii() and text.isdigit() else -1
+
+
+def history_limit(placement: JsonObject) -> int:
+    """Return ``spec.revisionHistoryLimit``."""
+    limit = spec_of(placement).get("revisionHistoryLimit")
+    return DEFAULT_HISTORY_LIMIT if limit is None else int(limit)
+
+
+def _detection_time(master: JsonObject) -> datetime | None:
+    try:
+        return parse_time(annotation(master, NEXT_CANDIDATE_DETECTION_TIME))
+    except ValueError:
+        return None
+
+
+def _due(master: JsonObject, detected: datetime, now: datetime, settings: SnapshotSettings) -> datetime:
+    """Return when the successor of *master* may be created; without a throttle, when the change was detected.
+
+    A master that was created later than *now*, by a clock that is ahead of ours, holds nothing up: the wait would be as
+    long as the clocks differ.
+    """
+    if not settings.interval and not settings.collection:
+        return detected
+    due = detected + settings.collection
+    text = metadata_of(master).get("creationTimestamp")
+    if not text or (created := parse_time(text)) > now:
+        return due
+    return max(due, created + settings.interval)
+
+
+def _repair(latest: SnapshotGroup, wanted: Sequence[JsonObject]) -> Iterable[Write]:
+    """Complete a group that a crash left unfinished, and drop the detection time of a change that was undone.
+
+    The record of the objects that are left out is restored, too: without it, they would count as no longer selected.
+    """
+    master, left_out = latest.master or {}, annotation(wanted[0], LEFT_OUT)
+    is_edited = annotation(master, LEFT_OUT) != left_out
+    if not _is_labelled(latest) or annotation(master, NEXT_CANDIDATE_DETECTION_TIME) or is_edited:
+        annotations = {NEXT_CANDIDATE_DETECTION_TIME: None, LEFT_OUT: left_out or None}
+        yield replace(with_metadata(master, labels={IS_LATEST_SNAPSHOT: "true"}, annotations=annotations))
+    existing = {name_of(document) for document in latest.documents}
+    if not latest.is_complete:
+        yield from (create(document) for document in wanted if name_of(document) not in existing)
+
+
+def _master_name(placement: JsonObject, index: int) -> str:
+    return f"{name_of(placement)}-{index}-snapshot"
+
+
+def _make_group(
+    placement: JsonObject,
+    index: int,
+    objects: Sequence[JsonObject],
+    parts: Sequence[bytes],
+    digest: str,
+    left_out: str,
+) -> list[JsonObject]:
+    lengths = shard_lengths(etcd_bytes(part) + STATUS_BYTES for part in parts)
+    kind = family_in(namespace_of(placement)).resource_snapshot
+    enveloped = sum(is_envelope(content) for content in objects)
+    made, start = [], 0
+    for at, length in enumerate(lengths):
+        labels = {PARENT_PLACEMENT: name_of(placement), RESOURCE_INDEX: str(index)}
+        if at == 0:
+            labels[IS_LATEST_SNAPSHOT] = "true"
+            annotations = {
+                RESOURCE_HASH: digest,
+                NUMBER_OF_RESOURCE_SNAPSHOTS: str(len(lengths)),
+                NUMBER_OF_ENVELOPED_OBJECTS: str(enveloped),
+                **({LEFT_OUT: left_out} if left_out else {}),
+            }
+        else:
+            annotations = {SUBINDEX_OF_RESOURCE_SNAPSHOT: str(at - 1)}
+        name = _master_name(placement, index) if at == 0 else f"{name_of(placement)}-{index}-{at - 1}"
+        meta: JsonObject = {"name": name, "labels": labels, "annotations": annotations}
+        if namespace := namespace_of(placement):
+            meta["namespace"] = namespace
+        meta["ownerReferences"] = [owner_reference(placement)]
+        content = list(objects[start : start + length])
+        made.append(
+            {
+                "apiVersion": kind.api_version,
+                "kind": kind.kind,
+                "metadata": meta,
+                "spec": {"selectedResources": content},
+            }
+        )
+        start += length
+    return made
+
+
+def is_envelope(content: Mapping[str, Any]) -> bool:
+    """Say whether a placed object is an envelope; each envelope's content gets its own Work."""
+    group = str(content.get("apiVersion", "")).partition("/")[0]
+    return group == PLACEMENT_GROUP and content.get("kind") in ENVELOPE_KINDS

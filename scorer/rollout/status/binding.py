@@ -1,0 +1,275 @@
+"""The status of a binding, made from its Works.
+
+Source: rollout.md 5.3 and 15; KubeFleet pkg/controllers/workgenerator. Unlike there, a condition keeps its
+``lastTransitionTime`` from pass to pass while status and generation stay, so that the wait for untrackable objects
+ends; and all three lists are sorted.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import starmap
+from typing import Any
+
+from scorer.api.conditions import FALSE, LONGEST_MESSAGE, TRUE, ConditionStatus, make_condition, merge_conditions
+from scorer.api.kinds import WORK
+from scorer.api.meta import JsonObject
+from scorer.api.names import TOO_LARGE
+from scorer.api.unstructured.documents import (
+    annotation,
+    conditions_of,
+    current_condition,
+    dicts_at,
+    generation_of,
+    is_deleting,
+    name_of,
+    namespace_of,
+    spec_of,
+    status_of,
+)
+from scorer.rollout.apply_strategy import reports_diff
+from scorer.rollout.bindings import (
+    APPLIED,
+    AVAILABLE,
+    DIFF_REPORTED,
+    NO_OVERRIDES,
+    OVERRIDDEN,
+    ROLLOUT_STARTED,
+    WORK_SYNCHRONIZED,
+    Overrides,
+)
+from scorer.rollout.envelopes import EnvelopeKey
+from scorer.rollout.object_size import OBJECTS_TOO_LARGE, TOO_LARGE_REASON
+from scorer.rollout.works.hub_restore import NEXT_STEP, OLDER_THAN_APPLIED
+from scorer.rollout.works.plan import WorkCause, WorkPlan
+
+LIST_LIMIT = 100
+"""The most entries in each list of failed, drifted and differing objects."""
+
+_WORKER_CONDITIONS = (OVERRIDDEN, WORK_SYNCHRONIZED, APPLIED, AVAILABLE, DIFF_REPORTED, OBJECTS_TOO_LARGE)
+
+_OF_WHOLE_WORKS = frozenset({OLDER_THAN_APPLIED, "ForbiddenByMember", "AgentNotReporting"})
+"""Reasons of a Work's Applied or DiffReported condition that are not about single objects."""
+
+
+def binding_status(
+    binding: JsonObject, works: Iterable[JsonObject], plan: WorkPlan, now: datetime, unheard: str = ""
+) -> JsonObject:
+    """Return the whole ``status`` of a binding after a pass of the work generator.
+
+    The conditions are made in order, up to the first that is False. RolloutStarted stays as it is: the rollout
+    controller writes it. ObjectsTooLarge comes last, and only while it is True.
+
+    Args:
+        binding: The binding as stored.
+        works: The Works that belong to it, as they are after the pass.
+        plan: The plan of the pass.
+        now: The time of a transition.
+        unheard: Why the agent of the member is not heard. Empty: it is.
+    """
+    if plan.problem and plan.problem.cause is WorkCause.NOT_YET:
+        return dict(status_of(binding))
+    generation = generation_of(binding)
+    works = [work for work in works if not is_deleting(work)]
+    old = conditions_of(binding)
+    lists: dict[str, list[JsonObject]] = {}
+
+    def conditions() -> Iterator[JsonObject]:
+        def say(kind: str, reason: str, message: str, *, good: bool = True) -> JsonObject:
+            status: ConditionStatus = TRUE if good else FALSE
+            return make_condition(kind, status, reason, message[:LONGEST_MESSAGE], generation=generation, now=now)
+
+        problem = plan.problem
+        if problem and problem.cause is WorkCause.OVERRIDDEN:
+            yield say(OVERRIDDEN, "OverriddenFailed", problem.message, good=False)
+            return
+        if Overrides.of(spec_of(binding)) == NO_OVERRIDES:
+            yield say(OVERRIDDEN, "NoOverrideSpecified", "no override applies")
+        else:
+            yield say(OVERRIDDEN, "OverriddenSucceeded", "all overrides are applied")
+        if problem:
+            yield say(WORK_SYNCHRONIZED, "SyncWorkFailed", problem.message, good=False)
+            return
+        yield say(WORK_SYNCHRONIZED, "AllWorkSynced", "all Works are as wanted")
+        found = sorted(works, key=name_of)
+        compares = reports_diff(binding)
+        silent = say(DIFF_REPORTED if compares else APPLIED, "AgentNotReporting", unheard, good=False)
+        # With the time at which it became False: a later pass would write another time into the same entry.
+        (silent,) = merge_conditions(old, [silent], restart_on_generation=True)
+        if compares:
+            yield _diff_reported(found, plan, say, lists, silent if unheard else None)
+            return
+        applied = _applied(found, plan, say, lists, silent if unheard else None)
+        yield applied
+        if applied["status"] == TRUE:
+            yield _available(found, say, lists)
+
+    made = list(conditions())
+    if too_large := ", ".join(filter(None, (annotation(work, TOO_LARGE) for work in works))):
+        made.append(
+            make_condition(
+                OBJECTS_TOO_LARGE, TRUE, TOO_LARGE_REASON, too_large[:LONGEST_MESSAGE], generation=generation, now=now
+            )
+        )
+    others = [condition for condition in old if condition.get("type") not in _WORKER_CONDITIONS]
+    others.sort(key=lambda condition: condition.get("type") != ROLLOUT_STARTED)
+    merged = merge_conditions(old, made, restart_on_generation=True)
+    return {"conditions": [*others, *merged], **{name: entries for name, entries in lists.items() if entries}}
+
+
+_Say = Callable[..., JsonObject]
+_Answers = Sequence[Mapping[str, Any] | None]
+_Whole = Sequence[tuple[JsonObject, Mapping[str, Any]]]
+
+
+def _diff_reported(
+    works: Sequence[JsonObject],
+    plan: WorkPlan,
+    say: _Say,
+    lists: dict[str, list[JsonObject]],
+    silent: JsonObject | None,
+) -> JsonObject:
+    if plan.changed:
+        return say(DIFF_REPORTED, "DiffReportInProgress", "Works have just changed", good=False)
+    answers = [current_condition(work, DIFF_REPORTED) for work in works]
+    if missing := _not_true(works, answers):
+        whole = _whole_works(works, answers, silent)
+        lists["failedPlacements"] = _cut(starmap(_whole_work, whole))
+        message = f"differences are not reported by {missing}"
+        return say(DIFF_REPORTED, *_why(whole, "NotAllWorkHaveDiffReported", message), good=False)
+    lists["diffedPlacements"] = _diffed(works)
+    return say(DIFF_REPORTED, "AllWorkHaveDiffReported", "all Works have reported their differences")
+
+
+def _applied(
+    works: Sequence[JsonObject],
+    plan: WorkPlan,
+    say: _Say,
+    lists: dict[str, list[JsonObject]],
+    silent: JsonObject | None,
+) -> JsonObject:
+    if plan.changed:
+        return say(APPLIED, "ApplyInProgress", "Works have just changed", good=False)
+    answers = [current_condition(work, APPLIED) for work in works]
+    missing = _not_true(works, answers)
+    if not missing:
+        return say(APPLIED, "AllWorkHaveBeenApplied", "all Works are applied")
+    if _are_complete(answers):
+        lists["failedPlacements"] = _failed(works)
+        lists["diffedPlacements"] = _diffed(works)
+        lists["driftedPlacements"] = _drifted(works)
+    whole = _whole_works(works, answers, silent)
+    lists["failedPlacements"] = _cut([*lists.get("failedPlacements", ()), *starmap(_whole_work, whole)])
+    return say(APPLIED, *_why(whole, "NotAllWorkHaveBeenApplied", f"not applied: {missing}"), good=False)
+
+
+def _whole_works(works: Sequence[JsonObject], answers: _Answers, silent: JsonObject | None) -> _Whole:
+    """Return the Works that fail as a whole, each with its condition."""
+    causes = ((work, silent if answer is None else answer) for work, answer in zip(works, answers, strict=True))
+    return [(work, cause) for work, cause in causes if cause and cause.get("reason") in _OF_WHOLE_WORKS]
+
+
+def _why(whole: _Whole, reason: str, message: str) -> tuple[str, str]:
+    """Return reason and message of a False condition, with the cause if Works fail as a whole."""
+    if held := [name_of(work) for work, cause in whole if cause.get("reason") == OLDER_THAN_APPLIED]:
+        restored = f"hub restored: {_names(held)} older than what the member has applied, and held; {NEXT_STEP}"
+        return OLDER_THAN_APPLIED, restored
+    return reason, f"{message}: {whole[0][1].get('message')}" if whole else message
+
+
+def _whole_work(work: JsonObject, condition: Mapping[str, Any]) -> JsonObject:
+    """Return the entry of a Work that fails as a whole."""
+    identifier = {"group": WORK.group, "version": WORK.versions[0], "kind": WORK.kind, "name": name_of(work)}
+    return {**identifier, "namespace": namespace_of(work), "condition": dict(condition)}
+
+
+def _available(works: Sequence[JsonObject], say: _Say, lists: dict[str, list[JsonObject]]) -> JsonObject:
+    answers = [current_condition(work, AVAILABLE) for work in works]
+    lists["driftedPlacements"] = _drifted(works)
+    if missing := _not_true(works, answers):
+        if _are_complete(answers):
+            lists["failedPlacements"] = _failed(works)
+        return say(AVAILABLE, "NotAllWorkAreAvailable", f"not available: {missing}", good=False)
+    if any(answer and answer.get("reason") == "WorkNotTrackable" for answer in answers):
+        message = "some objects do not tell when they are available"
+        return say(AVAILABLE, "NotAllWorkAreAvailabilityTrackable", message)
+    return say(AVAILABLE, "AllWorkAreAvailable", "all Works are available")
+
+
+def _are_complete(answers: _Answers) -> bool:
+    return all(answer and answer.get("status") in (TRUE, FALSE) for answer in answers)
+
+
+def _not_true(works: Sequence[JsonObject], answers: _Answers) -> str:
+    """Name the first of the Works whose condition is not True, and count the others; empty when all are True."""
+    return _names(
+        [
+            name_of(work)
+            for work, answer in zip(works, answers, strict=True)
+            if not answer or answer.get("status") != TRUE
+        ]
+    )
+
+
+def _names(names: Sequence[str]) -> str:
+    if len(names) <= 3:
+        return ", ".join(names)
+    return f"{', '.join(names[:3])} and {len(names) - 3} more"
+
+
+def _manifests(works: Iterable[JsonObject]) -> Iterator[tuple[JsonObject, JsonObject]]:
+    """Yield each manifest's entry in the status of its Work, with the identifier that a placement uses for it."""
+    for work in works:
+        envelope = EnvelopeKey.of_work(work)
+        for entry in dicts_at(work, "status", "manifestConditions"):
+            given = entry.get("identifier") or {}
+            fields = ("group", "version", "kind", "name", "namespace")
+            identifier = {
+                key: given.get(key) or "" for key in fields if given.get(key) or key in ("version", "kind", "name")
+            }
+            if envelope:
+                identifier["envelope"] = envelope.identifier()
+            yield entry, identifier
+
+
+def _failed(works: Iterable[JsonObject]) -> list[JsonObject]:
+    found = []
+    for entry, identifier in _manifests(works):
+        by_type = {condition.get("type"): condition for condition in entry.get("conditions") or ()}
+        for kind in (APPLIED, AVAILABLE):
+            if (condition := by_type.get(kind)) and condition.get("status") == FALSE:
+                found.append({**identifier, "condition": condition})
+                break
+    return _cut(found)
+
+
+def _drifted(works: Iterable[JsonObject]) -> list[JsonObject]:
+    found = []
+    for entry, identifier in _manifests(works):
+        if details := entry.get("driftDetails"):
+            more = {key: details[key] for key in ("observationTime", "firstDriftedObservedTime") if key in details}
+            more["targetClusterObservedGeneration"] = details.get("observedInMemberClusterGeneration", 0)
+            more["observedDrifts"] = details.get("observedDrifts") or []
+            found.append({**identifier, **more})
+    return _cut(found)
+
+
+def _diffed(works: Iterable[JsonObject]) -> list[JsonObject]:
+    found = []
+    for entry, identifier in _manifests(works):
+        if details := entry.get("diffDetails"):
+            more = {key: details[key] for key in ("observationTime", "firstDiffedObservedTime") if key in details}
+            if (generation := details.get("observedInMemberClusterGeneration")) is not None:
+                more["targetClusterObservedGeneration"] = generation
+            more["observedDiffs"] = details.get("observedDiffs") or []
+            found.append({**identifier, **more})
+    return _cut(found)
+
+
+def _cut(entries: Iterable[JsonObject]) -> list[JsonObject]:
+    return sorted(entries, key=_order)[:LIST_LIMIT]
+
+
+def _order(entry: Mapping[str, Any]) -> tuple[str, ...]:
+    envelope = entry.get("envelope") or {}
+    parts = (entry.get(key) for key in ("group", "version", "kind", "namespace", "name"))
+    return tuple(str(part or "") for part in (*parts, *(envelope.get(key) for key in ("type", "namespace", "name"))))

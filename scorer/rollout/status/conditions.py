@@ -1,0 +1,145 @@
+"""The conditions of a placement: their types, the texts of each, and what they mean together."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from scorer.api.conditions import TRUE, UNKNOWN, ConditionStatus, make_condition
+from scorer.api.family import family_in
+from scorer.api.meta import JsonObject
+from scorer.api.unstructured.documents import (
+    current_condition,
+    find_current,
+    generation_of,
+    is_deleting,
+    namespace_of,
+    spec_of,
+)
+from scorer.rollout.bindings import APPLIED, AVAILABLE, DIFF_REPORTED, OVERRIDDEN, ROLLOUT_STARTED, WORK_SYNCHRONIZED
+from scorer.rollout.object_size import OBJECTS_TOO_LARGE
+from scorer.rollout.status.progress import STALLED
+
+JUDGED_AGAIN = "being judged again"
+"""Shown of a placement that a user has changed, beside the earlier decision, until there is a new one."""
+SCHEDULED = "Scheduled"
+STATUS_SYNCED = "StatusSynced"
+
+
+class ConditionWords(NamedTuple):
+    """Reasons of one condition type on a placement, its event, and the words for the clusters in its messages."""
+
+    unknown: str
+    no: str
+    yes: str
+    event: str
+    good: str
+    bad: str
+
+
+CONDITION_WORDS: Mapping[str, ConditionWords] = MappingProxyType(
+    {
+        ROLLOUT_STARTED: ConditionWords(
+            "RolloutStartedUnknown",
+            "RolloutNotStartedYet",
+            "RolloutStarted",
+            "PlacementRolloutStarted",
+            "the rollout has started",
+            "the rollout has not started",
+        ),
+        OVERRIDDEN: ConditionWords(
+            "OverriddenPending",
+            "OverriddenFailed",
+            "OverriddenSucceeded",
+            "PlacementOverriddenSucceeded",
+            "overrides are applied",
+            "overrides are not applied",
+        ),
+        WORK_SYNCHRONIZED: ConditionWords(
+            "WorkSynchronizedUnknown",
+            "WorkNotSynchronizedYet",
+            "WorkSynchronized",
+            "PlacementWorkSynchronized",
+            "Works are as wanted",
+            "Works are not as wanted",
+        ),
+        APPLIED: ConditionWords(
+            "ApplyPending",
+            "ApplyFailed",
+            "ApplySucceeded",
+            "PlacementApplied",
+            "everything is applied",
+            "not everything is applied",
+        ),
+        AVAILABLE: ConditionWords(
+            "ResourceAvailableUnknown",
+            "ResourceNotAvailableYet",
+            "ResourceAvailable",
+            "PlacementAvailable",
+            "everything is available",
+            "not everything is available",
+        ),
+        DIFF_REPORTED: ConditionWords(
+            "DiffReportingPending",
+            "DiffReportingIncompleteOrFailed",
+            "DiffReportingCompleted",
+            "PlacementDiffReported",
+            "differences are reported",
+            "differences are not reported",
+        ),
+    }
+)
+APPLYING = (ROLLOUT_STARTED, OVERRIDDEN, WORK_SYNCHRONIZED, APPLIED, AVAILABLE)
+COMPARING = (ROLLOUT_STARTED, OVERRIDDEN, WORK_SYNCHRONIZED, DIFF_REPORTED)
+
+
+def condition_type(placement: JsonObject, word: str) -> str:
+    """Return the full type of a condition on the placement: ``ClusterResourcePlacementApplied``."""
+    return family_in(namespace_of(placement)).placement.kind + word
+
+
+def expected_conditions(placement: JsonObject) -> tuple[str, ...]:
+    """Return the short types of the conditions that follow Scheduled, in order."""
+    strategy = spec_of(placement).get("strategy") or {}
+    report_diff = (strategy.get("applyStrategy") or {}).get("type") == "ReportDiff"
+    return COMPARING if report_diff else APPLYING
+
+
+def is_complete(placement: JsonObject, status: Mapping[str, Any]) -> bool:
+    """Say whether *status* reports the rollout of the placement's present generation as complete."""
+    return all(
+        (
+            find_current(status.get("conditions") or (), condition_type(placement, word), generation_of(placement))
+            or {}
+        ).get("status")
+        == TRUE
+        for word in (SCHEDULED, *expected_conditions(placement))
+    )
+
+
+def is_stalled(placement: JsonObject, status: Mapping[str, Any]) -> bool:
+    """Say whether a status says, of the placement as it is now, that its rollout is stalled."""
+    kind, generation = condition_type(placement, STALLED), generation_of(placement)
+    return find_current(status.get("conditions") or (), kind, generation) is not None
+
+
+def too_large_message(placement: JsonObject) -> str:
+    """Return the message of the status about objects that are too large, if there are any."""
+    found = current_condition(placement, condition_type(placement, OBJECTS_TOO_LARGE))
+    return str((found or {}).get("message") or "")
+
+
+def is_judged_again(placement: JsonObject) -> bool:
+    """Say whether a user has changed a placement, and there is no decision on the change yet."""
+    if is_deleting(placement) or generation_of(placement) <= 1:
+        return False
+    scheduled = current_condition(placement, condition_type(placement, SCHEDULED)) or {}
+    return scheduled.get("status") in (None, UNKNOWN)
+
+
+def placement_condition(
+    placement: JsonObject, word: str, status: ConditionStatus, reason: str, message: str, now: datetime
+) -> JsonObject:
+    """Return a condition of a placement, on its current generation."""
+    generation = generation_of(placement)
+    return make_condition(condition_type(placement, word), status, reason, message, generation=generation, now=now)

@@ -1,0 +1,110 @@
+"""The copy of a placement's status in the namespace that it places, for users who may not read cluster-scoped objects.
+
+Source: rollout.md 16.6; KubeFleet pkg/controllers/placement, ClusterResourcePlacementStatus.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from scorer.api.conditions import FALSE, TRUE, make_condition, merge_conditions
+from scorer.api.kinds import NAMESPACE, PLACEMENT_STATUS
+from scorer.api.meta import JsonObject, format_time
+from scorer.api.unstructured.documents import (
+    conditions_of,
+    dicts_at,
+    generation_of,
+    name_of,
+    namespace_of,
+    owner_reference,
+    spec_of,
+)
+from scorer.rollout.status.conditions import STATUS_SYNCED, condition_type
+from scorer.rollout.writes import Write, create, replace
+
+
+def reported_namespace(placement: JsonObject) -> str:
+    """Return the namespace that should hold the copy; empty if no copy is wanted, or no namespace is selected yet."""
+    spec = spec_of(placement)
+    if spec.get("statusReportingScope") != "NamespaceAccessible":
+        return ""
+    for term in spec.get("resourceSelectors") or ():
+        if (term.get("group") or "", term.get("kind")) == NAMESPACE.group_kind and term.get("name"):
+            return str(term["name"])
+    for item in dicts_at(placement, "status", "selectedResources"):
+        if (item.get("group") or "", item.get("kind")) == NAMESPACE.group_kind:
+            return str(item.get("name") or "")
+    return ""
+
+
+def copy_namespace(placement: JsonObject, copies: Iterable[JsonObject]) -> str:
+    """Return the namespace of the copy: it stays where it is, even if the placement now selects another namespace.
+
+    Args:
+        placement: A ClusterResourcePlacement with `reported_namespace`.
+        copies: The ClusterResourcePlacementStatus objects of its name, in any namespace.
+    """
+    wanted = reported_namespace(placement)
+    return min(_elsewhere(wanted, copies), default=wanted)
+
+
+def _elsewhere(namespace: str, copies: Iterable[JsonObject]) -> list[str]:
+    return [namespace_of(copy) for copy in copies if namespace_of(copy) != namespace]
+
+
+def moved_namespace_error(placement: JsonObject, copies: Iterable[JsonObject]) -> str:
+    """Return why the placement is invalid: its copy may not move to another namespace. Empty when it need not.
+
+    Args:
+        placement: A ClusterResourcePlacement.
+        copies: The ClusterResourcePlacementStatus objects of its name, in any namespace.
+    """
+    namespace = reported_namespace(placement)
+    others = sorted(_elsewhere(namespace, copies))
+    if not namespace or not others:
+        return ""
+    return (
+        f"statusReportingScope is NamespaceAccessible and the status is reported in namespace {others[0]}: "
+        f"the selected namespace cannot change to {namespace}"
+    )
+
+
+def plan_status_copy(
+    placement: JsonObject, status: Mapping[str, Any], copy: JsonObject | None, now: datetime
+) -> Write | None:
+    """Return the write that makes the copy match *status*; None when it does already.
+
+    Args:
+        placement: A ClusterResourcePlacement with `reported_namespace`.
+        status: Its status as just decided.
+        copy: The ClusterResourcePlacementStatus of its name in that namespace.
+        now: ``lastUpdatedTime`` of a changed copy.
+    """
+    synced = condition_type(placement, STATUS_SYNCED)
+    conditions = [condition for condition in status.get("conditions") or () if condition.get("type") != synced]
+    source = {**status, "conditions": conditions}
+    if copy is not None:
+        same = copy.get("sourceStatus") == source
+        return None if same else replace({**copy, "sourceStatus": source, "lastUpdatedTime": format_time(now)})
+    return create(
+        {
+            "apiVersion": PLACEMENT_STATUS.api_version,
+            "kind": PLACEMENT_STATUS.kind,
+            "metadata": {
+                "name": name_of(placement),
+                "namespace": reported_namespace(placement),
+                "ownerReferences": [owner_reference(placement)],
+            },
+            "sourceStatus": source,
+            "lastUpdatedTime": format_time(now),
+        }
+    )
+
+
+def with_status_synced(placement: JsonObject, status: JsonObject, error: str, now: datetime) -> JsonObject:
+    """Return *status* with the condition StatusSynced; *error* says why the copy could not be written, if so."""
+    kind = condition_type(placement, STATUS_SYNCED)
+    reason, message = ("StatusSyncFailed", error) if error else ("StatusSyncSucceeded", "the copy is up to date")
+    made = make_condition(kind, FALSE if error else TRUE, reason, message, generation=generation_of(placement), now=now)
+    others = [condition for condition in status.get("conditions") or () if condition.get("type") != kind]
+    return {**status, "conditions": [*others, *merge_conditions(conditions_of(placement), [made])]}

@@ -1,0 +1,483 @@
+"""The status of a placement, made from the policy snapshot, the bindings and the resource snapshots.
+
+Deciding again on the result changes nothing: transition times are kept where a status stays.
+
+Source: rollout.md 16 and 17; scheduling.md 17; KubeFleet pkg/controllers/placement/placement_status.go.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from types import MappingProxyType
+from typing import Any
+
+from scorer.api.conditions import FALSE, TRUE, UNKNOWN, ConditionStatus, make_condition, merge_conditions
+from scorer.api.event import Event
+from scorer.api.meta import JsonObject, format_time, parse_time
+from scorer.api.placement.binding import BindingState
+from scorer.api.placement.placement import PlacementType, StrategyType
+from scorer.api.unstructured.documents import (
+    conditions_of,
+    current_condition,
+    find_current,
+    generation_of,
+    is_deleting,
+    metadata_of,
+    name_of,
+    spec_of,
+    status_of,
+)
+from scorer.rollout.bindings import (
+    APPLIED,
+    AVAILABLE,
+    DIFF_REPORTED,
+    OVERRIDDEN,
+    ROLLOUT_STARTED,
+)
+from scorer.rollout.object_size import (
+    OBJECT_SIZE_LIMIT,
+    OBJECTS_TOO_LARGE,
+    TOO_LARGE_REASON,
+    TooLarge,
+    describe,
+    stored_size,
+)
+from scorer.rollout.planner import Limits, Wanted
+from scorer.rollout.status.conditions import (
+    CONDITION_WORDS,
+    SCHEDULED,
+    STATUS_SYNCED,
+    condition_type,
+    expected_conditions,
+    is_complete,
+    placement_condition,
+)
+from scorer.rollout.status.progress import STALLED, STALLED_REASON, find_rest
+from scorer.rollout.works.hub_restore import NEXT_STEP, OLDER_THAN_APPLIED
+
+RESYNC = timedelta(minutes=30)
+"""How long until the controller looks again, without an event, at a placement that is not complete."""
+
+_LISTS_OF_AGENTS = frozenset({"failedPlacements", "driftedPlacements", "diffedPlacements"})
+"""The part of a cluster's entry that its agent reports."""
+
+_MOST_CLUSTERS = 3
+"""How many clusters one message about sizes names."""
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotView:
+    """The parts of a resource snapshot group that a status needs.
+
+    Args:
+        name: Name of the master.
+        index: Its index.
+        identifiers: The content, as ``status.selectedResources`` names it.
+    """
+
+    name: str
+    index: int
+    identifiers: tuple[JsonObject, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementReport:
+    """The status to store, and the events to record.
+
+    Args:
+        status: The whole ``status``.
+        events: Only for what has just become true.
+        complete: Whether Scheduled and all expected conditions are True.
+        look_again: How long until the rollout counts as stalled if nothing moves; None: it cannot become stalled, or
+            it is already.
+    """
+
+    status: JsonObject
+    events: tuple[Event, ...]
+    complete: bool
+    look_again: timedelta | None = None
+
+    @property
+    def requeue_after(self) -> timedelta | None:
+        """When to look again without an event."""
+        if self.look_again is not None:
+            return min(self.look_again, RESYNC)
+        return None if self.complete else RESYNC
+
+
+def invalid_selection(placement: JsonObject, message: str, now: datetime) -> PlacementReport:
+    """Report a mistake in the resource selectors: Scheduled is False, all else stays as it was (rollout.md 2.8).
+
+    Except the condition Stalled, which is removed: the rollout may go on, and this controller does not look at it until
+    the user corrects the mistake.
+    """
+    scheduled = placement_condition(placement, SCHEDULED, FALSE, "InvalidResourceSelectors", message, now)
+    old = conditions_of(placement)
+    over = (scheduled["type"], condition_type(placement, STALLED))
+    others = [condition for condition in old if condition.get("type") not in over]
+    status = {**status_of(placement), "conditions": [*merge_conditions(old, [scheduled]), *others]}
+    return PlacementReport(status, tuple(_scheduling_events(placement, scheduled)), complete=False)
+
+
+def _scheduling_events(placement: JsonObject, scheduled: JsonObject) -> Iterator[Event]:
+    """Tell that a placement got its clusters, or why not; once for each decision on one generation."""
+    known = find_current(conditions_of(placement), scheduled["type"], generation_of(placement)) or {}
+    if all(known.get(member) == scheduled[member] for member in ("status", "reason")):
+        return
+    if scheduled["status"] == TRUE:
+        yield Event("PlacementScheduled", scheduled["message"])
+    elif scheduled["status"] == FALSE:
+        yield Event("PlacementNotScheduled", scheduled["message"], "Warning")
+
+
+def placement_status(
+    placement: JsonObject,
+    policy_snapshot: JsonObject | None,
+    bindings: Iterable[JsonObject],
+    latest: SnapshotView | None,
+    now: datetime,
+    *,
+    snapshots: Mapping[str, SnapshotView] = MappingProxyType({}),
+    stalled_after: timedelta | None = None,
+    too_large: Sequence[TooLarge] = (),
+) -> PlacementReport:
+    """Decide the status of a placement whose selectors are valid.
+
+    Args:
+        placement: ClusterResourcePlacement or ResourcePlacement, with its present status.
+        policy_snapshot: The latest one; None before there is one.
+        bindings: All bindings of the placement.
+        latest: The content in force; None before there is any. Not used with an External strategy.
+        now: The time of a transition.
+        snapshots: The groups that bindings point at, by name of the master. Only needed for an External strategy.
+        stalled_after: How long a rolling update may stand still before it counts as stalled; None: without limit.
+        too_large: Selected objects whose present content does not fit into a snapshot.
+    """
+    reporter = _Reporter(placement, policy_snapshot, bindings, latest, now, snapshots, stalled_after)
+    return reporter.report(too_large)
+
+
+class _Reporter:
+    def __init__(
+        self,
+        placement: JsonObject,
+        policy_snapshot: JsonObject | None,
+        bindings: Iterable[JsonObject],
+        latest: SnapshotView | None,
+        now: datetime,
+        snapshots: Mapping[str, SnapshotView],
+        stalled_after: timedelta | None,
+    ) -> None:
+        strategy = spec_of(placement).get("strategy") or {}
+        self._placement = placement
+        self._policy_snapshot = policy_snapshot
+        self._latest = latest
+        self._now = now
+        self._snapshots = snapshots
+        self._stalled_after = stalled_after
+        self._external = strategy.get("type") == StrategyType.EXTERNAL
+        self._expected = expected_conditions(placement)
+        self._wanted = Wanted.of(spec_of(placement).get("policy"))
+        policy = name_of(policy_snapshot or {})
+        self._all = tuple(bindings)
+        counting = (
+            binding
+            for binding in self._all
+            if not is_deleting(binding) and spec_of(binding).get("schedulingPolicySnapshotName") == policy
+        )
+        # A live binding hides an Unscheduled one of the same cluster.
+        self._bindings = {
+            str(spec_of(binding).get("targetCluster")): binding
+            for binding in sorted(
+                counting, key=lambda binding: spec_of(binding).get("state") != BindingState.UNSCHEDULED
+            )
+        }
+        old = status_of(placement).get("placementStatuses") or ()
+        self._old_clusters = {entry["clusterName"]: entry for entry in old if entry.get("clusterName")}
+        self._old_shortfall = [entry for entry in old if not entry.get("clusterName")]
+
+    def report(self, too_large: Sequence[TooLarge]) -> PlacementReport:
+        old_status = status_of(self._placement)
+        scheduled = self._scheduled()
+        status: JsonObject = {**old_status}
+        if self._latest is not None and not self._external:
+            status["selectedResources"] = list(self._latest.identifiers)
+            status["observedResourceIndex"] = str(self._latest.index)
+        old = conditions_of(self._placement)
+        if scheduled["status"] == UNKNOWN:
+            status.pop("placementStatuses", None)
+            conditions = [scheduled, *self._too_large(too_large)]
+            over = (
+                scheduled["type"],
+                *(condition_type(self._placement, word) for word in (STALLED, OBJECTS_TOO_LARGE)),
+            )
+            others = [condition for condition in old if condition.get("type") not in over]
+            status["conditions"] = [*merge_conditions(old, conditions), *others]
+            return PlacementReport(status, tuple(self._size_events(old, conditions)), complete=False)
+        decisions = status_of(self._policy_snapshot or {}).get("targetClusters") or ()
+        selected = [decision for decision in decisions if decision.get("selected")]
+        unselected = [decision for decision in decisions if not decision.get("selected")]
+        entries = [self._entry(decision) for decision in selected]
+        status["placementStatuses"] = [*entries, *self._shortfall(len(selected), unselected)]
+        conditions = [scheduled]
+        if self._external:
+            conditions += self._external_conditions(entries, status)
+        else:
+            conditions += self._conditions(entries)
+        look_again = self._stall(entries, conditions)
+        conditions += self._too_large(too_large)
+        synced = condition_type(self._placement, STATUS_SYNCED)
+        kept = [condition for condition in old if condition.get("type") == synced and self._is_synced()]
+        stalled = condition_type(
+            self._placement, STALLED
+        )  # its transition time is that of the last move, not of the last status
+        before = [condition for condition in old if condition.get("type") != stalled]
+        status["conditions"] = [*merge_conditions(before, conditions), *kept]
+        status = _fitting(self._placement, status)
+        complete = is_complete(self._placement, status)
+        changes = self._events(old_status, conditions, complete=complete)
+        events = (*_scheduling_events(self._placement, scheduled), *changes)
+        return PlacementReport(status, events, complete, look_again)
+
+    def _stall(self, entries: Sequence[JsonObject], conditions: list[JsonObject]) -> timedelta | None:
+        """Add the condition Stalled to *conditions* if the rollout is stalled; else return how long until it is."""
+        if self._stalled_after is None or self._external:
+            return None
+        picked = {entry["clusterName"] for entry in entries}
+        others = (each for each in self._all if spec_of(each).get("targetCluster") not in picked)
+        leaving = (
+            each for each in others if is_deleting(each) or spec_of(each).get("state") == BindingState.UNSCHEDULED
+        )
+        created = parse_time(metadata_of(self._placement).get("creationTimestamp") or format_time(self._now))
+        rest = find_rest(entries, self._expected[-1], leaving, created)
+        if rest is None:
+            return None
+        left = rest.since + self._stalled_after + _unavailable_period(self._placement) - self._now
+        if left > timedelta():
+            return left
+        message = f"nothing has moved since {format_time(rest.since)}; {rest.cluster}: {rest.why}"
+        stalled = placement_condition(self._placement, STALLED, TRUE, STALLED_REASON, message, rest.since)
+        conditions.append(stalled)
+        return None
+
+    def _too_large(self, too_large: Sequence[TooLarge]) -> Iterator[JsonObject]:
+        """Name the objects that are too large for a snapshot, and those that overrides make too large for a Work."""
+        said = [describe(too_large)] if too_large else []
+        larger = {cluster: current_condition(each, OBJECTS_TOO_LARGE) for cluster, each in self._bindings.items()}
+        grown = [f"on {cluster}: {found.get('message')}" for cluster, found in sorted(larger.items()) if found]
+        said += grown[:_MOST_CLUSTERS]
+        if len(grown) > _MOST_CLUSTERS:
+            said.append(f"and on {_clusters(len(grown) - _MOST_CLUSTERS)} more")
+        if said:
+            message = f"larger than etcd takes: {'; '.join(said)}"
+            yield placement_condition(self._placement, OBJECTS_TOO_LARGE, TRUE, TOO_LARGE_REASON, message, self._now)
+
+    def _size_events(self, old: Sequence[JsonObject], conditions: Sequence[JsonObject]) -> Iterator[Event]:
+        """Warn of objects that are too large, and again when the message changes."""
+        kind = condition_type(self._placement, OBJECTS_TOO_LARGE)
+        known = {condition.get("message") for condition in old if condition.get("type") == kind}
+        for condition in conditions:
+            if condition["type"] == kind and condition["message"] not in known:
+                yield Event("PlacementObjectsTooLarge", condition["message"], "Warning")
+
+    def _is_synced(self) -> bool:
+        return spec_of(self._placement).get("statusReportingScope") == "NamespaceAccessible"
+
+    def _scheduled(self) -> JsonObject:
+        snapshot = self._policy_snapshot or {}
+        found = current_condition(snapshot, SCHEDULED)
+        observed = status_of(snapshot).get("observedCRPGeneration") or 0
+        if not found or found.get("status") == UNKNOWN or observed < generation_of(self._placement):
+            message = "the scheduler has not decided yet on the present policy"
+            return placement_condition(self._placement, SCHEDULED, UNKNOWN, "SchedulePending", message, self._now)
+        reason, message = str(found.get("reason") or ""), str(found.get("message") or "")
+        return placement_condition(self._placement, SCHEDULED, found["status"], reason, message, self._now)
+
+    def _entry(self, decision: Mapping[str, Any]) -> JsonObject:
+        cluster = str(decision.get("clusterName"))
+        binding = self._bindings.get(cluster)
+        old = (self._old_clusters.get(cluster) or {}).get("conditions") or ()
+        conditions = [self._own(SCHEDULED, TRUE, "Scheduled", str(decision.get("reason") or ""))]
+        conditions += self._cluster_conditions(binding)
+        entry: JsonObject = {"clusterName": cluster, "observedResourceIndex": self._observed_index(binding)}
+        if binding is not None:
+            entry.update(_lists(binding, {condition["type"]: condition["status"] for condition in conditions}))
+        entry["conditions"] = merge_conditions(old, conditions)
+        return {key: value for key, value in entry.items() if value not in ("", [])}
+
+    def _observed_index(self, binding: JsonObject | None) -> str:
+        if not self._external:
+            return str(self._latest.index) if self._latest else ""
+        name = spec_of(binding or {}).get("resourceSnapshotName") or ""
+        return str(self._snapshots[name].index) if name in self._snapshots else ""
+
+    def _own(self, word: str, status: ConditionStatus, reason: str, message: str) -> JsonObject:
+        """Return a condition of one cluster."""
+        generation = generation_of(self._placement)
+        return make_condition(word, status, reason, message, generation=generation, now=self._now)
+
+    def _cluster_conditions(self, binding: JsonObject | None) -> Iterator[JsonObject]:
+        started = current_condition(binding, ROLLOUT_STARTED) if binding is not None else None
+        is_latest = binding is not None and (
+            self._external
+            or (self._latest is not None and spec_of(binding).get("resourceSnapshotName") == self._latest.name)
+        )
+        if binding is None or not is_latest:
+            if started and started.get("status") == FALSE:
+                message = str(started.get("message") or "")
+                yield self._own(ROLLOUT_STARTED, FALSE, CONDITION_WORDS[ROLLOUT_STARTED].no, message)
+            else:
+                message = "not known yet whether the rollout of the latest content has started"
+                yield self._own(ROLLOUT_STARTED, UNKNOWN, CONDITION_WORDS[ROLLOUT_STARTED].unknown, message)
+            return
+        for word in self._expected:
+            found = current_condition(binding, word)
+            if not found or found.get("status") not in (TRUE, FALSE):
+                waits = self._external and word == ROLLOUT_STARTED
+                message = "waits for a staged update run" if waits else f"not known yet: {CONDITION_WORDS[word].good}"
+                yield self._own(word, UNKNOWN, CONDITION_WORDS[word].unknown, message)
+                return
+            yield self._own(word, found["status"], str(found.get("reason") or ""), str(found.get("message") or ""))
+            if found["status"] == FALSE:
+                return
+
+    def _shortfall(self, found: int, unselected: Sequence[Mapping[str, Any]]) -> Iterator[JsonObject]:
+        missing = 0 if self._wanted.type is PlacementType.PICK_ALL else max(0, (self._wanted.number or 0) - found)
+        for at, decision in enumerate(unselected[:missing]):
+            message = f"{decision.get('clusterName')}: {decision.get('reason') or ''}"
+            old = self._old_shortfall[at].get("conditions") or () if at < len(self._old_shortfall) else ()
+            yield {"conditions": merge_conditions(old, [self._own(SCHEDULED, FALSE, "ScheduleFailed", message)])}
+
+    def _conditions(self, entries: Sequence[JsonObject]) -> Iterator[JsonObject]:
+        """Summarise the clusters, type by type, up to the first that is not True everywhere."""
+        if not entries:
+            return
+        for word in self._expected:
+            words = CONDITION_WORDS[word]
+            statuses = [_status(entry, word) for entry in entries]
+            unknown, bad = statuses.count(UNKNOWN), statuses.count(FALSE)
+            if unknown:
+                message = f"on {_clusters(unknown)} it is not known yet: {words.good}"
+                yield self._summary(word, UNKNOWN, words.unknown, message, len(entries))
+                return
+            if bad:
+                held = sum(_is_held(entry) for entry in entries) if word in (APPLIED, DIFF_REPORTED) else 0
+                restored = f"; hub restored: on {_clusters(held)} Works are held; {NEXT_STEP}" if held else ""
+                yield self._summary(word, FALSE, words.no, f"on {_clusters(bad)} {words.bad}{restored}", len(entries))
+                return
+            reason, good = words.yes, words.good
+            if word == OVERRIDDEN and not any(_overrides(entry) for entry in entries):
+                reason, good = "NoOverrideSpecified", "no override applies"
+            yield self._summary(word, TRUE, reason, f"on {_clusters(len(entries))} {good}", len(entries))
+
+    def _summary(self, word: str, status: ConditionStatus, reason: str, message: str, placed: int) -> JsonObject:
+        wanted = self._wanted.number
+        if word == ROLLOUT_STARTED and wanted is not None and placed < wanted:
+            message += f"; only {placed} of {wanted} placed"
+        return placement_condition(self._placement, word, status, reason, message, self._now)
+
+    def _external_conditions(self, entries: Sequence[JsonObject], status: JsonObject) -> Iterable[JsonObject]:
+        """Summarise the clusters under an External strategy: only when all of them have the same content."""
+        names = {self._snapshot_of(str(entry["clusterName"])) for entry in entries}
+        common = self._snapshots.get(next(iter(names))) if len(names) == 1 else None
+        status["observedResourceIndex"] = str(common.index) if common else ""
+        status["selectedResources"] = list(common.identifiers) if common else []
+        if not entries:
+            return []
+        reason = "RolloutControlledByExternalController"
+        if common is None:
+            message = f"{_clusters(len(entries))} do not have the same content; update runs decide"
+            return [self._summary(ROLLOUT_STARTED, UNKNOWN, reason, message, len(entries))]
+        unknown = [_status(entry, ROLLOUT_STARTED) for entry in entries].count(UNKNOWN)
+        if unknown:
+            message = f"on {_clusters(unknown)} it is not known yet whether an update run has started"
+            return [self._summary(ROLLOUT_STARTED, UNKNOWN, reason, message, len(entries))]
+        return self._conditions(entries)
+
+    def _snapshot_of(self, cluster: str) -> str:
+        return str(spec_of(self._bindings.get(cluster) or {}).get("resourceSnapshotName") or "")
+
+    def _events(
+        self, before: Mapping[str, Any], conditions: Sequence[JsonObject], *, complete: bool
+    ) -> Iterator[Event]:
+        generation, old = generation_of(self._placement), before.get("conditions") or ()
+        by_type = {condition_type(self._placement, word): word for word in self._expected}
+        for condition in conditions:
+            word = by_type.get(condition["type"])
+            known = find_current(old, condition["type"], generation)
+            if word and condition["status"] == TRUE and not (known and known.get("status") == TRUE):
+                yield Event(CONDITION_WORDS[word].event, condition["message"])
+        stalled = condition_type(self._placement, STALLED)
+        if (now := find_current(conditions, stalled, generation)) and not find_current(old, stalled, generation):
+            yield Event("PlacementRolloutStalled", now["message"], "Warning")
+        yield from self._size_events(old, conditions)
+        if complete and not is_complete(self._placement, before):
+            yield Event("PlacementRolloutCompleted", "the rollout is complete")
+
+
+def _unavailable_period(placement: JsonObject) -> timedelta:
+    """Return how long a cluster may take to count as available; that wait is not a standstill."""
+    try:
+        return Limits.of(spec_of(placement).get("strategy")).unavailable_period
+    except (ValueError, TypeError):  # an invalid one that got past admission
+        return timedelta()
+
+
+def _status(entry: JsonObject, word: str) -> str:
+    """Return the status of a cluster's condition; Unknown if the chain of conditions ended before it."""
+    return next((condition["status"] for condition in entry["conditions"] if condition["type"] == word), UNKNOWN)
+
+
+def _is_held(entry: JsonObject) -> bool:
+    """Return whether Works of a cluster are older than what its member has applied."""
+    return any(condition.get("reason") == OLDER_THAN_APPLIED for condition in entry["conditions"])
+
+
+def _clusters(count: int) -> str:
+    return "1 cluster" if count == 1 else f"{count} clusters"
+
+
+def _overrides(entry: JsonObject) -> bool:
+    return bool(entry.get("applicableClusterResourceOverrides") or entry.get("applicableResourceOverrides"))
+
+
+def _fitting(placement: JsonObject, status: JsonObject) -> JsonObject:
+    """Return a status with which the placement can be stored: the longest lists of a cluster are left out first.
+
+    Their length is up to the agents. A status that the API server refused for its size would hide what all other
+    clusters report.
+    """
+    entries: list[JsonObject] = status["placementStatuses"]
+    if not any(_LISTS_OF_AGENTS & entry.keys() for entry in entries):
+        return status
+    surplus = stored_size({**placement, "status": status}) - OBJECT_SIZE_LIMIT
+    if surplus <= 0:
+        return status
+    short = [_without_lists(entry) for entry in entries]
+    saved = [stored_size(entry) - stored_size(rest) for entry, rest in zip(entries, short, strict=True)]
+    kept = list(entries)
+    for at in sorted(range(len(entries)), key=lambda at: -saved[at]):
+        if surplus > 0:
+            kept[at], surplus = short[at], surplus - saved[at]
+    return {**status, "placementStatuses": kept}
+
+
+def _without_lists(entry: JsonObject) -> JsonObject:
+    return {name: value for name, value in entry.items() if name not in _LISTS_OF_AGENTS}
+
+
+def _lists(binding: JsonObject, statuses: Mapping[str, str]) -> JsonObject:
+    """Return the lists of a binding that its cluster's entry shows, given the statuses in that entry."""
+    spec, status = spec_of(binding), status_of(binding)
+    found: JsonObject = {}
+    if statuses.get(ROLLOUT_STARTED) == TRUE:
+        found["applicableClusterResourceOverrides"] = spec.get("clusterResourceOverrideSnapshots") or []
+        found["applicableResourceOverrides"] = spec.get("resourceOverrideSnapshots") or []
+    bad = FALSE in (statuses.get(APPLIED), statuses.get(AVAILABLE))
+    if bad or statuses.get(DIFF_REPORTED) == FALSE:
+        found["failedPlacements"] = status.get("failedPlacements") or []
+    if statuses.get(APPLIED) in (TRUE, FALSE):
+        found["driftedPlacements"] = status.get("driftedPlacements") or []
+    if bad or statuses.get(DIFF_REPORTED) == TRUE:
+        found["diffedPlacements"] = status.get("diffedPlacements") or []
+    return found

@@ -1,0 +1,105 @@
+"""Progress of a rollout: the last change, and what it waits for now.
+
+A move shows in the transition times of conditions, and in bindings that are created, dropped and deleted; a new message
+for the same state is not a move. A cluster that waits for its maintenance windows waits as it should, and is left out.
+The reference has nothing like this.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from scorer.api.conditions import FALSE, TRUE
+from scorer.api.meta import JsonObject, parse_time
+from scorer.api.names import UNSCHEDULED_AT
+from scorer.api.unstructured.documents import annotation, current_condition, is_deleting, metadata_of, name_of, spec_of
+from scorer.rollout.bindings import ROLLOUT_STARTED, waits_for_window
+
+STALLED: Final = "Stalled"
+"""Short type of the condition of a placement; it exists only while it is True."""
+STALLED_REASON: Final = "NoProgress"
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """Where a rollout that is not over has come to rest.
+
+    Args:
+        since: When something moved last.
+        cluster: The cluster that it waits for; of several, the one that keeps the others waiting.
+        why: What is wrong there, with the object if one is known.
+    """
+
+    since: datetime
+    cluster: str
+    why: str
+
+
+def find_rest(
+    entries: Sequence[Mapping[str, Any]], last: str, leaving: Iterable[JsonObject], created: datetime
+) -> Rest | None:
+    """Return when a rollout moved last and what it waits for; None: it is over, or waits for maintenance windows.
+
+    Args:
+        entries: ``status.placementStatuses`` of the picked clusters, each with its conditions in order.
+        last: The type of the condition that comes last when everything succeeds.
+        leaving: Bindings of other clusters, which are losing the placement.
+        created: When the placement was created.
+    """
+    moved = [created, *(moment for entry in entries for moment in _transitions(entry))]
+    waiting = [_open(entry, last) for entry in entries]
+    found = [each for each in waiting if each is not None]
+    for binding in leaving:
+        if waits_for_window(current_condition(binding, ROLLOUT_STARTED) or {}):
+            continue
+        moved += _times(metadata_of(binding).get("deletionTimestamp"), annotation(binding, UNSCHEDULED_AT))
+        why = "its objects are being removed" if is_deleting(binding) else "waits for the limits of the rollout"
+        found.append((_LEAVING, str(spec_of(binding).get("targetCluster") or name_of(binding)), why))
+    if not found:
+        return None
+    _, cluster, why = min(found)
+    return Rest(max(moved), cluster, why)
+
+
+def failed_object(entry: Mapping[str, Any]) -> str:
+    """Return the first object that has failed on a cluster, with its error; empty when none is known."""
+    failed = entry.get("failedPlacements") or ()
+    if not failed:
+        return ""
+    first = failed[0]
+    where = f"{first['namespace']}/" if first.get("namespace") else ""
+    more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
+    return f"{first['kind']} {where}{first['name']}: {first['condition'].get('message', '')}{more}"
+
+
+_FAILED, _STARTED, _LEAVING, _WAITING = range(4)
+"""Clusters that keep others waiting come first: failed, in progress, leaving, waiting."""
+
+
+def _open(entry: Mapping[str, Any], last: str) -> tuple[int, str, str] | None:
+    """Return the rank of an entry's cluster, its name, and what it waits for; None: it is done, or not to go on yet."""
+    conditions = entry.get("conditions") or ()
+    condition = next((each for each in conditions if each.get("status") != TRUE), None)
+    if condition is None and any(each.get("type") == last for each in conditions):
+        return None
+    condition = condition or {}
+    if waits_for_window(condition):
+        return None
+    if condition.get("type") == ROLLOUT_STARTED:
+        rank = _WAITING
+    else:
+        rank = _FAILED if condition.get("status") == FALSE else _STARTED
+    why = failed_object(entry) or condition.get("message") or condition.get("reason") or "nothing has happened yet"
+    return rank, str(entry.get("clusterName")), str(why)
+
+
+def _transitions(entry: Mapping[str, Any]) -> Iterator[datetime]:
+    return _times(*(condition.get("lastTransitionTime") for condition in entry.get("conditions") or ()))
+
+
+def _times(*texts: object) -> Iterator[datetime]:
+    for text in texts:
+        with suppress(ValueError, OverflowError):  # a time that is missing, or that a user wrote by hand
+            yield parse_time(str(text or ""))

@@ -1,0 +1,1 @@
+"""Views for users: the tree, the timeline and the preview of a rollout; they decide nothing."""

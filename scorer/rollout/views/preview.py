@@ -1,0 +1,265 @@
+"""Preview of a rollout: the order of clusters, found by repeated planning, and the effect of reservations.
+
+Every step is what one run of `plan_rollout` picks. The next run assumes that everything started so far has become
+available, that everything deleted is gone, and that the overrides of a cluster do not change; a binding that is known
+to have failed stays failed, since it is not known whether it recovers. So the order is the real one, and the preview
+ends where the real rollout would stop.
+
+A promise is a reservation of a placement on a cluster. It counts in the plan as if it had been carried out.
+
+Source: rollout.md 7; serving.md 3.1.
+"""
+
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final
+
+from scorer.api.conditions import TRUE
+from scorer.api.meta import JsonObject
+from scorer.api.placement.binding import BindingState
+from scorer.api.unstructured.documents import is_deleting, spec_of
+from scorer.rollout.apply_strategy import effective_apply_strategy, plan_apply_strategy
+from scorer.rollout.bindings import AVAILABLE, DIFF_REPORTED, BindingView, is_failed, readiness, views
+from scorer.rollout.planner import Action, Budget, Limits, RolloutPlan, Wanted, cleanup_gate, plan_rollout
+
+MOST_STEPS: Final = 100
+"""How many steps are shown; a rollout of a thousand clusters, one at a time, is not followed to its end."""
+
+EXTERNAL: Final = "External"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one reconcile starts; clusters in the order of the planner.
+
+    Args:
+        update: Clusters that get the latest resources.
+        bind: Clusters that get the placement for the first time, or again.
+        remove: Clusters that lose it.
+        waiting: Clusters that would be next if the limits allowed it.
+        budget: The numbers at that moment.
+    """
+
+    update: tuple[str, ...]
+    bind: tuple[str, ...]
+    remove: tuple[str, ...]
+    waiting: tuple[str, ...]
+    budget: Budget
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """An obstacle that the rollout does not get past by itself.
+
+    Args:
+        clusters: The clusters that have to wait, in the order of the planner.
+        reason: ``WaitingForRun``, ``BudgetUsedUp``, or the invariant that is broken.
+        message: In words.
+        budget: The numbers, if the limits of the rolling update are the obstacle.
+    """
+
+    clusters: tuple[str, ...]
+    reason: str
+    message: str
+    budget: Budget | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutPreview:
+    """How a rollout would go.
+
+    Args:
+        type: ``RollingUpdate`` or ``External``.
+        limits: The limits of the strategy; None if they do not apply or cannot be read.
+        pushed: Clusters that have the placement and whose apply strategy changes at once, outside all limits.
+        steps: In order.
+        blocked: Where it stops; None: it completes.
+        more: How many clusters are left after the last step shown.
+        held: Clusters that wait for their maintenance windows first, sorted: the others go before them.
+    """
+
+    type: str
+    limits: Limits | None = None
+    pushed: tuple[str, ...] = ()
+    steps: tuple[Step, ...] = ()
+    blocked: Blocked | None = None
+    more: int = 0
+    held: tuple[str, ...] = ()
+
+
+def preview_rollout(
+    placement: Mapping[str, Any],
+    bindings: Sequence[JsonObject],
+    latest: str,
+    now: datetime,
+    *,
+    held: Collection[str] = (),
+) -> RolloutPreview:
+    """Return how the rollout of *placement* would go from here.
+
+    Args:
+        placement: ClusterResourcePlacement or ResourcePlacement.
+        bindings: Its bindings as the scheduler leaves them, deleting ones included; their states are valid.
+        latest: Name of the latest master resource snapshot.
+        now: Decides whether an untrackable binding has been applied for long enough; no time passes between steps.
+        held: Clusters that may not be touched before their maintenance windows open, which they do, all at once, when
+            nothing else is left to do.
+    """
+    spec = spec_of(placement)
+    strategy = spec.get("strategy")
+    if (strategy or {}).get("type") == EXTERNAL:
+        return RolloutPreview(EXTERNAL, blocked=_waiting_for_run(views(bindings)))
+    try:
+        wanted, limits = Wanted.of(spec.get("policy")), Limits.of(strategy)
+    except (TypeError, ValueError, OverflowError) as error:
+        return RolloutPreview("RollingUpdate", blocked=Blocked((), "InvalidStrategy", str(error)))
+    pushed = tuple(
+        spec_of(each).get("targetCluster", "")
+        for each in plan_apply_strategy(strategy, bindings)
+        if spec_of(each).get("state") != BindingState.SCHEDULED
+    )
+    if _is_done(bindings, latest):
+        return RolloutPreview("RollingUpdate", limits, pushed)
+    ready, seen = _ready_conditions(strategy), views(bindings)
+    overrides = {binding.cluster: binding.overrides for binding in seen if not binding.deleting}
+    steps: list[Step] = []
+    closed, late = frozenset(held), set[str]()
+    while True:
+        plan = plan_rollout(wanted, strategy, seen, latest, now, overrides=overrides, held=closed)
+        late.update(each.cluster for each in (*plan.waiting, *plan.held_removals) if each.cluster in closed)
+        found = RolloutPreview("RollingUpdate", limits, pushed, tuple(steps), held=tuple(sorted(late)))
+        moved = {binding.name for binding in (*plan.update, *plan.bind, *plan.remove)}
+        if moved and len(steps) == MOST_STEPS:
+            return replace(found, more=sum(map(len, (moved, plan.blocked, plan.held_removals, plan.waiting))))
+        if moved:
+            steps.append(_step(plan))
+        rest = _afterwards(seen, plan, latest, ready, now, limits)
+        if not moved and rest == seen:
+            if not late or not closed:
+                return replace(found, blocked=_blocked(plan))
+            closed = frozenset()
+        seen = rest
+
+
+def _is_done(bindings: Sequence[JsonObject], latest: str) -> bool:
+    """Say whether the planner has nothing to do: every binding is Bound and as wanted, each on a different cluster.
+
+    This is true of most placements most of the time, and much faster to find out than by running the planner.
+    """
+    clusters = set()
+    for binding in bindings:
+        spec = spec_of(binding)
+        if (
+            spec.get("state") != BindingState.BOUND
+            or spec.get("resourceSnapshotName") != latest
+            or is_deleting(binding)
+        ):
+            return False
+        clusters.add(spec.get("targetCluster"))
+    return len(clusters) == len(bindings)
+
+
+def _ready_conditions(strategy: Mapping[str, Any] | None) -> Mapping[str, Mapping[str, Any]]:
+    """Return the conditions of a binding whose rollout has succeeded."""
+    applies = effective_apply_strategy((strategy or {}).get("applyStrategy"))["type"] != "ReportDiff"
+    kind = AVAILABLE if applies else DIFF_REPORTED
+    return {kind: {"type": kind, "status": TRUE, "reason": "Foreseen"}}
+
+
+def _step(plan: RolloutPlan) -> Step:
+    return Step(
+        _clusters(plan.update),
+        _clusters(plan.bind),
+        _clusters(plan.remove),
+        _clusters((*plan.blocked, *plan.held_removals)),
+        plan.budget,
+    )
+
+
+def _clusters(bindings: Sequence[BindingView]) -> tuple[str, ...]:
+    return tuple(binding.cluster for binding in bindings)
+
+
+def _afterwards(
+    seen: Sequence[BindingView],
+    plan: RolloutPlan,
+    latest: str,
+    ready: Mapping[str, Mapping[str, Any]],
+    now: datetime,
+    limits: Limits,
+) -> list[BindingView]:
+    """Return the bindings as they will be once everything started is done."""
+    bound = {binding.name for binding in (*plan.update, *plan.bind)}
+    gone = {binding.name for binding in plan.remove}
+    rest = []
+    for binding in seen:
+        if binding.deleting or binding.name in gone:
+            continue
+        if binding.name in bound:
+            rest.append(replace(binding, state=BindingState.BOUND, snapshot=latest, conditions=ready))
+        elif _is_on_its_way(binding, now, limits):
+            rest.append(replace(binding, conditions=ready))
+        else:
+            rest.append(binding)
+    return rest
+
+
+def _is_on_its_way(binding: BindingView, now: datetime, limits: Limits) -> bool:
+    """Say whether a binding that the plan leaves alone becomes available by itself."""
+    if binding.state is BindingState.SCHEDULED or is_failed(binding):
+        return False
+    return not readiness(binding, now, limits.unavailable_period).ready
+
+
+def _blocked(plan: RolloutPlan) -> Blocked | None:
+    if plan.error is not None:
+        return Blocked((), str(plan.error.invariant), plan.error.message)
+    waiting = _clusters((*plan.blocked, *plan.held_removals))
+    if plan.action is not Action.ROLL or not waiting:
+        return None
+    return Blocked(waiting, "BudgetUsedUp", _why_blocked(plan.budget), plan.budget)
+
+
+def _why_blocked(budget: Budget) -> str:
+    removable = max(0, budget.max_to_remove)
+    if budget.target == 0:
+        ready = "is ready" if budget.ready == 1 else "are ready"
+        return (
+            f"no cluster is wanted now; of those that are left {budget.ready or 'none'} {ready}, "
+            f"so the limits let {removable or 'none'} be taken away"
+        )
+    return (
+        f"{budget.ready} of {budget.target} clusters are ready and {budget.can_be_ready} can be, so the limits let "
+        f"{removable} more be taken away and {max(0, budget.max_to_add)} more be added"
+    )
+
+
+def _waiting_for_run(seen: Sequence[BindingView]) -> Blocked | None:
+    waiting = tuple(
+        binding.cluster for binding in seen if binding.state is not BindingState.BOUND and not binding.deleting
+    )
+    if not waiting:
+        return None
+    return Blocked(waiting, "WaitingForRun", "the strategy is External: nothing moves before a staged update run")
+
+
+def with_promises(bindings: Iterable[BindingView], promised: Container[str]) -> list[BindingView]:
+    """Return the bindings as they will be once these clusters have been changed, and have not reported yet.
+
+    Without this, the holder of a reservation and the rollout would both use the same room in the limits. While two
+    bindings of one cluster conflict there is no plan, whatever is promised.
+
+    Args:
+        bindings: All bindings of a placement.
+        promised: Names of the reserved clusters.
+    """
+    found = sorted(bindings, key=lambda binding: binding.name)
+    if cleanup_gate(found) is not None:
+        return found
+    return [
+        replace(each, state=BindingState.BOUND if each.state is BindingState.SCHEDULED else each.state, conditions={})
+        if each.cluster in promised and not each.deleting
+        else each
+        for each in found
+    ]

@@ -1,0 +1,312 @@
+"""Timelines: bands with a bar per cluster and a mark per wait, and the timeline of a rolling update.
+
+A rolling update is one band, a staged update has one per stage, so that both can be drawn alike. Every time here comes
+from a condition: what has none, has no time.
+
+A cluster that joined the placement months after the others got the same release then. What lies a day before the next
+start is therefore left out of the times: the timeline shows the last stretch of work, and the others as updated.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from itertools import pairwise
+from typing import Any, Final
+
+from scorer.api.conditions import FALSE, TRUE
+from scorer.api.meta import JsonObject, format_time, parse_time
+from scorer.api.placement.binding import BindingState
+from scorer.api.unstructured.documents import dicts_at, find_current, generation_of, is_deleting, status_of, text_at
+from scorer.rollout.bindings import APPLIED, AVAILABLE, DIFF_REPORTED, OVERRIDDEN, ROLLOUT_STARTED, WORK_SYNCHRONIZED
+from scorer.rollout.status.failures import failure_of
+from scorer.rollout.status.progress import failed_object
+
+
+class BarState(StrEnum):
+    """How far an update is on one cluster."""
+
+    NOT_REACHED = "not reached"
+    WAITING = "waiting"
+    UPDATING = "updating"
+    UPDATED = "updated"
+    FAILED = "failed"
+    LEFT = "left"
+    SKIPPED = "skipped"
+
+
+class MarkKind(StrEnum):
+    """What is waited for between clusters."""
+
+    APPROVAL_BEFORE = "approval before"
+    APPROVAL_AFTER = "approval after"
+    TIMED_WAIT = "timed wait"
+    SCHEDULED_BEFORE = "scheduled before"
+    SCHEDULED_AFTER = "scheduled after"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """From one instant to another."""
+
+    begin: datetime
+    end: datetime
+
+    def document(self) -> JsonObject:
+        """Return it as JSON."""
+        return {"from": written(self.begin), "to": written(self.end)}
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One cluster.
+
+    Args:
+        cluster: Its name.
+        state: How far the update is there.
+        started: When it began; None: not yet.
+        ended: When its outcome was known; None: not yet.
+        detail: What it waits for, or what is wrong; empty: nothing is to be said.
+        forecast: When it is expected to be updated; None: it has been, or nobody knows.
+        windows: When it may be updated from now on; empty: at any time, or that does not matter any more.
+    """
+
+    cluster: str
+    state: BarState
+    started: datetime | None = None
+    ended: datetime | None = None
+    detail: str = ""
+    forecast: Span | None = None
+    windows: tuple[Span, ...] = ()
+
+    def document(self) -> JsonObject:
+        """Return it as JSON; what is expected, and windows, only where there are some."""
+        document: JsonObject = {
+            "cluster": self.cluster,
+            "state": self.state.value,
+            "startedAt": written(self.started),
+            "endedAt": written(self.ended),
+            "detail": self.detail,
+        }
+        if self.forecast is not None:
+            document["forecast"] = self.forecast.document()
+        if self.windows:
+            document["windows"] = [window.document() for window in self.windows]
+        return document
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One wait of a band.
+
+    Args:
+        kind: For what.
+        since: When it began; None: not yet.
+        until: When it ended, or will end; None: nobody knows.
+        over: Whether it has ended.
+        request: Name of the approval request; empty: none.
+    """
+
+    kind: MarkKind
+    since: datetime | None = None
+    until: datetime | None = None
+    over: bool = False
+    request: str = ""
+
+    def document(self) -> JsonObject:
+        """Return it as JSON."""
+        return {
+            "kind": self.kind.value,
+            "since": written(self.since),
+            "until": written(self.until),
+            "over": self.over,
+            "request": self.request,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """Clusters that belong together.
+
+    Args:
+        name: Of the stage.
+        state: In a word or two.
+        bars: One per cluster, in the order of their turns.
+        marks: The waits, those before the clusters first.
+        started: When the first cluster was started, or the stage was passed over.
+        ended: When all was done.
+        at_once: How many clusters may be updated at the same time; None: no limit.
+        detail: What is wrong with it; empty: nothing.
+        deletes: Whether the placement is removed from these clusters.
+    """
+
+    name: str
+    state: str
+    bars: tuple[Bar, ...]
+    marks: tuple[Mark, ...] = ()
+    started: datetime | None = None
+    ended: datetime | None = None
+    at_once: int | None = None
+    detail: str = ""
+    deletes: bool = False
+
+    def document(self) -> JsonObject:
+        """Return it as JSON."""
+        return {
+            "name": self.name,
+            "state": self.state,
+            "detail": self.detail,
+            "deletes": self.deletes,
+            "startedAt": written(self.started),
+            "endedAt": written(self.ended),
+            "atOnce": self.at_once,
+            "bars": [bar.document() for bar in self.bars],
+            "marks": [mark.document() for mark in self.marks],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """An update from its first cluster to its last.
+
+    Args:
+        bands: In the order in which they run.
+        started: When it began; None: not yet.
+        ended: When it was over; None: it is not.
+    """
+
+    bands: tuple[Band, ...]
+    started: datetime | None = None
+    ended: datetime | None = None
+
+    def document(self) -> JsonObject:
+        """Return it as JSON; it is the same at all times, so that answers that hold it can be cached."""
+        return {
+            "startedAt": written(self.started),
+            "endedAt": written(self.ended),
+            "bands": [band.document() for band in self.bands],
+        }
+
+    def count(self, state: BarState) -> int:
+        """Return how many clusters are so far."""
+        return sum(bar.state is state for band in self.bands for bar in band.bars)
+
+
+def written(instant: datetime | None) -> str | None:
+    """Write an instant, None when there is none."""
+    return None if instant is None else format_time(instant)
+
+
+def earliest(instants: Iterable[datetime | None]) -> datetime | None:
+    """Return the first of the instants that are known."""
+    return min((each for each in instants if each is not None), default=None)
+
+
+def latest(instants: Iterable[datetime | None]) -> datetime | None:
+    """Return the last of the instants that are known."""
+    return max((each for each in instants if each is not None), default=None)
+
+
+def time_at(document: object, *members: str) -> datetime | None:
+    """Return the instant at a path; None: there is none, or it cannot be read."""
+    try:
+        return parse_time(text_at(document, *members))
+    except ValueError:
+        return None
+
+
+BAND: Final = "rolling update"
+REST: Final = timedelta(days=1)
+"""After so long without a start, what comes next is another stretch of work."""
+
+_IN_PROGRESS: Final = "ApplyInProgress"
+_STEPS: Final = (OVERRIDDEN, WORK_SYNCHRONIZED, APPLIED)
+_STATES: Final = (
+    (BarState.FAILED, "failed"),
+    (BarState.UPDATING, "updating"),
+    (BarState.WAITING, "waiting"),
+)
+"""What the band is called, by the worst of its bars."""
+
+
+def rolling_timeline(bindings: Iterable[JsonObject]) -> Timeline:
+    """Return the timeline of the last rolling update of a placement.
+
+    Args:
+        bindings: Of the placement; those that are to be removed are no part of it.
+    """
+    bars = _recent([_bar(binding) for binding in bindings if _counts(binding)])
+    bars.sort(key=lambda bar: (bar.started is None, bar.started.timestamp() if bar.started else 0, bar.cluster))
+    started = earliest(bar.started for bar in bars)
+    is_over = all(bar.state is BarState.UPDATED for bar in bars)
+    ended = latest(bar.ended for bar in bars) if is_over else None
+    state = next((word for kind, word in _STATES if any(bar.state is kind for bar in bars)), "done")
+    return Timeline((Band(BAND, state, tuple(bars), started=started, ended=ended),), started, ended)
+
+
+def _counts(binding: JsonObject) -> bool:
+    return not is_deleting(binding) and text_at(binding, "spec", "state") != BindingState.UNSCHEDULED
+
+
+def _recent(bars: Sequence[Bar]) -> list[Bar]:
+    """Return the bars without the times of those that ended long before the last stretch of work."""
+    starts = sorted((bar.started for bar in bars if bar.started is not None), reverse=True)
+    since = starts[0] if starts else None
+    for later, earlier in pairwise(starts):
+        if later - earlier > REST:
+            break
+        since = earlier
+    return [_without_times(bar) if _is_before(bar, since) else bar for bar in bars]
+
+
+def _is_before(bar: Bar, since: datetime | None) -> bool:
+    if bar.state is not BarState.UPDATED or bar.started is None:
+        return False
+    return since is not None and bar.started < since
+
+
+def _without_times(bar: Bar) -> Bar:
+    return replace(bar, started=None, ended=None)
+
+
+def _bar(binding: JsonObject) -> Bar:
+    cluster = text_at(binding, "spec", "targetCluster")
+    begun = _current(binding, ROLLOUT_STARTED)
+    if begun.get("status") != TRUE:
+        return Bar(cluster, BarState.WAITING, detail=_words(begun) or "nothing has happened yet")
+    started = _started(binding, begun)
+    for kind in (AVAILABLE, DIFF_REPORTED):
+        outcome = _current(binding, kind)
+        if outcome.get("status") == TRUE:
+            return Bar(cluster, BarState.UPDATED, started, latest((started, time_at(outcome, "lastTransitionTime"))))
+    state, detail = outcome_in_flight(binding)
+    return Bar(cluster, state, started, detail=detail)
+
+
+def _started(binding: JsonObject, begun: JsonObject) -> datetime | None:
+    """Return when a cluster got its release.
+
+    A cluster of the first batch is let into one release after the other: that it was let in stays true, and since when
+    is told of the first release. The next step begins anew with each.
+    """
+    return latest(time_at(each, "lastTransitionTime") for each in (begun, _current(binding, OVERRIDDEN)) if each)
+
+
+def outcome_in_flight(binding: JsonObject) -> tuple[BarState, str]:
+    """Return whether a cluster that has got a release and is not available yet has failed, and what is open."""
+    if failure := failure_of(binding):
+        return BarState.FAILED, failure
+    steps = [condition for kind in (*_STEPS, AVAILABLE, DIFF_REPORTED) if (condition := _current(binding, kind))]
+    is_open = next((step for step in steps if step.get("status") != TRUE), {})
+    named = {"failedPlacements": dicts_at(status_of(binding), "failedPlacements")}
+    detail = failed_object(named) or _words(is_open)
+    failed = is_open.get("type") in _STEPS and is_open.get("status") == FALSE and is_open.get("reason") != _IN_PROGRESS
+    return (BarState.FAILED if failed else BarState.UPDATING), detail
+
+
+def _current(binding: JsonObject, kind: str) -> JsonObject:
+    return find_current(dicts_at(status_of(binding), "conditions"), kind, generation_of(binding)) or {}
+
+
+def _words(condition: dict[str, Any]) -> str:
+    return text_at(condition, "message") or text_at(condition, "reason")

@@ -1,0 +1,491 @@
+"""A placement with everything below it: clusters, bindings, Works, objects, every state with its reason.
+
+Made from documents alone, so that every reader of the same documents gets the same tree. The shape is the one that
+``harbormaster tree -o json`` prints; the help of that command documents it. The words for states are those of
+`webhook.answers.views`, but here they come from the bindings and the Works themselves, which the page does not read and
+which are ahead of the placement's status.
+
+Source: rollout.md 5.3, 9.2, 12, 13, 15, 16.
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from scorer.api.conditions import FALSE, TRUE, UNKNOWN
+from scorer.api.kinds import WORK, Kind, split_api_version
+from scorer.api.meta import JsonObject
+from scorer.api.names import MEMBER_NAMESPACE_PREFIX, PARENT_BINDING, RESOURCE_INDEX
+from scorer.api.placement.binding import BindingState
+from scorer.api.unstructured.documents import (
+    conditions_of,
+    current_condition,
+    dicts_at,
+    finalizers_of,
+    generation_of,
+    index_of,
+    is_deleting,
+    label,
+    list_at,
+    metadata_of,
+    name_of,
+    namespace_of,
+    spec_of,
+)
+from scorer.rollout.apply_strategy import reports_diff
+from scorer.rollout.bindings import (
+    APPLIED,
+    AVAILABLE,
+    DIFF_REPORTED,
+    OVERRIDDEN,
+    ROLLOUT_STARTED,
+    WORK_SYNCHRONIZED,
+)
+from scorer.rollout.envelopes import ENVELOPE_NAME, ENVELOPE_NAMESPACE, ENVELOPE_WORK
+from scorer.rollout.removal.finalization import removal_detail
+from scorer.rollout.status.conditions import JUDGED_AGAIN, condition_type, is_judged_again, too_large_message
+from scorer.rollout.status.failures import failure_of
+from scorer.rollout.status.progress import STALLED
+
+_SNAPSHOT: Final = re.compile(r"-(0|[1-9][0-9]*)-snapshot\Z", re.ASCII)
+_INVALID: Final = ("SchedulingPolicyInvalid", "InvalidResourceSelectors")
+_UNTRACKED: Final = "NotTrackable"
+
+
+class ClusterState(StrEnum):
+    """How far the rollout of a placement is on one cluster, the worst first."""
+
+    FAILED = "failed"
+    APPLYING = "applying"
+    WAITING = "waiting"
+    REMOVING = "removing"
+    REPORTED = "reported"
+    AVAILABLE = "available"
+
+
+class ObjectState(StrEnum):
+    """The state of one object on a member, the worst first."""
+
+    FAILED = "failed"
+    NOT_YET = "not yet"
+    WAITING = "waiting"
+    DIFFERS = "differs"
+    APPLIED = "applied"
+    SAME = "same"
+    AVAILABLE = "available"
+
+
+_CLUSTER_RANK: Final = {state: rank for rank, state in enumerate(ClusterState)}
+_OBJECT_RANK: Final = {state: rank for rank, state in enumerate(ObjectState)}
+_DONE: Final = (ClusterState.AVAILABLE, ClusterState.REPORTED)
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """The documents of one placement.
+
+    Args:
+        placement: The placement.
+        bindings: Its bindings.
+        works: Its Works, whole or as `essentials` leaves them.
+        snapshots: Its resource snapshots that are labelled latest, likewise.
+    """
+
+    placement: JsonObject
+    bindings: Sequence[JsonObject] = ()
+    works: Sequence[JsonObject] = ()
+    snapshots: Sequence[JsonObject] = ()
+
+
+def essentials(kind: Kind, document: JsonObject) -> JsonObject:
+    """Return the part of a document that the tree reads, so that thousands of Works are not kept with their content."""
+    kept = {key: value for key, value in metadata_of(document).items() if key not in ("managedFields", "annotations")}
+    spec = spec_of(document)
+    if kind.kind == WORK.kind:
+        manifests = list_at(document, "spec", "workload", "manifests")
+        names = [
+            {"apiVersion": each.get("apiVersion"), "kind": each.get("kind"), "metadata": _place(metadata_of(each))}
+            for each in manifests
+        ]
+        strategy = {"type": (spec.get("applyStrategy") or {}).get("type")}
+        spec = {"workload": {"manifests": names}, "applyStrategy": strategy}
+    elif kind.kind.endswith("Snapshot"):
+        spec = {}
+    return {**document, "metadata": kept, "spec": spec}
+
+
+def _place(meta: Mapping[str, Any]) -> JsonObject:
+    return {key: meta[key] for key in ("namespace", "name") if key in meta}
+
+
+def placement_tree(sources: Sources) -> JsonObject:
+    """Return the whole tree: ``placement``, ``summary``, ``clusters`` (the worst first) and ``missing``."""
+    placement = sources.placement
+    latest = _latest(sources)
+    works: dict[tuple[str, str], list[JsonObject]] = defaultdict(list)
+    for work in sources.works:
+        works[namespace_of(work), label(work, PARENT_BINDING)].append(work)
+    clusters = []
+    for binding in sources.bindings:
+        key = (MEMBER_NAMESPACE_PREFIX + str(spec_of(binding).get("targetCluster")), name_of(binding))
+        clusters.append(_cluster(binding, works.pop(key, []), latest))
+    clusters += [
+        _left_over(namespace.removeprefix(MEMBER_NAMESPACE_PREFIX), owner, left)
+        for (namespace, owner), left in works.items()
+    ]
+    clusters.sort(key=_badness)
+    state, why = _placement_state(placement, clusters)
+    return {
+        "placement": _placement(placement, clusters, latest, state, why),
+        "summary": _summary(clusters),
+        "clusters": clusters,
+        "missing": _missing(placement),
+    }
+
+
+def _latest(sources: Sources) -> int | None:
+    """Return the index of the latest snapshot.
+
+    While the rollout controller moves the label to a new snapshot, none is labelled for a moment: then the greatest
+    index that a binding names counts.
+    """
+    labelled = [index_of(snapshot, RESOURCE_INDEX) for snapshot in sources.snapshots]
+    named = [index for binding in sources.bindings if (index := _index(binding)) is not None]
+    return max(labelled or named, default=None)
+
+
+def _index(binding: JsonObject) -> int | None:
+    """Return the index of the resource snapshot that a binding names."""
+    found = _SNAPSHOT.search(str(spec_of(binding).get("resourceSnapshotName") or ""))
+    return int(found[1]) if found else None
+
+
+def _badness(cluster: JsonObject) -> tuple[int, bool, str, str]:
+    state = ClusterState(cluster["state"])
+    return (
+        _CLUSTER_RANK[state],
+        bool(cluster["healthy"]),
+        cluster["cluster"],
+        (cluster["binding"] or {}).get("name", ""),
+    )
+
+
+def _placement(
+    document: JsonObject, clusters: Sequence[JsonObject], latest: int | None, state: str, why: str
+) -> JsonObject:
+    policy = spec_of(document).get("policy") or {}
+    kind = policy.get("placementType") or "PickAll"
+    wanted = {"PickN": policy.get("numberOfClusters"), "PickFixed": len(policy.get("clusterNames") or ())}.get(kind)
+    space = namespace_of(document)
+    return {
+        "ref": f"rp/{space}/{name_of(document)}" if space else f"crp/{name_of(document)}",
+        "kind": str(document.get("kind", "")),
+        "namespace": space,
+        "name": name_of(document),
+        "generation": generation_of(document),
+        "type": kind,
+        "wanted": wanted,
+        "picked": sum(cluster["state"] != ClusterState.REMOVING for cluster in clusters),
+        "state": state,
+        "why": why,
+        "resourceIndex": latest,
+        "conditions": [_condition(document, each) for each in conditions_of(document)],
+        **_ending(document),
+    }
+
+
+def _ending(document: JsonObject) -> JsonObject:
+    """Return whether the object is being deleted, and the finalizers that hold it."""
+    return {"deleting": is_deleting(document), "finalizers": finalizers_of(document)}
+
+
+def _condition(document: JsonObject, condition: Mapping[str, Any]) -> JsonObject:
+    return {
+        "type": str(condition.get("type", "")),
+        "status": str(condition.get("status", "")),
+        "reason": str(condition.get("reason", "")),
+        "message": str(condition.get("message", "")),
+        "current": condition.get("observedGeneration", 0) == generation_of(document),
+    }
+
+
+def _placement_state(document: JsonObject, clusters: Sequence[JsonObject]) -> tuple[str, str]:
+    """Return the state in one word, and why it is not ``available``; words and order as in `webhook.answers.views`."""
+    failure = failure_of(document)
+    if is_deleting(document):
+        return "removing", removal_detail(document, failure)
+    scheduled = current_condition(document, condition_type(document, "Scheduled")) or {}
+    if scheduled.get("reason") in _INVALID:
+        return "invalid", str(scheduled.get("message", ""))
+    if failure:
+        return "failed", failure
+    judged_again = is_judged_again(document) and any(each["state"] != ClusterState.REMOVING for each in clusters)
+    if not judged_again and scheduled.get("status") in (None, UNKNOWN):
+        return "pending", "not scheduled yet"
+    state, why = _progress_of_all(document, clusters)
+    if judged_again:
+        return state, f"{JUDGED_AGAIN}; last known: {why}" if why else JUDGED_AGAIN
+    if state == "rolling out" and (stalled := current_condition(document, condition_type(document, STALLED))):
+        return "stalled", str(stalled.get("message", ""))
+    if state == "available" and scheduled["status"] == FALSE:
+        return "short", str(scheduled.get("message", ""))
+    return state, why or too_large_message(document)
+
+
+def _progress_of_all(document: JsonObject, clusters: Sequence[JsonObject]) -> tuple[str, str]:
+    """Return how far a placement is on its clusters taken together, and the worst obstacle."""
+    busy = [cluster for cluster in clusters if cluster["state"] not in _DONE]
+    if busy and busy[0]["state"] == ClusterState.FAILED:
+        return "failed", f"{busy[0]['cluster']}: {busy[0]['detail']}"
+    if busy and (spec_of(document).get("strategy") or {}).get("type") == "External":
+        return "external", "waits for a staged update run"
+    if busy:
+        return "rolling out", f"{busy[0]['cluster']}: {busy[0]['detail']}"
+    return "available", ""
+
+
+def _summary(clusters: Iterable[JsonObject]) -> JsonObject:
+    clusters = list(clusters)
+    states = Counter(cluster["state"] for cluster in clusters)
+    return {
+        "clusters": len(clusters),
+        **{str(state): states[state] for state in ClusterState},
+        "outdated": sum(cluster["upToDate"] is False for cluster in clusters),
+        "drifted": sum(cluster["drifts"] > 0 for cluster in clusters),
+        "differing": sum(cluster["diffs"] > 0 for cluster in clusters),
+    }
+
+
+def _missing(placement: JsonObject) -> list[JsonObject]:
+    """Return the status entries for the clusters that are wanted but were not found."""
+    found = []
+    for entry in dicts_at(placement, "status", "placementStatuses"):
+        if not entry.get("clusterName"):
+            condition: Mapping[str, Any] = next(iter(entry.get("conditions") or ()), {})
+            found.append({key: str(condition.get(key, "")) for key in ("reason", "message")})
+    return found
+
+
+def _cluster(binding: JsonObject, works: Iterable[JsonObject], latest: int | None) -> JsonObject:
+    spec = spec_of(binding)
+    entries = _works(works)
+    objects = [each for work in entries for each in work["objects"]]
+    index = _index(binding)
+    up_to_date = None if latest is None or index is None else index == latest
+    state, detail, deciding = _state(binding, entries)
+    if state in _DONE and up_to_date is False and not detail:
+        detail = f"on resources {index}, the latest are {latest}"
+    drifts, diffs = (sum(len(each[key]) for each in objects) for key in ("drifts", "diffs"))
+    rollout = current_condition(binding, ROLLOUT_STARTED)
+    return {
+        "cluster": str(spec.get("targetCluster") or ""),
+        "state": str(state),
+        "detail": detail,
+        "healthy": state in _DONE and up_to_date is not False and not drifts and not diffs,
+        "upToDate": up_to_date,
+        "drifts": drifts,
+        "diffs": diffs,
+        "binding": {
+            "name": name_of(binding),
+            "namespace": namespace_of(binding),
+            "state": str(spec.get("state") or ""),
+            "resourceSnapshot": str(spec.get("resourceSnapshotName") or ""),
+            "resourceIndex": index,
+            "policySnapshot": str(spec.get("schedulingPolicySnapshotName") or ""),
+            "rollout": None if rollout is None else _condition(binding, rollout),
+            "condition": None if deciding is None else _condition(binding, deciding),
+            **_ending(binding),
+        },
+        "works": entries,
+    }
+
+
+def _left_over(cluster: str, owner: str, works: Iterable[JsonObject]) -> JsonObject:
+    """Return the entry of Works whose binding is gone."""
+    return {
+        "cluster": cluster,
+        "state": str(ClusterState.REMOVING),
+        "detail": f"binding {owner or 'unknown'} is gone, its Works are left",
+        "healthy": False,
+        "upToDate": None,
+        "drifts": 0,
+        "diffs": 0,
+        "binding": None,
+        "works": _works(works),
+    }
+
+
+_Verdict = tuple[ClusterState, str, Mapping[str, Any] | None]
+
+
+def _state(binding: JsonObject, works: Sequence[JsonObject]) -> _Verdict:
+    """Return how far one binding is, why it is no further, and the condition that says so."""
+    rollout = current_condition(binding, ROLLOUT_STARTED)
+    held_back = rollout is not None and rollout.get("status") == FALSE
+    message = str((rollout or {}).get("message", "")).removeprefix("waits: ") if held_back else ""
+    if is_deleting(binding):
+        return ClusterState.REMOVING, _removal(works), None
+    failure = failure_of(binding)
+    match spec_of(binding).get("state"):
+        case BindingState.UNSCHEDULED:
+            waits = message or "waits for the limits of the rollout"
+            return ClusterState.REMOVING, f"no longer wanted here; {waits}", rollout if held_back else None
+        case _ if failure:
+            return ClusterState.FAILED, failure, None
+        case BindingState.BOUND:
+            pass
+        case _:
+            return ClusterState.WAITING, message or "picked; the rollout has not reached it yet", rollout
+    verdict = _progress(binding, works)
+    if verdict[0] in _DONE and held_back:
+        return ClusterState.WAITING, message or "waits for the rollout", rollout
+    return verdict
+
+
+def _removal(works: Sequence[JsonObject]) -> str:
+    if not works:
+        return "is being removed; its Works are gone"
+    deleting = sum(work["deleting"] for work in works)
+    return f"is being removed; {len(works)} of its Works left, {deleting} of them going"
+
+
+def _progress(binding: JsonObject, works: Sequence[JsonObject]) -> _Verdict:
+    """Judge a bound binding: the first condition that is not True decides."""
+    last = (DIFF_REPORTED,) if reports_diff(binding) else (APPLIED, AVAILABLE)
+    for kind in (OVERRIDDEN, WORK_SYNCHRONIZED, *last):
+        condition = current_condition(binding, kind)
+        if condition is None or condition.get("status") not in (TRUE, FALSE):
+            return ClusterState.APPLYING, f"{kind} is not known yet", condition
+        if condition["status"] == TRUE:
+            continue
+        objects = [each for work in works for each in work["objects"]]
+        failed = kind in (OVERRIDDEN, WORK_SYNCHRONIZED) or any(each["state"] == ObjectState.FAILED for each in objects)
+        detail = _trouble(objects) or _waiting(works) or _words(condition)
+        return ClusterState.FAILED if failed else ClusterState.APPLYING, detail, condition
+    return ClusterState.REPORTED if reports_diff(binding) else ClusterState.AVAILABLE, "", None
+
+
+def _words(condition: Mapping[str, Any]) -> str:
+    return str(condition.get("message") or condition.get("reason") or "")
+
+
+def _trouble(objects: Sequence[JsonObject]) -> str:
+    """Name the worst object and its problem."""
+    for state in (ObjectState.FAILED, ObjectState.NOT_YET):
+        found = [each for each in objects if each["state"] == state]
+        if found:
+            more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+            return f"{title_of_object(found[0])}: {found[0]['message'] or found[0]['reason']}{more}"
+    return ""
+
+
+def _waiting(works: Sequence[JsonObject]) -> str:
+    silent = [work for work in works if work["waitingForAgent"]]
+    if not silent:
+        return ""
+    more = f" (and {len(silent) - 1} more)" if len(silent) > 1 else ""
+    return f"Work {silent[0]['name']} waits for the agent{more}"
+
+
+def title_of_object(entry: Mapping[str, Any]) -> str:
+    """Return ``Kind namespace/name``."""
+    space = f"{entry['namespace']}/" if entry["namespace"] else ""
+    return f"{entry['kind'] or 'object'} {space}{entry['name'] or '#' + str(entry['ordinal'])}"
+
+
+def _works(works: Iterable[JsonObject]) -> list[JsonObject]:
+    return [_work(work) for work in sorted(works, key=name_of)]
+
+
+def _work(work: JsonObject) -> JsonObject:
+    decisive = DIFF_REPORTED if reports_diff(work) else APPLIED
+    found = next((each for each in conditions_of(work) if each.get("type") == decisive), None)
+    envelope = _envelope(work)
+    return {
+        "name": name_of(work),
+        "namespace": namespace_of(work),
+        "generation": generation_of(work),
+        "reportedGeneration": None if found is None else found.get("observedGeneration", 0),
+        "waitingForAgent": current_condition(work, decisive) is None,
+        "envelope": envelope,
+        "conditions": [_condition(work, each) for each in conditions_of(work)],
+        **_ending(work),
+        "objects": _objects(work, envelope),
+    }
+
+
+def _envelope(work: JsonObject) -> JsonObject | None:
+    kind = label(work, ENVELOPE_WORK)
+    if not kind:
+        return None
+    return {"type": kind, "namespace": label(work, ENVELOPE_NAMESPACE), "name": label(work, ENVELOPE_NAME)}
+
+
+def _objects(work: JsonObject, envelope: JsonObject | None) -> list[JsonObject]:
+    """Return the objects of a Work, the worst first; one that the agent has not reported yet is waiting."""
+    reported = {}
+    for entry in dicts_at(work, "status", "manifestConditions"):
+        reported[(entry.get("identifier") or {}).get("ordinal", 0)] = entry
+    manifests = list_at(work, "spec", "workload", "manifests")
+    objects = [_object(ordinal, each, reported.get(ordinal), envelope) for ordinal, each in enumerate(manifests)]
+    return sorted(objects, key=lambda each: (_OBJECT_RANK[ObjectState(each["state"])], each["ordinal"]))
+
+
+def _object(
+    ordinal: int, manifest: Mapping[str, Any], entry: Mapping[str, Any] | None, envelope: JsonObject | None
+) -> JsonObject:
+    group, version = split_api_version(str(manifest.get("apiVersion") or ""))
+    meta = metadata_of(manifest)
+    identity = {
+        "ordinal": ordinal,
+        "group": group,
+        "version": version,
+        "kind": str(manifest.get("kind") or ""),
+        "namespace": str(meta.get("namespace") or ""),
+        "name": str(meta.get("name") or ""),
+    }
+    told = (entry or {}).get("identifier") or {}
+    if entry is None or any(
+        told.get(key) and identity[key] and identity[key] != told[key] for key in ("kind", "namespace", "name")
+    ):
+        entry = {}  # an older generation had another object at this position, and the agent's report is about that one
+    state, condition = _object_state({each.get("type"): each for each in entry.get("conditions") or ()})
+    reason = str(condition.get("reason") or "")
+    quiet = state in (ObjectState.APPLIED, ObjectState.AVAILABLE, ObjectState.SAME)
+    return {
+        **identity,
+        "state": str(state),
+        "tracked": reason != _UNTRACKED,
+        "reason": reason,
+        "message": "" if quiet else str(condition.get("message") or ""),
+        "drifts": _details(entry.get("driftDetails"), "observedDrifts"),
+        "diffs": _details(entry.get("diffDetails"), "observedDiffs"),
+        "envelope": envelope,
+    }
+
+
+def _object_state(conditions: Mapping[Any, Mapping[str, Any]]) -> tuple[ObjectState, Mapping[str, Any]]:
+    """Return the state of one object and the condition that decides it."""
+    if (compared := conditions.get(DIFF_REPORTED)) is not None:
+        if compared.get("status") != TRUE:
+            return ObjectState.FAILED, compared
+        return (ObjectState.SAME if compared.get("reason") == "NoDiffFound" else ObjectState.DIFFERS), compared
+    applied = conditions.get(APPLIED)
+    if applied is None or applied.get("reason") == "PreparingToProcess":
+        return ObjectState.WAITING, applied or {}
+    if applied.get("status") != TRUE:
+        return ObjectState.FAILED, applied
+    available = conditions.get(AVAILABLE)
+    if available is None:
+        return ObjectState.APPLIED, applied
+    if available.get("status") != TRUE:
+        return (ObjectState.FAILED if available.get("reason") == "Failed" else ObjectState.NOT_YET), available
+    return (ObjectState.APPLIED if available.get("reason") == _UNTRACKED else ObjectState.AVAILABLE), available
+
+
+def _details(details: Mapping[str, Any] | None, key: str) -> list[JsonObject]:
+    """Return the fields that differ, without their values, which may be long or secret."""
+    return [{"path": str(each.get("path", ""))} for each in (details or {}).get(key) or ()]

@@ -1,0 +1,183 @@
+"""Detection of a restored hub: it must not roll back its members without a user's consent.
+
+The member's AppliedWork records what its Work was when it was last applied, out of reach of a backup of the hub: the
+Work's uid, its generation, and when the loop wrote it last. A Work that proves to be from before that is held: nothing
+on the member changes until a user accepts it, or until the Work that was applied is back.
+
+The evidence: a generation only grows, and the hub knew the recorded one, because the agent reports it in the Work's
+status before it records it. So if the uid is the same, a lower generation, or a status that observed a lower one, means
+that the hub has forgotten something. Works that were recreated from a backup, or after it, have another uid; they still
+say when the loop wrote them, and if not, the time of their creation counts. A small difference between clocks is no
+evidence. A placement that a user pins to an older snapshot is a different case: the loop writes its Works now.
+
+What a restored hub writes next comes from its backup, too, however late: the hold ends only as described above. It is
+different when a user applies an older file over a Work: that hub knows the generations in between, and what it writes
+next counts.
+
+Not detected: content that a Work held during the forgotten time, when the hub later makes another Work of that name.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import orjson
+
+from scorer.api.conditions import FALSE, make_condition, merge_conditions
+from scorer.api.meta import JsonObject, dump_json, format_time, parse_time
+from scorer.api.names import ACCEPT_OLDER_UNTIL, APPLIED_STAND, WRITTEN
+from scorer.api.unstructured.documents import (
+    annotation,
+    conditions_of,
+    generation_of,
+    metadata_of,
+    status_of,
+    uid_of,
+    with_metadata,
+)
+from scorer.rollout.apply_strategy import reports_diff
+
+LONGEST_ACCEPTANCE: Final = timedelta(days=7)
+"""How far ahead an acceptance may reach, so that the next restored backup is noticed again."""
+
+CLOCKS_APART: Final = timedelta(minutes=5)
+"""By how much the clocks of successive leaders, which write the Works, may differ: a clock that is further off breaks
+leases and certificates first. A hub that went back by less than this still shows by the generations of its Works; only
+a Work that was recreated meanwhile goes unnoticed."""
+
+OLDER_THAN_APPLIED: Final = "OlderThanApplied"
+"""Reason of the Applied or DiffReported condition of a held Work, and of the Events about it."""
+NEXT_STEP: Final = (
+    f"to accept it, annotate the MemberCluster with {ACCEPT_OLDER_UNTIL}=<time>, "
+    f"at most {LONGEST_ACCEPTANCE.days} days ahead"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Stand:
+    """How far a Work has come.
+
+    Args:
+        uid: Of the Work.
+        generation: Of the Work.
+        written: When the loop wrote it last, or when it was created if it does not say.
+    """
+
+    uid: str
+    generation: int
+    written: datetime | None = None
+
+
+def stand_of(work: Mapping[str, Any]) -> Stand:
+    """Return how far a Work has come."""
+    made = str(metadata_of(work).get("creationTimestamp") or "")
+    written = _time(annotation(work, WRITTEN)) or _time(made)
+    return Stand(uid_of(work), generation_of(work), written)
+
+
+def applied_stand(applied_work: Mapping[str, Any]) -> tuple[Stand | None, bool]:
+    """Return the stand of a Work when it was last applied, and whether an older one has been held since.
+
+    The stand is None if the AppliedWork has no record, or if the record cannot be read.
+    """
+    try:
+        said = orjson.loads(annotation(applied_work, APPLIED_STAND) or "{}")
+        return Stand(str(said["uid"]), int(said["generation"]), _time(str(said.get("written") or ""))), "held" in said
+    except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
+        return None, False
+
+
+def is_older(work: Mapping[str, Any], applied_work: Mapping[str, Any]) -> bool:
+    """Say whether a Work is from before the one that was last applied, or follows on one that is held for that."""
+    applied, held = applied_stand(applied_work)
+    here = stand_of(work)
+    if applied is None or here == applied:
+        return False
+    return held or _is_restored(work, applied) or _is_put_back(work, applied)
+
+
+def _is_restored(work: Mapping[str, Any], applied: Stand) -> bool:
+    """Say whether the hub has forgotten the Work that was applied."""
+    here = stand_of(work)
+    if here.uid == applied.uid:
+        return min(here.generation, _reported(work, here.generation)) < applied.generation
+    return here.written is not None and applied.written is not None and here.written < applied.written - CLOCKS_APART
+
+
+def _is_put_back(work: Mapping[str, Any], applied: Stand) -> bool:
+    """Say whether a user has applied an older file over a Work; the loop never writes an earlier time over a later one.
+
+    A missing time is no evidence, nor is another time with the same generation: the content has not changed then.
+    """
+    written = _time(annotation(work, WRITTEN))
+    changed = uid_of(work) == applied.uid and generation_of(work) > applied.generation
+    return changed and written is not None and applied.written is not None and written < applied.written
+
+
+def with_applied(applied_work: JsonObject, work: Mapping[str, Any]) -> JsonObject | None:
+    """Return the AppliedWork with the record that *work* was applied; None when it has that already."""
+    return _saying(applied_work, stand_of(work), held=False)
+
+
+def with_held(applied_work: JsonObject, work: Mapping[str, Any]) -> JsonObject | None:
+    """Return the AppliedWork with the record that a Work of a restored hub is held; None when nothing changes."""
+    applied, _ = applied_stand(applied_work)
+    if applied is None or not _is_restored(work, applied):
+        return None
+    return _saying(applied_work, applied, held=True)
+
+
+def held_status(work: JsonObject, message: str, now: datetime) -> JsonObject:
+    """Return the status of a Work that is held; the entries of its objects stay as last reported."""
+    kind = "DiffReported" if reports_diff(work) else "Applied"
+    held = make_condition(kind, FALSE, OLDER_THAN_APPLIED, message, generation=generation_of(work), now=now)
+    return {**status_of(work), "conditions": merge_conditions(conditions_of(work), [held])}
+
+
+def held_message(work: Mapping[str, Any], applied_work: Mapping[str, Any]) -> str:
+    """Return the message about a Work that is held."""
+    applied, _ = applied_stand(applied_work)
+    assert applied is not None
+    before, here = _words(applied), _words(stand_of(work))
+    return (
+        f"this Work ({here}) is older than what was applied ({before}), as on a hub restored from a backup: nothing on "
+        f"the member is changed; {NEXT_STEP}"
+    )
+
+
+def accepts_older(document: Mapping[str, Any], now: datetime) -> bool:
+    """Say whether a user has allowed a member to take Works that are older than what was applied.
+
+    Args:
+        document: Its MemberCluster or InternalMemberCluster.
+        now: The present instant.
+    """
+    until = _time(annotation(document, ACCEPT_OLDER_UNTIL))
+    return until is not None and now < until <= now + LONGEST_ACCEPTANCE
+
+
+def _reported(work: Mapping[str, Any], otherwise: int) -> int:
+    seen = [found.get("observedGeneration") for found in conditions_of(work)]
+    return max((number for number in seen if isinstance(number, int)), default=otherwise)
+
+
+def _saying(applied_work: JsonObject, stand: Stand, *, held: bool) -> JsonObject | None:
+    said = {"uid": stand.uid, "generation": stand.generation}
+    written = {"written": format_time(stand.written)} if stand.written else {}
+    text = dump_json({**said, **written, **({"held": True} if held else {})}).decode()
+    if annotation(applied_work, APPLIED_STAND) == text:
+        return None
+    return with_metadata(applied_work, annotations={APPLIED_STAND: text})
+
+
+def _words(stand: Stand) -> str:
+    written = f", written {format_time(stand.written)}" if stand.written else ""
+    return f"generation {stand.generation} of {stand.uid}{written}"
+
+
+def _time(text: str) -> datetime | None:
+    try:
+        return parse_time(text) if text else None
+    except ValueError:
+        return None

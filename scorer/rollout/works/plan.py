@@ -1,0 +1,459 @@
+"""The Works that carry a binding's objects to its member cluster.
+
+One Work per snapshot of the group and one per envelope, under names derived from what they hold: planning again on the
+result plans nothing.
+
+A Work that a user edits by hand is rewritten, unlike in the reference, which compares labels and hashes only.
+
+Source: rollout.md 9; KubeFleet pkg/controllers/workgenerator.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Final, TypeAlias
+
+from scorer.api.family import family_in
+from scorer.api.kinds import KINDS, WORK, Kind
+from scorer.api.meta import JsonObject, dump_json
+from scorer.api.names import (
+    LEFT_OUT,
+    OVERRIDES,
+    PARENT_BINDING,
+    PARENT_PLACEMENT,
+    PARENT_PLACEMENT_NAMESPACE,
+    PARENT_RESOURCE_SNAPSHOT_INDEX,
+    PARENT_RESOURCE_SNAPSHOT_NAME,
+    TOO_LARGE,
+    WORK_GENERATION,
+    WORK_OBJECTS,
+    member_namespace,
+)
+from scorer.api.placement.binding import BindingState
+from scorer.api.unstructured.documents import (
+    annotation,
+    current_condition,
+    generation_of,
+    is_deleting,
+    label,
+    manifests_of,
+    name_of,
+    namespace_of,
+    spec_of,
+    with_metadata,
+    with_spec,
+)
+from scorer.rollout.apply_strategy import effective_apply_strategy
+from scorer.rollout.bindings import ROLLOUT_STARTED, Overrides
+from scorer.rollout.envelopes import EnvelopeError, EnvelopeKey, unwrap
+from scorer.rollout.object_size import (
+    Fitting,
+    ObjectIdentity,
+    by_identity,
+    describe,
+    fit_together,
+    fits_together,
+    format_left_out,
+)
+from scorer.rollout.removal.marks import is_meant, objects_digest
+from scorer.rollout.selection.kinds import DEFAULT_SETTINGS, SelectionSettings
+from scorer.rollout.snapshots.resources import SnapshotGroup, is_envelope, selected_resources
+from scorer.rollout.works.records import (
+    format_overrides,
+    is_edited,
+    override_hashes,
+    signed,
+    signed_generation,
+    without_marks,
+)
+from scorer.rollout.writes import Write, create, delete, replace
+
+
+class WorkCause(StrEnum):
+    """The kind of problem that keeps the controller from writing the Works."""
+
+    OVERRIDDEN = "Overridden"
+    SYNCHRONIZED = "WorkSynchronized"
+    DUPLICATE_ENVELOPE_WORKS = "DuplicateEnvelopeWorks"
+    NOT_YET = "NotYet"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkProblem:
+    """Why nothing was planned.
+
+    Args:
+        cause: `WorkCause.OVERRIDDEN` and `WorkCause.SYNCHRONIZED` become a condition, the third a Warning event as
+            well; `WorkCause.NOT_YET` leaves the status alone.
+        message: For people.
+        retry: Whether to try again without an event.
+    """
+
+    cause: WorkCause
+    message: str
+    retry: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OverrideError:
+    """An override that cannot be applied to an object."""
+
+    message: str
+
+
+_NONE_TAKEN: Final = frozenset[str]().__contains__
+
+Override: TypeAlias = Callable[[JsonObject], JsonObject | OverrideError | None]
+"""Applies the binding's overrides to one object; returns it as the cluster gets it, None when a rule deletes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placeable:
+    """Which objects may be placed.
+
+    Args:
+        kinds: The known kinds, for the scope of objects in envelopes.
+        settings: The operator's selection settings. An object that is never placed does not get into a Work either,
+            even from a snapshot that is older than that decision.
+    """
+
+    kinds: Mapping[tuple[str, str], Kind] = field(default_factory=lambda: KINDS)
+    settings: SelectionSettings = DEFAULT_SETTINGS
+
+
+@dataclass(frozen=True, slots=True)
+class WorkPlan:
+    """What to write.
+
+    Args:
+        writes: In this order; empty when there is a problem. A Work to delete may already be on its way out, but not
+            marked as meant: see `scorer.rollout.removal.deletion.plan_work_deletion`.
+        waiting: A wanted Work is still being deleted, so its successor, of the same name, cannot be created yet.
+        problem: Set when the Works cannot be made.
+        signatures: Writes that only sign a Work (`scorer.rollout.works.provenance`), which applies nothing.
+        needs_manifests: Nothing was planned: a Work has become too large, and the plan needs the manifests that the
+            Works hold now.
+    """
+
+    writes: tuple[Write, ...] = ()
+    waiting: bool = False
+    problem: WorkProblem | None = None
+    signatures: tuple[Write, ...] = ()
+    needs_manifests: bool = False
+
+    @property
+    def changed(self) -> bool:
+        """Whether this pass changes any Work: the binding then says that applying is in progress."""
+        return bool(self.writes) or self.waiting
+
+
+def needs_works(binding: JsonObject, works: Collection[JsonObject]) -> bool:
+    """Say whether the work generator has anything to do for a binding (rollout.md 9.1).
+
+    A Bound binding waits until the rollout has reported, for its present spec, that it may start or must wait: before
+    that, the generator would act on a spec that the rollout has not approved. For an Unscheduled binding the generator
+    maintains the existing Works but makes no new ones, unlike the reference: the binding may be left from an earlier
+    membership of its cluster, and a new Work would take over the objects that stayed there, and remove them with the
+    binding.
+
+    Args:
+        binding: Any binding.
+        works: The Works that belong to it.
+    """
+    if is_deleting(binding):
+        return False
+    match spec_of(binding).get("state"):
+        case BindingState.UNSCHEDULED:
+            return bool(works)
+        case BindingState.BOUND:
+            return (current_condition(binding, ROLLOUT_STARTED) or {}).get("status") in ("True", "False")
+        case _:
+            return False
+
+
+def _as_it_is(content: JsonObject) -> JsonObject:
+    return content
+
+
+def plan_works(
+    binding: JsonObject,
+    group: SnapshotGroup | None,
+    works: Iterable[JsonObject],
+    *,
+    override: Override = _as_it_is,
+    report_back: Mapping[str, Any] | None = None,
+    is_taken: Callable[[str], bool] = _NONE_TAKEN,
+    placeable: Placeable = Placeable(),
+    now: datetime | None = None,
+) -> WorkPlan:
+    """Make the Works of a binding match its snapshot group, overrides and apply strategy.
+
+    Args:
+        binding: One that `needs_works`.
+        group: The group of ``spec.resourceSnapshotName``; None when its master is gone.
+        works: All Works that belong to the binding, without their manifests unless an earlier plan needs them.
+        override: Applies the override snapshots that the binding lists.
+        report_back: The placement's ``strategy.reportBackStrategy``.
+        is_taken: Returns whether a Work of another placement has that name in the member's namespace.
+        placeable: Which objects may be placed.
+        now: The time to write on Works. None: unset.
+    """
+    return _WorkPlanner(binding, list(works), override, report_back, is_taken, placeable, now).plan(group)
+
+
+@dataclass(frozen=True, slots=True)
+class _Slot:
+    """One wanted Work and its objects before overrides."""
+
+    name: str
+    contents: Sequence[JsonObject]
+    envelope: EnvelopeKey | None = None
+
+
+class _NeedsManifestsError(Exception):
+    """The manifests of the existing Works are not at hand."""
+
+
+class _ProblemError(Exception):
+    def __init__(self, problem: WorkProblem) -> None:
+        super().__init__(problem.message)
+        self.problem = problem
+
+
+class _WorkPlanner:
+    def __init__(
+        self,
+        binding: JsonObject,
+        works: list[JsonObject],
+        override: Override,
+        report_back: Mapping[str, Any] | None,
+        is_taken: Callable[[str], bool],
+        placeable: Placeable,
+        now: datetime | None,
+    ) -> None:
+        spec = spec_of(binding)
+        self._binding = binding
+        self._grows = spec.get("state") != BindingState.UNSCHEDULED
+        self._snapshot = str(spec.get("resourceSnapshotName") or "")
+        self._works = {name_of(work): work for work in works}
+        self._override = override
+        self._is_taken = is_taken
+        self._placeable = placeable
+        self._now = now
+        self._strategy = {
+            "applyStrategy": effective_apply_strategy(spec.get("applyStrategy")),
+            "reportBackStrategy": dict(report_back) if report_back else None,
+        }
+        self._left_out: frozenset[ObjectIdentity] = frozenset()
+        self._hashes = override_hashes(spec)
+        self._overrides = {OVERRIDES: format_overrides(Overrides.of(spec))}
+
+    def plan(self, group: SnapshotGroup | None) -> WorkPlan:
+        if group is not None and group.master is not None and not group.is_complete:
+            message = f"resource snapshots of index {group.index} are still being made"
+            return WorkPlan(problem=WorkProblem(WorkCause.NOT_YET, message, retry=True))
+        try:
+            if group is None or group.master is None:
+                return WorkPlan(tuple(self._stranded()))
+            return self._follow(group)
+        except _ProblemError as error:
+            return WorkPlan(problem=error.problem)
+        except _NeedsManifestsError:
+            return WorkPlan(needs_manifests=True)
+
+    def _stranded(self) -> Iterator[Write]:
+        """Refresh the strategy of Works whose snapshot was dropped from the history."""
+        works = self._works.values()
+        if not works or not all(
+            annotation(work, PARENT_RESOURCE_SNAPSHOT_NAME) == self._snapshot and self._hashes_agree(work)
+            for work in works
+        ):
+            message = f"resource snapshot {self._snapshot!r} no longer exists"
+            raise _ProblemError(WorkProblem(WorkCause.OVERRIDDEN, message, retry=True))
+        for work in sorted(works, key=name_of):
+            yield from self._refresh(work)
+
+    def _follow(self, group: SnapshotGroup) -> WorkPlan:
+        names = self._envelope_works()
+        self._left_out = group.left_out()
+        slots = list(self._slots(group))
+        wanted = {names[slot.envelope] for slot in slots if slot.envelope in names}
+        writes: list[Write] = []
+        waiting = False
+        for slot in slots:
+            name = names.get(slot.envelope) or self._free_name(slot, wanted)
+            wanted.add(name)
+            work = self._works.get(name)
+            if work is not None and is_deleting(work):
+                waiting = True
+            elif work is not None and self._is_current(work, group.index):
+                writes += self._refresh(work)
+            elif work is not None or self._grows:
+                made = self._make(slot, name, work, group.index)
+                writes.append(create(made) if work is None else replace(made))
+        # Deletions come last: an object that moves between Works is in its new Work before it is missing from the old
+        # one. The agent would otherwise delete it as unwanted, and then apply it again.
+        unwanted = []
+        for name in sorted(self._works.keys() - wanted):
+            work = self._works[name]
+            if not self._holds_left_out(work):
+                unwanted.append(work)
+            elif self._is_current(work, group.index) or EnvelopeKey.of_work(work):
+                writes += self._refresh(work)
+            elif not is_deleting(work):
+                writes.append(replace(self._make(_Slot(name, ()), name, work, group.index)))
+        writes += (delete(work) for work in unwanted if not (is_deleting(work) and is_meant(work)))
+        return WorkPlan(tuple(writes), waiting)
+
+    def _holds_left_out(self, work: JsonObject) -> bool:
+        """Return whether a Work holds selected objects that are too large for a snapshot. No cluster loses them."""
+        if not self._left_out:
+            return False
+        if (key := EnvelopeKey.of_work(work)) is not None:
+            return key.identity in self._left_out
+        return bool(self._kept(name_of(work)))
+
+    def _kept(self, name: str) -> list[JsonObject]:
+        """Return the objects of a Work that are selected, but too large for a snapshot."""
+        if not self._left_out or name not in self._works:
+            return []
+        present = self._present(name)
+        return [present[identity] for identity in sorted(self._left_out & present.keys())]
+
+    def _free_name(self, slot: _Slot, used: Collection[str]) -> str:
+        """Return the name of the existing Work of a slot, else the first name that no other Work has.
+
+        By the rules of the reference, the names are the same for a ClusterResourcePlacement ``kiosk.e`` and for a
+        ResourcePlacement ``e`` in ``kiosk``. Existing Works keep theirs. The later Work gets the suffix of its family,
+        which no other name has: those end in ``-work``, a number or 16 hexadecimal digits.
+        """
+        suffix = family_in(namespace_of(self._binding)).placement.short_names[0]
+        names = [name for name in (slot.name, f"{slot.name}-{suffix}") if name not in used] or [slot.name]
+        existing = (name for name in names if name in self._works)
+        free = (name for name in names if not self._is_taken(name))
+        return next(existing, None) or next(free, names[-1])
+
+    def _slots(self, group: SnapshotGroup) -> Iterator[_Slot]:
+        namespace, placement = namespace_of(self._binding), label(self._binding, PARENT_PLACEMENT)
+        base = f"{namespace}.{placement}" if namespace else placement
+        for at, snapshot in enumerate(group.documents):
+            name = f"{base}-work" if at == 0 else f"{base}-{at - 1}"
+            contents = selected_resources(snapshot)
+            yield _Slot(name, [content for content in contents if not is_envelope(content)])
+            for content in contents:
+                if is_envelope(content):
+                    key = EnvelopeKey.of(content)
+                    yield _Slot(key.work_name(name), [content], key)
+
+    def _envelope_works(self) -> dict[EnvelopeKey | None, str]:
+        """Return the name of each envelope's existing Work."""
+        found: dict[EnvelopeKey, list[str]] = defaultdict(list)
+        for name, work in sorted(self._works.items()):
+            if (key := EnvelopeKey.of_work(work)) is not None:
+                found[key].append(name)
+        for key, names in found.items():
+            if len(names) > 1:
+                message = f"{key} has several Works: {', '.join(names)}"
+                raise _ProblemError(WorkProblem(WorkCause.DUPLICATE_ENVELOPE_WORKS, message))
+        return {key: names[0] for key, names in found.items()}
+
+    def _hashes_agree(self, work: JsonObject) -> bool:
+        return all(annotation(work, key) == value for key, value in self._hashes.items())
+
+    def _is_current(self, work: JsonObject, index: int) -> bool:
+        same = label(work, PARENT_RESOURCE_SNAPSHOT_INDEX) == str(index) and self._hashes_agree(work)
+        return same and not is_edited(work)
+
+    def _refresh(self, work: JsonObject) -> Iterator[Write]:
+        spec = spec_of(work)
+        stored = {
+            "applyStrategy": effective_apply_strategy(spec.get("applyStrategy")),
+            "reportBackStrategy": spec.get("reportBackStrategy"),
+        }
+        if is_deleting(work):
+            return
+        kept = without_marks(work)
+        if annotation(work, OVERRIDES) != (self._overrides[OVERRIDES] or ""):
+            kept = with_metadata(kept, annotations=self._overrides)
+        if stored != self._strategy:
+            kept = with_spec(signed(kept, self._now), **self._strategy)
+        elif signed_generation(work) > generation_of(work):  # the last write did not change the spec, see `is_edited`
+            kept = with_metadata(kept, annotations={WORK_GENERATION: str(generation_of(work))})
+        if kept is not work:
+            yield replace(kept)
+
+    def _make(self, slot: _Slot, name: str, work: JsonObject | None, index: int) -> JsonObject:
+        namespace = namespace_of(self._binding)
+        labels = {
+            PARENT_BINDING: name_of(self._binding),
+            PARENT_PLACEMENT: label(self._binding, PARENT_PLACEMENT),
+            PARENT_RESOURCE_SNAPSHOT_INDEX: str(index),
+            **({PARENT_PLACEMENT_NAMESPACE: namespace} if namespace else {}),
+            **(slot.envelope.labels() if slot.envelope else {}),
+        }
+        fitting = self._fitting(name, [*self._manifests(slot), *([] if slot.envelope else self._kept(name))])
+        annotations: dict[str, str | None] = {
+            PARENT_RESOURCE_SNAPSHOT_NAME: self._snapshot,
+            **self._hashes,
+            **self._overrides,
+            WORK_OBJECTS: objects_digest(fitting.objects),
+            TOO_LARGE: describe(fitting.too_large) or None,
+            # The agent keeps them: their content is on the member alone, if a Work that held it was lost.
+            LEFT_OUT: format_left_out(fitting.too_large, self._left_out) or None,
+        }
+        cluster = str(spec_of(self._binding).get("targetCluster") or "")
+        document = work or {
+            "apiVersion": WORK.api_version,
+            "kind": WORK.kind,
+            "metadata": {"name": name, "namespace": member_namespace(cluster)},
+        }
+        workload = {"manifests": list(fitting.objects)}
+        work = signed(with_metadata(without_marks(document), labels=labels, annotations=annotations), self._now)
+        return with_spec(work, workload=workload, **self._strategy)
+
+    def _manifests(self, slot: _Slot) -> list[JsonObject]:
+        if slot.envelope is None:
+            return list(self._overridden(slot.contents))
+        contents = unwrap(slot.contents[0], self._placeable.kinds, self._placeable.settings)
+        if isinstance(contents, EnvelopeError):
+            raise _ProblemError(WorkProblem(WorkCause.SYNCHRONIZED, contents.message))
+        return sorted(self._overridden(contents), key=dump_json, reverse=True)
+
+    def _fitting(self, name: str, manifests: Sequence[JsonObject]) -> Fitting:
+        """Return the manifests that fit into a Work.
+
+        Only overrides, and objects that the snapshot leaves out, make a Work larger than what it is made from.
+        """
+        if not (self._overrides[OVERRIDES] or self._left_out) or fits_together(manifests):
+            return Fitting(tuple(manifests))
+        fitting = fit_together(manifests, self._present(*self._works))
+        if fitting is None:
+            message = f"Work {name} would be too large, even with the last content of its objects"
+            raise _ProblemError(WorkProblem(WorkCause.SYNCHRONIZED, message))
+        return fitting
+
+    def _present(self, *names: str) -> Mapping[ObjectIdentity, JsonObject]:
+        """Return the content that Works of the binding hold now.
+
+        Raises:
+            _NeedsManifestsError: A Work was read without its manifests.
+        """
+        works = [self._works[name] for name in names]
+        if not all("workload" in spec_of(work) for work in works):
+            raise _NeedsManifestsError
+        manifests = (manifest for work in works for manifest in manifests_of(work))
+        return by_identity(manifest for manifest in manifests if isinstance(manifest, dict))
+
+    def _overridden(self, contents: Iterable[JsonObject]) -> Iterator[JsonObject]:
+        for content in contents:
+            result = self._override(content)
+            if isinstance(result, OverrideError):
+                raise _ProblemError(WorkProblem(WorkCause.OVERRIDDEN, result.message))
+            if result is None:
+                continue
+            if why := self._placeable.settings.why_never_placed(result):
+                what = f"{result.get('kind')} {name_of(result)}"
+                raise _ProblemError(WorkProblem(WorkCause.SYNCHRONIZED, f"{what} {why} and cannot be placed"))
+            yield result

@@ -1,0 +1,105 @@
+"""The records on a Work beside its content: the overrides and the generation that it was written with.
+
+Source: docs/specifications/rollout.md 9.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from hashlib import sha256
+from typing import Any
+
+import orjson
+
+from scorer.api.meta import JsonObject, dump_json, format_time, parse_time
+from scorer.api.names import (
+    ABANDON,
+    OVERRIDES,
+    PARENT_CLUSTER_OVERRIDE_HASH,
+    PARENT_OVERRIDE_HASH,
+    PARENT_RESOURCE_SNAPSHOT_NAME,
+    REMOVE,
+    WORK_GENERATION,
+    WRITTEN,
+)
+from scorer.api.unstructured.documents import annotation, generation_of, spec_of, with_metadata
+from scorer.rollout.apply_strategy import effective_apply_strategy
+from scorer.rollout.bindings import NO_OVERRIDES, Overrides
+from scorer.rollout.removal.marks import unmeant
+
+
+def overrides_of(work: JsonObject) -> Overrides | None:
+    """Return the override lists that a Work was made with; None if the record is missing or contradicts the hashes."""
+    try:
+        said = Overrides.of(orjson.loads(annotation(work, OVERRIDES) or "{}"))
+    except (ValueError, TypeError, AttributeError):  # another client wrote it
+        return None
+    made_with = all(annotation(work, key) == value for key, value in override_hashes(said.fields()).items())
+    return said if made_with else None
+
+
+def format_overrides(overrides: Overrides) -> str | None:
+    """Return the record of its override lists for a Work; None when both are empty."""
+    return None if overrides == NO_OVERRIDES else dump_json(overrides.fields()).decode()
+
+
+def override_hashes(spec: Mapping[str, Any]) -> dict[str, str]:
+    """Return the annotations that distinguish different override lists."""
+    return {
+        PARENT_OVERRIDE_HASH: _hash_list(spec.get("resourceOverrideSnapshots")),
+        PARENT_CLUSTER_OVERRIDE_HASH: _hash_list(spec.get("clusterResourceOverrideSnapshots")),
+    }
+
+
+def are_made_for(works: Collection[JsonObject], binding: Mapping[str, Any]) -> bool:
+    """Return whether a binding has Works, all with the snapshot, the overrides and the apply strategy of its spec."""
+    spec = spec_of(binding)
+    wanted = {**override_hashes(spec), PARENT_RESOURCE_SNAPSHOT_NAME: spec.get("resourceSnapshotName")}
+    strategy = effective_apply_strategy(spec.get("applyStrategy"))
+    return bool(works) and all(
+        all(annotation(work, key) == value for key, value in wanted.items())
+        and effective_apply_strategy(spec_of(work).get("applyStrategy")) == strategy
+        for work in works
+    )
+
+
+def _hash_list(items: Sequence[Any] | None) -> str:
+    return sha256(orjson.dumps(items or [], option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def signed(work: JsonObject, now: datetime | None) -> JsonObject:
+    """Return the Work with the generation that it will have once it is written, and with the time."""
+    # The API server raises the generation by exactly 1 when a write changes the spec, and refuses the write if another
+    # client has written since: so a stored generation above the signed one proves an edit by another client.
+    said: dict[str, str | None] = {WORK_GENERATION: str(generation_of(work) + 1)}
+    if now is not None:  # never earlier than before: the clock of a new leader may be behind
+        said[WRITTEN] = max(format_time(now), _written(work))
+    return with_metadata(work, annotations=said)
+
+
+def without_marks(work: JsonObject) -> JsonObject:
+    """Return the Work without the marks of an intended removal, or the same Work if it has none."""
+    return with_metadata(unmeant(work), annotations={ABANDON: None}) if annotation(work, REMOVE) else work
+
+
+def _written(work: JsonObject) -> str:
+    """Return when the hub wrote the Work last. Empty: unknown."""
+    text = annotation(work, WRITTEN)
+    try:
+        return format_time(parse_time(text)) if text else ""
+    except ValueError:  # another client wrote it
+        return ""
+
+
+def is_edited(work: JsonObject) -> bool:
+    """Return whether another client has changed the spec of a Work since the hub wrote it.
+
+    An unsigned Work comes from the reference. A Work whose last write did not change its spec carries a signature that
+    is one too high. The next pass corrects it.
+    """
+    return 0 <= signed_generation(work) < generation_of(work)
+
+
+def signed_generation(work: JsonObject) -> int:
+    """Return the generation that the hub wrote last; -1 when the Work is unsigned."""
+    text = annotation(work, WORK_GENERATION)
+    return int(text) if text.isascii() and text.isdigit() else -1

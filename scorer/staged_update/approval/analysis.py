@@ -1,0 +1,256 @@
+"""Analysis of a stage: the annotation ``harbormaster.dev/analysis`` on a strategy or a run.
+
+It is JSON, by stage: a ``query`` for one number, with what it has to be and for how long, or an ``object`` of the hub
+with a condition that has to be reached. A stage that is named there has an Approval among its tasks after it, and that
+is all that the run knows: who approves, a person or the loop, makes no difference to it.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from enum import StrEnum
+from hashlib import sha256
+from typing import Annotated, Any, Final, Self
+
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
+
+from scorer.api.meta import ApiModel, dump_json
+from scorer.api.placement.staged_update import Stage, StageTaskType
+from scorer.api.values.duration import parse_wait_time
+from scorer.api.values.name_grammar import dns_subdomain_error
+from scorer.api.values.quoting import quote
+
+LONGEST_TEXT: Final = 16 * 1024
+"""Characters of an annotation that is read."""
+LONGEST_EXPRESSION: Final = 1024
+LONGEST_HOLD: Final = timedelta(days=30)
+MOST_OFTEN: Final = timedelta(seconds=5)
+LEAST_OFTEN: Final = timedelta(hours=1)
+OBJECT_EVERY: Final = timedelta(seconds=15)
+"""How often an object is looked at, as often as clusters in flight (staged-updates.md 11): one small read for each
+stage that waits, and none where the kind is watched anyway."""
+RUN: Final = "{run}"
+_DIGEST_DIGITS: Final = 8
+
+
+class Comparison(StrEnum):
+    """What a number has to be, compared with the one that is given."""
+
+    ABOVE = "above"
+    BELOW = "below"
+    EQUALS = "equals"
+
+
+@dataclass(frozen=True, slots=True)
+class QueryCheck:
+    """A number that a query endpoint has to give.
+
+    Args:
+        endpoint: Its name in the settings of the loop.
+        expression: What is asked.
+        comparison: What the number has to be.
+        limit: Compared with what.
+        hold: For how long without a break.
+        every: How often it is asked.
+    """
+
+    endpoint: str
+    expression: str
+    comparison: Comparison
+    limit: float
+    hold: timedelta
+    every: timedelta
+
+    def is_met_by(self, value: float) -> bool:
+        """Say whether a number is what it has to be."""
+        match self.comparison:
+            case Comparison.ABOVE:
+                return value > self.limit
+            case Comparison.BELOW:
+                return value < self.limit
+            case Comparison.EQUALS:
+                return value == self.limit
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectCheck:
+    """A condition that an object of the hub has to reach.
+
+    Args:
+        api_version: Of its kind.
+        kind: Its kind.
+        namespace: Where it is; empty: in that of the run, or nowhere.
+        name: Its name; ``{run}`` in it stands for the name of the run. Without it, what an object of an earlier run
+            says would count for the next one.
+        condition: The type of the condition.
+        status: Which status it has to have.
+    """
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    condition: str
+    status: str
+
+    @property
+    def group(self) -> str:
+        """The API group of its kind."""
+        group, slash, _ = self.api_version.rpartition("/")
+        return group if slash else ""
+
+    @property
+    def version(self) -> str:
+        """The version of that group."""
+        return self.api_version.rpartition("/")[2]
+
+    @property
+    def every(self) -> timedelta:
+        """How often it is looked at."""
+        return OBJECT_EVERY
+
+    def of_run(self, run: str, namespace: str) -> "ObjectCheck":
+        """Return the check for one run: its object is the run's own."""
+        return replace(self, name=self.name.replace(RUN, run), namespace=self.namespace or namespace)
+
+
+Check = QueryCheck | ObjectCheck
+
+
+class AnalysisError(ValueError):
+    """The annotation cannot be used; the message names what is wrong in it."""
+
+
+def _check_duration(text: str) -> str:
+    parse_wait_time(text)
+    return text
+
+
+def _check_name(text: str) -> str:
+    if error := dns_subdomain_error(text.replace(RUN, "r")):
+        raise ValueError(error)
+    return text
+
+
+_Duration = Annotated[str, AfterValidator(_check_duration)]
+_Condition = Annotated[str, Field(max_length=316, pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_./]*[A-Za-z0-9])?$")]
+_Number = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class _Strict(ApiModel):
+    """Like the API, but a member that is not known is a mistake: nobody else would tell."""
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=False)
+
+
+class _Query(_Strict):
+    endpoint: str = Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
+    expr: str = Field(min_length=1, max_length=LONGEST_EXPRESSION)
+    above: _Number | None = None
+    below: _Number | None = None
+    equals: _Number | None = None
+    hold: _Duration = Field(default="0s", alias="for")
+    every: _Duration = "30s"
+
+    @model_validator(mode="after")
+    def _check_bounds(self) -> Self:
+        if len(self._limits()) != 1:
+            raise PydanticCustomError("limits", "must have exactly one of above, below and equals")
+        if parse_wait_time(self.hold) > LONGEST_HOLD:
+            raise PydanticCustomError("for", "for is {given}, longer than 720h", {"given": self.hold})
+        if not MOST_OFTEN <= parse_wait_time(self.every) <= LEAST_OFTEN:
+            raise PydanticCustomError("every", "every is {given}, not between 5s and 1h", {"given": self.every})
+        return self
+
+    def _limits(self) -> list[tuple[Comparison, float]]:
+        found = ((word, getattr(self, word)) for word in Comparison)
+        return [(word, limit) for word, limit in found if limit is not None]
+
+    def check(self) -> QueryCheck:
+        [(comparison, limit)] = self._limits()
+        hold, every = parse_wait_time(self.hold), parse_wait_time(self.every)
+        return QueryCheck(self.endpoint, self.expr, comparison, limit, hold, every)
+
+
+class _Object(_Strict):
+    api_version: str = Field(pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?v[a-z0-9]+$", max_length=317)
+    kind: str = Field(pattern=r"^[A-Z][A-Za-z0-9]*$", max_length=63)
+    namespace: str = Field(default="", pattern=r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$", max_length=63)
+    name: Annotated[str, AfterValidator(_check_name)]
+    condition: _Condition
+    status: str = Field(default="True", pattern="^(True|False|Unknown)$")
+
+    def check(self) -> ObjectCheck:
+        return ObjectCheck(self.api_version, self.kind, self.namespace, self.name, self.condition, self.status)
+
+
+class _Stage(_Strict):
+    query: _Query | None = None
+    object: _Object | None = None
+
+    @model_validator(mode="after")
+    def _check_one(self) -> Self:
+        if (self.query is None) == (self.object is None):
+            raise PydanticCustomError("one", "must have either query or object")
+        return self
+
+    def check(self) -> Check:
+        if self.query is not None:
+            return self.query.check()
+        assert self.object is not None
+        return self.object.check()
+
+
+_STAGES: Final = TypeAdapter(dict[str, _Stage])
+
+
+def read_analysis(text: str, namespace: str) -> Mapping[str, Check]:
+    """Return the check of each stage that the annotation names.
+
+    Args:
+        text: The annotation.
+        namespace: Of the object that carries it. What is in a namespace looks at objects of that namespace only: its
+            author need not have any rights elsewhere, and the loop has.
+
+    Raises:
+        AnalysisError: It cannot be used.
+    """
+    if len(text) > LONGEST_TEXT:
+        raise AnalysisError(f"has {len(text)} characters, more than {LONGEST_TEXT}")
+    try:
+        found = _STAGES.validate_json(text)
+    except ValidationError as error:
+        raise AnalysisError(_first_mistake(error)) from error
+    checks = {stage: entry.check() for stage, entry in found.items()}
+    for stage, check in checks.items():
+        if isinstance(check, ObjectCheck) and namespace and check.namespace not in ("", namespace):
+            where = f"{stage}.object.namespace: {quote(check.namespace)}"
+            raise AnalysisError(f"{where}: must be {namespace}, the namespace of what carries the annotation")
+    return checks
+
+
+def _first_mistake(error: ValidationError) -> str:
+    found = error.errors(include_url=False)[0]
+    message = found["msg"].removeprefix("Value error, ")
+    message = message[:1].lower() + message[1:]
+    path = ".".join(str(part)[:64] for part in found["loc"])
+    shown: Any = found["input"]
+    value = "" if found["type"] == "missing" or isinstance(shown, (dict, bytes)) else f"{quote(shown)}: "
+    return f"{path}: {value}{message}" if path else f"{value}{message}"
+
+
+def stage_problems(checks: Mapping[str, Check], stages: Sequence[Stage]) -> Iterator[str]:
+    """Yield what makes checks ineffective: of stages that do not exist, or that wait for no approval."""
+    known = {stage.name: stage for stage in stages}
+    for name in checks:
+        if name not in known:
+            yield f"{quote(name)} is no stage of the strategy"
+        elif not any(task.type is StageTaskType.APPROVAL for task in known[name].after_stage_tasks):
+            yield f"stage {name} has no Approval among its afterStageTasks, so that nothing can be approved"
+
+
+def digest(check: Check) -> str:
+    """Return a short text that tells one check from another."""
+    fields = [str(getattr(check, name)) for name in check.__dataclass_fields__]
+    return sha256(dump_json([type(check).__name__, *fields])).hexdigest()[:_DIGEST_DIGITS]

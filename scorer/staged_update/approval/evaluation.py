@@ -1,0 +1,329 @@
+"""Evaluation of a stage's analysis: whether it approves the stage, and the progress that is shown meanwhile.
+
+How long a number has been right stands in the condition ``Analyzed`` of the approval request, which is True since then:
+so a process that takes over goes on counting. A moment in which the number was wrong, or could not be had, starts it
+anew, as does another check: the reason of a stretch of time must not be mixed with that of another.
+
+Source: staged-updates.md 6.2.
+"""
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from scorer.api.conditions import FALSE, TRUE, UNKNOWN, ConditionStatus, make_condition, merge_conditions
+from scorer.api.meta import JsonObject, format_time, parse_time
+from scorer.api.names import ANALYSIS, REJECTED, TASK_TYPE
+from scorer.api.placement.staged_update import RunState
+from scorer.api.unstructured.documents import (
+    annotation,
+    conditions_of,
+    current_condition,
+    dict_at,
+    dicts_at,
+    generation_of,
+    label,
+    list_at,
+    name_of,
+    namespace_of,
+    status_of,
+    text_at,
+)
+from scorer.api.values.duration import format_duration
+from scorer.api.values.quoting import printable
+from scorer.staged_update.approval.analysis import AnalysisError, Check, ObjectCheck, QueryCheck, digest, read_analysis
+from scorer.staged_update.approval.requests import APPROVED, TaskPlace
+from scorer.staged_update.record import (
+    PROGRESSING,
+    REQUEST_APPROVED,
+    REQUEST_CREATED,
+    is_final,
+    reason,
+    stage_name,
+    status,
+)
+
+ANALYZED: Final = "Analyzed"
+"""The condition on an approval request that says how its check goes: True while the check is met."""
+PASSED: Final = "AnalysisPassed"
+"""The reason of an approval that a check has given."""
+OLDEST: Final = timedelta(minutes=5)
+"""A number that was measured longer ago says nothing about now; Prometheus looks back as far."""
+SLOWEST_RETRY: Final = timedelta(minutes=5)
+_FOR_PERSONS: Final = (
+    "Rejected",
+    "AnalysisInvalid",
+    "EndpointUnknown",
+    "EndpointNotAllowed",
+    "KindNotAllowed",
+    "NamespaceMissing",
+)
+"""Reasons that do not go away by themselves."""
+_MARK: Final = re.compile(r" \[[0-9a-f]{8}\]$", re.ASCII)
+_LONGEST_WORDS: Final = 64
+_LONGEST_ERROR: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """The one number that a query has given."""
+
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """Which status a condition of an object has; empty: it does not have that condition."""
+
+    status: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotSeen:
+    """Nothing was found out.
+
+    Args:
+        reason: In one word.
+        message: Why.
+        failed: It was a failure of what was asked: it is asked less and less often.
+    """
+
+    reason: str
+    message: str
+    failed: bool = False
+
+
+Observation = Number | Reached | NotSeen
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a look comes to.
+
+    Args:
+        status: Of the approval request, the whole of it; None: as it is.
+        approves: The request is approved by it.
+        again: When to look again; None: not.
+    """
+
+    status: JsonObject | None
+    approves: bool = False
+    again: timedelta | None = None
+
+
+def read_answer(answer: object, now: datetime) -> Observation:
+    """Return the number in the answer of a query endpoint: one sample, finite, of now.
+
+    Source: Prometheus, HTTP API, instant queries.
+    """
+    if text_at(answer, "status") == "error":
+        said = text_at(answer, "error") or text_at(answer, "errorType") or "no reason given"
+        return NotSeen("QueryFailed", f"the query was refused: {printable(said[:_LONGEST_ERROR])}", failed=True)
+    data = dict_at(answer, "data")
+    kind, result = text_at(data, "resultType"), list_at(data, "result")
+    if text_at(answer, "status") != "success" or kind not in ("scalar", "vector"):
+        what = f"a result of type {printable(kind[:_LONGEST_WORDS])}" if kind else "something else"
+        return NotSeen("AnswerUnreadable", f"the answer is {what}, and a scalar or vector is needed", failed=True)
+    if kind == "scalar":
+        return _read_sample(result, now)
+    if len(result) != 1:
+        found = f"{len(result)} series, and one is needed" if result else "no series: there is no such measurement"
+        return NotSeen("SeveralSeries" if result else "NoData", f"the query gives {found}")
+    return _read_sample(list_at(result[0], "value"), now)
+
+
+def _read_sample(sample: list[Any], now: datetime) -> Observation:
+    """Read ``[time, "number"]``."""
+    try:
+        measured, text = sample
+        when, value = float(measured), float(text if isinstance(text, str) else math.nan)
+    except (TypeError, ValueError, OverflowError):
+        return NotSeen("AnswerUnreadable", "the answer has no sample of a time and a number", failed=True)
+    if not math.isfinite(value):
+        return NotSeen("NotANumber", f"the query gives {value}, which is no number to compare with")
+    age = now.timestamp() - when
+    if not abs(age) <= OLDEST.total_seconds():
+        return NotSeen("Stale", "the number was not measured within the last 5 minutes")
+    return Number(value)
+
+
+def read_object(document: JsonObject | None, check: ObjectCheck) -> Observation:
+    """Return what an object says about a condition; what it says about an earlier generation of it does not count."""
+    if document is None:
+        return NotSeen("NotFound", f"{_named(check)} does not exist")
+    found: Mapping[str, Any] = next(
+        (each for each in conditions_of(document) if each.get("type") == check.condition), {}
+    )
+    observed = [each.get("observedGeneration") for each in (status_of(document), found)]
+    if any(isinstance(each, int) and each != generation_of(document) for each in observed):
+        return NotSeen("Outdated", f"{check.condition} of {_named(check)} is about an earlier generation of it")
+    return Reached(printable(text_at(found, "status")[:_LONGEST_WORDS]))
+
+
+def judge(request: JsonObject, check: Check, seen: Observation, now: datetime, failures: int = 0) -> Look:
+    """Say what a look comes to.
+
+    Args:
+        request: The approval request.
+        check: Of its stage.
+        seen: What was found out.
+        now: The moment.
+        failures: How many looks before this one have failed in a row.
+    """
+    if isinstance(seen, NotSeen):
+        again = _retry(check.every, failures) if seen.failed else check.every
+        return _look(request, _said(request, UNKNOWN, seen.reason, seen.message, check, now), again=again)
+    words = _words(check, seen)
+    if not is_met(check, seen):
+        return _look(request, _said(request, FALSE, "NotMet", words, check, now), again=check.every)
+    since = _met_since(request, check) or now
+    left = _hold(check) - (now - since)
+    if left <= timedelta():
+        held = f" for {format_duration(_hold(check))}" if _hold(check) else ""
+        reached = _said(request, TRUE, "Met", f"{words}{held}", check, now)
+        approval = _condition(request, APPROVED, TRUE, PASSED, f"{words}{held}", now)
+        return Look(_status(request, (reached, approval)), approves=True)
+    message = f"{_aim(check)} since {format_time(since)}; that is approved at {format_time(since + _hold(check))}"
+    return _look(request, _said(request, TRUE, "Met", message, check, now), again=min(left, check.every))
+
+
+def is_asked(run: JsonObject, request: JsonObject) -> bool:
+    """Say whether a run waits for this very request after a stage.
+
+    The run's own record says so, and the request by its ``spec``, which nobody can change. A run that was stopped waits
+    for nothing.
+    """
+    named = (text_at(request, "spec", "parentStageRollout"), namespace_of(request))
+    if named != (name_of(run), namespace_of(run)) or label(request, TASK_TYPE) != TaskPlace.AFTER:
+        return False
+    if is_final(status_of(run)) or text_at(run, "spec", "state") == RunState.STOP:
+        return False
+    target = text_at(request, "spec", "targetStage")
+    stage = next((each for each in dicts_at(status_of(run), "stagesStatus") if stage_name(each) == target), {})
+    return reason(stage, PROGRESSING) == "StageUpdatingWaiting" and any(
+        text_at(task, "approvalRequestName") == name_of(request)
+        and status(task, REQUEST_CREATED) == TRUE
+        and status(task, REQUEST_APPROVED) != TRUE
+        for task in dicts_at(stage, "afterStageTaskStatus")
+    )
+
+
+def is_still_to_be_looked_at(run: JsonObject, request: JsonObject) -> bool:
+    """Say whether a check will be looked at that may approve a request, and has not been looked at once."""
+    text = annotation(run, ANALYSIS)
+    if not text or current_condition(request, ANALYZED) is not None or not is_asked(run, request):
+        return False
+    try:
+        return text_at(request, "spec", "targetStage") in read_analysis(text, namespace_of(run))
+    except AnalysisError:  # then the first look says that only a person approves it
+        return True
+
+
+def is_rejected(run: JsonObject, request: JsonObject) -> bool:
+    """Say whether a person has rejected a request: then only a person approves it."""
+    return annotation(run, REJECTED).partition(":")[0].strip() == name_of(request)
+
+
+def pause(request: JsonObject, reason: str, message: str, now: datetime) -> Look:
+    """Say that nothing is looked at, and why; what was counted so far is forgotten."""
+    return _look(request, _condition(request, ANALYZED, UNKNOWN, reason, message, now))
+
+
+def progress_of(request: JsonObject) -> str:
+    """Return what a request says about its check, for people; empty: it has none."""
+    return _MARK.sub("", text_at(current_condition(request, ANALYZED), "message"))
+
+
+def is_looked_at(request: JsonObject) -> bool:
+    """Say whether a request may be approved without anybody doing anything."""
+    return text_at(current_condition(request, ANALYZED), "reason") not in ("", *_FOR_PERSONS)
+
+
+def _retry(every: timedelta, failures: int) -> timedelta:
+    return min(every * (1 << min(failures, 10)), max(every, SLOWEST_RETRY))
+
+
+def _hold(check: Check) -> timedelta:
+    return check.hold if isinstance(check, QueryCheck) else timedelta()
+
+
+def is_met(check: Check, seen: Observation) -> bool:
+    """Say whether what was found out is what a check wants."""
+    if isinstance(check, QueryCheck):
+        return isinstance(seen, Number) and check.is_met_by(seen.value)
+    return isinstance(seen, Reached) and seen.status == check.status
+
+
+def _aim(check: Check) -> str:
+    if isinstance(check, ObjectCheck):
+        return f"{check.condition} of {_named(check)} is {check.status}"
+    verb = str(check.comparison) if check.comparison != "equals" else "equal to"
+    return f"what {check.endpoint} gives is {verb} {check.limit:.6g}"
+
+
+def _words(check: Check, seen: Number | Reached) -> str:
+    """Say what was found, and what is wanted."""
+    if isinstance(check, ObjectCheck):
+        found = seen.status if isinstance(seen, Reached) else ""
+        return f"{check.condition} of {_named(check)} is {found or 'not there'}, wanted is {check.status}"
+    found = f"{seen.value:.6g}" if isinstance(seen, Number) else "nothing"
+    return f"{check.endpoint} gives {found}, wanted is {check.comparison} {check.limit:.6g}"
+
+
+def _named(check: ObjectCheck) -> str:
+    return f"{check.kind} {check.namespace}/{check.name}" if check.namespace else f"{check.kind} {check.name}"
+
+
+def _mark(check: Check) -> str:
+    return f" [{digest(check)}]"
+
+
+def _met_since(request: JsonObject, check: Check) -> datetime | None:
+    """Return since when this very check has been met, as far as the request says."""
+    found = current_condition(request, ANALYZED) or {}
+    if found.get("status") != TRUE or not text_at(found, "message").endswith(_mark(check)):
+        return None
+    try:
+        return parse_time(text_at(found, "lastTransitionTime"))
+    except ValueError:
+        return None
+
+
+def _said(
+    request: JsonObject, status: ConditionStatus, reason: str, message: str, check: Check, now: datetime
+) -> JsonObject:
+    made = _condition(request, ANALYZED, status, reason, message + _mark(check), now)
+    if status == TRUE and _met_since(request, check) is None:  # another check was met before: count anew
+        made["lastTransitionTime"] = format_time(now)
+    return made
+
+
+def _condition(
+    request: JsonObject, kind: str, status: ConditionStatus, reason: str, message: str, now: datetime
+) -> JsonObject:
+    """Return a condition of the request; its time stays while its status does."""
+    made = make_condition(kind, status, reason, message, generation=generation_of(request), now=now)
+    return merge_conditions(filter(None, [current_condition(request, kind)]), [made])[0]
+
+
+def _status(request: JsonObject, made: Iterable[JsonObject]) -> JsonObject | None:
+    """Return the status of a request with these conditions, None when it has them already."""
+    conditions = list(made)
+    kinds = {condition["type"] for condition in conditions}
+    before = status_of(request)
+    others = [condition for condition in conditions_of(request) if condition.get("type") not in kinds]
+    kept = [condition for condition in conditions_of(request) if condition.get("type") in kinds]
+    if sorted(kept, key=_kind) == sorted(conditions, key=_kind):
+        return None
+    return {**before, "conditions": [*others, *conditions]}
+
+
+def _kind(condition: JsonObject) -> str:
+    return text_at(condition, "type")
+
+
+def _look(request: JsonObject, said: JsonObject, again: timedelta | None = None) -> Look:
+    return Look(_status(request, [said]), again=again)

@@ -1,0 +1,128 @@
+"""Approval requests: which ones a stage asks for, and which approvals count.
+
+An approval counts for good once the run has noted on the request that it has accepted it. A request that is already
+approved when the run first asks for it proves nothing: nobody had been asked. It is deleted, and made anew.
+
+Source: staged-updates.md 6.2; placement-api.md 13, item 9.
+"""
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+
+from scorer.api.conditions import TRUE, make_condition
+from scorer.api.family import family_in
+from scorer.api.meta import JsonObject
+from scorer.api.names import IS_LATEST_APPROVAL, TARGET_UPDATE_RUN, TARGET_UPDATING_STAGE, TASK_TYPE
+from scorer.api.unstructured.documents import (
+    conditions_of,
+    current_condition,
+    generation_of,
+    is_deleting,
+    name_of,
+    namespace_of,
+    status_of,
+    text_at,
+)
+from scorer.staged_update.outcome import Accept, Action, Ask, Cause, Discard, RunFailedError
+from scorer.staged_update.record import REQUEST_APPROVED, REQUEST_CREATED, Record, status
+
+APPROVED = "Approved"
+ACCEPTED = "ApprovalAccepted"
+
+
+class TaskPlace(StrEnum):
+    """When a stage waits; the values are those of the label ``taskType``."""
+
+    BEFORE = "beforeStage"
+    AFTER = "afterStage"
+
+
+def request_name(run: str, stage: str, place: TaskPlace) -> str:
+    """Return the name of the approval request of a stage."""
+    return f"{run}-{'before' if place is TaskPlace.BEFORE else 'after'}-{stage}"
+
+
+def make_request(run: JsonObject, stage: str, place: TaskPlace) -> JsonObject:
+    """Return a new approval request."""
+    kind, name = family_in(namespace_of(run)).approval_request, name_of(run)
+    meta: JsonObject = {
+        "name": request_name(name, stage, place),
+        "labels": {
+            TASK_TYPE: str(place),
+            TARGET_UPDATE_RUN: name,
+            TARGET_UPDATING_STAGE: stage,
+            IS_LATEST_APPROVAL: "true",
+        },
+    }
+    if namespace := namespace_of(run):
+        meta["namespace"] = namespace
+    spec = {"parentStageRollout": name, "targetStage": stage}
+    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": meta, "spec": spec}
+
+
+def look_at_approval(
+    record: Record, task: JsonObject, stage: str, place: TaskPlace, run: JsonObject, requests: Mapping[str, JsonObject]
+) -> list[Action]:
+    """Bring an approval task forward, and return what has to be done for it.
+
+    Raises:
+        RunFailedError: The request of that name is another run's or stage's.
+    """
+    if status(task, REQUEST_APPROVED) == TRUE:
+        return []
+    name = text_at(task, "approvalRequestName") or request_name(name_of(run), stage, place)
+    request = requests.get(name)
+    if request is None:
+        _note_created(record, task, name)
+        return [Ask(make_request(run, stage, place))]
+    _check_owner(request, name_of(run), stage)
+    if is_deleting(request):  # it goes, or its finalizer does: either wakes the run
+        return []
+    approved, accepted = _holds(request, APPROVED), _holds(request, ACCEPTED)
+    if (approved or accepted) and status(task, REQUEST_CREATED) != TRUE:
+        return [Discard(request)]
+    _note_created(record, task, name)
+    if not (approved or accepted):
+        return []
+    record.put(task, REQUEST_APPROVED, TRUE, "StageTaskApprovalRequestApproved", f"request {name} is approved")
+    return [] if accepted else [Accept(request, _accepted(request, record))]
+
+
+def _note_created(record: Record, task: JsonObject, name: str) -> None:
+    if status(task, REQUEST_CREATED) != TRUE:
+        record.put(task, REQUEST_CREATED, TRUE, "StageTaskApprovalRequestCreated", f"request {name} is created")
+
+
+def _check_owner(request: JsonObject, run: str, stage: str) -> None:
+    owner, target = text_at(request, "spec", "parentStageRollout"), text_at(request, "spec", "targetStage")
+    if (owner, target) != (run, stage):
+        message = f"approval request {name_of(request)} is of stage {target[:64]!r} of run {owner[:64]!r}"
+        raise RunFailedError(Cause.APPROVAL_REQUEST_TAKEN, message)
+
+
+def _holds(request: JsonObject, kind: str) -> bool:
+    return (current_condition(request, kind) or {}).get("status") == TRUE
+
+
+def _accepted(request: JsonObject, record: Record) -> JsonObject:
+    message = "the run goes on; taking the approval back has no effect any more"
+    made = make_condition(
+        ACCEPTED,
+        TRUE,
+        "ApprovalRequestApprovalAccepted",
+        message,
+        generation=generation_of(request),
+        now=record.now,
+    )
+    others = [condition for condition in conditions_of(request) if condition.get("type") != ACCEPTED]
+    return {**status_of(request), "conditions": [*others, made]}
+
+
+def requests_of(run: JsonObject, requests: Iterable[JsonObject]) -> list[JsonObject]:
+    """Return the approval requests of a run: by what they say in ``spec``, which nobody can change."""
+    name, namespace = name_of(run), namespace_of(run)
+    return [
+        request
+        for request in requests
+        if namespace_of(request) == namespace and text_at(request, "spec", "parentStageRollout") == name
+    ]

@@ -1,0 +1,105 @@
+"""One cluster of a stage: whether it has the desired content, and whether the update has succeeded there.
+
+Source: staged-updates.md 6.3.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from scorer.api.conditions import FALSE, TRUE, make_condition
+from scorer.api.meta import JsonObject
+from scorer.api.names import UPDATED_BY
+from scorer.api.placement.binding import BindingState
+from scorer.api.unstructured.documents import (
+    conditions_of,
+    dict_at,
+    generation_of,
+    spec_of,
+    status_of,
+    with_metadata,
+    with_spec,
+)
+from scorer.rollout.apply_strategy import effective_apply_strategy
+from scorer.rollout.bindings import (
+    APPLIED,
+    AVAILABLE,
+    DIFF_REPORTED,
+    OVERRIDDEN,
+    ROLLOUT_STARTED,
+    WORK_SYNCHRONIZED,
+    BindingView,
+    Overrides,
+    bound,
+    is_failed,
+)
+from scorer.rollout.removal.marks import unmeant
+from scorer.staged_update.record import Record
+
+_LONGEST_REASON = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a cluster is to have.
+
+    Args:
+        snapshot: Name of the master resource snapshot.
+        overrides: The override lists, as they were when the run was initialised.
+        apply_strategy: With its defaults.
+    """
+
+    snapshot: str
+    overrides: Overrides
+    apply_strategy: JsonObject
+
+    @classmethod
+    def of(cls, entry: JsonObject, snapshot: str, record: Record) -> "Wanted":
+        """Read what the record of a run wants for one of its clusters."""
+        return cls(snapshot, Overrides.of(entry), dict_at(record.status, "appliedStrategy"))
+
+    def is_met(self, binding: JsonObject) -> bool:
+        """Say whether a binding is bound to just this."""
+        spec = spec_of(binding)
+        return (
+            spec.get("state") == BindingState.BOUND
+            and spec.get("resourceSnapshotName") == self.snapshot
+            and Overrides.of(spec) == self.overrides
+            and effective_apply_strategy(spec.get("applyStrategy")) == self.apply_strategy
+        )
+
+    def bind(self, binding: JsonObject, run: str) -> JsonObject:
+        """Return a binding bound to just this, by the run of this uid; the same object when it is bound already."""
+        if self.is_met(binding):
+            return binding
+        made = with_spec(bound(binding, self.snapshot, self.overrides), applyStrategy=self.apply_strategy)
+        return with_metadata(unmeant(made), annotations={UPDATED_BY: run})
+
+
+def has_started(binding: JsonObject) -> bool:
+    """Say whether a binding says that its rollout has started, as it is now."""
+    return BindingView.of(binding).status(ROLLOUT_STARTED) == TRUE
+
+
+def started_status(binding: JsonObject, message: str, now: datetime) -> JsonObject:
+    """Return the status of a binding whose rollout starts now: its condition gets a new time in any case."""
+    made = make_condition(ROLLOUT_STARTED, TRUE, "RolloutStarted", message, generation=generation_of(binding), now=now)
+    others = [each for each in conditions_of(binding) if each.get("type") != ROLLOUT_STARTED]
+    return {**status_of(binding), "conditions": [made, *others]}
+
+
+def has_succeeded(binding: JsonObject) -> bool:
+    """Say whether the content is available, or its differences are reported."""
+    view = BindingView.of(binding)
+    return view.status(AVAILABLE) == TRUE or view.status(DIFF_REPORTED) == TRUE
+
+
+def trouble(binding: JsonObject) -> str:
+    """Say what is wrong with the content on a cluster, empty while nothing is known to be."""
+    view = BindingView.of(binding)
+    if not is_failed(view) and view.status(DIFF_REPORTED) != FALSE:
+        return ""
+    for kind in (OVERRIDDEN, WORK_SYNCHRONIZED, APPLIED, AVAILABLE, DIFF_REPORTED):
+        found = view.conditions.get(kind) or {}
+        if found.get("status") == FALSE:
+            return f"{kind} is False: {found.get('message') or found.get('reason') or ''}"[:_LONGEST_REASON]
+    return ""

@@ -1,0 +1,79 @@
+"""The deletion stage: the placement is taken off the clusters that it is no longer picked for.
+
+Source: staged-updates.md 6.5.
+"""
+
+from scorer.api.conditions import FALSE, TRUE
+from scorer.api.meta import JsonObject, format_time
+from scorer.api.unstructured.documents import is_deleting
+from scorer.staged_update.execution.stage import Pass, hold_back
+from scorer.staged_update.outcome import RECHECK, Cause, Remove, RunFailedError
+from scorer.staged_update.record import (
+    PROGRESSING,
+    STARTED,
+    SUCCEEDED,
+    cluster_name,
+    clusters_of,
+    condition,
+    status,
+)
+
+
+def look_at_deletions(work: Pass) -> None:
+    """Note which clusters the placement is gone from.
+
+    Raises:
+        RunFailedError: A binding that was deleted is there again.
+    """
+    for entry in clusters_of(work.record.deletion):
+        name = cluster_name(entry)
+        binding = work.validated.targets.removed.get(name)
+        if binding is None:
+            _gone(work, entry)
+        elif status(entry, SUCCEEDED) == TRUE or (status(entry, STARTED) == TRUE and not is_deleting(binding)):
+            message = f"the binding of cluster {name} was deleted by this run, and is there, not being deleted"
+            raise RunFailedError(Cause.NOT_DELETING, message)
+
+
+def execute_deletion(work: Pass) -> None:
+    """Delete every binding that is left, each once its cluster may be touched.
+
+    Raises:
+        RunFailedError: A binding that was deleted is there again.
+    """
+    stage = work.record.deletion
+    if "startTime" not in stage:
+        stage["startTime"] = format_time(work.now)
+    work.record.put(stage, PROGRESSING, TRUE, "StageUpdatingStarted", "")
+    look_at_deletions(work)
+    for entry in clusters_of(stage):
+        if status(entry, STARTED) != TRUE:
+            _remove(work, entry)
+    left = [cluster_name(entry) for entry in clusters_of(stage) if status(entry, SUCCEEDED) != TRUE]
+    if left:
+        more = f" and {len(left) - 3} more" if len(left) > 3 else ""
+        work.put_run(TRUE, "UpdateRunProgressing", f"removes the placement from {', '.join(left[:3])}{more}")
+        work.waits.append(RECHECK)
+        return
+    work.record.put(stage, PROGRESSING, FALSE, "StageUpdatingSucceeded", "")
+    work.record.put(stage, SUCCEEDED, TRUE, "StageUpdatingSucceeded", "")
+    stage["endTime"] = format_time(work.now)
+
+
+def _remove(work: Pass, entry: JsonObject) -> None:
+    name = cluster_name(entry)
+    binding = work.validated.targets.removed[name]
+    wait = work.facts.waits.get(name)
+    if wait is not None and not is_deleting(binding):
+        hold_back(work, entry, wait)
+        return
+    if not is_deleting(binding):
+        work.actions.append(Remove(name, binding))
+    work.record.put(entry, STARTED, TRUE, "ClusterUpdatingStarted", "")
+
+
+def _gone(work: Pass, entry: JsonObject) -> None:
+    if not (condition(entry, STARTED) and status(entry, STARTED) == TRUE):
+        work.record.put(entry, STARTED, TRUE, "ClusterUpdatingStarted", "")
+    if status(entry, SUCCEEDED) != TRUE:
+        work.record.put(entry, SUCCEEDED, TRUE, "ClusterUpdatingSucceeded", "")

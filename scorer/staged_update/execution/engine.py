@@ -1,0 +1,242 @@
+"""State machine of a run: the step that one pass returns, also while the run stops.
+
+Values in, values out: given a run and the hub around it, `advance` returns what to write, in which order, and when to
+evaluate again. It may be called at any time and from any state, also after a process has ended between any two of those
+writes.
+
+Source: staged-updates.md 4 to 9; 7 for stopping; KubeFleet pkg/controllers/updaterun/stop.go.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+
+from scorer.api.conditions import FALSE, TRUE, UNKNOWN, ConditionStatus
+from scorer.api.event import Event
+from scorer.api.meta import JsonObject, format_time
+from scorer.api.placement.staged_update import RunState
+from scorer.api.unstructured.documents import dict_at, name_of, status_of, text_at
+from scorer.staged_update.execution.deletion import execute_deletion, look_at_deletions
+from scorer.staged_update.execution.stage import Pass, execute_stage, is_in_flight, look_at_cluster
+from scorer.staged_update.facts import Facts
+from scorer.staged_update.outcome import RECHECK, Cause, NotYetError, RunFailedError, Step
+from scorer.staged_update.plan.initialization import initialise
+from scorer.staged_update.plan.validation import validate
+from scorer.staged_update.policy import OnFailure, policy_of
+from scorer.staged_update.record import (
+    INITIALIZED,
+    PROGRESSING,
+    STARTED,
+    SUCCEEDED,
+    Record,
+    cluster_name,
+    clusters_of,
+    condition,
+    is_final,
+    reason,
+    stage_name,
+    status,
+)
+from scorer.staged_update.rollback import changed_clusters, free_name, previous_index, rollback_run, taken_back_by
+
+_WARNINGS = frozenset(
+    {"UpdateRunInitializedFailed", "UpdateRunStuck", "UpdateRunFailed", "StageUpdatingFailed", "ClusterUpdatingFailed"}
+)
+
+
+def advance(run: JsonObject, facts: Facts, *, absent_state: RunState = RunState.INITIALIZE) -> Step:
+    """Say what has to be done for a run now.
+
+    Args:
+        run: As it is stored.
+        facts: The hub around it.
+        absent_state: What an absent ``spec.state`` means.
+    """
+    try:
+        return _advance(run, facts, absent_state)
+    except NotYetError as error:
+        return _standing_still(run, Record(run, facts.now), str(error))
+
+
+def is_over(run: JsonObject) -> bool:
+    """Say whether nothing will ever happen to a run again."""
+    return is_final(status_of(run))
+
+
+def _advance(run: JsonObject, facts: Facts, absent_state: RunState) -> Step:
+    record = Record(run, facts.now)
+    if is_final(record.status):
+        return _step(run, record)
+    if status(record.status, INITIALIZED) != TRUE:
+        return _begin(run, record, facts)
+    state = text_at(run, "spec", "state") or absent_state
+    if state == RunState.INITIALIZE:
+        return _step(run, record)
+    try:
+        work = Pass(run, record, facts, validate(run, record, facts), policy_of(run))
+    except RunFailedError as error:
+        return _abort(run, record, facts, error)
+    try:
+        _work(work, stopping=state == RunState.STOP)
+    except RunFailedError as error:
+        return _abort(run, _failed_stage(work, error), facts, error)
+    return _step(run, record, work)
+
+
+def _standing_still(run: JsonObject, record: Record, why: str) -> Step:
+    """Say what a run waits for that cannot be looked at now; one that is initialised says so itself."""
+    if status(record.status, INITIALIZED) != TRUE:
+        return Step(again=RECHECK, waits_for=why)
+    found = condition(record.status, PROGRESSING)
+    said: ConditionStatus = (
+        FALSE if found.get("status") == FALSE else UNKNOWN if found.get("status") == UNKNOWN else TRUE
+    )
+    record.put(record.status, PROGRESSING, said, text_at(found, "reason") or "UpdateRunProgressing", f"waits: {why}")
+    return replace(_step(run, record), again=RECHECK)
+
+
+def _begin(run: JsonObject, record: Record, facts: Facts) -> Step:
+    """Initialise a run; what follows comes in the next pass, on the stored record."""
+    try:
+        prepared = initialise(run, facts)
+    except RunFailedError as error:
+        record.put(record.status, INITIALIZED, FALSE, "UpdateRunInitializedFailed", f"{error.cause}: {error}")
+        return _step(run, record)
+    if prepared.snapshots:
+        return Step(snapshots=prepared.snapshots, again=timedelta())
+    record.status.update(prepared.status)
+    message = f"uses resource snapshot {prepared.status['resourceSnapshotIndexUsed']}"
+    record.put(record.status, INITIALIZED, TRUE, "UpdateRunInitializedSuccessfully", message)
+    found = _step(run, record)
+    return Step(annotations=prepared.annotations, status=found.status, events=found.events, again=timedelta())
+
+
+def _work(work: Pass, *, stopping: bool) -> None:
+    if stopping:
+        stop_stage(work)
+        return
+    if work.validated.at < len(work.validated.stages):
+        execute_stage(work)
+        return
+    execute_deletion(work)
+    if status(work.record.deletion, SUCCEEDED) == TRUE:
+        work.put_run(FALSE, "UpdateRunSucceeded", "")
+        work.record.put(work.record.status, SUCCEEDED, TRUE, "UpdateRunSucceeded", "")
+
+
+def _failed_stage(work: Pass, error: RunFailedError) -> Record:
+    """Return the record with the stage that was worked on failed.
+
+    Nothing that the pass wanted to begin is begun any more, so nothing of that is recorded, only what it has found out.
+    """
+    record, at = Record(work.run, work.now), work.validated.at
+    deleting = at == len(work.validated.stages)
+    stage, seen = (record.deletion, work.record.deletion) if deleting else (record.stages[at], work.stage)
+    for entry, found in zip(clusters_of(stage), clusters_of(seen), strict=True):
+        if status(entry, STARTED) == TRUE:
+            entry["conditions"] = found["conditions"]
+    message = f"{error.cause}: {error}"
+    record.put(stage, PROGRESSING, FALSE, "StageUpdatingFailed", message)
+    record.put(stage, SUCCEEDED, FALSE, "StageUpdatingFailed", message)
+    stage["endTime"] = format_time(work.now)
+    return record
+
+
+def _abort(run: JsonObject, record: Record, facts: Facts, error: RunFailedError) -> Step:
+    """End a run for good. Nothing is taken back but by the failure policy; clusters in flight stay as they are."""
+    message, rollback = f"{error.cause}: {error}", None
+    if error.cause is Cause.CLUSTERS_FAILED:
+        rollback, said = _rollback(run, record, facts)
+        message += said
+    record.put(record.status, PROGRESSING, FALSE, "UpdateRunFailed", message)
+    record.put(record.status, SUCCEEDED, FALSE, "UpdateRunFailed", message)
+    step = _step(run, record)
+    return Step(rollback=rollback, status=step.status, events=step.events)
+
+
+def _rollback(run: JsonObject, record: Record, facts: Facts) -> tuple[JsonObject | None, str]:
+    """Return the run that takes a failed one back, where its policy wants that, and what is to be said of it."""
+    policy, index = policy_of(run), previous_index(run)
+    if policy is None or policy.on_failure is not OnFailure.ROLLBACK or not changed_clusters(record.stages):
+        return None, ""
+    if not index:
+        return None, "; nothing is rolled back: the clusters had no other resource snapshot before"
+    if known := taken_back_by(run, facts.runs):
+        return None, f"; run {known} rolls back to resource snapshot {index}"
+    name = free_name(name_of(run), "rollback", {name_of(other) for other in facts.runs})
+    return rollback_run(run, name, index), f"; run {name} rolls back to resource snapshot {index}"
+
+
+def _step(run: JsonObject, record: Record, work: Pass | None = None) -> Step:
+    """Return a step to the record as it is now."""
+    before = status_of(run)
+    changed = record.status != before
+    events = tuple(_events(before, record.status)) if changed else ()
+    if work is None:
+        return Step(status=record.status if changed else None, events=events)
+    again = timedelta() if work.again_at_once else min(work.waits, default=None)
+    return Step(actions=tuple(work.actions), status=record.status if changed else None, events=events, again=again)
+
+
+def _events(before: JsonObject, after: JsonObject) -> Iterator[Event]:
+    """Yield what people are told: every new state of the run, and of its stages."""
+    for kind in (INITIALIZED, PROGRESSING, SUCCEEDED):
+        yield from _event(before, after, kind, "")
+    if status(after, SUCCEEDED) or status(after, INITIALIZED) != TRUE:
+        return
+    known = {stage_name(stage): stage for stage in _stages(before)}
+    for stage in _stages(after):
+        name = stage_name(stage)
+        yield from _event(known.get(name, {}), stage, PROGRESSING, f"stage {name}: ")
+
+
+def _stages(found: JsonObject) -> list[JsonObject]:
+    stages = found.get("stagesStatus") or []
+    return [*stages, dict_at(found, "deletionStageStatus")]
+
+
+def _event(before: JsonObject, after: JsonObject, kind: str, prefix: str) -> Iterator[Event]:
+    now = reason(after, kind)
+    if not now or now == reason(before, kind) or (kind == SUCCEEDED and now == "UpdateRunFailed"):
+        return
+    message = prefix + (text_at(condition(after, kind), "message") or now)
+    yield Event(now, message, "Warning" if now in _WARNINGS else "Normal")
+
+
+def stop_stage(work: Pass) -> None:
+    """Bring the clusters in flight to an end, of an update stage or of the deletion stage.
+
+    Raises:
+        RunFailedError: The run has to be aborted.
+    """
+    deleting = work.validated.at == len(work.validated.stages)
+    stage = work.record.deletion if deleting else work.stage
+    if deleting:
+        look_at_deletions(work)
+    for entry in clusters_of(stage):
+        if not deleting and is_in_flight(entry):
+            look_at_cluster(work, entry)
+        elif status(entry, STARTED) == FALSE:
+            work.record.drop(entry, STARTED)
+    busy = [cluster_name(entry) for entry in clusters_of(stage) if is_in_flight(entry)]
+    if not busy:
+        _is_stopped(work, begun=bool(status(stage, PROGRESSING)), stage=stage)
+        return
+    named = ", ".join(busy[:3]) + (f" and {len(busy) - 3} more" if len(busy) > 3 else "")
+    work.waits.append(RECHECK)
+    work.record.put(stage, PROGRESSING, UNKNOWN, "StageUpdatingStopping", f"waits for {named}")
+    if work.stuck:
+        message = f"stopping; in flight for more than 5 minutes: {named}"
+        work.put_run(FALSE, "UpdateRunStuck", message)
+    else:
+        work.put_run(UNKNOWN, "UpdateRunStopping", f"waits for {named}")
+
+
+def _is_stopped(work: Pass, *, begun: bool, stage: JsonObject) -> None:
+    """Say that the run is stopped; a stage that has not begun says nothing."""
+    if begun and reason(stage, PROGRESSING) != "StageUpdatingStopped":
+        # The wait after a stage counts from the stop: Unknown lies between, so the time of the condition is new.
+        work.record.put(stage, PROGRESSING, UNKNOWN, "StageUpdatingStopping", "")
+        work.record.put(stage, PROGRESSING, FALSE, "StageUpdatingStopped", "")
+    message = "nothing is in flight; state Run resumes it"
+    work.put_run(FALSE, "UpdateRunStopped", message)

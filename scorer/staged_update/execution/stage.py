@@ -1,0 +1,386 @@
+"""One pass of the stage that a run is at: before-stage approval, clusters, after-stage tasks.
+
+A cluster takes a slot from when it is started until it has succeeded. A cluster that may not be touched now is passed
+over; only where the operator has given the clusters an order, by ``sortingLabelKey``, it keeps its place, and takes a
+slot: the ones behind it were to come later.
+
+Source: staged-updates.md 6; KubeFleet pkg/controllers/updaterun/execution.go.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+from scorer.api.conditions import FALSE, TRUE, ConditionStatus
+from scorer.api.meta import JsonObject, format_time
+from scorer.api.names import UPDATED_BY
+from scorer.api.placement.staged_update import StageTaskType
+from scorer.api.unstructured.documents import annotation, dicts_at, text_at, uid_of
+from scorer.api.values.duration import parse_wait_time
+from scorer.staged_update.approval.requests import TaskPlace, look_at_approval
+from scorer.staged_update.execution.clusters import Wanted, has_started, has_succeeded, trouble
+from scorer.staged_update.facts import Facts, Wait
+from scorer.staged_update.outcome import APPROVAL_RECHECK, RECHECK, Action, Cause, RunFailedError, Update
+from scorer.staged_update.plan.stages import PlannedStage
+from scorer.staged_update.plan.validation import Validated, wanted_snapshot
+from scorer.staged_update.policy import FailurePolicy
+from scorer.staged_update.record import (
+    PROGRESSING,
+    REQUEST_APPROVED,
+    STARTED,
+    SUCCEEDED,
+    WAIT_ELAPSED,
+    Record,
+    cluster_name,
+    clusters_of,
+    reason,
+    since,
+    status,
+)
+
+STUCK_AFTER: Final = timedelta(minutes=5)
+_MOST_NAMED: Final = 3
+_LONGEST_WAIT: Final = timedelta(days=36500)
+
+WAITING: Final = "ClusterUpdatingWaiting"
+"""Reason of Started False: the cluster may not be touched now."""
+
+
+@dataclass(slots=True)
+class Pass:
+    """What one pass over a stage works on and collects.
+
+    Args:
+        run: As it is stored.
+        record: Its status, changed in place.
+        facts: The hub.
+        validated: The stages and bindings.
+        policy: What happens when clusters fail; None: they are waited for.
+        actions: What has to be done.
+        waits: When to look again.
+        stuck: The clusters that take too long.
+        again_at_once: The stage is over: look at the next one right away.
+    """
+
+    run: JsonObject
+    record: Record
+    facts: Facts
+    validated: Validated
+    policy: FailurePolicy | None
+    actions: list[Action] = field(default_factory=list)
+    waits: list[timedelta] = field(default_factory=list)
+    stuck: list[str] = field(default_factory=list)
+    again_at_once: bool = False
+
+    @property
+    def now(self) -> datetime:
+        """The moment."""
+        return self.facts.now
+
+    @property
+    def stage(self) -> JsonObject:
+        """The stage that is worked on, as recorded."""
+        return self.record.stages[self.validated.at]
+
+    @property
+    def planned(self) -> PlannedStage:
+        """The stage that is worked on, as planned."""
+        return self.validated.stages[self.validated.at]
+
+    def put_run(self, progressing: ConditionStatus, why: str, message: str = "") -> None:
+        """Say how the run progresses."""
+        self.record.put(self.record.status, PROGRESSING, progressing, why, message)
+
+    def put_stage(self, progressing: ConditionStatus, why: str, message: str = "") -> None:
+        """Say how the stage progresses."""
+        self.record.put(self.stage, PROGRESSING, progressing, why, message)
+
+
+def execute_stage(work: Pass) -> None:
+    """Take the stage a step further.
+
+    Raises:
+        RunFailedError: The run has to be aborted.
+    """
+    if not clusters_of(work.stage):
+        _skip(work)
+    elif not _is_approved_to_start(work):
+        name = work.planned.name
+        work.put_stage(FALSE, "StageUpdatingWaiting", "waits for its approval before it starts")
+        work.put_run(FALSE, "UpdateRunWaiting", f"waits for the approval before stage {name}")
+        work.waits.append(APPROVAL_RECHECK)
+    elif _update_clusters(work):
+        _finish_stage(work)
+
+
+def _skip(work: Pass) -> None:
+    """Pass a stage without clusters: its tasks are not run."""
+    message = "the stage has no cluster"
+    work.put_stage(FALSE, "StageUpdatingSkippedNoClusters", message)
+    work.record.put(work.stage, SUCCEEDED, TRUE, "StageUpdatingSkippedNoClusters", message)
+    work.stage["startTime"] = work.stage["endTime"] = format_time(work.now)
+    work.put_run(TRUE, "UpdateRunProgressing", f"stage {work.planned.name} has no cluster")
+    work.again_at_once = True
+
+
+def _is_approved_to_start(work: Pass) -> bool:
+    """Look at the task before the stage.
+
+    An approval that has just been found is recorded before anything is begun on its strength: a process that ends in
+    between would leave a cluster that nobody has let in.
+    """
+    tasks = dicts_at(work.stage, "beforeStageTaskStatus")
+    if all(status(task, REQUEST_APPROVED) == TRUE for task in tasks):
+        return True
+    for task in tasks:
+        work.actions += look_at_approval(
+            work.record, task, work.planned.name, TaskPlace.BEFORE, work.run, work.facts.requests
+        )
+    work.again_at_once = all(status(task, REQUEST_APPROVED) == TRUE for task in tasks)
+    return False
+
+
+def _update_clusters(work: Pass) -> bool:
+    """Look at the clusters in flight and start the next ones; return whether all are done."""
+    stage = clusters_of(work.stage)
+    failed = _failed(stage)
+    for entry in stage:
+        if not _is_done(entry, work.policy) and _is_under_way(work, entry):
+            look_at_cluster(work, entry)
+    _check_failures(work)
+    slots = work.planned.at_once - sum(is_in_flight(entry) for entry in stage)
+    if _failed(stage) != failed:  # recorded first: until then it may still turn out well, and needs its slot
+        slots, work.again_at_once = 0, True
+    held = _start_next(work, [entry for entry in stage if not status(entry, SUCCEEDED)], slots)
+    is_open = any(not status(entry, SUCCEEDED) for entry in stage)
+    if is_open:
+        _tell_progress(work, held)
+        work.waits.append(RECHECK)
+    return not is_open
+
+
+def is_in_flight(entry: JsonObject) -> bool:
+    """Say whether a cluster has been started, and its outcome is open."""
+    return status(entry, STARTED) == TRUE and not status(entry, SUCCEEDED)
+
+
+def _start_next(work: Pass, entries: list[JsonObject], slots: int) -> list[str]:
+    """Start as many clusters as there are slots; return those that may not be touched now."""
+    ordered = work.planned.stage.sorting_label_key is not None
+    held: list[str] = []
+    for entry in entries:
+        if status(entry, STARTED) == TRUE:
+            continue
+        wait = work.facts.waits.get(cluster_name(entry))
+        if slots <= 0:
+            if wait is None:  # it waits for a slot now, like those behind it
+                work.record.drop(entry, STARTED)
+        elif wait is None:
+            slots -= 0 if _start(work, entry) else 1
+        else:
+            hold_back(work, entry, wait)
+            held.append(cluster_name(entry))
+            slots -= ordered
+    return held
+
+
+def hold_back(work: Pass, entry: JsonObject, wait: Wait) -> None:
+    """Note on a cluster why it may not be touched now."""
+    work.record.put(entry, STARTED, FALSE, WAITING, wait.message)
+    if wait.until is not None:
+        work.waits.append(max(timedelta(), wait.until - work.now))
+
+
+def _is_done(entry: JsonObject, policy: FailurePolicy | None) -> bool:
+    """Say whether a cluster needs nothing any more: it has succeeded, or has failed and the policy counts it.
+
+    Raises:
+        RunFailedError: It has failed, and nothing counts that.
+    """
+    found = status(entry, SUCCEEDED)
+    if found == FALSE and policy is None:
+        raise RunFailedError(Cause.PREEMPTED, f"cluster {cluster_name(entry)} has failed earlier in this run")
+    return found != ""
+
+
+def _binding(work: Pass, entry: JsonObject) -> JsonObject:
+    name = cluster_name(entry)
+    binding = work.validated.targets.selected.get(name)
+    if binding is None:
+        raise RunFailedError(Cause.BINDING_GONE, f"the binding of cluster {name} is gone")
+    return binding
+
+
+def _wanted(work: Pass, entry: JsonObject) -> Wanted:
+    return Wanted.of(entry, wanted_snapshot(work.run, work.record), work.record)
+
+
+def _is_under_way(work: Pass, entry: JsonObject) -> bool:
+    """Say whether this run has started a cluster; the process may have ended before it was recorded."""
+    if status(entry, STARTED) == TRUE:
+        return True
+    binding = work.validated.targets.selected.get(cluster_name(entry))
+    if binding is None or annotation(binding, UPDATED_BY) != uid_of(work.run):
+        return False
+    if not uid_of(work.run) or not _wanted(work, entry).is_met(binding):
+        return False
+    work.record.put(entry, STARTED, TRUE, "ClusterUpdatingStarted", "")
+    return True
+
+
+def _start(work: Pass, entry: JsonObject) -> bool:
+    """Start a cluster; return whether it needed nothing, and is done."""
+    name, binding, wanted = cluster_name(entry), _binding(work, entry), _wanted(work, entry)
+    target = wanted.bind(binding, uid_of(work.run))
+    ready = target is binding and has_started(binding)
+    if not ready:
+        message = f"update run {text_at(work.run, 'metadata', 'name')} rolls out {wanted.snapshot} to {name}"
+        work.actions.append(Update(name, binding, target, message))
+    work.record.put(entry, STARTED, TRUE, "ClusterUpdatingStarted", "")
+    if "startTime" not in work.stage:
+        work.stage["startTime"] = format_time(work.now)
+    if ready and has_succeeded(binding):
+        _succeed(work, entry)
+        return True
+    return False
+
+
+def look_at_cluster(work: Pass, entry: JsonObject) -> bool:
+    """Look at a cluster in flight; return whether it is done.
+
+    A binding whose condition RolloutStarted is missing has not been taken over by another run as long as its spec is
+    what this run wants: the condition is stored a little after the spec, and the process may have ended in between.
+
+    Raises:
+        RunFailedError: Its binding is gone, or another run has changed it.
+    """
+    name = cluster_name(entry)
+    binding = _binding(work, entry)
+    wanted = _wanted(work, entry)
+    if not wanted.is_met(binding):
+        work.record.put(entry, SUCCEEDED, FALSE, "ClusterUpdatingFailed", "its binding was changed by somebody else")
+        message = (
+            f"the binding of cluster {name} was changed while it was being updated, by another run or by hand: it has "
+            f"{text_at(binding, 'spec', 'resourceSnapshotName')[:100] or 'no snapshot'}"
+        )
+        raise RunFailedError(Cause.PREEMPTED, message)
+    if not has_started(binding):
+        run = text_at(work.run, "metadata", "name")
+        message = f"update run {run} rolls out {wanted.snapshot} to {name}"
+        work.actions.append(Update(name, binding, binding, message))
+        return False
+    if has_succeeded(binding):
+        _succeed(work, entry)
+        return True
+    work.record.put(entry, STARTED, TRUE, "ClusterUpdatingStarted", trouble(binding))
+    return _is_too_late(work, entry, binding)
+
+
+def _succeed(work: Pass, entry: JsonObject) -> None:
+    work.record.put(entry, STARTED, TRUE, "ClusterUpdatingStarted", "")
+    work.record.put(entry, SUCCEEDED, TRUE, "ClusterUpdatingSucceeded", "")
+
+
+def _is_too_late(work: Pass, entry: JsonObject, binding: JsonObject) -> bool:
+    """Look how long a cluster has been in flight; return whether the failure policy gives it up."""
+    started = since(entry, STARTED) or work.now
+    age = work.now - started
+    if work.policy is not None:
+        left = work.policy.deadline - age
+        if left <= timedelta():
+            why = trouble(binding) or "not available"
+            message = f"missed its deadline of {int(work.policy.deadline.total_seconds())} s: {why}"
+            work.record.put(entry, SUCCEEDED, FALSE, "ClusterUpdatingFailed", message)
+            return True
+        work.waits.append(left)
+    if age > STUCK_AFTER:
+        work.stuck.append(cluster_name(entry))
+    return False
+
+
+def _failed(entries: Sequence[JsonObject]) -> list[str]:
+    """Return the clusters that have failed."""
+    return [cluster_name(entry) for entry in entries if status(entry, SUCCEEDED) == FALSE]
+
+
+def _check_failures(work: Pass) -> None:
+    """Abort when more clusters of the stage have failed than the policy tolerates."""
+    if work.policy is None:
+        return
+    failed = _failed(clusters_of(work.stage))
+    if len(failed) > work.policy.max_failures:
+        message = (
+            f"{len(failed)} clusters of stage {work.planned.name} have failed, and {work.policy.max_failures} may: "
+            f"{_named(failed)}"
+        )
+        raise RunFailedError(Cause.CLUSTERS_FAILED, message)
+
+
+def _tell_progress(work: Pass, held: list[str]) -> None:
+    name = work.planned.name
+    work.put_stage(TRUE, "StageUpdatingStarted", "")
+    if work.stuck:
+        message = f"clusters of stage {name} are in flight for more than 5 minutes: {_named(work.stuck)}"
+        work.put_run(FALSE, "UpdateRunStuck", message)
+    elif held and not any(is_in_flight(entry) for entry in clusters_of(work.stage)):
+        first = work.facts.waits[held[0]].message
+        work.put_run(TRUE, "UpdateRunProgressing", f"cluster {held[0]} of stage {name} waits: {first}")
+    else:
+        work.put_run(TRUE, "UpdateRunProgressing", f"updates stage {name}")
+
+
+def _finish_stage(work: Pass) -> None:
+    """Look at the tasks after the stage; all clusters are done."""
+    name, stage = work.planned.name, work.stage
+    if reason(stage, PROGRESSING) != "StageUpdatingWaiting":
+        work.put_stage(FALSE, "StageUpdatingWaiting", "all clusters are done")
+    missing = list(_open_tasks(work))
+    if not missing:
+        work.put_stage(FALSE, "StageUpdatingSucceeded", "")
+        work.record.put(stage, SUCCEEDED, TRUE, "StageUpdatingSucceeded", "")
+        stage["endTime"] = format_time(work.now)
+        work.put_run(TRUE, "UpdateRunProgressing", f"stage {name} has succeeded")
+        work.again_at_once = True
+        return
+    message = f"waits after stage {name}: {' and '.join(missing)}"
+    work.put_stage(FALSE, "StageUpdatingWaiting", f"waits for {' and '.join(missing)}")
+    work.put_run(FALSE, "UpdateRunWaiting", message)
+
+
+def _open_tasks(work: Pass) -> Iterator[str]:
+    """Look at all tasks after the stage, side by side; yield what is still open."""
+    for task in dicts_at(work.stage, "afterStageTaskStatus"):
+        if task.get("type") == StageTaskType.TIMED_WAIT:
+            if (until := _wait_end(work, task)) is not None:
+                yield f"its wait, until {format_time(until)}"
+            continue
+        work.actions += look_at_approval(
+            work.record, task, work.planned.name, TaskPlace.AFTER, work.run, work.facts.requests
+        )
+        if status(task, REQUEST_APPROVED) != TRUE:
+            work.waits.append(APPROVAL_RECHECK)
+            yield f"the approval {text_at(task, 'approvalRequestName')}"
+
+
+def _wait_end(work: Pass, task: JsonObject) -> datetime | None:
+    """Return when the wait ends; None: it has."""
+    if status(task, WAIT_ELAPSED) == TRUE:
+        return None
+    began = since(work.stage, PROGRESSING) or work.now
+    waits = (
+        each.wait_time
+        for each in work.planned.stage.after_stage_tasks
+        if each.type is StageTaskType.TIMED_WAIT and each.wait_time
+    )
+    until = began + min(parse_wait_time(next(waits, "0s")), _LONGEST_WAIT)
+    if until <= work.now:
+        work.record.put(task, WAIT_ELAPSED, TRUE, "AfterStageTaskWaitTimeElapsed", "")
+        return None
+    work.waits.append(until - work.now)
+    return until
+
+
+def _named(names: list[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return ", ".join(names[:_MOST_NAMED]) + more

@@ -1,0 +1,161 @@
+"""Answer of a run to the member gate: whether it would change a cluster now.
+
+The run's record answers; nothing is computed again.
+
+Source: staged-updates.md 6 to 9.
+"""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from scorer.api.conditions import FALSE, TRUE, Conditions, find_condition
+from scorer.api.placement.staged_update import (
+    ClusterStagedUpdateRun,
+    ClusterUpdatingStatus,
+    RunState,
+    Stage,
+    StageStatus,
+    StageTaskType,
+)
+from scorer.api.values.duration import parse_wait_time
+from scorer.api.values.int_or_percent import scaled_down
+from scorer.member_gate.answer import MemberAnswer, MemberReason
+
+_LONGEST_WAIT: Final = timedelta(hours=2562047)
+"""The most that 64 bits of nanoseconds hold, as Go's durations do."""
+
+
+def has_ended(run: ClusterStagedUpdateRun) -> bool:
+    """Say whether a run is over: it succeeded, was aborted, or could not be initialised."""
+    said = run.status.conditions
+    return _status(said, "Succeeded") != "" or _status(said, "Initialized") == FALSE
+
+
+def covers(run: ClusterStagedUpdateRun, cluster: str) -> bool:
+    """Say whether a run includes a cluster, as far as it has been initialised."""
+    return any(entry.cluster_name == cluster for stage in _stages(run) for entry in stage.clusters)
+
+
+def staged_turn(
+    run: ClusterStagedUpdateRun, cluster: str, now: datetime, promised: Collection[str] = ()
+) -> MemberAnswer:
+    """Say whether a run that has not ended would change a cluster now.
+
+    Args:
+        run: The run, with its record.
+        cluster: The member.
+        now: Decides how long a wait still takes.
+        promised: Other clusters that count as being changed: reserved, but the run has not recorded their start yet.
+    """
+    name = run.metadata.name
+    detail = {"run": name}
+    if _status(run.status.conditions, "Initialized") != TRUE or run.spec.state is RunState.INITIALIZE:
+        message = f"run {name} is initialised and waits for its state Run"
+        if _status(run.status.conditions, "Initialized") != TRUE:
+            message = f"run {name} has not been initialised yet"
+        return MemberAnswer(MemberReason.WAITING_FOR_RUN, message, detail)
+    stages = _stages(run)
+    place = next((at for at, stage in enumerate(stages) if _entry(stage, cluster) is not None), None)
+    if place is None:
+        return MemberAnswer(MemberReason.WAITING_FOR_RUN, f"run {name} does not change cluster {cluster}", detail)
+    stage = stages[place]
+    detail["stage"] = stage.stage_name
+    entry = _entry(stage, cluster)
+    assert entry is not None
+    if _status(entry.conditions, "Succeeded") == TRUE:
+        return MemberAnswer(MemberReason.NOTHING_TO_DO, f"run {name} has updated cluster {cluster}", detail)
+    if run.spec.state is RunState.STOP and _status(entry.conditions, "Started") != TRUE:
+        return MemberAnswer(MemberReason.RUN_STOPPED, f"run {name} is stopped", detail)
+    if _status(entry.conditions, "Started") == TRUE:
+        message = f"run {name} is updating cluster {cluster} in stage {stage.stage_name}"
+        return MemberAnswer(MemberReason.ALLOWED, message, detail)
+    for earlier in stages[:place]:
+        if _status(earlier.conditions, "Succeeded") != TRUE:
+            return _behind(run, earlier, detail, now)
+    return _in_stage(run, stage, detail, promised)
+
+
+def _behind(run: ClusterStagedUpdateRun, earlier: StageStatus, detail: dict[str, str], now: datetime) -> MemberAnswer:
+    """Say why an earlier stage is not over: its clusters, or a task after them."""
+    name, before = run.metadata.name, earlier.stage_name
+    detail = {**detail, "waitsForStage": before}
+    if any(_status(entry.conditions, "Succeeded") != TRUE for entry in earlier.clusters):
+        return MemberAnswer(MemberReason.WAITING_FOR_STAGE, f"stage {before} of run {name} comes first", detail)
+    for task in earlier.after_stage_task_status:
+        if task.type is StageTaskType.APPROVAL and _status(task.conditions, "ApprovalRequestApproved") != TRUE:
+            return _approval(task.approval_request_name, f"after stage {before} of run {name}", detail)
+        if task.type is StageTaskType.TIMED_WAIT and _status(task.conditions, "WaitTimeElapsed") != TRUE:
+            wait = _remaining(run, earlier, now)
+            message = f"run {name} waits after its stage {before}"
+            return MemberAnswer(MemberReason.WAIT_TIME, message, detail, wait or timedelta(seconds=1))
+    return MemberAnswer(MemberReason.WAITING_FOR_STAGE, f"stage {before} of run {name} is about to end", detail)
+
+
+def _in_stage(
+    run: ClusterStagedUpdateRun, stage: StageStatus, detail: dict[str, str], promised: Collection[str]
+) -> MemberAnswer:
+    name, where = run.metadata.name, stage.stage_name
+    for task in stage.before_stage_task_status:
+        if task.type is StageTaskType.APPROVAL and _status(task.conditions, "ApprovalRequestApproved") != TRUE:
+            return _approval(task.approval_request_name, f"before stage {where} of run {name}", detail)
+    busy = [
+        entry.cluster_name
+        for entry in stage.clusters
+        if (_status(entry.conditions, "Started") == TRUE or entry.cluster_name in promised)
+        and not _status(entry.conditions, "Succeeded")
+    ]
+    plan = _planned(run, where)
+    most = len(stage.clusters) if plan is None else _at_once(plan, len(stage.clusters))
+    if len(busy) >= most:
+        message = f"stage {where} of run {name} changes {most} at once, and is busy with {', '.join(busy[:3])}"
+        return MemberAnswer(MemberReason.BUDGET_USED_UP, message, detail)
+    return MemberAnswer(MemberReason.ALLOWED, f"it is the turn of stage {where} of run {name}", detail)
+
+
+def _approval(request: str, when: str, detail: dict[str, str]) -> MemberAnswer:
+    message = f"{when}, approval {f'of {request} ' if request else ''}is required"
+    found = {"approvalRequest": request} if request else {}
+    return MemberAnswer(MemberReason.WAITING_FOR_APPROVAL, message, {**detail, **found})
+
+
+def _remaining(run: ClusterStagedUpdateRun, stage: StageStatus, now: datetime) -> timedelta:
+    """Return how long the wait after a stage still takes; it began when the stage had updated all its clusters.
+
+    A wait that cannot be read, or that is too long to compute, does not end by itself: `_LONGEST_WAIT`.
+    """
+    plan, said = _planned(run, stage.stage_name), find_condition(stage.conditions, "Progressing")
+    tasks = plan.after_stage_tasks if plan is not None else ()
+    texts = [task.wait_time for task in tasks if task.type is StageTaskType.TIMED_WAIT and task.wait_time]
+    if not texts or said is None or said.last_transition_time is None:
+        return timedelta()
+    try:
+        return max(timedelta(), said.last_transition_time + parse_wait_time(texts[0]) - now)
+    except (ValueError, OverflowError):
+        return _LONGEST_WAIT
+
+
+def _planned(run: ClusterStagedUpdateRun, name: str) -> Stage | None:
+    strategy = run.status.staged_update_strategy_snapshot
+    return next((stage for stage in strategy.stages if stage.name == name), None) if strategy is not None else None
+
+
+def _at_once(stage: Stage, total: int) -> int:
+    try:
+        return scaled_down(stage.max_concurrency, total)
+    except ValueError:
+        return 1
+
+
+def _stages(run: ClusterStagedUpdateRun) -> Sequence[StageStatus]:
+    last = run.status.deletion_stage_status
+    return (*run.status.stages_status, *([last] if last is not None else ()))
+
+
+def _entry(stage: StageStatus, cluster: str) -> ClusterUpdatingStatus | None:
+    return next((entry for entry in stage.clusters if entry.cluster_name == cluster), None)
+
+
+def _status(conditions: Conditions, kind: str) -> str:
+    found = find_condition(conditions, kind)
+    return found.status if found is not None else ""

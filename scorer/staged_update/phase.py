@@ -1,0 +1,295 @@
+"""Phase of a run and the waits that hold it, read from its record: for tables, pages and exit codes.
+
+`situation_of` decides nothing and never fails: whatever a record lacks counts as not there yet.
+
+Source: staged-updates.md 6 to 8.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final
+
+from scorer.api.conditions import FALSE, TRUE, UNKNOWN
+from scorer.api.meta import JsonObject
+from scorer.api.placement.staged_update import DELETE_STAGE, RunState, StageTaskType
+from scorer.api.unstructured.documents import (
+    current_condition,
+    dicts_at,
+    generation_of,
+    name_of,
+    spec_of,
+    status_of,
+    text_at,
+)
+from scorer.api.values.duration import parse_wait_time
+from scorer.staged_update.approval.evaluation import is_looked_at, progress_of
+from scorer.staged_update.approval.requests import APPROVED, requests_of
+from scorer.staged_update.record import (
+    INITIALIZED,
+    PROGRESSING,
+    REQUEST_APPROVED,
+    REQUEST_CREATED,
+    STARTED,
+    SUCCEEDED,
+    WAIT_ELAPSED,
+    cluster_name,
+    clusters_of,
+    condition,
+    reason,
+    since,
+    stage_name,
+    status,
+)
+
+
+class RunPhase(StrEnum):
+    """The state of a run in one word (staged-updates.md 8)."""
+
+    INITIALIZING = "Initializing"
+    INITIALIZED = "Initialized"
+    RUNNING = "Running"
+    WAITING = "Waiting"
+    STUCK = "Stuck"
+    STOPPING = "Stopping"
+    STOPPED = "Stopped"
+    FAILED = "Failed"
+    """It could not be initialised."""
+    ABORTED = "Aborted"
+    SUCCEEDED = "Succeeded"
+
+
+OVER: Final = frozenset({RunPhase.FAILED, RunPhase.ABORTED, RunPhase.SUCCEEDED})
+"""Nothing ever happens to such a run again."""
+
+
+class WaitKind(StrEnum):
+    """What a run waits for."""
+
+    STATE = "State"
+    """A person has to set ``spec.state`` to Run."""
+    APPROVAL = "Approval"
+    TIMED_WAIT = "TimedWait"
+    CLUSTER = "Cluster"
+    """A cluster in flight: it has been given the content, or the placement is being removed from it."""
+    HELD = "Held"
+    """A cluster that may not be touched now; the message says why and until when."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunWait:
+    """One thing that a run waits for.
+
+    Args:
+        kind: What it is.
+        stage: The stage that waits; empty: the whole run.
+        cluster: Of a cluster: its name.
+        request: Of an approval: the name of its request.
+        since: When the wait began; None: unknown.
+        until: When a timed wait ends; None: nobody knows.
+        answered: It is approved already, and the run has not taken notice yet.
+        analysed: Of an approval: something is looked at that may give it.
+        message: For people: what comes after "waits for".
+    """
+
+    kind: WaitKind
+    stage: str = ""
+    cluster: str = ""
+    request: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+    answered: bool = False
+    analysed: bool = False
+    message: str = ""
+
+    @property
+    def needs_person(self) -> bool:
+        """Say whether nothing happens until somebody acts."""
+        return self.kind in (WaitKind.STATE, WaitKind.APPROVAL) and not self.answered and not self.analysed
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """Where a run stands.
+
+    Args:
+        phase: Its state in one word.
+        stage: The stage it is at, or has failed at; empty: none, because it is not initialised or has succeeded.
+        waits: What it waits for, in the order of its record; empty: for nothing, or it is over.
+        message: What the run says of itself, for people; may be empty.
+    """
+
+    phase: RunPhase
+    stage: str = ""
+    waits: tuple[RunWait, ...] = ()
+    message: str = ""
+
+    @property
+    def is_over(self) -> bool:
+        """Say whether nothing ever happens to the run again."""
+        return self.phase in OVER
+
+    @property
+    def needs_person(self) -> bool:
+        """Say whether somebody has to act before the run is over."""
+        return any(wait.needs_person for wait in self.waits)
+
+
+def situation_of(run: JsonObject, requests: Iterable[JsonObject], now: datetime) -> Situation:
+    """Say where a run stands.
+
+    Args:
+        run: As it is stored.
+        requests: Approval requests of its family; those of other runs are ignored.
+        now: Decides whether a timed wait is over; aware.
+    """
+    found, stage = status_of(run), current_stage(run)
+    phase = _phase(found, _state(run), caught_up=_is_caught_up(run))
+    if phase in OVER or phase is RunPhase.INITIALIZING:
+        return Situation(phase, stage_name(stage), message=_message(found))
+    if phase in (RunPhase.INITIALIZED, RunPhase.STOPPED):
+        began = since(found, INITIALIZED if phase is RunPhase.INITIALIZED else PROGRESSING)
+        word = "start" if phase is RunPhase.INITIALIZED else "resume"
+        wait = RunWait(WaitKind.STATE, since=began, message=f"somebody to {word} it")
+        return Situation(phase, stage_name(stage), (wait,), _message(found))
+    own = {name_of(request): request for request in requests_of(run, requests)}
+    waits = (*_tasks(found, stage, own, now), *_clusters(stage, stopping=phase is RunPhase.STOPPING))
+    return Situation(phase, stage_name(stage), waits, _message(found))
+
+
+def stages_of(run: JsonObject) -> list[JsonObject]:
+    """Return the recorded stages of a run, in order, the deletion stage last if it has any cluster."""
+    found = status_of(run)
+    last = found.get("deletionStageStatus")
+    return [*dicts_at(found, "stagesStatus"), *([last] if isinstance(last, dict) and clusters_of(last) else [])]
+
+
+def current_stage(run: JsonObject) -> JsonObject:
+    """Return the record of the stage that a run is at, empty when there is none."""
+    return next((stage for stage in stages_of(run) if status(stage, SUCCEEDED) != TRUE), {})
+
+
+def _state(run: JsonObject) -> str:
+    return text_at(spec_of(run), "state")
+
+
+def _is_caught_up(run: JsonObject) -> bool:
+    """Say whether the record is about the present ``spec``: nobody has changed the state since."""
+    seen = condition(status_of(run), PROGRESSING).get("observedGeneration") or 0
+    return seen == generation_of(run)
+
+
+def _phase(found: JsonObject, state: str, *, caught_up: bool) -> RunPhase:
+    if status(found, INITIALIZED) == FALSE:
+        return RunPhase.FAILED
+    if status(found, SUCCEEDED):
+        return RunPhase.SUCCEEDED if status(found, SUCCEEDED) == TRUE else RunPhase.ABORTED
+    if status(found, INITIALIZED) != TRUE:
+        return RunPhase.INITIALIZING
+    if not status(found, PROGRESSING) and state not in (RunState.RUN, RunState.STOP):
+        return RunPhase.INITIALIZED
+    if not caught_up:
+        return RunPhase.STOPPING if state == RunState.STOP else RunPhase.RUNNING
+    return _progress(found)
+
+
+def _progress(found: JsonObject) -> RunPhase:
+    """Return what the record says of a run whose state it knows."""
+    if status(found, PROGRESSING) == UNKNOWN:
+        return RunPhase.STOPPING
+    known = {
+        "UpdateRunWaiting": RunPhase.WAITING,
+        "UpdateRunStuck": RunPhase.STUCK,
+        "UpdateRunStopped": RunPhase.STOPPED,
+    }
+    return known.get(reason(found, PROGRESSING), RunPhase.RUNNING)
+
+
+def _message(found: JsonObject) -> str:
+    """Return the message of the condition that says most."""
+    for kind in (SUCCEEDED, PROGRESSING, INITIALIZED):
+        if condition(found, kind):
+            return text_at(condition(found, kind), "message")
+    return "the run has not been initialised yet"
+
+
+def _tasks(
+    found: JsonObject, stage: JsonObject, requests: Mapping[str, JsonObject], now: datetime
+) -> Iterator[RunWait]:
+    """Yield the open tasks of a stage that waits for them: those before it, or those after it."""
+    if reason(stage, PROGRESSING) != "StageUpdatingWaiting":
+        return
+    is_done = all(status(entry, SUCCEEDED) for entry in clusters_of(stage))
+    word = "after" if is_done else "before"
+    for task in dicts_at(stage, f"{word}StageTaskStatus"):
+        if task.get("type") == StageTaskType.TIMED_WAIT:
+            yield from _timed_wait(found, stage, task, now)
+        elif status(task, REQUEST_CREATED) == TRUE and status(task, REQUEST_APPROVED) != TRUE:
+            yield _approval(stage, task, requests, word)
+
+
+def _approval(stage: JsonObject, task: JsonObject, requests: Mapping[str, JsonObject], word: str) -> RunWait:
+    name = text_at(task, "approvalRequestName")
+    request = requests.get(name, {})
+    answered = (current_condition(request, APPROVED) or {}).get("status") == TRUE
+    message = f"approval of {name} {word} stage {stage_name(stage)}"
+    if not answered and (progress := progress_of(request)):
+        message += f": {progress}"
+    return RunWait(
+        WaitKind.APPROVAL,
+        stage_name(stage),
+        request=name,
+        since=since(task, REQUEST_CREATED),
+        answered=answered,
+        analysed=is_looked_at(request),
+        message=f"{message}: given, the run is about to go on" if answered else message,
+    )
+
+
+def _timed_wait(found: JsonObject, stage: JsonObject, task: JsonObject, now: datetime) -> Iterator[RunWait]:
+    if status(task, WAIT_ELAPSED) == TRUE:
+        return
+    began, name = since(stage, PROGRESSING), stage_name(stage)
+    until = _end(began, _wait_time(found, name))
+    if until is None or until > now:
+        yield RunWait(
+            WaitKind.TIMED_WAIT, name, since=began, until=until, message=f"the end of the wait after stage {name}"
+        )
+
+
+def _wait_time(found: JsonObject, stage: str) -> str:
+    """Return how long a run waits after a stage, empty when its copy of the strategy does not say."""
+    for each in dicts_at(found, "stagedUpdateStrategySnapshot", "stages"):
+        if each.get("name") == stage:
+            tasks = dicts_at(each, "afterStageTasks")
+            return next((text_at(task, "waitTime") for task in tasks if task.get("type") == "TimedWait"), "")
+    return ""
+
+
+def _end(began: datetime | None, wait_time: str) -> datetime | None:
+    """Return when a wait ends; None: nobody can tell."""
+    try:
+        return began + max(timedelta(), parse_wait_time(wait_time)) if began is not None else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def _clusters(stage: JsonObject, *, stopping: bool) -> Iterator[RunWait]:
+    """Yield the clusters in flight and those that may not be touched now; a stopping run starts none of the latter."""
+    name = stage_name(stage)
+    for entry in clusters_of(stage):
+        if status(entry, SUCCEEDED):
+            continue
+        cluster, began = cluster_name(entry), since(entry, STARTED)
+        if status(entry, STARTED) == TRUE:
+            message = f"removal from cluster {cluster}" if name == DELETE_STAGE else f"cluster {cluster}"
+            yield RunWait(WaitKind.CLUSTER, name, cluster, since=began, message=f"{message}: {_started(entry)}")
+        elif status(entry, STARTED) == FALSE and not stopping:
+            why = text_at(condition(entry, STARTED), "message")
+            yield RunWait(WaitKind.HELD, name, cluster, since=began, message=f"cluster {cluster}: {why}")
+
+
+def _started(entry: JsonObject) -> str:
+    """Say what is known of a cluster in flight."""
+    return text_at(condition(entry, STARTED), "message") or "in flight"

@@ -1,0 +1,215 @@
+"""The first pass of a run: everything is looked up once, checked, and written into its status, which it works by.
+
+Source: staged-updates.md 4; KubeFleet pkg/controllers/updaterun/initialization.go.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pydantic import ValidationError
+
+from scorer.api.meta import JsonObject, dump_json
+from scorer.api.names import PREVIOUS_INDEX
+from scorer.api.placement.staged_update import DELETE_STAGE, StageTaskType, UpdateStrategySpec
+from scorer.api.unstructured.documents import (
+    annotations_of,
+    dict_at,
+    dicts_at,
+    name_of,
+    namespace_of,
+    spec_of,
+    text_at,
+    with_metadata,
+)
+from scorer.rollout.apply_strategy import effective_apply_strategy
+from scorer.rollout.bindings import NO_OVERRIDES, Overrides
+from scorer.rollout.selection.selector import SelectionError
+from scorer.rollout.snapshots.resources import (
+    UNTHROTTLED,
+    SnapshotGroup,
+    index_in_name,
+    plan_resource_snapshots,
+)
+from scorer.rollout.writes import Write
+from scorer.staged_update.approval.requests import TaskPlace, request_name
+from scorer.staged_update.facts import Facts
+from scorer.staged_update.outcome import Cause, NotYetError, RunFailedError
+from scorer.staged_update.plan.stages import PlannedStage, compute_stages
+from scorer.staged_update.plan.targets import Targets, external_placement, find_targets
+from scorer.staged_update.policy import policy_of, taken_over
+from scorer.staged_update.rollback import NO_INDEX
+
+LARGEST_STATUS: Final = 1_300_000
+"""Bytes of JSON that a run may come to: etcd takes one and a half million, and the rest of the object is small."""
+_BYTES_PER_CLUSTER: Final = 520
+"""What the two conditions of a cluster add to its entry by the end of the run."""
+_INDEX_DIGITS: Final = 18
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What an initialisation comes to.
+
+    Args:
+        snapshots: Resource snapshots that have to be written first; then everything is prepared again.
+        annotations: To put on the run first.
+        status: What it adds to the status; empty while there are snapshots to write.
+    """
+
+    snapshots: tuple[Write, ...]
+    annotations: Mapping[str, str]
+    status: JsonObject
+
+
+def initialise(run: JsonObject, facts: Facts) -> Prepared:
+    """Fix the plan of a run.
+
+    Raises:
+        RunFailedError: It can never begin.
+        NotYetError: What it needs is about to come.
+    """
+    spec = spec_of(run)
+    placement = external_placement(facts, text_at(spec, "placementName"))
+    targets = find_targets(facts, placement, fresh=True)
+    strategy, annotations = _strategy(run, facts)
+    stages = compute_stages(strategy, facts.members, targets.selected)
+    group, writes = _content(text_at(spec, "resourceSnapshotIndex"), facts, placement)
+    if writes or group is None:
+        return Prepared(writes, {}, {})
+    annotations = {**annotations, PREVIOUS_INDEX: _previous_index(targets, placement, group)}
+    overrides = facts.overrides(group)
+    status: JsonObject = {
+        "policySnapshotIndexUsed": targets.policy_index,
+        "policyObservedClusterCount": targets.count,
+        "resourceSnapshotIndexUsed": str(group.index),
+        "appliedStrategy": effective_apply_strategy(dict_at(placement, "spec", "strategy", "applyStrategy")),
+        "stagedUpdateStrategySnapshot": dict(spec_of(facts.strategy or {})),
+        "stagesStatus": [_stage_status(stage, name_of(run), overrides) for stage in stages],
+        "deletionStageStatus": {
+            "stageName": DELETE_STAGE,
+            "clusters": [{"clusterName": name} for name in sorted(targets.removed)],
+        },
+    }
+    _check_size(status, len(targets.selected) + len(targets.removed))
+    return Prepared(
+        (), {key: text for key, text in annotations.items() if annotations_of(run).get(key) != text}, status
+    )
+
+
+def _strategy(run: JsonObject, facts: Facts) -> tuple[UpdateStrategySpec, Mapping[str, str]]:
+    """Return the strategy of a run, and the annotations that the run takes over from it."""
+    document, name = facts.strategy, text_at(run, "spec", "stagedRolloutStrategyName")
+    if document is None:
+        raise RunFailedError(Cause.STRATEGY_NOT_FOUND, f"strategy {name} does not exist")
+    try:
+        strategy = UpdateStrategySpec.read(spec_of(document))
+    except ValidationError as error:
+        raise _unreadable(document, error) from error
+    annotations = taken_over(run, document)
+    policy_of(with_metadata(run, annotations=annotations))
+    return strategy, annotations
+
+
+def _unreadable(strategy: JsonObject, error: ValidationError) -> RunFailedError:
+    """Return what is wrong with a strategy that was stored before admission was there to refuse it."""
+    first = error.errors()[0]
+    place = [str(part) for part in first["loc"]]
+    causes = {
+        "beforeStageTasks": Cause.BEFORE_STAGE_TASKS_INVALID,
+        "afterStageTasks": Cause.AFTER_STAGE_TASKS_INVALID,
+        "labelSelector": Cause.LABEL_SELECTOR_INVALID,
+    }
+    cause = next((cause for part, cause in causes.items() if part in place), Cause.STRATEGY_INVALID)
+    stages = dicts_at(strategy, "spec", "stages")
+    number = int(place[1]) if len(place) > 1 and place[1].isdecimal() else len(stages)
+    of = f" (stage {text_at(stages[number], 'name')[:63]})" if number < len(stages) else ""
+    where = ".".join(["spec", *place])
+    return RunFailedError(cause, f"strategy {name_of(strategy)} cannot be read: {where}{of}: {first['msg']}")
+
+
+def _content(index: str, facts: Facts, placement: JsonObject) -> tuple[SnapshotGroup | None, tuple[Write, ...]]:
+    """Return the resource snapshot to roll out, or what has to be written so that there is one."""
+    if index:
+        return _pinned(index, facts.groups, placement), ()
+    selection = facts.selection
+    if isinstance(selection, SelectionError):
+        raise RunFailedError(Cause.SELECTION_INVALID, f"the placement selects nothing valid: {selection.message}")
+    if selection is None:
+        raise NotYetError("what the placement selects is not known yet")
+    snapshots = [document for group in facts.groups for document in group.documents]
+    plan = plan_resource_snapshots(
+        placement, snapshots, selection.objects, facts.now, UNTHROTTLED, bindings=facts.bindings
+    )
+    if plan.writes:
+        return None, plan.writes
+    return next(group for group in facts.groups if group.name == plan.name), ()
+
+
+def _pinned(index: str, groups: Sequence[SnapshotGroup], placement: JsonObject) -> SnapshotGroup:
+    """Return the resource snapshot of an index that the user gave."""
+    if not (index.isascii() and index.isdecimal() and len(index) <= _INDEX_DIGITS):
+        message = f"spec.resourceSnapshotIndex {index[:64]!r} is no integer of at least 0"
+        raise RunFailedError(Cause.RESOURCE_INDEX_INVALID, message)
+    found = next((group for group in groups if group.index == int(index)), None)
+    if found is None or found.master is None:
+        there = ", ".join(str(group.index) for group in groups if group.master is not None) or "none"
+        what = f"resource snapshot {index} of placement {name_of(placement)}"
+        missing = "does not exist" if found is None else "has no master"
+        message = f"{what} {missing}; retained are: {there[:200]}"
+        raise RunFailedError(Cause.RESOURCE_SNAPSHOT_NOT_FOUND, message)
+    if not found.is_complete:
+        raise NotYetError(f"resource snapshot {index} is still being made")
+    return found
+
+
+def _previous_index(targets: Targets, placement: JsonObject, group: SnapshotGroup) -> str:
+    """Return the index that most clusters have now, of several the highest; or that they have no other than this."""
+    names = Counter(text_at(spec_of(binding), "resourceSnapshotName") for binding in targets.selected.values())
+    prefix = f"{name_of(placement)}-"
+    indexes = {index_in_name(name.removesuffix("-snapshot"), prefix): count for name, count in names.items()}
+    others = [(count, index) for index, count in indexes.items() if index >= 0 and index != group.index]
+    return str(max(others)[1]) if others else NO_INDEX
+
+
+def _stage_status(planned: PlannedStage, run: str, overrides: Mapping[str, Overrides]) -> JsonObject:
+    stage = planned.stage
+    status: JsonObject = {
+        "stageName": stage.name,
+        "clusters": [_cluster_status(name, overrides.get(name, NO_OVERRIDES)) for name in planned.clusters],
+    }
+    for key, tasks, place in (
+        ("beforeStageTaskStatus", stage.before_stage_tasks, TaskPlace.BEFORE),
+        ("afterStageTaskStatus", stage.after_stage_tasks, TaskPlace.AFTER),
+    ):
+        if tasks:
+            status[key] = [_task_status(task.type, run, stage.name, place) for task in tasks]
+    return status
+
+
+def _task_status(kind: StageTaskType, run: str, stage: str, place: TaskPlace) -> JsonObject:
+    if kind is StageTaskType.APPROVAL:
+        return {"type": str(kind), "approvalRequestName": request_name(run, stage, place)}
+    return {"type": str(kind)}
+
+
+def _cluster_status(name: str, overrides: Overrides) -> JsonObject:
+    fields = {key: value for key, value in overrides.fields().items() if value is not None}
+    return {"clusterName": name, **fields}
+
+
+def _check_size(status: JsonObject, clusters: int) -> None:
+    size = len(dump_json(status)) + clusters * _BYTES_PER_CLUSTER
+    if size > LARGEST_STATUS:
+        message = (
+            f"the record of {clusters} clusters would come to {size} bytes, more than the {LARGEST_STATUS} that one "
+            "object may have: divide the placement"
+        )
+        raise RunFailedError(Cause.TOO_MANY_CLUSTERS, message)
+
+
+def full_name(run: JsonObject) -> str:
+    """Return the name of a run with its namespace, as ``team-a/release-7``."""
+    namespace = namespace_of(run)
+    return f"{namespace}/{name_of(run)}" if namespace else name_of(run)

@@ -1,0 +1,177 @@
+"""Which clusters are in which stage, in which order, and how many of them are updated at once.
+
+Source: staged-updates.md 3; KubeFleet pkg/controllers/updaterun/initialization.go. Unlike there, clusters are looked at
+by name, so that of several mistakes the same one is always named.
+"""
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from scorer.api.placement.staged_update import Stage, StageTask, StageTaskType, UpdateStrategySpec
+from scorer.api.values.duration import parse_wait_time
+from scorer.api.values.int_or_percent import scaled_down
+from scorer.api.values.label_selector import holds_for, selector_error
+from scorer.staged_update.outcome import Cause, RunFailedError
+
+MOST_NAMED: Final = 10
+"""How many clusters one message names."""
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,40}", re.ASCII)
+
+Labels = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedStage:
+    """One stage with its clusters.
+
+    Args:
+        stage: As the strategy has it.
+        clusters: Their names, in the order in which they are started.
+        at_once: How many of them may be in flight.
+    """
+
+    stage: Stage
+    clusters: tuple[str, ...]
+    at_once: int
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.stage.name
+
+
+def compute_stages(
+    strategy: UpdateStrategySpec, members: Mapping[str, Labels], selected: Collection[str]
+) -> tuple[PlannedStage, ...]:
+    """Sort the selected clusters into stages.
+
+    Args:
+        strategy: The stages.
+        members: The labels of every MemberCluster, by its name.
+        selected: The clusters that the run updates; one that is no MemberCluster is in no stage.
+
+    Raises:
+        RunFailedError: The tasks or the selector of a stage are invalid, a cluster is in several stages or in none, or
+            its sorting label is no integer. Stages are looked at in order, so the first mistake is named.
+    """
+    candidates = sorted(name for name in selected if name in members)
+    placed: set[str] = set()
+    found = []
+    for stage in strategy.stages:
+        check_tasks(stage)
+        matches = _matcher(stage)
+        clusters = [name for name in candidates if matches(members[name])]
+        if twice := [name for name in clusters if name in placed]:
+            message = f"stage {stage.name} selects clusters that an earlier stage selects too: {_named(twice)}"
+            raise RunFailedError(Cause.CLUSTER_IN_TWO_STAGES, message)
+        placed.update(clusters)
+        found.append(PlannedStage(stage, _ordered(stage, clusters, members), at_once(stage, len(clusters))))
+    if missing := sorted(name for name in selected if name not in placed):
+        message = f"{len(missing)} clusters are in no stage: {_named(missing)}"
+        raise RunFailedError(Cause.CLUSTERS_IN_NO_STAGE, message)
+    return tuple(found)
+
+
+def check_tasks(stage: Stage) -> None:
+    """Check what admission checks as well: the strategy may have been stored before.
+
+    Raises:
+        RunFailedError: A task before or after the stage is invalid.
+    """
+    before = stage.before_stage_tasks
+    if problem := _before_problem(before):
+        raise RunFailedError(
+            Cause.BEFORE_STAGE_TASKS_INVALID, f"stage {stage.name} has invalid beforeStageTasks: {problem}"
+        )
+    if problem := _after_problem(stage.after_stage_tasks):
+        raise RunFailedError(
+            Cause.AFTER_STAGE_TASKS_INVALID, f"stage {stage.name} has invalid afterStageTasks: {problem}"
+        )
+
+
+def _before_problem(tasks: Sequence[StageTask]) -> str:
+    if len(tasks) > 1:
+        return f"{len(tasks)} tasks, at most 1 is allowed"
+    for task in tasks:
+        if task.type is not StageTaskType.APPROVAL:
+            return f"type {task.type}, only Approval is allowed"
+        if task.wait_time is not None:
+            return f"waitTime {task.wait_time!r} on an Approval"
+    return ""
+
+
+def _after_problem(tasks: Sequence[StageTask]) -> str:
+    if len({task.type for task in tasks}) != len(tasks):
+        return "two tasks of one type"
+    return next(filter(None, map(_after_task_problem, tasks)), "")
+
+
+def _after_task_problem(task: StageTask) -> str:
+    if task.type is StageTaskType.APPROVAL:
+        return f"waitTime {task.wait_time!r} on an Approval" if task.wait_time is not None else ""
+    if task.wait_time is None:
+        return "a TimedWait without waitTime"
+    try:
+        wait = parse_wait_time(task.wait_time)
+    except ValueError as error:
+        return f"waitTime {error}"
+    return "" if wait > timedelta() else f"waitTime {task.wait_time!r} is not positive"
+
+
+def at_once(stage: Stage, total: int) -> int:
+    """Return how many of the *total* clusters of a stage may be in flight; percentages are rounded down, to 1 at least.
+
+    Raises:
+        RunFailedError: ``maxConcurrency`` is neither an integer nor a percentage.
+    """
+    try:
+        return max(1, scaled_down(stage.max_concurrency, total))
+    except ValueError as error:
+        raise RunFailedError(
+            Cause.STRATEGY_INVALID, f"stage {stage.name} has an invalid maxConcurrency: {error}"
+        ) from error
+
+
+def _matcher(stage: Stage) -> Callable[[Labels], bool]:
+    """Return whether a cluster with these labels is in the stage; without a selector none is.
+
+    Raises:
+        RunFailedError: The selector cannot be evaluated.
+    """
+    selector = stage.label_selector
+    if selector is None:
+        return lambda _labels: False
+    if error := selector_error(selector):
+        raise RunFailedError(Cause.LABEL_SELECTOR_INVALID, f"stage {stage.name} has an invalid labelSelector: {error}")
+    requirements = selector.requirements()
+    return lambda labels: all(holds_for(each, labels.get(each.key)) for each in requirements)
+
+
+def _ordered(stage: Stage, clusters: Sequence[str], members: Mapping[str, Labels]) -> tuple[str, ...]:
+    """Return clusters, which come by name, in the order of their sorting label where the stage names one."""
+    key = stage.sorting_label_key
+    if key is None:
+        return tuple(clusters)
+    numbers = {name: integer(members[name].get(key, "")) for name in clusters}
+    if bad := [name for name, number in numbers.items() if number is None]:
+        said = ", ".join(f"{name} ({members[name].get(key, '')!r})" for name in bad[:MOST_NAMED])
+        message = f"label {key}, by which stage {stage.name} is sorted, is no integer on {len(bad)} clusters: {said}"
+        raise RunFailedError(Cause.SORTING_LABEL_INVALID, message)
+    return tuple(sorted(clusters, key=lambda name: (numbers[name] or 0, name)))
+
+
+def integer(text: str) -> int | None:
+    """Return the integer that Go's ``Atoi`` reads, None when it reads none: a sign, digits, 64 bits."""
+    if not _INTEGER.fullmatch(text):
+        return None
+    number = int(text)
+    return number if -(2**63) <= number < 2**63 else None
+
+
+def _named(names: Iterable[str]) -> str:
+    ordered = list(names)
+    more = f" and {len(ordered) - MOST_NAMED} more" if len(ordered) > MOST_NAMED else ""
+    return ", ".join(ordered[:MOST_NAMED]) + more

@@ -1,0 +1,165 @@
+"""Which clusters a run updates, and which it takes the placement off: what its placement has been scheduled to.
+
+Source: staged-updates.md 4.1 to 4.3 and 5.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from scorer.api.conditions import TRUE
+from scorer.api.meta import JsonObject
+from scorer.api.names import NUMBER_OF_CLUSTERS, PLACEMENT_GENERATION, POLICY_INDEX
+from scorer.api.placement.binding import BindingState
+from scorer.api.placement.placement import PlacementType, StrategyType
+from scorer.api.unstructured.documents import (
+    annotation,
+    current_condition,
+    dict_at,
+    dicts_at,
+    generation_of,
+    is_deleting,
+    label,
+    name_of,
+    spec_of,
+    text_at,
+)
+from scorer.rollout.snapshots.policies import latest_policy_snapshots
+from scorer.staged_update.facts import Facts
+from scorer.staged_update.outcome import Cause, NotYetError, RunFailedError
+
+_MOST_DIGITS: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """The bindings of a placement, as a run sees them.
+
+    Args:
+        policy_index: Of the latest policy snapshot.
+        fixed_count: How many clusters the policy asks for; None: as many as match it.
+        selected: Those to update, by cluster.
+        removed: Those to delete, by cluster.
+    """
+
+    policy_index: str
+    fixed_count: int | None
+    selected: dict[str, JsonObject]
+    removed: dict[str, JsonObject]
+
+    @property
+    def count(self) -> int:
+        """How many clusters the run counts on."""
+        return len(self.selected) if self.fixed_count is None else self.fixed_count
+
+
+def external_placement(facts: Facts, name: str) -> JsonObject:
+    """Return the placement of a run.
+
+    Raises:
+        RunFailedError: It is gone, or is not left to update runs.
+    """
+    placement = facts.placement
+    if placement is None or is_deleting(placement):
+        raise RunFailedError(Cause.PLACEMENT_NOT_FOUND, f"placement {name} does not exist or is being deleted")
+    kind = text_at(placement, "spec", "strategy", "type") or StrategyType.ROLLING_UPDATE
+    if kind != StrategyType.EXTERNAL:
+        message = f"the strategy of placement {name} is {kind}; only External leaves its rollout to runs"
+        raise RunFailedError(Cause.PLACEMENT_NOT_EXTERNAL, message)
+    return placement
+
+
+def find_targets(facts: Facts, placement: JsonObject, *, fresh: bool, expected: bool = True) -> Targets:
+    """Return what the run of a placement updates and removes.
+
+    Args:
+        facts: The hub.
+        placement: Of the run.
+        fresh: Wait until the scheduler has seen the placement as it is now. A new run does; one that is under way goes
+            on with what it has been given.
+        expected: There have to be bindings. A run that only removes the placement has none left in the end: section 5
+            would abort it then, and section 6.5 says that it has succeeded.
+
+    Raises:
+        RunFailedError: There is nothing to do, or not what the policy asks for.
+        NotYetError: The scheduler is at work.
+    """
+    snapshot = _policy_snapshot(facts, placement, fresh=fresh)
+    latest = name_of(snapshot)
+    selected, removed = {}, {}
+    for binding in sorted(facts.bindings, key=name_of):
+        spec = spec_of(binding)
+        cluster, state = str(spec.get("targetCluster") or ""), spec.get("state")
+        if state == BindingState.UNSCHEDULED:
+            removed[cluster] = binding
+        elif is_deleting(binding):
+            raise NotYetError(f"binding {name_of(binding)} of cluster {cluster} is being deleted")
+        elif spec.get("schedulingPolicySnapshotName") != latest:
+            raise NotYetError(f"binding {name_of(binding)} of cluster {cluster} has not been scheduled by {latest} yet")
+        else:
+            selected[cluster] = binding
+    if not selected and not removed:
+        _look_for_picked(snapshot)
+        if fresh or expected:
+            raise RunFailedError(Cause.NO_BINDINGS, "the placement is on no cluster and has been picked for none")
+    count = _fixed_count(snapshot)
+    if count is not None and count != len(selected):
+        message = f"the policy asks for {count} clusters, and {len(selected)} have been picked"
+        raise RunFailedError(Cause.BINDING_COUNT_MISMATCH, message)
+    return Targets(label(snapshot, POLICY_INDEX), count, selected, removed)
+
+
+def _look_for_picked(snapshot: JsonObject) -> None:
+    """Wait for bindings that are about to be created; there are none at all now."""
+    picked = sum(decision.get("selected") is True for decision in dicts_at(snapshot, "status", "targetClusters"))
+    if picked:
+        raise NotYetError(f"{picked} clusters are picked, and their bindings are about to be created")
+
+
+def _policy_snapshot(facts: Facts, placement: JsonObject, *, fresh: bool) -> JsonObject:
+    """Return the latest policy snapshot, once the scheduler has decided on it."""
+    found = latest_policy_snapshots(facts.policy_snapshots)
+    if not found and fresh:
+        raise NotYetError("the placement has no policy snapshot yet")
+    if len(found) != 1:
+        message = f"{len(found)} policy snapshots of the placement are labelled latest, exactly one is needed"
+        raise RunFailedError(Cause.POLICY_SNAPSHOT_INVALID, message)
+    snapshot = found[0]
+    if not label(snapshot, POLICY_INDEX).isdecimal():
+        message = f"policy snapshot {name_of(snapshot)} has no index: label {POLICY_INDEX}"
+        raise RunFailedError(Cause.POLICY_SNAPSHOT_INVALID, message)
+    scheduled = current_condition(snapshot, "Scheduled") or {}
+    if fresh and (not scheduled or not _is_seen(snapshot, placement)):
+        raise NotYetError(f"policy snapshot {name_of(snapshot)} has not been scheduled yet")
+    if scheduled.get("status") != TRUE:
+        said = str(scheduled.get("message") or "the scheduler has not decided")
+        message = f"policy snapshot {name_of(snapshot)} is not fully scheduled: {said[:200]}"
+        raise RunFailedError(Cause.POLICY_NOT_SCHEDULED, message)
+    return snapshot
+
+
+def _is_seen(snapshot: JsonObject, placement: JsonObject) -> bool:
+    """Say whether the scheduler has decided for the placement as it is now; other schedulers may not tell."""
+    noted, observed = (
+        annotation(snapshot, PLACEMENT_GENERATION),
+        dict_at(snapshot, "status").get("observedCRPGeneration"),
+    )
+    if not noted or observed is None:
+        return True
+    return noted == str(generation_of(placement)) == str(observed)
+
+
+def _fixed_count(snapshot: JsonObject) -> int | None:
+    policy = dict_at(snapshot, "spec", "policy")
+    match policy.get("placementType") or PlacementType.PICK_ALL:
+        case PlacementType.PICK_N:
+            text = annotation(snapshot, NUMBER_OF_CLUSTERS)
+            if not (text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS):
+                message = (
+                    f"policy snapshot {name_of(snapshot)} has no valid annotation {NUMBER_OF_CLUSTERS}: {text[:64]!r}"
+                )
+                raise RunFailedError(Cause.POLICY_SNAPSHOT_INVALID, message)
+            return int(text)
+        case PlacementType.PICK_FIXED:
+            return len(policy.get("clusterNames") or ())
+        case _:
+            return None

@@ -1,0 +1,170 @@
+"""Validation before every later pass: the hub still matches the plan, and the record is one that a run can write.
+
+Source: staged-updates.md 5; KubeFleet pkg/controllers/updaterun/validation.go.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scorer.api.conditions import FALSE, TRUE
+from scorer.api.meta import JsonObject
+from scorer.api.names import POLICY_INDEX
+from scorer.api.unstructured.documents import dict_at, label, spec_of, text_at
+from scorer.rollout.apply_strategy import effective_apply_strategy
+from scorer.rollout.snapshots.policies import latest_policy_snapshots
+from scorer.staged_update.facts import Facts
+from scorer.staged_update.outcome import Cause, RunFailedError
+from scorer.staged_update.plan.stages import PlannedStage, compute_stages
+from scorer.staged_update.plan.targets import Targets, external_placement, find_targets
+from scorer.staged_update.record import (
+    PROGRESSING,
+    STARTED,
+    SUCCEEDED,
+    Record,
+    cluster_name,
+    cluster_names,
+    clusters_of,
+    stage_name,
+    status,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Validated:
+    """A run that may go on.
+
+    Args:
+        targets: The bindings as they are.
+        stages: The stages, computed anew.
+        at: The stage to work on; their number: the deletion stage.
+    """
+
+    targets: Targets
+    stages: Sequence[PlannedStage]
+    at: int
+
+
+def validate(run: JsonObject, record: Record, facts: Facts) -> Validated:
+    """Check a run that has been initialised and is not over.
+
+    Raises:
+        RunFailedError: The run cannot go on as it was planned.
+        NotYetError: The scheduler is at work.
+    """
+    placement = external_placement(facts, text_at(run, "spec", "placementName"))
+    applied = effective_apply_strategy(dict_at(record.status, "appliedStrategy"))
+    if effective_apply_strategy(dict_at(placement, "spec", "strategy", "applyStrategy")) != applied:
+        message = "spec.strategy.applyStrategy of the placement has changed since the run was initialised"
+        raise RunFailedError(Cause.APPLY_STRATEGY_CHANGED, message)
+    _check_policy(record, facts)
+    updates = any(clusters_of(stage) for stage in record.stages)
+    targets = find_targets(facts, placement, fresh=False, expected=updates)
+    if targets.fixed_count is not None and targets.fixed_count != record.status.get("policyObservedClusterCount"):
+        message = (
+            f"the policy asks for {targets.fixed_count} clusters now, and asked for "
+            f"{record.status.get('policyObservedClusterCount')} when the run was initialised"
+        )
+        raise RunFailedError(Cause.BINDING_COUNT_MISMATCH, message)
+    stages = compute_stages(record.strategy(), facts.members, targets.selected)
+    _check_stages(record, stages)
+    at = _check_progress(record, stages)
+    _check_deletion(record, targets, at < len(stages))
+    return Validated(targets, stages, at)
+
+
+def _check_policy(record: Record, facts: Facts) -> None:
+    """Compare the policy with that of the record; between two writes of a change, no snapshot is the latest."""
+    latest = latest_policy_snapshots(facts.policy_snapshots)
+    used = text_at(record.status, "policySnapshotIndexUsed")
+    if not latest and any(label(snapshot, POLICY_INDEX) == used for snapshot in facts.policy_snapshots):
+        message = f"the policy of the placement has changed: policy snapshot {used}, which the run uses, is outdated"
+        raise RunFailedError(Cause.POLICY_CHANGED, message)
+    if len(latest) == 1 and (index := label(latest[0], POLICY_INDEX)) != used:
+        message = f"the policy of the placement has changed: policy snapshot {index} is the latest, the run uses {used}"
+        raise RunFailedError(Cause.POLICY_CHANGED, message)
+
+
+def _check_stages(record: Record, stages: Sequence[PlannedStage]) -> None:
+    """Compare the stages with those of the record."""
+    if len(stages) != len(record.stages):
+        message = f"the strategy has {len(stages)} stages, and the record of the run {len(record.stages)}"
+        raise RunFailedError(Cause.STAGES_CHANGED, message)
+    for known, stage in zip(record.stages, stages, strict=True):
+        if stage_name(known) != stage.name:
+            message = f"stage {stage_name(known)} of the record is called {stage.name} now"
+            raise RunFailedError(Cause.STAGES_CHANGED, message)
+        if problem := _difference(cluster_names(known), stage.clusters):
+            raise RunFailedError(Cause.STAGES_CHANGED, f"stage {stage.name} {problem}")
+
+
+def _difference(before: Sequence[str], now: Sequence[str]) -> str:
+    if list(before) == list(now):
+        return ""
+    if gone := sorted(set(before) - set(now)):
+        return f"has lost cluster {gone[0]} since the run was initialised"
+    if new := sorted(set(now) - set(before)):
+        return f"has got cluster {new[0]} since the run was initialised"
+    if twice := next((name for name in before if list(before).count(name) > 1), ""):
+        raise _contradiction(f"it names cluster {twice} twice")
+    moved = next(name for name, other in zip(before, now, strict=True) if name != other)
+    return f"has another order since the run was initialised: cluster {moved} has another place"
+
+
+def is_finished(entry: JsonObject) -> bool:
+    """Say whether a cluster of a stage is done with: updated, or failed and tolerated by the failure policy."""
+    return status(entry, SUCCEEDED) != ""
+
+
+def _check_progress(record: Record, stages: Sequence[PlannedStage]) -> int:
+    """Return the stage to work on; a record that no run writes is refused."""
+    finished, updating = -1, None
+    for at, (known, stage) in enumerate(zip(record.stages, stages, strict=True)):
+        succeeded = status(known, SUCCEEDED)
+        if succeeded == FALSE:
+            raise _contradiction(f"stage {stage.name} has failed, and the run has not")
+        if succeeded == TRUE:
+            _check_finished(known, at, finished, updating is not None)
+            finished = at
+        elif status(known, PROGRESSING) or any(status(entry, STARTED) == TRUE for entry in clusters_of(known)):
+            if updating is not None:
+                raise _contradiction(f"stages {stages[updating].name} and {stage.name} are under way at once")
+            updating = at
+            _check_concurrency(known, stage)
+    if updating is not None and updating != finished + 1:
+        raise _contradiction(f"stage {stages[updating].name} is under way before the ones ahead of it have succeeded")
+    return finished + 1
+
+
+def _check_finished(known: JsonObject, at: int, finished: int, after_updating: bool) -> None:
+    if after_updating or at != finished + 1:
+        raise _contradiction(f"stage {stage_name(known)} has succeeded before one ahead of it")
+    for entry in clusters_of(known):
+        if not is_finished(entry):
+            raise _contradiction(f"stage {stage_name(known)} has succeeded without cluster {cluster_name(entry)}")
+
+
+def _check_concurrency(known: JsonObject, stage: PlannedStage) -> None:
+    busy = sum(status(entry, STARTED) == TRUE and not is_finished(entry) for entry in clusters_of(known))
+    if busy > stage.at_once:
+        raise _contradiction(f"{busy} clusters of stage {stage.name} are in flight, and {stage.at_once} may be")
+
+
+def _check_deletion(record: Record, targets: Targets, stages_remain: bool) -> None:
+    known = set(cluster_names(record.deletion))
+    if new := sorted(set(targets.removed) - known):
+        message = f"cluster {new[0]} has been dropped since the run was initialised, which has not planned to remove it"
+        raise RunFailedError(Cause.STAGES_CHANGED, message)
+    deletion = record.deletion
+    if status(deletion, SUCCEEDED) == FALSE:
+        raise _contradiction("the deletion stage has failed, and the run has not")
+    if stages_remain and (status(deletion, PROGRESSING) or status(deletion, SUCCEEDED)):
+        raise _contradiction("the deletion stage is under way before the stages ahead of it have succeeded")
+
+
+def _contradiction(message: str) -> RunFailedError:
+    return RunFailedError(Cause.RECORD_CONTRADICTS_ITSELF, f"the status of the run contradicts itself: {message}")
+
+
+def wanted_snapshot(run: JsonObject, record: Record) -> str:
+    """Return the name of the resource snapshot that every cluster gets."""
+    return f"{text_at(spec_of(run), 'placementName')}-{text_at(record.status, 'resourceSnapshotIndexUsed')}-snapshot"

@@ -1,0 +1,112 @@
+"""A run as a document for people and programs: where it stands, what it waits for, its stages and their clusters."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Final
+
+from scorer.api.conditions import FALSE, TRUE, UNKNOWN
+from scorer.api.meta import JsonObject, format_time
+from scorer.api.names import ROLLBACK_OF
+from scorer.api.unstructured.documents import annotation, name_of, namespace_of, spec_of, text_at
+from scorer.staged_update.orders import index_used, rejected
+from scorer.staged_update.phase import RunWait, Situation, stages_of
+from scorer.staged_update.record import (
+    PROGRESSING,
+    STARTED,
+    SUCCEEDED,
+    cluster_name,
+    clusters_of,
+    condition,
+    reason,
+    since,
+    stage_name,
+    status,
+)
+
+_STAGE_STATES: Final = {
+    "StageUpdatingWaiting": "waiting",
+    "StageUpdatingStarted": "updating",
+    "StageUpdatingStopping": "stopping",
+    "StageUpdatingStopped": "stopped",
+    "StageUpdatingSucceeded": "done",
+    "StageUpdatingSkippedNoClusters": "skipped",
+    "StageUpdatingFailed": "failed",
+}
+
+_ENDED: Final[Mapping[str, str]] = {TRUE: "done", FALSE: "failed"}
+_BEGUN: Final[Mapping[str, str]] = {TRUE: "updating", FALSE: "held"}
+
+
+def overview(run: JsonObject, found: Situation) -> JsonObject:
+    """Return all that there is to say about a run.
+
+    Args:
+        run: The run.
+        found: Where it stands.
+    """
+    spec = spec_of(run)
+    about = {
+        "kind": text_at(run, "kind"),
+        "namespace": namespace_of(run),
+        "name": name_of(run),
+        "placement": text_at(spec, "placementName"),
+        "strategy": text_at(spec, "stagedRolloutStrategyName"),
+        "resourceSnapshotIndex": index_used(run) or text_at(spec, "resourceSnapshotIndex"),
+        "state": text_at(spec, "state"),
+        "phase": str(found.phase),
+        "stage": found.stage,
+        "message": found.message,
+        "rejected": rejected(run),
+        "rollbackOf": annotation(run, ROLLBACK_OF),
+    }
+    return {
+        "run": about,
+        "waits": [_wait(each) for each in found.waits],
+        "stages": [_stage(each) for each in stages_of(run)],
+    }
+
+
+def _wait(wait: RunWait) -> JsonObject:
+    return {
+        "kind": str(wait.kind),
+        "stage": wait.stage,
+        "cluster": wait.cluster,
+        "approvalRequest": wait.request,
+        "since": _told(wait.since),
+        "until": _told(wait.until),
+        "needsPerson": wait.needs_person,
+        "message": wait.message,
+    }
+
+
+def _stage(stage: JsonObject) -> JsonObject:
+    return {
+        "stage": stage_name(stage),
+        "state": _STAGE_STATES.get(reason(stage, PROGRESSING), "pending"),
+        "startTime": text_at(stage, "startTime") or None,
+        "endTime": text_at(stage, "endTime") or None,
+        "message": text_at(condition(stage, PROGRESSING), "message"),
+        "clusters": [_cluster(each) for each in clusters_of(stage)],
+    }
+
+
+def _cluster(entry: JsonObject) -> JsonObject:
+    found = _cluster_state(entry)
+    told = condition(entry, SUCCEEDED if found in ("done", "failed") else STARTED)
+    return {
+        "cluster": cluster_name(entry),
+        "state": found,
+        "since": _told(since(entry, STARTED)) if status(entry, STARTED) == TRUE else None,
+        "finished": _told(since(entry, SUCCEEDED)) if status(entry, SUCCEEDED) not in ("", UNKNOWN) else None,
+        "message": text_at(told, "message"),
+    }
+
+
+def _cluster_state(entry: JsonObject) -> str:
+    """Return how far a cluster is: pending, held, updating, done or failed."""
+    ended = _ENDED.get(status(entry, SUCCEEDED), "")
+    return ended or _BEGUN.get(status(entry, STARTED), "pending")
+
+
+def _told(instant: datetime | None) -> str | None:
+    return None if instant is None else format_time(instant)

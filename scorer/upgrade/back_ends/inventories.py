@@ -1,0 +1,115 @@
+"""What a member runs, as an upgrader reports it: in the status of its latest request, or in an annotation.
+
+Both have the same shape. The annotation is for back ends that cannot be asked; what was reported last counts, and of a
+request and an annotation without a time the request.
+
+Source: upgrade-runs.md 3.1, 13.1 and 13.4.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Final
+
+import pydantic
+
+from scorer.api.meta import JsonObject, parse_time
+from scorer.api.names import OURS
+from scorer.api.unstructured.documents import annotation, metadata_of, status_of
+from scorer.api.upgrade.request import UpgradeRequestStatus
+from scorer.upgrade.back_ends.interface import Inventory, Pool
+
+OBSERVED: Final = OURS + "upgrade-observed"
+"""On a MemberCluster: what it runs, as JSON in the shape of the status of a request."""
+LONGEST_OBSERVED: Final = 64 * 1024
+"""Characters of the annotation that are read."""
+
+_LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
+
+
+def parse_observed(text: str) -> Inventory:
+    """Read the annotation of a MemberCluster.
+
+    Raises:
+        ValueError: It is too long, no JSON, or of another shape.
+    """
+    return inventory_of(_parse(text))
+
+
+def _parse(text: str) -> UpgradeRequestStatus:
+    if len(text) > LONGEST_OBSERVED:
+        raise ValueError(f"has {len(text)} characters, more than {LONGEST_OBSERVED}")
+    try:
+        return UpgradeRequestStatus.model_validate_json(text)
+    except pydantic.ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        at = ".".join(map(str, first["loc"]))
+        raise ValueError(f"{at}: {first['msg']}" if at else str(first["msg"])) from None
+
+
+def reported_inventory(member: Mapping[str, object], requests: Iterable[JsonObject]) -> Inventory | None:
+    """Return what was last reported of a member; None: nobody has reported anything that can be read.
+
+    Args:
+        member: The MemberCluster.
+        requests: The ClusterUpgradeRequests for it; one whose status cannot be read says nothing.
+    """
+    reports = [(*_made(request), found) for request in requests if (found := _reported(request)) is not None]
+    latest = max(reports, key=lambda each: each[:2], default=None)
+    noted = _noted(member)
+    if latest is None:
+        return None if noted is None else inventory_of(noted)
+    reported = latest[2]
+    if noted is not None and (noted.heartbeat_time or _LONG_AGO) > (_told_at(reported) or latest[0]):
+        return inventory_of(noted)
+    return inventory_of(reported)
+
+
+def _reported(request: JsonObject) -> UpgradeRequestStatus | None:
+    try:
+        status = UpgradeRequestStatus.read(status_of(request))
+    except pydantic.ValidationError:
+        return None
+    return status if status.control_plane_version else None
+
+
+def _noted(member: Mapping[str, object]) -> UpgradeRequestStatus | None:
+    text = annotation(member, OBSERVED)
+    try:
+        return _parse(text) if text else None
+    except ValueError:
+        return None
+
+
+def _told_at(status: UpgradeRequestStatus) -> datetime | None:
+    told = [at for at in (status.heartbeat_time, status.finished_time) if at is not None]
+    return max(told, default=None)
+
+
+def known_version(member: Mapping[str, object], requests: Iterable[JsonObject]) -> str:
+    """Return the version of a member's control plane; empty: nobody has reported one that can be read.
+
+    Args:
+        member: The MemberCluster.
+        requests: The ClusterUpgradeRequests for it.
+    """
+    found = reported_inventory(member, requests)
+    return "" if found is None else found.version
+
+
+def _made(request: JsonObject) -> tuple[datetime, str]:
+    """Return when a request was made; of two at once, names decide."""
+    about = metadata_of(request)
+    try:
+        made = parse_time(str(about.get("creationTimestamp", "")))
+    except ValueError:
+        made = _LONG_AGO
+    return made, str(about.get("name", ""))
+
+
+def inventory_of(status: UpgradeRequestStatus) -> Inventory:
+    """Return what the status of a request, or the annotation, says that a member runs."""
+    pools = tuple(
+        Pool(pool.name, pool.kubernetes_version, pool.image_family, pool.image_version, pool.nodes)
+        for pool in status.pools
+    )
+    return Inventory(status.control_plane_version, pools, observed_at=_told_at(status))

@@ -1,0 +1,321 @@
+"""What happens to a member whose turn it is: it is skipped, fails, waits, or goes.
+
+The checks are in order, and the first that decides wins. They change nothing, so that a forecast, the readiness of a
+gate and the pre-flight report say exactly what the run would do.
+
+Source: upgrade-runs.md 6.1 to 6.5.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import Enum
+from typing import Final
+
+from scorer.api.meta import format_time
+from scorer.api.upgrade.fields import UpgradeType
+from scorer.api.upgrade.run import MemberStatus, OnNotReady, OnUnsupportedJump, PlacementGuardMode, ResolvedVersions
+from scorer.upgrade.back_ends.interface import Inventory, Target
+from scorer.upgrade.evaluation.context import Evaluation
+from scorer.upgrade.evaluation.window_policy import too_short
+from scorer.upgrade.members.member import Member, on_hold
+from scorer.upgrade.messages import in_words
+from scorer.upgrade.state.operations import still_open
+from scorer.upgrade.state.placement_guard import endangered
+from scorer.upgrade.versions.comparison import Version, is_version, parse_version
+from scorer.upgrade.versions.images import ImageTargets, behind, lacking
+
+REJECTED_RETRY: Final = timedelta(minutes=1)
+"""How long a member waits that its back end does not take for the moment."""
+
+_ASKED_AGAIN: Final = "; it is asked again at "
+_LARGEST_SKEW: Final = 3
+_LARGEST_OLD_SKEW: Final = 2
+_OLD_KUBELET: Final = (1, 25)
+"""Kubelets may be three minor versions behind the API server, and below this version two."""
+
+
+class Outcome(Enum):
+    """What becomes of a member at its turn."""
+
+    SKIP = "skip"
+    FAIL = "fail"
+    WAIT = "wait"
+    GO = "go"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What becomes of a member at its turn, and why.
+
+    Args:
+        outcome: What happens.
+        reason: In one word; empty: it goes.
+        message: For people.
+        opens: When its window opens next; None: no window is closed, or nobody knows.
+        again: When a look at it may come to something else, besides that; None: after an event.
+        target: What it is to run, if it goes.
+    """
+
+    outcome: Outcome
+    reason: str = ""
+    message: str = ""
+    opens: datetime | None = None
+    again: datetime | None = None
+    target: Target = field(default_factory=lambda: Target(UpgradeType.FULL))
+
+
+@dataclass(frozen=True, slots=True)
+class _Cause:
+    """One reason to wait."""
+
+    reason: str
+    message: str
+    opens: datetime | None = None
+    again: datetime | None = None
+
+
+class Checks:
+    """The checks of one evaluation."""
+
+    def __init__(self, ev: Evaluation, resolved: ResolvedVersions) -> None:
+        """Prepare them.
+
+        Args:
+            ev: The evaluation.
+            resolved: The version and the images that the run has chosen, or would choose now.
+        """
+        self._ev = ev
+        self._version = resolved.kubernetes_version
+        self._image_targets = ImageTargets(ev.spec.upgrade, resolved.node_images, ev.facts.catalog)
+
+    def verdict(self, entry: MemberStatus) -> Verdict:
+        """Say what would become of a member if it had its turn now."""
+        member = self._ev.facts.members.get(entry.name)
+        if member is None:
+            return Verdict(Outcome.SKIP, "MemberRemoved", f"member {entry.name} has left the fleet")
+        inventory = member.inventory
+        if inventory is None or not self._is_known(inventory):
+            return unsupported(self._ev, member) or self._not_ready(member, "nobody knows which versions it runs")
+        turn = _Turn(self._ev, entry, member, inventory, self._version, self._image_targets)
+        return turn.at_target() or turn.impossible() or turn.not_ready() or turn.waits() or turn.go()
+
+    def _is_known(self, inventory: Inventory) -> bool:
+        """Say whether the versions can be compared with the target, where that has one."""
+        return not self._version or is_version(inventory.version)
+
+    def _not_ready(self, member: Member, why: str) -> Verdict:
+        if member.on_hold:
+            return Verdict(Outcome.WAIT, "MemberOnHold", on_hold(member))
+        return not_ready(self._ev.spec.version_policy.on_not_ready, member.name, why)
+
+
+def not_ready(policy: OnNotReady, member: str, why: str) -> Verdict:
+    """Say what becomes of a cluster that is stopped or unreachable."""
+    outcome = {OnNotReady.WAIT: Outcome.WAIT, OnNotReady.SKIP: Outcome.SKIP, OnNotReady.FAIL: Outcome.FAIL}[policy]
+    return Verdict(outcome, "ClusterNotReady", f"cluster {member} is not ready: {why}")
+
+
+def unsupported(ev: Evaluation, member: Member) -> Verdict | None:
+    """Fail a member whose back end is not there, or cannot do such an upgrade; None: it can."""
+    able = ev.facts.upgraders.get(member.upgrader)
+    if able is None:
+        return Verdict(Outcome.FAIL, "UnsupportedByUpgrader", f"there is no upgrader {member.upgrader}")
+    if not able.supports(ev.type):
+        message = f"the upgrader {member.upgrader} cannot do upgrades of type {ev.type}"
+        return Verdict(Outcome.FAIL, "UnsupportedByUpgrader", message)
+    return None
+
+
+class _Turn:
+    """One member at its turn."""
+
+    __slots__ = (
+        "entry",
+        "ev",
+        "image_targets",
+        "images",
+        "inventory",
+        "member",
+        "moves_control_plane",
+        "moves_version",
+        "version",
+    )
+
+    def __init__(
+        self,
+        ev: Evaluation,
+        entry: MemberStatus,
+        member: Member,
+        inventory: Inventory,
+        version: str,
+        image_targets: ImageTargets,
+    ) -> None:
+        self.ev = ev
+        self.entry = entry
+        self.member = member
+        self.inventory = inventory
+        self.version = version
+        self.image_targets = image_targets
+        self.images = image_targets.of(member)
+        self.moves_control_plane = bool(version) and parse_version(inventory.version) < parse_version(version)
+        self.moves_version = self.moves_control_plane or self._moves_pool()
+
+    def _moves_pool(self) -> bool:
+        """Say whether a pool has to go up; one of which nobody knows the version is not known to be at the target.
+
+        So a member whose back end never tells the versions of pools is upgraded by every run. That costs an upgrade
+        which changes nothing; to skip it would leave old nodes behind unseen.
+        """
+        if self.ev.type is not UpgradeType.FULL:
+            return False
+        wanted = parse_version(self.version)
+        pools = self.inventory.pools
+        return any(not is_version(pool.version) or parse_version(pool.version) < wanted for pool in pools)
+
+    def at_target(self) -> Verdict | None:
+        """Skip a member that runs what it should, or of which a pool cannot get what the others get (6.1)."""
+        if (pool := self.image_targets.unfindable(self.member)) is not None:
+            message = f"pool {pool.name}: no image of family {pool.family} is common to the regions of this run"
+            return Verdict(Outcome.SKIP, "ConsistentImageNotFound", message)
+        if self.moves_version or next(behind(self.inventory, self.images), None) is not None:
+            return None
+        if self.version and parse_version(self.inventory.version) > parse_version(self.version):
+            message = f"runs {self.inventory.version}, which is later than {self.version}"
+            return Verdict(Outcome.SKIP, "AheadOfTarget", message)
+        return Verdict(Outcome.SKIP, "AlreadyAtTarget", "runs what it should")
+
+    def impossible(self) -> Verdict | None:
+        """Fail a member that cannot be brought to the target (6.2, 6.3, 13.1)."""
+        if (verdict := unsupported(self.ev, self.member)) is not None:
+            return verdict
+        chained = self.inventory.chained or self.ev.facts.upgraders[self.member.upgrader].chained_upgrades
+        if self.moves_control_plane and not chained and (verdict := self._jump()) is not None:
+            return verdict
+        return self._skew() if self.ev.type is UpgradeType.CONTROL_PLANE_ONLY else None
+
+    def not_ready(self) -> Verdict | None:
+        """Skip or fail a cluster that is not ready, where the run says so; waiting for it is one cause of several."""
+        policy = self.ev.spec.version_policy.on_not_ready
+        if self.inventory.ready or self.member.on_hold or policy is OnNotReady.WAIT:
+            return None
+        return not_ready(policy, self.member.name, "its upgrader says so")
+
+    def waits(self) -> Verdict | None:
+        """Let a member wait as long as there is a cause; the first names the reason, the message has all (6.5)."""
+        causes = [cause for check in _CAUSES if (cause := check(self)) is not None]
+        if not causes:
+            return None
+        return Verdict(
+            Outcome.WAIT,
+            causes[0].reason,
+            "; ".join(cause.message for cause in causes),
+            opens=next((cause.opens for cause in causes if cause.opens is not None), None),
+            again=min((cause.again for cause in causes if cause.again is not None), default=None),
+        )
+
+    def go(self) -> Verdict:
+        """Let a member go."""
+        return Verdict(Outcome.GO, target=Target(self.ev.type, self.version, lacking(self.inventory, self.images)))
+
+    def _pool_versions(self) -> Iterator[Version]:
+        return (parse_version(pool.version) for pool in self.inventory.pools if is_version(pool.version))
+
+    def _jump(self) -> Verdict | None:
+        now, then = parse_version(self.inventory.version), parse_version(self.version)
+        if now.major == then.major and then.minor - now.minor <= 1:
+            return None
+        message = f"runs {self.inventory.version}: an upgrade to {self.version} would leave out minor versions"
+        skips = self.ev.spec.version_policy.on_unsupported_jump is OnUnsupportedJump.SKIP
+        return Verdict(Outcome.SKIP if skips else Outcome.FAIL, "UnsupportedVersionJump", message)
+
+    def _skew(self) -> Verdict | None:
+        oldest = min(self._pool_versions(), default=None)
+        if oldest is None:
+            return None
+        largest = _LARGEST_OLD_SKEW if oldest.line < _OLD_KUBELET else _LARGEST_SKEW
+        if parse_version(self.version).minor - oldest.minor <= largest:
+            return None
+        message = (
+            f"has nodes with version {oldest.major}.{oldest.minor}.{oldest.patch}, which may be at most {largest} minor"
+            f" versions behind a control plane with {self.version}"
+        )
+        return Verdict(Outcome.FAIL, "VersionSkewViolation", message)
+
+    def held(self) -> _Cause | None:
+        """Wait as long as somebody holds the member."""
+        return _Cause("MemberOnHold", on_hold(self.member)) if self.member.on_hold else None
+
+    def unready(self) -> _Cause | None:
+        """Wait for a cluster that is stopped or unreachable."""
+        if self.inventory.ready:
+            return None
+        return _Cause("ClusterNotReady", f"cluster {self.member.name} is not ready: its upgrader says so")
+
+    def busy(self) -> _Cause | None:
+        """Wait until nothing else is at work on the cluster."""
+        if other := self.ev.facts.busy.get(self.member.name):
+            return _Cause("ClusterBusy", other)
+        if held := self.ev.facts.held.get(self.member.name):
+            return _Cause("ClusterBusy", held)
+        if self.inventory.busy:
+            return _Cause("ClusterBusy", f"another operation is running on it: {self.inventory.busy}")
+        if not self.entry.attempt:
+            return None
+        if self.entry.operation_open:
+            return _Cause("ClusterBusy", still_open(self.ev.run.metadata.name, self.entry))
+        if (again := self._refused_until()) is not None:
+            said = self.entry.message.partition(_ASKED_AGAIN)[0] if self.entry.reason == "ClusterBusy" else ""
+            message = f"{said or 'its upgrader has refused it for now'}{_ASKED_AGAIN}{format_time(again)}"
+            return _Cause("ClusterBusy", message, again=again)
+        return None
+
+    def _refused_until(self) -> datetime | None:
+        """Return when a back end is asked again that has refused a member for the time being."""
+        if self.entry.operation_id or self.entry.completion_time is None:
+            return None
+        again = self.entry.completion_time + REJECTED_RETRY
+        return again if again > self.ev.now else None
+
+    def no_version(self) -> _Cause | None:
+        """Wait for a version that is not published in the region yet."""
+        region = self.member.region
+        if not self.moves_version or self.ev.facts.catalog.region(region).offers(self.version):
+            return None
+        message = f"version {self.version} is not available in region {region}"
+        return _Cause("KubernetesVersionNotAvailable", message)
+
+    def no_image(self) -> _Cause | None:
+        """Wait for an image that is not published in the region yet."""
+        region, images = self.ev.facts.catalog.region(self.member.region), self.images
+        for pool in behind(self.inventory, images):
+            family, image = pool.family, images[pool.family]
+            if not region.offers_image(family, image):
+                message = f"image {image} of family {family} is not available in region {self.member.region}"
+                return _Cause("NodeImageVersionNotAvailable", message)
+        return None
+
+    def closed(self) -> _Cause | None:
+        """Wait for a window that is open, and stays so for long enough where the run wants that."""
+        closed = self.ev.tiers.closed(self.member) or too_short(self.ev, self.member)
+        return None if closed is None else _Cause("MaintenanceWindowClosed", closed.message, opens=closed.opens)
+
+    def endangers(self) -> _Cause | None:
+        """Wait as long as too few clusters of a placement would be left."""
+        if self.ev.spec.placement_guard.mode is not PlacementGuardMode.ENFORCE:
+            return None
+        name = self.member.name
+        guarded = self.ev.facts.guarded.get(name, ())
+        placement = endangered(name, guarded, self.ev.upgrading) if guarded else None
+        if placement is None:
+            return None
+        allowed = in_words(placement.allowed, "cluster")
+        message = f"placement {placement.full_name} may have at most {allowed} in upgrade at once"
+        return _Cause("PlacementGuard", message)
+
+
+_CAUSES: Final[tuple[Callable[[_Turn], _Cause | None], ...]] = (
+    *(_Turn.held, _Turn.unready, _Turn.busy, _Turn.no_version, _Turn.no_image),
+    *(_Turn.closed, _Turn.endangers),
+)
+"""The reasons to wait, the first of them first (6.5)."""

@@ -1,0 +1,202 @@
+"""What users order of a run: to start, to stop, to start again, and to skip.
+
+An order is an edge, and objects are levels, so each edge has a mark: the first start is ``state: Run`` of a run
+without a start time, a restart is a token that was not seen before, and of the skip targets those are followed that
+have not been counted.
+
+Source: upgrade-runs.md 9, 9.2, 10.1 and 10.2.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from scorer.api.conditions import find_condition
+from scorer.api.upgrade.fields import UpgradeState
+from scorer.api.upgrade.run import RunState, SkipTargetType
+from scorer.upgrade.evaluation.conditions import INITIALIZED
+from scorer.upgrade.evaluation.context import Evaluation
+from scorer.upgrade.evaluation.gates import take_approvals
+from scorer.upgrade.evaluation.halting import halt
+from scorer.upgrade.evaluation.initialization import tell_clamped
+from scorer.upgrade.evaluation.member_transitions import reset_member, skip_member
+from scorer.upgrade.evaluation.version_resolution import choose
+from scorer.upgrade.messages import in_words
+from scorer.upgrade.state.record import OVER, SKIPPED_BY_USER, GroupWork, StageWork
+
+_SKIPPABLE: Final = frozenset({UpgradeState.NOT_STARTED, UpgradeState.PENDING, UpgradeState.STOPPED})
+_DRAINED: Final = frozenset({UpgradeState.STOPPED, UpgradeState.FAILED})
+
+
+def follow(ev: Evaluation, *, initialised: bool) -> None:
+    """Do what the user has ordered since the last evaluation."""
+    if ev.run.metadata.deletion_timestamp is not None:
+        halt(ev, "the run is being deleted")
+        return
+    skip(ev)
+    if ev.spec.state is RunState.RUN:
+        if not ev.record.is_started:
+            start(ev, initialised=initialised)
+        elif ev.spec.restart_token not in ("", ev.record.status.observed_restart_token):
+            _restart_or_refuse(ev)
+    elif ev.spec.state is RunState.STOP:
+        halt(ev, "the user has stopped the run")
+    if ev.record.is_started and (rejection := take_approvals(ev)):
+        halt(ev, rejection)
+
+
+def start(ev: Evaluation, *, initialised: bool) -> None:
+    """Start a run for the first time, if it is in order."""
+    if not initialised:
+        _refuse_start(ev)
+        return
+    ev.record.put(start_time=ev.now, resolved=choose(ev), observed_restart_token=ev.spec.restart_token)
+    ev.record.put_state(UpgradeState.RUNNING, ev.now)
+    many = sum(1 for _ in ev.record.entries())  # the counts may be older: of a run that is initialised in this pass
+    ev.announce("RunStarted", f"the run has started with {in_words(many, 'member')}")
+    tell_clamped(ev)
+
+
+def _refuse_start(ev: Evaluation) -> None:
+    """Tell that a run cannot start; once, as the wish to start it is there at every evaluation."""
+    found = find_condition(ev.record.status.conditions, INITIALIZED)
+    if found is not None and found != find_condition(ev.run.status.conditions, INITIALIZED):
+        ev.announce("CommandRefused", f"the run cannot start: {found.message}", "Warning")
+
+
+def _restart_or_refuse(ev: Evaluation) -> None:
+    ev.record.put(observed_restart_token=ev.spec.restart_token)
+    if ev.record.state in _DRAINED:
+        restart(ev)
+    else:
+        ev.announce("CommandRefused", f"a run that is {ev.record.state.value} cannot be started again", "Warning")
+
+
+def restart(ev: Evaluation) -> None:
+    """Start a stopped or failed run again; after a failure, the members of the stage that failed have another turn."""
+    failed = ev.record.state is UpgradeState.FAILED
+    if (stage := ev.record.current) is not None:
+        again = {UpgradeState.STOPPED, UpgradeState.FAILED} if failed else {UpgradeState.STOPPED}
+        _reset(ev, stage, again)
+    ev.record.put(restarts=ev.record.status.restarts + 1)
+    ev.record.put_state(UpgradeState.RUNNING, ev.now)
+    ev.announce("RunRestarted", "the run goes on")
+
+
+def _reset(ev: Evaluation, stage: StageWork, again: set[UpgradeState]) -> None:
+    """Let members of a stage have another turn; a group that gets one back is open again."""
+    reopened = False
+    for group in stage.groups:
+        for index, entry in enumerate(group.members):
+            if entry.state not in again:
+                continue
+            reset_member(group, index)
+            reopened = True
+            if group.is_skipped_by_user:
+                skip_member(ev, group, index, SKIPPED_BY_USER, "its group was skipped by the user")
+            elif group.state in OVER:
+                group.put_state(UpgradeState.NOT_STARTED, ev.now)
+    if reopened and not stage.is_skipped_by_user and stage.wait.state is not UpgradeState.SKIPPED:
+        stage.put_wait(state=UpgradeState.NOT_STARTED, start_time=None, completion_time=None)
+    elif stage.wait.state is UpgradeState.STOPPED:
+        stage.put_wait(state=UpgradeState.RUNNING)
+    _restart_gate_clocks(ev, stage)
+
+
+def _restart_gate_clocks(ev: Evaluation, stage: StageWork) -> None:
+    """Let the time limit of gates that are waited for begin anew: it may be what has stopped the run."""
+    for gates in (stage.before, stage.after, *(each for group in stage.groups for each in (group.before, group.after))):
+        for index, gate in enumerate(gates.reports):
+            if gate.state is UpgradeState.PENDING:
+                gates.put(index, start_time=ev.now)
+
+
+def skip(ev: Evaluation) -> None:
+    """Skip what the user has added to the skip targets since the last evaluation."""
+    targets = ev.spec.skip_targets
+    if not ev.record.stages:
+        return
+    for target in targets[ev.record.status.observed_skip_targets :]:
+        if not _SKIP[target.type](ev, target.name):
+            message = f"there is no {target.type.value} {target.name} in the run, so nothing is skipped"
+            ev.announce("SkipTargetUnknown", message, "Warning")
+    ev.record.put(observed_skip_targets=max(len(targets), ev.record.status.observed_skip_targets))
+
+
+def _skip_named_member(ev: Evaluation, name: str) -> bool:
+    for group, index, entry in ev.record.entries():
+        if entry.name == name:
+            if not _skip_one(ev, group, index):
+                ev.announce("SkipIgnored", f"member {name} is {entry.state.value}, so it is not skipped")
+            return True
+    return False
+
+
+def _skip_one(ev: Evaluation, group: GroupWork, index: int) -> bool:
+    """Skip a member, if it can be; one that has failed only while the run is halted and nothing is in flight."""
+    state = group.members[index].state
+    if state not in _SKIPPABLE and not (state is UpgradeState.FAILED and ev.record.state in _DRAINED):
+        return False
+    skip_member(ev, group, index, SKIPPED_BY_USER, "skipped by the user")
+    return True
+
+
+def _skip_named_group(ev: Evaluation, name: str) -> bool:
+    found = next(((stage, group) for stage in ev.record.stages for group in stage.groups if group.name == name), None)
+    if found is None:
+        return False
+    stage, group = found
+    if not _skip_group(ev, stage, group):
+        ev.announce("SkipIgnored", f"group {name} of stage {stage.name} is {group.state.value}, so it is not skipped")
+    return True
+
+
+def _skip_group(ev: Evaluation, stage: StageWork, group: GroupWork) -> bool:
+    """Skip a group, also one whose members are all done; say whether that changes anything.
+
+    Of a stage that is over, only members that have failed can be skipped.
+    """
+    skipped = [_skip_one(ev, group, index) for index in range(len(group.members))]
+    if stage.state in OVER or group.state is UpgradeState.SKIPPED:
+        return any(skipped)
+    group.put(reason=SKIPPED_BY_USER)
+    group.before.skip(ev.now)
+    group.after.skip(ev.now)
+    return True
+
+
+def _skip_named_stage(ev: Evaluation, name: str) -> bool:
+    stage = next((stage for stage in ev.record.stages if stage.name == name), None)
+    if stage is None:
+        return False
+    if stage.state in OVER:
+        ev.announce("SkipIgnored", f"stage {name} is {stage.state.value}, so it is not skipped")
+        return True
+    stage.put(reason=SKIPPED_BY_USER)
+    for group in stage.groups:
+        _skip_group(ev, stage, group)
+    stage.before.skip(ev.now)
+    stage.after.skip(ev.now)
+    _skip_wait(ev, stage)
+    return True
+
+
+def _skip_named_wait(ev: Evaluation, name: str) -> bool:
+    stage = next((stage for stage in ev.record.stages if stage.name == name), None)
+    if stage is not None and not _skip_wait(ev, stage):
+        ev.announce("SkipIgnored", f"the wait after stage {name} is {stage.wait.state.value}, so it is not skipped")
+    return stage is not None
+
+
+def _skip_wait(ev: Evaluation, stage: StageWork) -> bool:
+    if stage.wait.state in OVER:
+        return False
+    stage.put_wait(state=UpgradeState.SKIPPED, completion_time=ev.now)
+    return True
+
+
+_SKIP: Final[dict[SkipTargetType, Callable[[Evaluation, str], bool]]] = {
+    SkipTargetType.MEMBER: _skip_named_member,
+    SkipTargetType.GROUP: _skip_named_group,
+    SkipTargetType.STAGE: _skip_named_stage,
+    SkipTargetType.AFTER_STAGE_WAIT: _skip_named_wait,
+}

@@ -1,0 +1,102 @@
+"""The conditions of a run.
+
+Source: upgrade-runs.md 15.
+"""
+
+from typing import Final
+
+from scorer.api.conditions import FALSE, TRUE, Condition, find_condition
+from scorer.api.upgrade.fields import UpgradeState
+from scorer.upgrade.evaluation.context import Evaluation
+from scorer.upgrade.messages import MOST_NAMED
+from scorer.upgrade.state.record import HALTED
+
+INITIALIZED: Final = "Initialized"
+PREFLIGHT: Final = "Preflight"
+PROGRESSING: Final = "Progressing"
+SUCCEEDED: Final = "Succeeded"
+HEALTHY: Final = "Healthy"
+DRIFTED: Final = "MembershipDrifted"
+
+_LONGEST_MESSAGE: Final = 32768
+
+_PROGRESS: Final[dict[UpgradeState, tuple[bool, str]]] = {
+    UpgradeState.RUNNING: (True, "UpgradeRunning"),
+    UpgradeState.PENDING: (False, "Waiting"),
+    UpgradeState.STOPPING: (False, "Stopping"),
+    UpgradeState.STOPPED: (False, "Stopped"),
+    UpgradeState.FAILED: (False, "Failed"),
+    UpgradeState.COMPLETED: (False, "Finished"),
+    UpgradeState.SKIPPED: (False, "Finished"),
+}
+
+
+def put_condition(ev: Evaluation, kind: str, *, holds: bool, reason: str, message: str = "") -> None:
+    """Set a condition of the run; its time changes with its status alone."""
+    known = find_condition(ev.record.status.conditions, kind)
+    stored = find_condition(ev.run.status.conditions, kind)
+    status = TRUE if holds else FALSE
+    since = stored.last_transition_time if stored is not None and stored.status == status else ev.now
+    wanted = Condition(
+        type=kind,
+        status=status,
+        reason=reason,
+        message=message[:_LONGEST_MESSAGE],
+        observed_generation=ev.run.metadata.generation,
+        last_transition_time=since,
+    )
+    if wanted == known:
+        return
+    others = (each for each in ev.record.status.conditions if each.type != kind)
+    ev.record.put(conditions=tuple(sorted((*others, wanted), key=lambda each: each.type)))
+
+
+def remove_condition(ev: Evaluation, kind: str) -> None:
+    """Remove a condition of the run."""
+    conditions = ev.record.status.conditions
+    if find_condition(conditions, kind) is not None:
+        ev.record.put(conditions=tuple(each for each in conditions if each.type != kind))
+
+
+def put_progress(ev: Evaluation) -> None:
+    """Set the conditions that follow from the states of a run that has started."""
+    record = ev.record
+    if not record.is_started:
+        return
+    holds, reason = _PROGRESS.get(record.state, (True, "UpgradeRunning"))
+    stage = record.current
+    message = (stage.status.message if record.state in HALTED else f"at stage {stage.name}") if stage else ""
+    put_condition(ev, PROGRESSING, holds=holds, reason=reason, message=message)
+    _put_success(ev)
+    _put_health(ev)
+
+
+def _put_success(ev: Evaluation) -> None:
+    match ev.record.state:
+        case UpgradeState.COMPLETED:
+            put_condition(ev, SUCCEEDED, holds=True, reason="UpgradeCompleted")
+        case UpgradeState.SKIPPED:
+            put_condition(ev, SUCCEEDED, holds=True, reason="UpgradeSkipped")
+        case UpgradeState.FAILED:
+            put_condition(ev, SUCCEEDED, holds=False, reason="FailureThresholdExceeded", message=_failures(ev))
+        case UpgradeState.STOPPING:
+            pass
+        case _:
+            remove_condition(ev, SUCCEEDED)
+
+
+def _put_health(ev: Evaluation) -> None:
+    if failures := _failures(ev):
+        put_condition(ev, HEALTHY, holds=False, reason="ToleratedFailures", message=failures)
+    else:
+        put_condition(ev, HEALTHY, holds=True, reason="NoFailures")
+
+
+def _failures(ev: Evaluation) -> str:
+    """Return which members have failed, and why."""
+    if not any(group.failed for stage in ev.record.stages for group in stage.groups):
+        return ""
+    failed = [entry for _, _, entry in ev.record.entries() if entry.state is UpgradeState.FAILED]
+    shown = [f"{each.name}: {each.reason}: {each.message}" for each in failed[:MOST_NAMED]]
+    more = [f"and {len(failed) - MOST_NAMED} more"] if len(failed) > MOST_NAMED else []
+    return "; ".join(shown + more)

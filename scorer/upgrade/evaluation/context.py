@@ -1,0 +1,72 @@
+"""The context of one evaluation: the run, its record, the facts, and the actions and Events so far.
+
+Source: upgrade-runs.md 7.4.
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Literal
+
+from scorer.api.event import Event
+from scorer.api.upgrade.fields import UpgradeType
+from scorer.api.upgrade.run import ClusterUpgradeRun, UpgradeRunSpec, WindowMode, WindowTieBreak
+from scorer.upgrade.members.windows import Tiers
+from scorer.upgrade.messages import LONGEST_TOLD, shortened
+from scorer.upgrade.state.facts import Facts
+from scorer.upgrade.state.record import Record
+from scorer.upgrade.state.step import Action
+
+
+@dataclass
+class Evaluation:
+    """One evaluation of one run.
+
+    Args:
+        run: As it is stored.
+        facts: The hub around it.
+        record: Its status, which the parts of the evaluation change in turn.
+        actions: What to do, in order.
+        events: What to tell, in order.
+    """
+
+    run: ClusterUpgradeRun
+    facts: Facts
+    record: Record
+    actions: list[Action] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+
+    @cached_property
+    def now(self) -> datetime:
+        """Return the instant of the evaluation in whole seconds, as a status stores it."""
+        return self.facts.now.replace(microsecond=0)
+
+    @cached_property
+    def tiers(self) -> Tiers:
+        """Return the windows of members at this instant."""
+        respected = self.spec.window_policy.mode is WindowMode.RESPECT
+        return Tiers(self.facts.windows, self.facts.standings, self.now, respected=respected)
+
+    @cached_property
+    def upgrading(self) -> set[str]:
+        """Return the members that this run, or another one, upgrades when scheduling begins; starts are added."""
+        return {entry.name for _, _, entry in self.record.running()} | set(self.facts.busy)
+
+    @cached_property
+    def prefers_closing(self) -> bool:
+        """Say whether, of several open windows, the one that closes first goes first."""
+        return self.spec.window_policy.tie_break is WindowTieBreak.CLOSING_SOONEST
+
+    @property
+    def spec(self) -> UpgradeRunSpec:
+        """Return what the user wants."""
+        return self.run.spec
+
+    @property
+    def type(self) -> UpgradeType:
+        """Return what the run upgrades."""
+        return self.run.spec.upgrade.type
+
+    def announce(self, reason: str, message: str, kind: Literal["Normal", "Warning"] = "Normal") -> None:
+        """Tell people something about the run; what others have said in it is cut to what fits."""
+        self.events.append(Event(reason, shortened(message, LONGEST_TOLD), kind))

@@ -1,0 +1,119 @@
+"""An upgrade run as a state machine: what one evaluation comes to.
+
+Values in, values out: given a run and the hub around it, `advance` says what to record, what to do, and when to look
+again. It may be called at any time and from any state, also after a crash between any two writes; a second evaluation
+at the same instant changes nothing.
+
+At one instant, in this order: what back ends report; what users and the fleet have changed; clocks; then what can
+start, with every state that follows.
+
+Source: upgrade-runs.md 5 to 10.
+"""
+
+from dataclasses import replace
+
+from scorer.api.upgrade.fields import UpgradeState
+from scorer.api.upgrade.run import ClusterUpgradeRun
+from scorer.upgrade.evaluation.commands import follow
+from scorer.upgrade.evaluation.conditions import put_progress
+from scorer.upgrade.evaluation.context import Evaluation
+from scorer.upgrade.evaluation.gate_objects import write_gates
+from scorer.upgrade.evaluation.gates import complete_scheduled, positions
+from scorer.upgrade.evaluation.halting import check_thresholds
+from scorer.upgrade.evaluation.initialization import follow_members, initialise
+from scorer.upgrade.evaluation.observations import let_go, start_lost, take_back_lost, take_reports
+from scorer.upgrade.evaluation.readiness import check_before_start
+from scorer.upgrade.evaluation.requeue import next_wakeup
+from scorer.upgrade.evaluation.stage_transitions import end_wait, settle
+from scorer.upgrade.evaluation.timeouts import check_timeouts
+from scorer.upgrade.state.facts import Facts
+from scorer.upgrade.state.record import HALTED, OVER, Record
+from scorer.upgrade.state.step import Step
+
+_TOLD = {
+    UpgradeState.STOPPED: "RunStopped",
+    UpgradeState.FAILED: "RunFailed",
+    UpgradeState.COMPLETED: "RunCompleted",
+    UpgradeState.SKIPPED: "RunCompleted",
+}
+
+
+def advance(run: ClusterUpgradeRun, facts: Facts) -> Step:
+    """Say what has to be done for a run now.
+
+    Args:
+        run: As it is stored.
+        facts: The hub around it.
+    """
+    ev = Evaluation(run, facts, Record(run.status, facts.rosters))
+    if ev.record.state not in OVER:
+        initialised = _take_in(ev)
+        _check_clocks(ev)
+        _go_on(ev)
+        check_before_start(ev, initialised=initialised)
+        _tell_end(ev)
+        put_progress(ev)
+    else:
+        let_go(ev)
+    write_gates(ev)
+    return _step(ev)
+
+
+def take_in(run: ClusterUpgradeRun, facts: Facts) -> Step:
+    """Say what a run records of what has happened, before its clocks and what it starts: one order of several at once.
+
+    Only who has the orders of one instant one by one needs this, as a simulation does; `advance` follows.
+    """
+    ev = Evaluation(run, facts, Record(run.status, facts.rosters))
+    if ev.record.state not in OVER:
+        _take_in(ev)
+    return _step(ev)
+
+
+def _take_in(ev: Evaluation) -> bool:
+    """Record what has happened; say whether the run is initialised."""
+    take_reports(ev)
+    check_thresholds(ev)
+    initialised = ev.record.is_started or initialise(ev)
+    follow(ev, initialised=initialised)
+    follow_members(ev)
+    ev.record.put(observed_generation=ev.run.metadata.generation)
+    return initialised
+
+
+def _check_clocks(ev: Evaluation) -> None:
+    check_timeouts(ev)
+    check_thresholds(ev)
+    for position in positions(ev):
+        complete_scheduled(ev, position)
+    for stage in ev.record.stages:
+        end_wait(ev, stage)
+
+
+def _go_on(ev: Evaluation) -> None:
+    """Start what can start, and again what has never reached its back end, unless that would not be started now."""
+    take_back_lost(ev)
+    settle(ev)
+    if take_back_lost(ev):  # the run has halted just now
+        settle(ev)
+    start_lost(ev)
+
+
+def _tell_end(ev: Evaluation) -> None:
+    state = ev.record.state
+    if state is ev.run.status.state or state not in HALTED | OVER or state is UpgradeState.STOPPING:
+        return
+    failed = state is UpgradeState.FAILED
+    ev.announce(_TOLD[state], f"the run is {state.value}", "Warning" if failed else "Normal")
+
+
+def _step(ev: Evaluation) -> Step:
+    again = next_wakeup(ev)
+    ev.record.put(next_wakeup=again)
+    if ev.record.state in OVER:
+        ev.record.put(plan=None)  # everything has come
+    status = ev.record.result()
+    changed = status != ev.run.status
+    step = Step(status, changed=changed, actions=tuple(ev.actions), events=tuple(ev.events), again=again)
+    given_up = any(entry.name in ev.facts.members for _, _, entry in ev.record.given_up())
+    return replace(step, in_flight=status.counts.running > 0 or given_up)

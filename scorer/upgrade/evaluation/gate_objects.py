@@ -1,0 +1,78 @@
+"""What the objects of gates say: their state, the answer to an approval, and whether what is behind them could go.
+
+Source: upgrade-runs.md 3.5 and 8.6.
+"""
+
+from typing import Final
+
+from scorer.api.conditions import TRUE, Condition, find_condition
+from scorer.api.upgrade.fields import UpgradeState
+from scorer.api.upgrade.gate import GateState, UpgradeGateSpec, UpgradeGateStatus
+from scorer.api.upgrade.run import GateReport
+from scorer.upgrade.evaluation.context import Evaluation
+from scorer.upgrade.evaluation.gates import APPROVED, Position, positions
+from scorer.upgrade.evaluation.readiness import Readinesses
+from scorer.upgrade.state.step import WriteGate
+
+ACCEPTED: Final = "ApprovalAccepted"
+
+
+def write_gates(ev: Evaluation) -> None:
+    """Have every gate object say what its report says; an object that is gone comes back only while it is Pending."""
+    ready = Readinesses(ev)
+    for position in positions(ev):
+        for index, gate in enumerate(position.gates.reports):
+            if not gate.gate:
+                continue
+            readiness = ready.behind(position) if gate.state is UpgradeState.PENDING else None
+            known, state = ev.facts.gates.get(gate.gate), _object_state(gate)
+            if known is None and state is not GateState.PENDING and gate.start_time != ev.now:
+                continue
+            wanted = UpgradeGateStatus(state=state, conditions=_accepted(known, gate), readiness=readiness)
+            if known is None or _differs(known, wanted):
+                ev.actions.append(WriteGate(gate.gate, _spec(ev, position, index), wanted))
+
+
+def _object_state(gate: GateReport) -> GateState:
+    match gate.state:
+        case UpgradeState.COMPLETED:
+            return GateState.COMPLETED
+        case UpgradeState.SKIPPED:
+            return GateState.SKIPPED
+        case _:
+            return GateState.PENDING
+
+
+def _accepted(known: UpgradeGateStatus | None, gate: GateReport) -> tuple[Condition, ...]:
+    """Return the answer to an approval that has been followed."""
+    approval = None if known is None else find_condition(known.conditions, APPROVED)
+    if gate.state is not UpgradeState.COMPLETED or approval is None or approval.status != TRUE:
+        return ()
+    accepted = Condition(
+        type=ACCEPTED,
+        status=TRUE,
+        reason="ApprovalAccepted",
+        message="the run goes on",
+        last_transition_time=gate.completion_time,
+    )
+    return (accepted,)
+
+
+def _differs(known: UpgradeGateStatus, wanted: UpgradeGateStatus) -> bool:
+    answered = all(find_condition(known.conditions, each.type) is not None for each in wanted.conditions)
+    return known.state is not wanted.state or not answered or known.readiness != wanted.readiness
+
+
+def _spec(ev: Evaluation, position: Position, index: int) -> UpgradeGateSpec:
+    gate = position.gates.reports[index]
+    return UpgradeGateSpec(
+        run_name=ev.run.metadata.name,
+        stage=position.stage,
+        group=position.group or None,
+        timing=position.timing,
+        index=index,
+        type=gate.type,
+        display_name=gate.display_name,
+        scheduled_start=position.configured[index].scheduled_start,
+        absolute_start_time=gate.absolute_start_time,
+    )

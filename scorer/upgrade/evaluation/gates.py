@@ -1,0 +1,174 @@
+"""The gates of a run: when they open, and what completes them.
+
+A gate has an object from the moment at which the run reaches it. Its name is derived from its place, so that a crash
+cannot make two.
+
+Source: upgrade-runs.md 3.5 and 8.6.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from typing import Final
+
+import orjson
+
+from scorer.api.conditions import FALSE, TRUE, Condition, find_condition
+from scorer.api.upgrade.fields import LONGEST_GENERATED_NAME, UpgradeState, Weekday
+from scorer.api.upgrade.gate import GateTiming
+from scorer.api.upgrade.run import GateReport
+from scorer.api.upgrade.strategy import GateConfiguration, GateType, ScheduledStart
+from scorer.upgrade.evaluation.context import Evaluation
+from scorer.upgrade.state.record import Gates, GroupWork, StageWork
+
+APPROVED: Final = "Approved"
+REJECTED: Final = "Rejected"
+
+_HASH_DIGITS: Final = 8
+_WEEKDAYS: Final = {day: place for place, day in enumerate(Weekday)}
+_WEEK: Final = timedelta(days=7)
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A position at which gates can be.
+
+    Args:
+        stage: The stage.
+        group: The group; empty: the gates are those of the stage.
+        timing: On which side they are.
+        gates: What is there.
+        configured: What the strategy says of them.
+    """
+
+    stage: str
+    group: str
+    timing: GateTiming
+    gates: Gates
+    configured: tuple[GateConfiguration, ...] = ()
+
+    @property
+    def where(self) -> str:
+        """Return the position in words."""
+        what = f"group {self.group}" if self.group else f"stage {self.stage}"
+        return f"{'before' if self.timing is GateTiming.BEFORE else 'after'} {what}"
+
+
+def positions(ev: Evaluation) -> Iterator[Position]:
+    """Yield every position of a run that has gates."""
+    snapshot = ev.record.status.strategy_snapshot
+    configured = {stage.name: stage for stage in snapshot.stages} if snapshot is not None else {}
+    for stage in ev.record.stages:
+        known = configured.get(stage.name)
+        if known is None:
+            continue
+        if known.before_gates:
+            yield Position(stage.name, "", GateTiming.BEFORE, stage.before, known.before_gates)
+        if known.after_gates:
+            yield Position(stage.name, "", GateTiming.AFTER, stage.after, known.after_gates)
+        groups = {group.name: group for group in known.groups}
+        for group in stage.groups:
+            if (own := groups.get(group.name)) is None:
+                continue
+            if own.before_gates:
+                yield Position(stage.name, group.name, GateTiming.BEFORE, group.before, own.before_gates)
+            if own.after_gates:
+                yield Position(stage.name, group.name, GateTiming.AFTER, group.after, own.after_gates)
+
+
+def open_stage_gates(ev: Evaluation, stage: StageWork, timing: GateTiming) -> None:
+    """Open the gates before or after a stage."""
+    gates = stage.before if timing is GateTiming.BEFORE else stage.after
+    _open(ev, Position(stage.name, "", timing, gates))
+
+
+def open_group_gates(ev: Evaluation, stage: StageWork, group: GroupWork, timing: GateTiming) -> None:
+    """Open the gates before or after a group."""
+    gates = group.before if timing is GateTiming.BEFORE else group.after
+    _open(ev, Position(stage.name, group.name, timing, gates))
+
+
+def _open(ev: Evaluation, position: Position) -> None:
+    for index, gate in enumerate(position.gates.reports):
+        if gate.state is not UpgradeState.NOT_STARTED:
+            continue
+        name = gate_name(ev.run.metadata.name, ev.run.metadata.uid, position, index)
+        position.gates.put(index, state=UpgradeState.PENDING, gate=name, start_time=ev.now)
+        if gate.type is GateType.SCHEDULED_START and (scheduled := _scheduled(ev, position, index)) is not None:
+            position.gates.put(index, absolute_start_time=next_start(scheduled, ev.now))
+        ev.announce("GateOpened", f"{_said(gate, name)} {position.where} is waited for")
+        if gate.type is GateType.APPROVAL:
+            ev.announce("ApprovalNeeded", f"waits for approval of {_said(gate, name)} {position.where}")
+    complete_scheduled(ev, position)
+
+
+def _scheduled(ev: Evaluation, position: Position, index: int) -> ScheduledStart | None:
+    """Return the day and time of a gate as the strategy of the run has it."""
+    same = (position.stage, position.group, position.timing)
+    found = (each.configured[index] for each in positions(ev) if (each.stage, each.group, each.timing) == same)
+    return next(found).scheduled_start
+
+
+def complete_scheduled(ev: Evaluation, position: Position) -> None:
+    """Complete the gates in a position whose day and time has come."""
+    for index, gate in enumerate(position.gates.reports):
+        due = gate.absolute_start_time
+        if gate.state is UpgradeState.PENDING and due is not None and due <= ev.now:
+            _complete(ev, position, index, "its time has come")
+
+
+def _complete(ev: Evaluation, position: Position, index: int, why: str) -> None:
+    gate = position.gates.reports[index]
+    position.gates.put(index, state=UpgradeState.COMPLETED, completion_time=ev.now, message="")
+    ev.announce("GateCompleted", f"{_said(gate, gate.gate)} {position.where} holds nothing any more: {why}")
+
+
+def take_approvals(ev: Evaluation) -> str:
+    """Complete the gates that are approved; return why one was rejected, empty if none was.
+
+    A rejection counts once: after a restart of the run, the gate waits for another answer.
+    """
+    rejected = ""
+    for position in positions(ev):
+        for index, gate in enumerate(position.gates.reports):
+            if gate.state is not UpgradeState.PENDING or (answer := _answer(ev, gate)) is None:
+                continue
+            if answer.status == TRUE:
+                _complete(ev, position, index, f"approved: {answer.message or answer.reason}")
+            elif answer.status == FALSE and answer.reason == REJECTED:
+                message = f"{_said(gate, gate.gate)} {position.where} was rejected: {answer.message}"
+                if message != gate.message:
+                    position.gates.put(index, message=message)
+                    rejected = rejected or message
+    return rejected
+
+
+def _answer(ev: Evaluation, gate: GateReport) -> Condition | None:
+    known = ev.facts.gates.get(gate.gate)
+    return None if known is None else find_condition(known.conditions, APPROVED)
+
+
+def gate_name(run: str, uid: str, position: Position, index: int) -> str:
+    """Return the name of a gate's object; its last part tells apart what dashes alone would make the same."""
+    timing = position.timing.value.lower()
+    parts = [run, position.stage, *([position.group] if position.group else ()), timing, str(index)]
+    place = [uid, position.stage, position.group, position.timing.value, index]
+    digest = sha256(orjson.dumps(place)).hexdigest()[:_HASH_DIGITS]
+    return f"{'-'.join(parts)[: LONGEST_GENERATED_NAME - _HASH_DIGITS - 1]}-{digest}"
+
+
+def next_start(scheduled: ScheduledStart, now: datetime) -> datetime:
+    """Return the next such day and time at or after *now*."""
+    hours, minutes = int(scheduled.start_time[:2]), int(scheduled.start_time[3:])
+    offset = timedelta(hours=int(scheduled.utc_offset[1:3]), minutes=int(scheduled.utc_offset[4:]))
+    local = (now + (offset if scheduled.utc_offset[0] == "+" else -offset)).astimezone(UTC)
+    days = (_WEEKDAYS[scheduled.start_day] - local.weekday()) % 7
+    start = local.replace(hour=hours, minute=minutes, second=0, microsecond=0) + timedelta(days=days)
+    if start < local:
+        start += _WEEK
+    return now + (start - local)
+
+
+def _said(gate: GateReport, name: str) -> str:
+    return f'gate {name} "{gate.display_name}"' if gate.display_name else f"gate {name}"

@@ -1,0 +1,126 @@
+"""How a run halts: it starts nothing more, and what is in flight runs to its end.
+
+Source: upgrade-runs.md 8.4, 8.5 and 9.1.
+"""
+
+from scorer.api.upgrade.fields import UpgradeState
+from scorer.upgrade.evaluation.context import Evaluation
+from scorer.upgrade.evaluation.member_transitions import stop_member
+from scorer.upgrade.messages import LONGEST_TOLD, in_words, shortened
+from scorer.upgrade.state.record import OVER, GroupWork, StageWork
+
+
+def halt(ev: Evaluation, why: str) -> None:
+    """Start nothing more: members that wait are stopped, and so is a wait, whose clock goes on."""
+    if ev.record.is_halted or ev.record.state in OVER or not ev.record.is_started:
+        return
+    ev.record.put_state(UpgradeState.STOPPING, ev.now)
+    ev.announce("RunStopping", why)
+    if (stage := ev.record.current) is None:
+        return
+    stage.put(message=shortened(why, LONGEST_TOLD))
+    for group in stage.groups:
+        if not group.counts[UpgradeState.PENDING]:
+            continue
+        for index, member in enumerate(group.members):
+            if member.state is UpgradeState.PENDING:
+                stop_member(group, index)
+    if stage.wait.state is UpgradeState.RUNNING:
+        stage.put_wait(state=UpgradeState.STOPPED)
+
+
+def check_thresholds(ev: Evaluation) -> None:
+    """Halt the run if more members of the current stage have failed than it, or one of its groups, allows."""
+    stage = ev.record.current
+    if stage is None or ev.record.is_halted or not stage.is_exceeded:
+        return
+    over = next((group for group in stage.groups if group.is_exceeded), None)
+    if over is not None:
+        what, failed, allowed = f"group {over.name}", over.failed, over.status.max_allowed_failures
+    else:
+        what, failed, allowed = f"stage {stage.name}", stage.failed, stage.status.max_allowed_failures
+    have = "has" if failed == 1 else "have"
+    halt(ev, f"{in_words(failed, 'member')} of {what} {have} failed, more than the {allowed} that it allows")
+
+
+def derive_halted(ev: Evaluation) -> None:
+    """Bring the states of a run that is stopping up to date (8.5)."""
+    stage = ev.record.current
+    if stage is not None:
+        for group in stage.groups:
+            _derive_group(ev, stage, group)
+        _derive_stage(ev, stage)
+    ev.record.put_state(_run_state(ev, stage), ev.now)
+
+
+def _derive_group(ev: Evaluation, stage: StageWork, group: GroupWork) -> None:
+    if group.state not in OVER:
+        group.put_state(_group_state(stage, group), ev.now)
+    if group.state is UpgradeState.SKIPPED:
+        group.before.skip(ev.now)
+        group.after.skip(ev.now)
+
+
+def _group_state(stage: StageWork, group: GroupWork) -> UpgradeState:
+    if group.running:
+        return UpgradeState.STOPPING
+    if group.is_exceeded:
+        return UpgradeState.FAILED
+    active = stage.status.start_time is not None and stage.before.done
+    if group.is_finished:
+        if group.is_skipped_by_user or (group.is_all_skipped and (active or group.members)):
+            return UpgradeState.SKIPPED
+        if active and group.after.done:
+            return UpgradeState.COMPLETED
+    tried = group.counts[UpgradeState.NOT_STARTED] != len(group.members)
+    if tried or group.before.pending or group.after.pending:
+        return UpgradeState.STOPPED
+    return UpgradeState.NOT_STARTED
+
+
+def _derive_stage(ev: Evaluation, stage: StageWork) -> None:
+    stage.put_state(_stage_state(ev, stage), ev.now)
+    if stage.state is UpgradeState.SKIPPED:
+        skip_rest(ev, stage)
+
+
+def _stage_state(ev: Evaluation, stage: StageWork) -> UpgradeState:
+    if stage.running:
+        return UpgradeState.STOPPING
+    if stage.is_exceeded:
+        return UpgradeState.FAILED
+    if not stage.before.done or any(group.state not in OVER for group in stage.groups):
+        return UpgradeState.STOPPED
+    if stage.is_skipped_by_user or all(group.state is UpgradeState.SKIPPED for group in stage.groups):
+        return UpgradeState.SKIPPED
+    _begin_wait(ev, stage)
+    return UpgradeState.COMPLETED if stage.wait.state in OVER and stage.after.done else UpgradeState.STOPPED
+
+
+def _begin_wait(ev: Evaluation, stage: StageWork) -> None:
+    """Let the clock of a wait begin although the run is halted; a wait of 0 is over at once."""
+    if stage.wait.state is not UpgradeState.NOT_STARTED:
+        return
+    if stage.wait.seconds:
+        stage.put_wait(state=UpgradeState.STOPPED, start_time=ev.now)
+    else:
+        stage.put_wait(state=UpgradeState.COMPLETED, start_time=ev.now, completion_time=ev.now)
+
+
+def skip_rest(ev: Evaluation, stage: StageWork) -> None:
+    """Skip the gates of a stage that are not done, and its wait if it is not over."""
+    stage.before.skip(ev.now)
+    stage.after.skip(ev.now)
+    if stage.wait.state not in OVER:
+        stage.put_wait(state=UpgradeState.SKIPPED, completion_time=ev.now)
+
+
+def _run_state(ev: Evaluation, stage: StageWork | None) -> UpgradeState:
+    if any(each.running for each in ev.record.stages):
+        return UpgradeState.STOPPING
+    if stage is not None and stage.is_exceeded:
+        return UpgradeState.FAILED
+    if ev.record.current is not None:
+        return UpgradeState.STOPPED
+    skipped = all(each.state is UpgradeState.SKIPPED for each in ev.record.stages)
+    return UpgradeState.SKIPPED if skipped else UpgradeState.COMPLETED

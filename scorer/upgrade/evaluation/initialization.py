@@ -1,0 +1,257 @@
+"""Initialization of a run's record: the copy of the strategy, its stages, groups, members and limits.
+
+The record is made anew with every evaluation until the run starts, and what it has so far is kept where stages, groups
+and members are the same. From the start on, the list of members is fixed: members that leave the fleet are skipped, and
+members that join are reported by the condition Drifted.
+
+Source: upgrade-runs.md 5 and 10.5.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Set
+from typing import Final
+
+from scorer.api.upgrade.fields import UpgradeState
+from scorer.api.upgrade.run import (
+    GateReport,
+    GroupStatus,
+    MemberStatus,
+    StageStatus,
+    UpgradeRunSpec,
+    UpgradeRunStatus,
+    WaitStatus,
+)
+from scorer.api.upgrade.strategy import GateConfiguration, GateType, Group, Stage, StrategySpec
+from scorer.api.values.label_selector import LabelSelector
+from scorer.upgrade.evaluation.conditions import DRIFTED, INITIALIZED, put_condition
+from scorer.upgrade.evaluation.context import Evaluation
+from scorer.upgrade.evaluation.member_transitions import skip_member
+from scorer.upgrade.evaluation.version_resolution import NotResolvableError, choose
+from scorer.upgrade.messages import in_words, names_said
+from scorer.upgrade.state.record import FINISHED, Record
+from scorer.upgrade.state.step import CancelUpgrade
+from scorer.upgrade.strategy.limits import Limits, group_limits, groups_of, is_clamped, stage_limits
+from scorer.upgrade.strategy.selection import MemberInMultipleGroupsError, SelectionError, select
+
+DEFAULT: Final = "default"
+"""The name of the only stage, and of its only group, of a run without a strategy."""
+ONE_BY_ONE: Final = StrategySpec(stages=(Stage(name=DEFAULT, member_selector=LabelSelector()),))
+
+
+class NotInitializedError(Exception):
+    """A run cannot start as it is.
+
+    Args:
+        reason: In one word.
+        message: For people.
+    """
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+def initialise(ev: Evaluation) -> bool:
+    """Make the record of a run that has not started, or tell why there is none; say whether it can start.
+
+    Returns:
+        Whether its members and its version are known.
+    """
+    message = _origin(ev)
+    try:
+        stages = _stages(ev, _take_strategy(ev))
+    except NotInitializedError as error:
+        _begin_record(ev, ())
+        put_condition(ev, INITIALIZED, holds=False, reason=error.reason, message=f"{message}; {error}")
+        return False
+    if _layout(stages) != _layout(ev.record.status.stages):
+        _begin_record(ev, stages)
+    try:
+        choose(ev)
+    except NotResolvableError as error:
+        put_condition(ev, INITIALIZED, holds=False, reason="VersionNotResolvable", message=f"{message}; {error}")
+        return False
+    put_condition(ev, INITIALIZED, holds=True, reason="InitializedSuccessfully", message=message)
+    return True
+
+
+def _begin_record(ev: Evaluation, stages: tuple[StageStatus, ...]) -> None:
+    """Replace the stages; what the user has skipped is skipped again in the new ones."""
+    status = ev.record.status.model_copy(update={"stages": stages, "observed_skip_targets": 0})
+    ev.record = Record(status, ev.facts.rosters)
+
+
+def _origin(ev: Evaluation) -> str:
+    """Say where the sequence of a run comes from."""
+    if ev.spec.strategy is not None:
+        return "follows the strategy in its spec"
+    if ev.spec.strategy_ref is None:
+        return "upgrades one member at a time"
+    return f"follows a copy of strategy {ev.spec.strategy_ref.name}"
+
+
+def _take_strategy(ev: Evaluation) -> StrategySpec:
+    """Record the sequence of a run, and what it is a copy of; return it."""
+    strategy = sequence_of(ev.spec, ev.record.status, ev.facts.strategy)
+    name = "" if ev.spec.strategy is not None or ev.spec.strategy_ref is None else ev.spec.strategy_ref.name
+    ev.record.put(strategy_snapshot=strategy, strategy_snapshot_of=name if strategy is not None else "")
+    if strategy is None:
+        raise NotInitializedError("StrategyNotFound", f"there is no strategy {name}")
+    return strategy
+
+
+def sequence_of(spec: UpgradeRunSpec, status: UpgradeRunStatus, strategy: StrategySpec | None) -> StrategySpec | None:
+    """Return the sequence that a run follows, or would follow from its start; None: its strategy is not there.
+
+    A strategy that the run refers to is copied once: when it is edited later, the run does not change. Of which one
+    the copy is, is recorded with it: so a run that comes to refer to another one never follows the first.
+
+    Args:
+        spec: Of the run.
+        status: What is recorded of it.
+        strategy: The one that it refers to, as it is now; None: there is none.
+    """
+    if status.start_time is not None:
+        return status.strategy_snapshot
+    if spec.strategy is not None:
+        return spec.strategy
+    if spec.strategy_ref is None:
+        return ONE_BY_ONE
+    copied = status.strategy_snapshot is not None and status.strategy_snapshot_of == spec.strategy_ref.name
+    return status.strategy_snapshot if copied else strategy
+
+
+def _stages(ev: Evaluation, strategy: StrategySpec) -> tuple[StageStatus, ...]:
+    try:
+        selected = select(strategy, ev.spec.member_selector, ev.facts.members.values())
+        return tuple(_stage(stage, selected) for stage in strategy.stages)
+    except MemberInMultipleGroupsError as error:
+        raise NotInitializedError("MemberInMultipleGroups", str(error)) from error
+    except SelectionError as error:
+        raise NotInitializedError("StrategyInvalid", str(error)) from error
+
+
+def _stage(stage: Stage, selected: Mapping[tuple[str, str], list[str]]) -> StageStatus:
+    groups = groups_of(stage)
+    size = sum(len(selected[stage.name, group.name]) for group in groups)
+    limits = _limited(f"stage {stage.name}", lambda: stage_limits(stage, size))
+    return StageStatus(
+        name=stage.name,
+        state=UpgradeState.NOT_STARTED,
+        max_concurrency=limits.max_concurrency,
+        max_allowed_failures=limits.max_allowed_failures,
+        before_gates=_gates(stage.name, stage.before_gates),
+        after_gates=_gates(stage.name, stage.after_gates),
+        after_stage_wait=WaitStatus(seconds=stage.after_stage_wait_seconds, state=UpgradeState.NOT_STARTED),
+        groups=tuple(_group(group, selected[stage.name, group.name], limits) for group in groups),
+    )
+
+
+def _group(group: Group, names: Iterable[str], stage: Limits) -> GroupStatus:
+    members = tuple(MemberStatus(name=name, state=UpgradeState.NOT_STARTED) for name in names)
+    limits = _limited(f"group {group.name}", lambda: group_limits(group, len(members), stage))
+    return GroupStatus(
+        name=group.name,
+        state=UpgradeState.NOT_STARTED,
+        max_concurrency=limits.max_concurrency,
+        max_allowed_failures=limits.max_allowed_failures,
+        before_gates=_gates(group.name, group.before_gates),
+        after_gates=_gates(group.name, group.after_gates),
+        members=members,
+    )
+
+
+def _limited(where: str, limits: Callable[[], Limits]) -> Limits:
+    try:
+        return limits()
+    except ValueError as error:
+        raise NotInitializedError("StrategyInvalid", f"{where}: {error}") from error
+
+
+def _gates(where: str, configured: Iterable[GateConfiguration]) -> tuple[GateReport, ...]:
+    return tuple(_gate(where, gate) for gate in configured)
+
+
+def _gate(where: str, gate: GateConfiguration) -> GateReport:
+    if (gate.type is GateType.SCHEDULED_START) != (gate.scheduled_start is not None):
+        raise NotInitializedError("StrategyInvalid", f"{where}: a gate of type ScheduledStart needs scheduledStart")
+    return GateReport(type=gate.type, state=UpgradeState.NOT_STARTED, display_name=gate.display_name or "")
+
+
+def tell_clamped(ev: Evaluation) -> None:
+    """Tell which groups go less wide than they are configured to; once, at the start."""
+    snapshot = ev.record.status.strategy_snapshot
+    for stage in snapshot.stages if snapshot is not None else ():
+        known = {
+            group.name: group.status for each in ev.record.stages if each.name == stage.name for group in each.groups
+        }
+        for group in stage.groups:
+            status = known[group.name]
+            limits = Limits(status.max_concurrency, status.max_allowed_failures)
+            if is_clamped(group, len(status.members), limits):
+                at_once = in_words(limits.max_concurrency, "member")
+                message = f"group {group.name} upgrades {at_once} at once, not {group.max_concurrency}"
+                ev.announce("ConcurrencyClamped", message)
+
+
+def _layout(stages: Iterable[StageStatus]) -> list[object]:
+    """Return what must be the same for a record to be kept."""
+    return [
+        (
+            *(stage.name, stage.max_concurrency, stage.max_allowed_failures, _types(stage.before_gates)),
+            *(_types(stage.after_gates), stage.after_stage_wait.seconds if stage.after_stage_wait else 0),
+            [
+                (
+                    *(group.name, group.max_concurrency, group.max_allowed_failures),
+                    *(_types(group.before_gates), _types(group.after_gates)),
+                    [member.name for member in group.members],
+                )
+                for group in stage.groups
+            ],
+        )
+        for stage in stages
+    ]
+
+
+def _types(gates: Iterable[GateReport]) -> list[tuple[GateType, str]]:
+    return [(gate.type, gate.display_name) for gate in gates]
+
+
+def follow_members(ev: Evaluation) -> None:
+    """Skip the members that have left, and tell which have joined too late."""
+    if not ev.record.is_started:
+        return
+    groups = (group for stage in ev.record.stages for group in stage.groups)
+    names = frozenset[str]().union(*(group.roster.names for group in groups))
+    if not names <= ev.facts.members.keys():
+        _skip_removed(ev)
+    _tell_drift(ev, names)
+
+
+def _skip_removed(ev: Evaluation) -> None:
+    for group, index, entry in ev.record.entries():
+        if entry.state in FINISHED or entry.name in ev.facts.members:
+            continue
+        if entry.state is UpgradeState.RUNNING:
+            ev.actions.append(CancelUpgrade(entry.operation_id, entry.name, entry.upgrader))
+        skip_member(ev, group, index, "MemberRemoved", "has left the fleet")
+
+
+def _tell_drift(ev: Evaluation, names: Set[str]) -> None:
+    later = sorted(ev.facts.members.keys() - names)
+    if later and (joined := _would_belong(ev, later)):
+        message = f"not part of this run, as they have joined after its start: {names_said(joined)}"
+        put_condition(ev, DRIFTED, holds=True, reason="MembersChanged", message=message)
+    else:
+        put_condition(ev, DRIFTED, holds=False, reason="NoChange")
+
+
+def _would_belong(ev: Evaluation, names: list[str]) -> list[str]:
+    """Return the members that the run would have if it began now."""
+    strategy = ev.record.status.strategy_snapshot
+    if strategy is None:
+        return []
+    try:
+        selected = select(strategy, ev.spec.member_selector, (ev.facts.members[name] for name in names))
+    except SelectionError:
+        return []
+    return sorted({name for group in selected.values() for name in group})

@@ -1,0 +1,98 @@
+"""Transitions of a member from one state to another, with the Events for them.
+
+Source: upgrade-runs.md 8.1 and 15.
+"""
+
+from datetime import datetime
+
+from scorer.api.upgrade.fields import UpgradeError, UpgradeState
+from scorer.upgrade.evaluation.context import Evaluation
+from scorer.upgrade.messages import LONGEST_FAILURE, LONGEST_MESSAGE, LONGEST_REASON, shortened
+from scorer.upgrade.state.record import GroupWork
+
+
+def skip_member(ev: Evaluation, group: GroupWork, index: int, reason: str, message: str) -> None:
+    """Skip a member; if it was upgraded before, its times stay those of that attempt."""
+    entry = group.members[index]
+    ended = entry.completion_time if entry.attempt else None
+    group.put_member(
+        index,
+        state=UpgradeState.SKIPPED,
+        reason=reason,
+        message=shortened(message, LONGEST_MESSAGE),
+        completion_time=ended or ev.now,
+        pending_since=None,
+        next_window_open=None,
+    )
+    ev.announce("MemberSkipped", f"member {entry.name} is skipped, {reason}: {message}")
+
+
+def fail_member(
+    ev: Evaluation, group: GroupWork, index: int, reason: str, message: str, *, ended: datetime | None = None
+) -> None:
+    """Let a member fail, at *ended* if that is known."""
+    name, reason = group.members[index].name, shortened(reason, LONGEST_REASON)
+    said = shortened(message, LONGEST_FAILURE - len(reason))
+    group.put_member(
+        index,
+        state=UpgradeState.FAILED,
+        reason=reason,
+        message=said,
+        completion_time=ended or ev.now,
+        pending_since=None,
+        next_window_open=None,
+        error=UpgradeError(code=reason, message=said),
+    )
+    ev.announce("MemberUpgradeFailed", f"member {name} has failed, {reason}: {message}", "Warning")
+
+
+def complete_member(ev: Evaluation, group: GroupWork, index: int, ended: datetime | None) -> None:
+    """Let a member be done, at *ended* if that is known."""
+    entry = group.members[index]
+    group.put_member(
+        index, state=UpgradeState.COMPLETED, reason="", message="", completion_time=ended or ev.now, error=None
+    )
+    ev.announce("MemberUpgradeCompleted", f"member {entry.name} is upgraded")
+
+
+def let_wait(
+    ev: Evaluation, group: GroupWork, index: int, reason: str, message: str, opens: datetime | None = None
+) -> None:
+    """Let a member wait; it is told once for each reason of a stretch."""
+    entry = group.members[index]
+    is_new = entry.state is not UpgradeState.PENDING
+    if is_new or entry.reason != reason:
+        ev.announce("MemberPending", f"member {entry.name} waits, {reason}: {message}")
+    group.put_member(
+        index,
+        state=UpgradeState.PENDING,
+        reason=reason,
+        message=shortened(message, LONGEST_MESSAGE),
+        pending_since=ev.now if is_new else entry.pending_since,
+        next_window_open=opens,
+    )
+
+
+def stop_member(group: GroupWork, index: int) -> None:
+    """Let a member wait no longer, as the run starts nothing more."""
+    group.put_member(
+        index, state=UpgradeState.STOPPED, reason="", message="", pending_since=None, next_window_open=None
+    )
+
+
+def take_back_start(group: GroupWork, index: int) -> None:
+    """Let an upgrade that is known not to have begun be none: it has no times, and begins as the same attempt again."""
+    group.put_member(index, operation_id="", start_time=None, completion_time=None)
+
+
+def reset_member(group: GroupWork, index: int) -> None:
+    """Let a member have another turn; its attempts go on counting, and its times stay until the next one begins."""
+    group.put_member(
+        index,
+        state=UpgradeState.NOT_STARTED,
+        reason="",
+        message="",
+        pending_since=None,
+        next_window_open=None,
+        error=None,
+    )

@@ -1,0 +1,89 @@
+"""What would become of members if their turn came now: behind a gate, and before the start of a run.
+
+So nobody approves what cannot go, or starts a run without knowing what will be in its way.
+
+Source: upgrade-runs.md 5 and 8.6.
+"""
+
+from collections import Counter
+from typing import Final
+
+from scorer.api.upgrade.fields import UpgradeState
+from scorer.api.upgrade.gate import GateTiming, Readiness
+from scorer.upgrade.evaluation.checks import Checks, Outcome, Verdict
+from scorer.upgrade.evaluation.conditions import PREFLIGHT, put_condition, remove_condition
+from scorer.upgrade.evaluation.context import Evaluation
+from scorer.upgrade.evaluation.gates import Position
+from scorer.upgrade.evaluation.version_resolution import choose
+from scorer.upgrade.messages import MOST_NAMED
+from scorer.upgrade.state.record import FINISHED, GroupWork
+
+_PASSING: Final = frozenset({"MaintenanceWindowClosed", "PlacementGuard"})
+"""Causes that go by themselves; before the start they say nothing about when the turn will come."""
+
+
+class Readinesses:
+    """The readiness of the gates of a run at one instant."""
+
+    def __init__(self, ev: Evaluation) -> None:
+        self._ev = ev
+        self._checks = Checks(ev, ev.record.status.resolved)
+
+    def behind(self, position: Position) -> Readiness | None:
+        """Count what would become of the members behind a gate; None: it is not before them."""
+        if position.timing is not GateTiming.BEFORE:
+            return None
+        outcomes: Counter[Outcome] = Counter()
+        reasons: Counter[str] = Counter()
+        for group in self._groups(position):
+            for entry in group.members:
+                if entry.state in FINISHED:
+                    continue
+                verdict = self._checks.verdict(entry)
+                outcomes[verdict.outcome] += 1
+                if verdict.outcome is Outcome.WAIT:
+                    reasons[verdict.reason] += 1
+        return Readiness(
+            start=outcomes[Outcome.GO],
+            skip=outcomes[Outcome.SKIP],
+            pending=outcomes[Outcome.WAIT],
+            fail=outcomes[Outcome.FAIL],
+            pending_reasons=dict(sorted(reasons.items())),
+        )
+
+    def _groups(self, position: Position) -> list[GroupWork]:
+        stage = next(stage for stage in self._ev.record.stages if stage.name == position.stage)
+        return [group for group in stage.groups if position.group in ("", group.name)]
+
+
+def check_before_start(ev: Evaluation, *, initialised: bool) -> None:
+    """Tell what would be in the way of a run that has not started; nothing of it prevents the start."""
+    if ev.record.is_started:
+        return
+    if not initialised:
+        remove_condition(ev, PREFLIGHT)
+        return
+    checks = Checks(ev, choose(ev))
+    entries = [entry for _, _, entry in ev.record.entries() if entry.state is not UpgradeState.SKIPPED]
+    found = [
+        f"{entry.name}: {verdict.reason}: {verdict.message}"
+        for entry in entries
+        if _is_issue(verdict := checks.verdict(entry))
+    ]
+    found += [
+        f"{entry.name}: {issue.code}: {issue.message}"
+        for entry in entries
+        for issue in ev.facts.issues.get(entry.name, ())
+    ]
+    more = [f"and {len(found) - MOST_NAMED} more"] if len(found) > MOST_NAMED else []
+    if found:
+        message = "; ".join(found[:MOST_NAMED] + more)
+        put_condition(ev, PREFLIGHT, holds=False, reason="PreflightIssues", message=message)
+    else:
+        put_condition(ev, PREFLIGHT, holds=True, reason="PreflightPassed")
+
+
+def _is_issue(verdict: Verdict) -> bool:
+    if verdict.outcome is Outcome.SKIP:
+        return verdict.reason not in ("AlreadyAtTarget", "AheadOfTarget")
+    return verdict.outcome is not Outcome.GO and verdict.reason not in _PASSING

@@ -1,0 +1,170 @@
+"""Which members of the current stage start now.
+
+A pass goes in rounds. In each, every group with a free slot offers one member, and the offers start in the order of
+their tiers while the stage has slots: so groups share a stage evenly, and an open window goes first across groups.
+Every member is looked at once in a pass, as nothing that it depends on changes meanwhile, but for the placements that
+the members started before it endanger.
+
+Source: upgrade-runs.md 6.6, 7.2 and 7.3.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from typing import Final
+
+from scorer.api.upgrade.fields import UpgradeState
+from scorer.upgrade.back_ends.interface import Operation
+from scorer.upgrade.evaluation.checks import Checks, Outcome, Verdict
+from scorer.upgrade.evaluation.context import Evaluation
+from scorer.upgrade.evaluation.halting import check_thresholds
+from scorer.upgrade.evaluation.member_transitions import fail_member, let_wait, skip_member
+from scorer.upgrade.evaluation.window_policy import closing, is_reserved
+from scorer.upgrade.members.order import Turn
+from scorer.upgrade.messages import shortened
+from scorer.upgrade.state.record import OVER, GroupWork, StageWork
+from scorer.upgrade.state.step import StartUpgrade
+from scorer.upgrade.versions.comparison import LONGEST_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class _Offer:
+    """A member that may go."""
+
+    group: GroupWork
+    index: int
+    tier: int
+    verdict: Verdict
+
+
+class _Queue:
+    """The candidates of a group that have not been looked at yet, the first in order on top."""
+
+    __slots__ = ("_candidates", "group")
+
+    def __init__(self, ev: Evaluation, group: GroupWork) -> None:
+        self.group = group
+        line_up = group.roster.line_up(ev.facts.members)
+        self._candidates = line_up.candidates(group.members, partial(_turn, ev))
+
+    def next_offer(self, ev: Evaluation, checks: Checks) -> _Offer | None:
+        """Return the first that may go; what is found of those before it is written at once."""
+        for (tier, _), index in self._candidates:
+            verdict = checks.verdict(self.group.members[index])
+            if verdict.outcome is Outcome.GO:
+                return _Offer(self.group, index, tier, verdict)
+            _WRITE[verdict.outcome](ev, self.group, index, verdict)
+            if ev.record.is_halted:
+                return None
+        return None
+
+
+def _turn(ev: Evaluation, name: str) -> Turn:
+    member = ev.facts.members[name]
+    tier = ev.tiers.tier(member)
+    return tier, closing(ev, member, tier)
+
+
+def schedule(ev: Evaluation, stage: StageWork) -> None:
+    """Start what can start in the current stage."""
+    if stage.running >= stage.status.max_concurrency:
+        return
+    checks = Checks(ev, ev.record.status.resolved)
+    queues: dict[str, _Queue] = {}
+    while stage.running < stage.status.max_concurrency:
+        offers = _round(ev, stage, queues, checks)
+        if ev.record.is_halted or not offers:
+            return
+        for offer in offers:
+            if stage.running < stage.status.max_concurrency:
+                _start_unless_held(ev, stage, offer, checks)
+
+
+def _round(ev: Evaluation, stage: StageWork, queues: dict[str, _Queue], checks: Checks) -> list[_Offer]:
+    """Return one offer of each group that has a slot free, in the order in which they may start."""
+    offers = []
+    for group in stage.groups:
+        if not _is_open(group) or group.running >= group.status.max_concurrency:
+            continue
+        queue = queues.get(group.name) or queues.setdefault(group.name, _Queue(ev, group))
+        offer = queue.next_offer(ev, checks)
+        if ev.record.is_halted:
+            return []
+        if offer is not None:
+            offers.append(offer)
+    return sorted(offers, key=lambda offer: offer.tier)
+
+
+def _is_open(group: GroupWork) -> bool:
+    return group.state not in OVER and not group.is_skipped_by_user and group.before.done
+
+
+def _start_unless_held(ev: Evaluation, stage: StageWork, offer: _Offer, checks: Checks) -> None:
+    """Start a member, unless one started before it endangers a placement of it, or the slot is kept for another."""
+    entry, verdict = offer.group.members[offer.index], offer.verdict
+    if is_reserved(ev, stage, offer.group, ev.facts.members[entry.name]):
+        return
+    if ev.facts.guarded:
+        verdict = checks.verdict(entry)
+    if verdict.outcome is Outcome.GO:
+        start_member(ev, offer.group, offer.index, verdict)
+    else:
+        _WRITE[verdict.outcome](ev, offer.group, offer.index, verdict)
+
+
+def start_member(ev: Evaluation, group: GroupWork, index: int, verdict: Verdict) -> None:
+    """Record a new attempt, and ask for its start; an attempt that was refused for the moment is made again."""
+    entry = group.members[index]
+    member = ev.facts.members[entry.name]
+    refused = entry.attempt > 0 and not entry.operation_id
+    attempt = entry.attempt if refused else entry.attempt + 1
+    seconds = ev.spec.timeouts.member_upgrade_seconds
+    operation = Operation(
+        id=f"{ev.run.metadata.uid}/{entry.name}/{attempt}",
+        run=ev.run.metadata.name,
+        member=entry.name,
+        upgrader=member.upgrader,
+        attempt=attempt,
+        target=verdict.target,
+        deadline=ev.now + timedelta(seconds=seconds) if seconds else None,
+    )
+    group.put_member(
+        index,
+        state=UpgradeState.RUNNING,
+        reason="",
+        message="",
+        attempt=attempt,
+        operation_id=operation.id,
+        upgrader=operation.upgrader,
+        start_time=ev.now,
+        completion_time=None,
+        pending_since=None,
+        next_window_open=None,
+        from_version=shortened(member.inventory.version, LONGEST_VERSION) if member.inventory is not None else "",
+        to_version=verdict.target.kubernetes_version,
+        error=None,
+    )
+    ev.upgrading.add(entry.name)
+    ev.actions.append(StartUpgrade(operation))
+    ev.announce("MemberUpgradeStarted", f"the upgrade of member {entry.name} begins (attempt {attempt})")
+
+
+def _skip(ev: Evaluation, group: GroupWork, index: int, verdict: Verdict) -> None:
+    skip_member(ev, group, index, verdict.reason, verdict.message)
+
+
+def _fail(ev: Evaluation, group: GroupWork, index: int, verdict: Verdict) -> None:
+    fail_member(ev, group, index, verdict.reason, verdict.message)
+    check_thresholds(ev)
+
+
+def _wait(ev: Evaluation, group: GroupWork, index: int, verdict: Verdict) -> None:
+    let_wait(ev, group, index, verdict.reason, verdict.message, verdict.opens)
+
+
+_WRITE: Final[dict[Outcome, Callable[[Evaluation, GroupWork, int, Verdict], None]]] = {
+    Outcome.SKIP: _skip,
+    Outcome.FAIL: _fail,
+    Outcome.WAIT: _wait,
+}

@@ -1,0 +1,155 @@
+"""Transitions of groups, stages and the run while it is not halted.
+
+Source: upgrade-runs.md 8.2, 8.3 and 8.6.
+"""
+
+from datetime import timedelta
+
+from scorer.api.upgrade.fields import UpgradeState
+from scorer.api.upgrade.gate import GateTiming
+from scorer.upgrade.evaluation.context import Evaluation
+from scorer.upgrade.evaluation.gates import open_group_gates, open_stage_gates
+from scorer.upgrade.evaluation.halting import derive_halted, skip_rest
+from scorer.upgrade.evaluation.scheduling import schedule
+from scorer.upgrade.messages import in_words
+from scorer.upgrade.state.record import OVER, GroupWork, StageWork
+
+
+def settle(ev: Evaluation) -> None:
+    """Start what can start, and bring every state up to date."""
+    record = ev.record
+    if record.is_halted:
+        if record.state is UpgradeState.STOPPING:
+            derive_halted(ev)
+        return
+    if not record.is_started:
+        for stage in record.stages:
+            _derive_unreached(ev, stage)
+        return
+    if record.state in OVER:
+        return
+    _work_on_stages(ev)
+
+
+def _work_on_stages(ev: Evaluation) -> None:
+    while (current := ev.record.current) is not None and _work(ev, current):
+        pass
+    if ev.record.is_halted:
+        derive_halted(ev)
+    else:
+        _derive_run(ev)
+
+
+def _work(ev: Evaluation, stage: StageWork) -> bool:
+    """Take a stage as far as it goes now; say whether it is over."""
+    _reach(ev, stage)
+    active = stage.before.done
+    if active:
+        for group in stage.groups:
+            open_group_gates(ev, stage, group, GateTiming.BEFORE)
+        schedule(ev, stage)
+    if ev.record.is_halted:
+        return False
+    for group in stage.groups:
+        _derive_group(ev, stage, group, active=active)
+    _derive_stage(ev, stage)
+    return stage.state in OVER
+
+
+def _reach(ev: Evaluation, stage: StageWork) -> None:
+    if stage.status.start_time is None:
+        stage.put(start_time=ev.now)
+        ev.announce("StageStarted", f"stage {stage.name} is reached")
+    if stage.status.message:
+        stage.put(message="")
+    open_stage_gates(ev, stage, GateTiming.BEFORE)
+
+
+def _derive_group(ev: Evaluation, stage: StageWork, group: GroupWork, *, active: bool) -> None:
+    state = _group_state(ev, stage, group, active=active)
+    group.put_state(state, ev.now)
+    if state is UpgradeState.SKIPPED:
+        group.before.skip(ev.now)
+        group.after.skip(ev.now)
+
+
+def _group_state(ev: Evaluation, stage: StageWork, group: GroupWork, *, active: bool) -> UpgradeState:
+    """Return the state of a group by the first rule of 8.2 that applies."""
+    if group.is_finished:
+        skipped = group.is_skipped_by_user or group.is_all_skipped
+        if skipped and (active or group.is_skipped_by_user or group.members):
+            return UpgradeState.SKIPPED
+        if active:
+            open_group_gates(ev, stage, group, GateTiming.AFTER)
+            return UpgradeState.COMPLETED if group.after.done else UpgradeState.PENDING
+    if group.running:
+        return UpgradeState.RUNNING
+    if group.before.pending or group.counts[UpgradeState.PENDING]:
+        return UpgradeState.PENDING
+    tried = group.counts[UpgradeState.NOT_STARTED] != len(group.members)
+    return UpgradeState.RUNNING if active and tried else UpgradeState.NOT_STARTED
+
+
+def _derive_stage(ev: Evaluation, stage: StageWork) -> None:
+    state = _stage_state(ev, stage)
+    stage.put_state(state, ev.now)
+    if state is UpgradeState.SKIPPED:
+        skip_rest(ev, stage)
+    if state in OVER:
+        ev.announce("StageCompleted", f"stage {stage.name} is {state.value}")
+
+
+def _stage_state(ev: Evaluation, stage: StageWork) -> UpgradeState:
+    if not stage.before.done:
+        return UpgradeState.PENDING
+    states = {group.state for group in stage.groups}
+    if not states <= OVER:
+        waits = UpgradeState.PENDING in states and UpgradeState.RUNNING not in states
+        return UpgradeState.PENDING if waits else UpgradeState.RUNNING
+    if stage.is_skipped_by_user or states <= {UpgradeState.SKIPPED}:
+        return UpgradeState.SKIPPED
+    _wait(ev, stage)
+    open_stage_gates(ev, stage, GateTiming.AFTER)
+    if stage.after.pending:
+        return UpgradeState.PENDING
+    return UpgradeState.COMPLETED if stage.wait.state in OVER else UpgradeState.RUNNING
+
+
+def _wait(ev: Evaluation, stage: StageWork) -> None:
+    """Begin the wait after a stage, and end it when its time is over."""
+    if stage.wait.state is UpgradeState.NOT_STARTED:
+        stage.put_wait(state=UpgradeState.RUNNING, start_time=ev.now)
+        if stage.wait.seconds:
+            length = in_words(stage.wait.seconds, "second")
+            ev.announce("StageWaiting", f"the run waits {length} after stage {stage.name}")
+    end_wait(ev, stage)
+
+
+def end_wait(ev: Evaluation, stage: StageWork) -> None:
+    """End the wait after a stage when its time is over."""
+    wait = stage.wait
+    if wait.state is not UpgradeState.RUNNING or wait.start_time is None:
+        return
+    if ev.now >= wait.start_time + timedelta(seconds=wait.seconds):
+        stage.put_wait(state=UpgradeState.COMPLETED, completion_time=ev.now)
+
+
+def _derive_unreached(ev: Evaluation, stage: StageWork) -> None:
+    """Skip a stage in advance as soon as all of its groups are."""
+    for group in stage.groups:
+        _derive_group(ev, stage, group, active=False)
+    if stage.state not in OVER and all(group.state is UpgradeState.SKIPPED for group in stage.groups):
+        stage.put_state(UpgradeState.SKIPPED, ev.now)
+        skip_rest(ev, stage)
+
+
+def _derive_run(ev: Evaluation) -> None:
+    record, current = ev.record, ev.record.current
+    if current is not None:
+        for stage in record.stages[record.stages.index(current) + 1 :]:
+            _derive_unreached(ev, stage)
+    if current is not None:
+        record.put_state(current.state, ev.now)
+        return
+    skipped = all(stage.state is UpgradeState.SKIPPED for stage in record.stages)
+    record.put_state(UpgradeState.SKIPPED if skipped else UpgradeState.COMPLETED, ev.now)

@@ -1,0 +1,82 @@
+"""Resolution of the version and the common images of a run, at its first start.
+
+Source: upgrade-runs.md 5 and 6.4.
+"""
+
+from collections.abc import Collection, Sequence
+
+from scorer.api.upgrade.fields import UpgradeState
+from scorer.api.upgrade.run import ResolvedVersions
+from scorer.api.upgrade.version_catalog import VersionPhase
+from scorer.upgrade.evaluation.context import Evaluation
+from scorer.upgrade.members.member import Member
+from scorer.upgrade.messages import names_said
+from scorer.upgrade.versions.comparison import Version, is_alias, is_version, parse_version
+from scorer.upgrade.versions.images import chosen_images
+
+
+class NotResolvableError(Exception):
+    """No version is available to all members; the message says where it is missing."""
+
+
+def choose(ev: Evaluation) -> ResolvedVersions:
+    """Return the version and the images of a run as they would be chosen now.
+
+    Raises:
+        NotResolvableError: The catalog has no patch of the minor version for all members.
+    """
+    skipped = {entry.name for _, _, entry in ev.record.entries() if entry.state is UpgradeState.SKIPPED}
+    members = [
+        ev.facts.members[name] for _, _, entry in ev.record.entries() if (name := entry.name) in ev.facts.members
+    ]
+    images = chosen_images(ev.spec.upgrade, [each for each in members if each.name not in skipped], ev.facts.catalog)
+    return ResolvedVersions(kubernetes_version=_version(ev, members), node_images=images)
+
+
+def _version(ev: Evaluation, members: Sequence[Member]) -> str:
+    wanted = (ev.spec.upgrade.kubernetes_version or "").removeprefix("v")
+    if not wanted:
+        return ""
+    if not is_version(wanted):
+        raise NotResolvableError(f"spec.upgrade.kubernetesVersion: {wanted[:64]!r} is not a version such as 1.31.2")
+    return _newest_patch(ev, members, wanted) if is_alias(wanted) else wanted
+
+
+def _newest_patch(ev: Evaluation, members: Sequence[Member], minor: str) -> str:
+    """Return the newest patch of a minor version that every region of the members has."""
+    line = parse_version(minor).line
+    regions = {each.region: ev.facts.catalog.region(each.region) for each in members}
+    lists = [
+        {parse_version(known.version) for known in region.kubernetes if _is_patch(known.version, known.phase, line)}
+        for region in regions.values()
+        if region.kubernetes is not None
+    ]
+    if not lists:
+        if newest := ev.facts.newest_patches.get(minor, ""):
+            return newest
+        raise NotResolvableError(
+            f"spec.upgrade.kubernetesVersion: no ClusterVersionCatalog says which patches of {minor} there are: name"
+            f" one, such as {minor}.0, or list the versions of {_regions(regions)} in a catalog"
+        )
+    if not (common := set.intersection(*lists)):
+        raise NotResolvableError(f"no patch of {minor} is available in all of {_regions(regions)}")
+    return _text(ev, max(common))
+
+
+def _regions(names: Collection[str]) -> str:
+    """Return the regions of members for people; a run without members has none."""
+    return f"the regions {names_said(sorted(names))}" if names else "its members' regions"
+
+
+def _is_patch(version: str, phase: VersionPhase, line: tuple[int, int]) -> bool:
+    return phase is not VersionPhase.PREVIEW and is_version(version) and parse_version(version).line == line
+
+
+def _text(ev: Evaluation, version: Version) -> str:
+    """Return a version as a catalog writes it."""
+    return next(
+        known.version.removeprefix("v")
+        for region in ev.facts.catalog.regions.values()
+        for known in region.kubernetes or ()
+        if is_version(known.version) and parse_version(known.version) == version
+    )

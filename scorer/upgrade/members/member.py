@@ -1,0 +1,122 @@
+"""A member cluster in an upgrade run, read from its MemberCluster and annotations.
+
+An annotation that cannot be read counts as absent; admission warns of it.
+
+Source: upgrade-runs.md 3.1 and 14.2.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Final
+
+from scorer.api.meta import JsonObject
+from scorer.api.names import OURS
+from scorer.api.unstructured.documents import annotation, labels_of, name_of
+from scorer.api.upgrade.version_catalog import DEFAULT_REGION
+from scorer.api.values.duration import parse_wait_time
+from scorer.upgrade.back_ends.interface import Inventory
+from scorer.windows.member_windows import MemberWindows
+
+UPGRADE_HOLD: Final = OURS + "upgrade-hold"
+"""Annotation of a member: ``"true"`` keeps it from being upgraded (upgrade-runs.md 3.1)."""
+
+GROUP_LABEL: Final = OURS + "upgrade-group"
+REGION_LABEL: Final = OURS + "upgrade-region"
+ORDER: Final = OURS + "upgrade-order"
+UPGRADER: Final = OURS + "upgrader"
+DEFAULT_UPGRADER: Final = "handoff"
+LARGEST_ORDER: Final = 1_000_000
+
+_REGION_LABELS: Final = (REGION_LABEL, "topology.kubernetes.io/region", "fleet.azure.com/location")
+_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,7}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A joined member cluster.
+
+    Args:
+        name: Of the MemberCluster.
+        labels: Its labels.
+        region: Where it is, as the catalog names regions.
+        order: Members with a lower number go first.
+        on_hold: Whether somebody holds its upgrades.
+        windows: The maintenance windows that apply to it and this upgrade.
+        upgrader: The back end that upgrades it.
+        inventory: What it runs; None: nobody knows.
+        expected: How long its annotation says that an upgrade takes; None: it does not say.
+    """
+
+    name: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    region: str = DEFAULT_REGION
+    order: int = 0
+    on_hold: bool = False
+    windows: MemberWindows = field(default_factory=MemberWindows)
+    upgrader: str = DEFAULT_UPGRADER
+    inventory: Inventory | None = None
+    expected: timedelta | None = None
+
+
+def on_hold(member: Member) -> str:
+    """Return in words that somebody holds a member."""
+    return f"member {member.name} is on hold"
+
+
+def read_member(
+    document: JsonObject, windows: MemberWindows, inventory: Inventory | None, *, upgrader: str = DEFAULT_UPGRADER
+) -> Member:
+    """Read a MemberCluster.
+
+    Args:
+        document: The MemberCluster.
+        windows: Those that apply to it and the upgrade.
+        inventory: What its back end says that it runs.
+        upgrader: The back end of members that name none.
+    """
+    labels = labels_of(document)
+    return Member(
+        name=name_of(document),
+        labels=labels,
+        region=next((region for key in _REGION_LABELS if (region := labels.get(key))), DEFAULT_REGION),
+        order=parse_order(annotation(document, ORDER)) or 0,
+        on_hold=annotation(document, UPGRADE_HOLD) == "true",
+        windows=windows,
+        upgrader=annotation(document, UPGRADER) or upgrader,
+        inventory=inventory,
+        expected=_expected(document),
+    )
+
+
+def _expected(document: JsonObject) -> timedelta | None:
+    text = annotation(document, DURATION)
+    try:
+        return parse_expected(text) if text else None
+    except ValueError:
+        return None
+
+
+def parse_order(text: str) -> int | None:
+    """Read the place of a member among those of its group; None: it is no integer within the limits."""
+    if not _NUMBER.fullmatch(text):
+        return None
+    order = int(text)
+    return order if abs(order) <= LARGEST_ORDER else None
+
+
+DURATION: Final = OURS + "upgrade-duration"
+"""On a MemberCluster: how long an upgrade of it takes, until there is a history."""
+
+
+def parse_expected(text: str) -> timedelta:
+    """Read the annotation of a MemberCluster.
+
+    Raises:
+        ValueError: It is no duration, or zero.
+    """
+    expected = parse_wait_time(text)
+    if not expected:
+        raise ValueError(f"{text[:64]!r} is zero")
+    return expected

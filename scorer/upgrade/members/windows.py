@@ -1,0 +1,127 @@
+"""Maintenance windows of members: whether an upgrade may start, and the tier that follows.
+
+Members that have the same windows are looked up once in an evaluation.
+
+Source: upgrade-runs.md 7.1 and 11.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from scorer.api.upgrade.fields import UpgradeType
+from scorer.api.upgrade.maintenance_window import WindowTarget
+from scorer.upgrade.members.member import Member
+from scorer.windows.maintenance import MaintenanceWindow, NextStretches, Standing, standing
+from scorer.windows.member_windows import ClosedWindow, Definition, MemberWindows, closed_window
+
+SOON: Final = timedelta(hours=4)
+
+OPEN_TIER: Final = 1
+SOON_TIER: Final = 2
+FREE_TIER: Final = 3
+CLOSED_TIER: Final = 4
+
+
+def targets_of(upgrade: UpgradeType) -> frozenset[WindowTarget]:
+    """Return the targets of the windows that apply to an upgrade."""
+    own = WindowTarget.NODE_IMAGE if upgrade is UpgradeType.NODE_IMAGE_ONLY else WindowTarget.KUBERNETES_VERSION
+    return frozenset({WindowTarget.ALL, own})
+
+
+def tier_of(windows: Standing | None, now: datetime) -> int:
+    """Return the tier of a member.
+
+    Args:
+        windows: Those that apply to it; None: it has none.
+        now: The instant.
+    """
+    if windows is None:
+        return FREE_TIER
+    if windows.is_open:
+        return OPEN_TIER
+    return SOON_TIER if windows.until is not None and windows.until - now <= SOON else CLOSED_TIER
+
+
+class Standings:
+    """What is known of windows: whether they are open stays as it is until an instant that is known, too.
+
+    A caller that asks about instant after instant keeps it, so that each opening is searched once.
+    """
+
+    __slots__ = ("_known", "_stretches")
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, ...], tuple[Sequence[MaintenanceWindow], datetime, Standing]] = {}
+        self._stretches = NextStretches()
+
+    def of(self, windows: Sequence[MaintenanceWindow], now: datetime) -> Standing:
+        """Return whether one of the windows is open, and until when."""
+        key = tuple(map(id, windows))
+        if (known := self._known.get(key)) is not None:
+            _, since, found = known
+            if since == now or (found.until is not None and since <= now < found.until):
+                return found
+        found = standing(windows, now, self._stretches)
+        self._known[key] = (windows, now, found)  # the windows are kept, so that no other one gets the same id
+        return found
+
+
+class Tiers:
+    """The windows of members at one instant."""
+
+    __slots__ = ("_closed", "_definitions", "_now", "_respected", "_standings", "_tiers")
+
+    def __init__(
+        self, definitions: Mapping[str, Definition], standings: Standings, now: datetime, *, respected: bool
+    ) -> None:
+        self._definitions = definitions
+        self._standings = standings
+        self._now = now
+        self._respected = respected
+        self._tiers: dict[tuple[str, ...], int] = {}
+        self._closed: dict[tuple[str, ...], ClosedWindow | None] = {}
+
+    def tier(self, member: Member) -> int:
+        """Return the tier of a member."""
+        names = member.windows.names
+        if names not in self._tiers:
+            self._tiers[names] = tier_of(self._standing(names), self._now)
+        return self._tiers[names]
+
+    def closed(self, member: Member) -> ClosedWindow | None:
+        """Say why a member's upgrade may not begin now; None: its windows do not prevent it.
+
+        A window that is named and not there is ignored; one that cannot be read counts as closed.
+        """
+        names = member.windows.names
+        if names not in self._closed:
+            found = self._standing(names)
+            self._closed[names] = (
+                None if found is None else closed_window(MemberWindows(names), self._definitions, found)
+            )
+        return self._closed[names]
+
+    def changes(self, member: Member) -> datetime | None:
+        """Return when the windows of a member open or close next; None: nobody knows, or it has none."""
+        found = self._standing(member.windows.names)
+        return None if found is None else found.until
+
+    def next_opening(self, member: Member) -> datetime | None:
+        """Return when a window of a member opens after those that are open now have closed; None: nobody knows."""
+        closes = self.changes(member)
+        return None if closes is None else standing(self._windows(member.windows.names), closes).until
+
+    def longest(self, member: Member) -> timedelta:
+        """Return how long the longest window of a member is open at most."""
+        windows = self._windows(member.windows.names)
+        return timedelta(minutes=max((each.minutes for each in windows), default=0))
+
+    def _windows(self, names: tuple[str, ...]) -> list[MaintenanceWindow]:
+        """Return those of the windows that can be read."""
+        return [window for name in names if (window := self._definitions[name].window) is not None]
+
+    def _standing(self, names: tuple[str, ...]) -> Standing | None:
+        if not names or not self._respected:
+            return None
+        return self._standings.of(self._windows(names), self._now)

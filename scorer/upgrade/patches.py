@@ -1,0 +1,177 @@
+"""Patches by which users start, stop, skip or retry a run, or answer a gate.
+
+Source: upgrade-runs.md 9 and 10.2.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from scorer.api.conditions import merge_conditions
+from scorer.api.meta import JsonObject, format_time
+from scorer.api.unstructured.documents import conditions_of, name_of, text_at
+from scorer.api.upgrade.fields import LONGEST_NAME, NodeImageSelection, UpgradeState
+from scorer.api.upgrade.run import MOST_SKIP_TARGETS, ClusterUpgradeRun, RunState, SkipTarget
+from scorer.upgrade.evaluation.gates import APPROVED, REJECTED
+from scorer.upgrade.state.record import OVER
+from scorer.upgrade.versions.images import UNLISTED, selection_of
+
+_HALTED: Final = frozenset({UpgradeState.STOPPED, UpgradeState.FAILED})
+_RETRY: Final = "-retry"
+
+
+class OrderRefusedError(Exception):
+    """A run or a gate cannot do what is ordered; the message says why."""
+
+
+def order_start(run: ClusterUpgradeRun, token: str) -> JsonObject | None:
+    """Return the patch that starts a run, or starts it again; None: it is going on.
+
+    Args:
+        run: The run.
+        token: One that the run has not seen, for a restart.
+
+    Raises:
+        OrderRefusedError: It is over, or is being stopped, also if it has not noticed that yet: a start would take the
+            stop back unseen (C-39).
+    """
+    state, name = run.status.state, run.metadata.name
+    if state in OVER:
+        raise OrderRefusedError(f"run {name} is {state.value}: make another one, or harbormaster upgrade retry {name}")
+    if state is UpgradeState.STOPPING:
+        raise OrderRefusedError(f"run {name} is being stopped: start it again when nothing is in flight any more")
+    if state in _HALTED:
+        return {"spec": {"state": RunState.RUN.value, "restartToken": token}}
+    if run.spec.state is RunState.STOP and run.status.start_time is not None:
+        why = f"is told to stop, and is still {state.value}: it can be started again once it is Stopped or Failed"
+        raise OrderRefusedError(f"run {name} {why}")
+    return None if run.spec.state is RunState.RUN else {"spec": {"state": RunState.RUN.value}}
+
+
+def order_stop(run: ClusterUpgradeRun) -> JsonObject | None:
+    """Return the patch that stops a run; None: it is stopped, or being stopped.
+
+    Raises:
+        OrderRefusedError: It has not started, or is over.
+    """
+    state, name = run.status.state, run.metadata.name
+    if state in OVER:
+        raise OrderRefusedError(f"run {name} is {state.value}")
+    if run.status.start_time is None:
+        raise OrderRefusedError(f"run {name} has not started")
+    if run.spec.state is RunState.STOP or state in _HALTED or state is UpgradeState.STOPPING:
+        return None
+    return {"spec": {"state": RunState.STOP.value}}
+
+
+def order_skip(run: ClusterUpgradeRun, targets: Sequence[SkipTarget]) -> JsonObject:
+    """Return the patch that skips parts of a run; what is there already is kept, as the list only grows.
+
+    Raises:
+        OrderRefusedError: The run is over, has no such part, or the list is full.
+    """
+    state, name = run.status.state, run.metadata.name
+    if state in OVER:
+        raise OrderRefusedError(f"run {name} is {state.value}")
+    known = set(parts_of(run))
+    for target in targets:
+        if known and (target.type.value, target.name) not in known:
+            raise OrderRefusedError(f"run {name} has no {target.type.value} {target.name[:64]!r}")
+    wanted = (*run.spec.skip_targets, *targets)
+    if len(wanted) > MOST_SKIP_TARGETS:
+        raise OrderRefusedError(f"run {name} can have at most {MOST_SKIP_TARGETS} skip targets")
+    return {"spec": {"skipTargets": [{"type": each.type.value, "name": each.name} for each in wanted]}}
+
+
+def parts_of(run: ClusterUpgradeRun) -> list[tuple[str, str]]:
+    """Return what can be skipped of a run as it is recorded, by type and name."""
+    found = []
+    for stage in run.status.stages:
+        found += [("Stage", stage.name), ("AfterStageWait", stage.name)]
+        for group in stage.groups:
+            found.append(("Group", group.name))
+            found += [("Member", entry.name) for entry in group.members]
+    return found
+
+
+def retry_run(run: ClusterUpgradeRun, name: str = "") -> JsonObject:
+    """Return a run that does again what another one has skipped or failed to do, with the same versions.
+
+    It has the same members, in the same order: those that have been upgraded are found at their target, and skipped.
+
+    Args:
+        run: One that is over, or has failed or is stopped.
+        name: Of the new run; empty: that of the other one with ``-retry``.
+
+    Raises:
+        OrderRefusedError: It is going on, or has never started.
+    """
+    status = run.status
+    if status.start_time is None or (status.state not in OVER and status.state not in _HALTED):
+        raise OrderRefusedError(f"run {run.metadata.name} is {status.state.value}: only what has ended is tried again")
+    upgrade: JsonObject = {"type": run.spec.upgrade.type.value}
+    if status.resolved.kubernetes_version:
+        upgrade["kubernetesVersion"] = status.resolved.kubernetes_version
+    if (images := _images(run)) is not None:
+        upgrade["nodeImage"] = images
+    spec = run.spec.model_dump(mode="json", by_alias=True, exclude_none=True)
+    for left_out in ("restartToken", "skipTargets", "strategyRef", "strategy"):
+        spec.pop(left_out, None)
+    spec |= {"state": RunState.INITIALIZE.value, "upgrade": upgrade}
+    if run.spec.strategy_ref is not None or run.spec.strategy is not None:
+        snapshot = status.strategy_snapshot
+        if snapshot is not None:
+            spec["strategy"] = snapshot.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return {
+        "apiVersion": "upgrade.harbormaster.dev/v1alpha1",
+        "kind": "ClusterUpgradeRun",
+        "metadata": {"name": name or _retry_name(run.metadata.name)},
+        "spec": spec,
+    }
+
+
+def _images(run: ClusterUpgradeRun) -> JsonObject | None:
+    """Return which images the new run takes: the very ones that were chosen, where some were."""
+    selection = selection_of(run.spec.upgrade)
+    if selection is None:
+        return None
+    chosen = [each for each in run.status.resolved.node_images if each.version != UNLISTED]
+    if selection is NodeImageSelection.LATEST or not chosen:
+        return {"selection": NodeImageSelection.LATEST.value}
+    versions = [{"family": each.family, "version": each.version} for each in chosen]
+    return {"selection": NodeImageSelection.CUSTOM.value, "customVersions": versions}
+
+
+def _retry_name(name: str) -> str:
+    return f"{name[: LONGEST_NAME - len(_RETRY)].rstrip('-')}{_RETRY}"
+
+
+def order_answer(
+    gate: Mapping[str, Any], message: str, now: datetime, *, approve: bool
+) -> Sequence[Mapping[str, Any]] | None:
+    """Return the conditions of a gate once it is answered; None: it has that answer already.
+
+    Args:
+        gate: The ClusterUpgradeGate.
+        message: Who answers, or why.
+        now: The moment.
+        approve: Whether it is approved; else it is rejected.
+
+    Raises:
+        OrderRefusedError: It does not wait for an answer.
+    """
+    name, state = name_of(gate), text_at(gate, "status", "state")
+    known = next((each for each in conditions_of(gate) if each.get("type") == APPROVED), {})
+    if approve and (known.get("status") == "True" or state == UpgradeState.COMPLETED):
+        return None
+    if state != UpgradeState.PENDING:
+        raise OrderRefusedError(f"gate {name} is {state or 'not open yet'}: only one that is Pending is answered")
+    said = {
+        "type": APPROVED,
+        "status": "True" if approve else "False",
+        "reason": "ApprovedByUser" if approve else REJECTED,
+        "message": message,
+        "lastTransitionTime": format_time(now),
+    }
+    others = [each for each in conditions_of(gate) if each.get("type") != APPROVED]
+    return [*others, *merge_conditions([known] if known else [], [said])]

@@ -1,0 +1,79 @@
+"""The forecast for each member: its action, its times, and what determines when its upgrade starts.
+
+Source: upgrade-runs.md 14.4.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Final
+
+from scorer.api.upgrade.fields import UpgradeState
+from scorer.api.upgrade.plan import Bound, PlannedAction, PlannedMember
+from scorer.api.upgrade.run import GateReport, GroupStatus, MemberStatus, StageStatus
+from scorer.upgrade.planning.forecast import Beginning, Forecast
+from scorer.upgrade.state.record import FINISHED
+
+_ACTIONS: Final = {
+    UpgradeState.COMPLETED: PlannedAction.UPGRADE,
+    UpgradeState.RUNNING: PlannedAction.UPGRADE,
+    UpgradeState.SKIPPED: PlannedAction.SKIP,
+    UpgradeState.FAILED: PlannedAction.FAIL,
+    UpgradeState.PENDING: PlannedAction.BLOCKED,
+}
+_BLOCKED_BY: Final = {
+    "MaintenanceWindowClosed": Bound.WINDOW,
+    "KubernetesVersionNotAvailable": Bound.VERSION,
+    "NodeImageVersionNotAvailable": Bound.VERSION,
+}
+
+
+def planned_members(found: Forecast) -> Iterator[PlannedMember]:
+    """Yield the forecast for every member of a run, in the order of the run."""
+    before: StageStatus | None = None
+    for stage in found.run.status.stages:
+        for group in stage.groups:
+            for entry in group.members:
+                yield _planned(found, before, stage, group, entry)
+        before = stage
+
+
+def _planned(
+    found: Forecast, before: StageStatus | None, stage: StageStatus, group: GroupStatus, entry: MemberStatus
+) -> PlannedMember:
+    action = _ACTIONS.get(entry.state, PlannedAction.NOT_REACHED)
+    bound = _BLOCKED_BY.get(entry.reason) if entry.state is UpgradeState.PENDING else None
+    begun = found.beginnings.get(entry.name)
+    if begun is not None:
+        bound = _bound(found, before, stage, group, begun)
+    worked_on = entry.attempt > 0
+    return PlannedMember(
+        name=entry.name,
+        action=action,
+        start=entry.start_time if worked_on else None,
+        end=entry.completion_time if worked_on and entry.state in FINISHED else None,
+        reason=entry.reason,
+        bound_by=bound,
+    )
+
+
+def _bound(
+    found: Forecast, before: StageStatus | None, stage: StageStatus, group: GroupStatus, begun: Beginning
+) -> Bound:
+    """Say what has determined when an upgrade began; what ended at that instant."""
+    at, entry = begun.at, begun.entry
+    if entry.next_window_open == at:
+        return Bound.WINDOW
+    gates = [*stage.before_gates, *group.before_gates, *(before.after_gates if before is not None else ())]
+    if any(_opened_way(gate, at) for gate in gates):
+        return Bound.GATE
+    wait = before.after_stage_wait if before is not None else None
+    if wait is not None and wait.seconds and wait.completion_time == at:
+        return Bound.WAIT
+    ended = found.ends.get(at, frozenset())
+    if at > found.begin and group.name not in ended and any(each.name in ended for each in stage.groups):
+        return Bound.STAGE_CEILING
+    return Bound.SEQUENCE
+
+
+def _opened_way(gate: GateReport, at: datetime) -> bool:
+    return gate.state is UpgradeState.COMPLETED and gate.completion_time == at

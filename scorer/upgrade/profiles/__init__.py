@@ -1,0 +1,1 @@
+"""Auto-upgrade profiles: the version that a profile targets, and the runs that it creates."""

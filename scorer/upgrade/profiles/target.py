@@ -1,0 +1,177 @@
+"""The version that an auto-upgrade profile targets, and the run that upgrades to it.
+
+Only released versions count, from all regions together.
+
+Source: upgrade-runs.md 12.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from hashlib import sha256
+from typing import Final
+
+import orjson
+
+from scorer.api.meta import JsonObject
+from scorer.api.upgrade.fields import LONGEST_NAME, NodeImageSelection, UpgradeType
+from scorer.api.upgrade.profile import Channel, ClusterUpgradeProfile, UpgradeProfileSpec
+from scorer.api.upgrade.run import OnUnsupportedJump, RunState
+from scorer.api.upgrade.version_catalog import CatalogVersion, VersionPhase
+from scorer.upgrade.versions.catalog import Catalog, newest_image
+from scorer.upgrade.versions.comparison import is_version, parse_version
+
+SUPPORTED_MINORS: Final = 3
+"""The newest minor version and the two before it need no long-term support."""
+_HASH_DIGITS: Final = 8
+
+Line = tuple[int, int]
+"""A minor version with its major one."""
+
+
+class TargetErrorCode(StrEnum):
+    """Why a profile has no target, or no run for it; RUN_NAME_TAKEN: another profile's has its name."""
+
+    NOT_RELEASED = "TargetVersionNotReleased"
+    LONG_TERM_SUPPORT_REQUIRED = "LongTermSupportRequired"
+    RUN_NAME_TAKEN = "RunNameTaken"
+
+
+class NoTargetError(Exception):
+    """A profile has no target.
+
+    Args:
+        code: Why, for programs.
+        message: Why, for people.
+    """
+
+    def __init__(self, code: TargetErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileTarget:
+    """What a profile would upgrade its members to.
+
+    Args:
+        type: Which parts.
+        kubernetes_version: Empty: versions stay.
+        selection: How node images are chosen.
+        images: The newest of each family, where they are what triggers; a newer one makes another run.
+    """
+
+    type: UpgradeType
+    kubernetes_version: str
+    selection: NodeImageSelection
+    images: Mapping[str, str] = field(default_factory=dict)
+
+
+def target_of(spec: UpgradeProfileSpec, catalog: Catalog) -> ProfileTarget:
+    """Return what a profile would upgrade its members to now.
+
+    Raises:
+        NoTargetError: No released version fits.
+    """
+    if spec.channel is Channel.NODE_IMAGE:
+        images = dict(sorted(_newest_images(catalog).items()))
+        return ProfileTarget(UpgradeType.NODE_IMAGE_ONLY, "", NodeImageSelection.CONSISTENT, images)
+    released = list(_released(catalog))
+    if not released:
+        raise NoTargetError(TargetErrorCode.NOT_RELEASED, "no Kubernetes version is released in any catalog")
+    newest = max(parse_version(each.version).line for each in released)
+    wanted = _line(spec, newest, released)
+    chosen = None if spec.node_image is None else spec.node_image.selection
+    selection = NodeImageSelection.LATEST if chosen is None else NodeImageSelection(chosen.value)
+    return ProfileTarget(UpgradeType.FULL, _newest_patch(released, wanted), selection)
+
+
+def _line(spec: UpgradeProfileSpec, newest: Line, released: Sequence[CatalogVersion]) -> Line:
+    if spec.channel is Channel.RAPID:
+        return newest
+    if spec.channel is Channel.STABLE:
+        return newest[0], newest[1] - 1
+    if not is_version(spec.target_kubernetes_version):
+        message = f"spec.targetKubernetesVersion: {spec.target_kubernetes_version[:64]!r} is not a version such as 1.31"
+        raise NoTargetError(TargetErrorCode.NOT_RELEASED, message)
+    wanted = parse_version(spec.target_kubernetes_version).line
+    patches = [each for each in released if parse_version(each.version).line == wanted]
+    old = wanted[0] < newest[0] or newest[1] - wanted[1] >= SUPPORTED_MINORS
+    if patches and old and not (spec.long_term_support and any(each.lts for each in patches)):
+        message = f"{_said(wanted)} is too old without long-term support; the newest version is {_said(newest)}"
+        raise NoTargetError(TargetErrorCode.LONG_TERM_SUPPORT_REQUIRED, message)
+    return wanted
+
+
+def _newest_patch(released: Sequence[CatalogVersion], line: Line) -> str:
+    patches = [each.version for each in released if parse_version(each.version).line == line]
+    if not patches:
+        raise NoTargetError(TargetErrorCode.NOT_RELEASED, f"no version {_said(line)} is released")
+    return max(patches, key=parse_version).removeprefix("v")
+
+
+def _released(catalog: Catalog) -> Iterator[CatalogVersion]:
+    for region in catalog.regions.values():
+        for each in region.kubernetes or ():
+            if each.phase is VersionPhase.GA and is_version(each.version):
+                yield each
+
+
+def _newest_images(catalog: Catalog) -> dict[str, str]:
+    versions: dict[str, list[str]] = {}
+    for region in catalog.regions.values():
+        for family, known in (region.images or {}).items():
+            versions.setdefault(family, []).extend(known)
+    return {family: newest for family, known in versions.items() if (newest := newest_image(known)) is not None}
+
+
+def _said(line: Line) -> str:
+    return f"{line[0]}.{line[1]}"
+
+
+def run_name(profile: str, channel: Channel, target: ProfileTarget) -> str:
+    """Return the name of the run for a target; the same target has the same run.
+
+    Where the name has to be cut, the whole name of the profile goes into the hash, which has the target and the choice
+    of images alone otherwise (upgrade-runs.md 12): two profiles whose names begin in the same way would share a run,
+    and the members of the second one would never be upgraded.
+    """
+    parts = ["auto", profile, channel.value.lower()]
+    if target.kubernetes_version:
+        parts.append(target.kubernetes_version.replace(".", "-").replace("+", "-").lower())
+    whole, room = "-".join(parts), LONGEST_NAME - _HASH_DIGITS - 1
+    chosen: list[object] = [target.type, target.kubernetes_version, target.selection, dict(target.images)]
+    if len(whole) > room:
+        chosen.append(profile)
+    digest = sha256(orjson.dumps(chosen, option=orjson.OPT_SORT_KEYS)).hexdigest()[:_HASH_DIGITS]
+    return f"{whole[:room].rstrip('-')}-{digest}"
+
+
+def run_of(profile: ClusterUpgradeProfile, target: ProfileTarget, *, start: bool) -> JsonObject:
+    """Return the run that upgrades a profile's members to its target.
+
+    Args:
+        profile: The profile.
+        target: Its target.
+        start: Whether the run starts by itself.
+    """
+    spec = profile.spec
+    upgrade: JsonObject = {"type": target.type.value, "nodeImage": {"selection": target.selection.value}}
+    if target.kubernetes_version:
+        upgrade["kubernetesVersion"] = target.kubernetes_version
+    wanted: JsonObject = {
+        "state": (RunState.RUN if start else RunState.INITIALIZE).value,
+        "upgrade": upgrade,
+        "versionPolicy": {"onUnsupportedJump": OnUnsupportedJump.SKIP.value},
+    }
+    if spec.strategy_ref is not None:
+        wanted["strategyRef"] = {"name": spec.strategy_ref.name}
+    if spec.member_selector is not None:
+        selector = spec.member_selector.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+        wanted["memberSelector"] = selector
+    return {
+        "apiVersion": "upgrade.harbormaster.dev/v1alpha1",
+        "kind": "ClusterUpgradeRun",
+        "metadata": {"name": run_name(profile.metadata.name, spec.channel, target)},
+        "spec": wanted,
+    }

@@ -1,0 +1,401 @@
+"""A simulated hub around a run, on a simulated clock: for tests, dry runs and plans.
+
+The engine is the real one. What is simulated is what it reads, what users order, and how long upgrades take.
+
+Source: upgrade-runs.md 13.2, 14 and 18.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from heapq import heapify, heappop, heappush
+from itertools import count
+from typing import Any, Final
+
+from scorer.api.conditions import TRUE, Condition
+from scorer.api.event import Event
+from scorer.api.upgrade.fields import UpgradeState
+from scorer.api.upgrade.gate import GateTiming, UpgradeGateStatus
+from scorer.api.upgrade.run import ClusterUpgradeRun, GateReport, RunState, SkipTarget, UpgradeRunStatus
+from scorer.api.upgrade.strategy import StrategySpec
+from scorer.upgrade.back_ends.interface import Capabilities, Rejected
+from scorer.upgrade.evaluation.engine import advance, take_in
+from scorer.upgrade.evaluation.gates import APPROVED
+from scorer.upgrade.members.member import Member
+from scorer.upgrade.members.rosters import Rosters
+from scorer.upgrade.members.windows import Standings
+from scorer.upgrade.simulation.back_end import UPGRADER, SimulatedBackEnd, moved
+from scorer.upgrade.state.facts import Estimate, Facts
+from scorer.upgrade.state.operations import to_observe
+from scorer.upgrade.state.placement_guard import GuardedPlacement
+from scorer.upgrade.state.record import OVER, status_document
+from scorer.upgrade.state.step import CancelUpgrade, StartUpgrade, Step, WriteGate
+from scorer.upgrade.versions.catalog import Catalog
+from scorer.windows.member_windows import Definition
+
+POLL: Final = timedelta(seconds=15)
+"""When the back end is asked again about an operation that it does not know."""
+
+_DRAINED: Final = frozenset({UpgradeState.STOPPED, UpgradeState.FAILED})
+_NOT_STOPPABLE: Final = OVER | {UpgradeState.NOT_STARTED}
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Start the run, or start it again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Stop the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """Skip parts of the run."""
+
+    targets: tuple[SkipTarget, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Approve:
+    """Approve a gate; *group* is empty for a gate of the stage."""
+
+    stage: str
+    group: str
+    timing: GateTiming
+    index: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """Replace what the catalog says."""
+
+    catalog: Catalog
+
+
+@dataclass(frozen=True, slots=True)
+class AddMember:
+    """Let a member join."""
+
+    member: Member
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeMember:
+    """Change a member, given what it is at that time."""
+
+    name: str
+    change: Callable[[Member], Member]
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveMember:
+    """Let a member leave."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class EditStrategy:
+    """Edit the strategy object."""
+
+    strategy: StrategySpec
+
+
+@dataclass(frozen=True, slots=True)
+class Crash:
+    """Forget everything but the stored run.
+
+    Args:
+        calls_first: False: the process ends right after the next status is stored, before any call is made.
+    """
+
+    calls_first: bool = True
+
+
+Order = Start | Stop | Skip | Approve | Publish | AddMember | ChangeMember | RemoveMember | EditStrategy | Crash
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One evaluated instant.
+
+    Args:
+        now: The instant.
+        run: The run after it.
+        step: What the evaluation has come to, after the orders of the instant.
+        events: What people are told, by the orders as well.
+        refused: The orders of this instant that were refused.
+    """
+
+    now: datetime
+    run: ClusterUpgradeRun
+    step: Step
+    events: tuple[Event, ...] = ()
+    refused: tuple[Order, ...] = ()
+
+
+@dataclass(slots=True)
+class SimulatedHub:
+    """A hub with one run; its members change as they are upgraded.
+
+    Args:
+        run: The run.
+        back_end: What upgrades the members.
+        members: Every member, by name.
+        strategy: The strategy that the run refers to.
+        windows: Every maintenance window, by name.
+        catalog: What is published.
+        upgraders: What each back end can do; all of them are the simulated one.
+        newest_patches: What the back end knows of the newest patches.
+        busy_until: Members on which something else is at work, and until when.
+        busy: The members that other runs upgrade now, and what people should know of that.
+        durations: How long upgrades are expected to take.
+        guarded: The placements of each member that the run must protect.
+        gates: The gate objects.
+    """
+
+    run: ClusterUpgradeRun
+    back_end: SimulatedBackEnd
+    members: dict[str, Member]
+    strategy: StrategySpec | None = None
+    windows: dict[str, Definition] = field(default_factory=dict)
+    catalog: Catalog = field(default_factory=Catalog)
+    upgraders: dict[str, Capabilities] = field(default_factory=lambda: {UPGRADER: Capabilities()})
+    newest_patches: dict[str, str] = field(default_factory=dict)
+    busy_until: dict[str, datetime] = field(default_factory=dict)
+    busy: dict[str, str] = field(default_factory=dict)
+    durations: dict[str, Estimate] = field(default_factory=dict)
+    guarded: dict[str, Sequence[GuardedPlacement]] = field(default_factory=dict)
+    gates: dict[str, UpgradeGateStatus] = field(default_factory=dict)
+    _standings: Standings = field(default_factory=Standings)
+    _rosters: Rosters = field(default_factory=Rosters)
+    _rejections: dict[str, Rejected] = field(default_factory=dict)
+    _events: list[Event] = field(default_factory=list)
+    _crashing: bool = False
+
+    def facts(self, now: datetime) -> Facts:
+        """Return the hub as the engine sees it."""
+        observed = {id_: self.back_end.observe(id_, now) for id_ in self._operations()}
+        rejections, self._rejections = self._rejections, {}
+        return Facts(
+            now=now,
+            members=self._seen_members(now),
+            strategy=self.strategy,
+            windows=self.windows,
+            standings=self._standings,
+            rosters=self._rosters,
+            catalog=self.catalog,
+            newest_patches=self.newest_patches,
+            upgraders=self.upgraders,
+            observations=observed,
+            rejections=rejections,
+            gates=self.gates,
+            durations=self.durations,
+            guarded=self.guarded,
+            busy=self.busy,
+        )
+
+    def _operations(self) -> Iterator[str]:
+        return to_observe(self.run.status, self._rosters)
+
+    def _seen_members(self, now: datetime) -> dict[str, Member]:
+        late = self.back_end.last_seen()
+        busy = [name for name, until in self.busy_until.items() if now < until]
+        if not late and not busy:
+            return self.members
+        members = dict(self.members)
+        for name, seen in late.items():
+            _look_different(members, name, observed_at=seen)
+        for name in busy:
+            _look_different(members, name, busy="something else is at work")
+        return members
+
+    def evaluate(self, now: datetime, orders: Iterable[Order] = ()) -> Moment:
+        """Let the orders of one instant come in one after the other, and do what the engine wants then."""
+        self._move_clusters(now)
+        self._events = []
+        refused = tuple(order for order in orders if not self._follow(order, now))
+        step = advance(self.run, self.facts(now))
+        self._store(step)
+        if self._crashing:
+            self._crashing = False
+        else:
+            self._carry_out(step, now)
+        return Moment(now, self.run, step, tuple(self._events), refused)
+
+    def _store(self, step: Step) -> None:
+        self._events += step.events
+        if step.changed:
+            self.run = self.run.model_copy(update={"status": step.status})
+
+    def _move_clusters(self, now: datetime) -> None:
+        for operation in self.back_end.arrived(now):
+            known = self.members.get(operation.member)
+            if known is not None and known.inventory is not None:
+                inventory = moved(known.inventory, operation.target)
+                self.members[operation.member] = replace(known, inventory=inventory)
+
+    def _carry_out(self, step: Step, now: datetime) -> None:
+        for action in step.actions:
+            match action:
+                case StartUpgrade(operation):
+                    if (rejected := self.back_end.start_upgrade(operation, now)) is not None:
+                        self._rejections[operation.id] = rejected
+                case CancelUpgrade(id=id_):
+                    self.back_end.cancel(id_)
+                case WriteGate(name=name, status=status):
+                    known = self.gates.get(name, UpgradeGateStatus())
+                    conditions = (*known.conditions, *status.conditions)
+                    changes = {"state": status.state, "readiness": status.readiness, "conditions": conditions}
+                    self.gates[name] = known.model_copy(update=changes)
+
+    def _follow(self, order: Order, now: datetime) -> bool:
+        """Do what is ordered; say whether it was taken."""
+        self._take_in(now)
+        before = self.run
+        if not self._change(order, now):
+            return False
+        self._take_in(now)
+        if isinstance(order, Start) and self.run.status.start_time is None:
+            self.run = before
+            return False
+        return True
+
+    def _take_in(self, now: datetime) -> None:
+        step = take_in(self.run, self.facts(now))
+        self._store(step)
+        self._carry_out(step, now)
+
+    def _change(self, order: Order, now: datetime) -> bool:
+        match order:
+            case Start():
+                return self._start()
+            case Stop():
+                return self._stop()
+            case Skip(targets):
+                if self.run.status.state not in OVER:
+                    self._edit(skip_targets=(*self.run.spec.skip_targets, *targets))
+            case Approve():
+                return self._approve(order, now)
+            case Publish(catalog):
+                self.catalog = catalog
+            case AddMember(member):
+                self.members[member.name] = member
+            case ChangeMember(name, change) if name in self.members:
+                self.members[name] = change(self.members[name])
+            case RemoveMember(name):
+                self.members.pop(name, None)
+            case EditStrategy(strategy):
+                self.strategy = strategy
+            case Crash(calls_first):
+                self._crashing = not calls_first
+                stored = self.run.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"status"})
+                self.run = ClusterUpgradeRun.read({**stored, "status": status_document(self.run.status)})
+        return True
+
+    def _edit(self, **changes: object) -> None:
+        metadata = self.run.metadata
+        metadata = metadata.model_copy(update={"generation": metadata.generation + 1})
+        spec = self.run.spec.model_copy(update=changes)
+        self.run = self.run.model_copy(update={"metadata": metadata, "spec": spec})
+
+    def _start(self) -> bool:
+        state = self.run.status.state
+        if state is UpgradeState.NOT_STARTED:
+            self._edit(state=RunState.RUN)
+        elif state in _DRAINED:
+            self._edit(state=RunState.RUN, restart_token=f"restart-{self.run.status.restarts + 1}")
+        else:
+            return False
+        return True
+
+    def _stop(self) -> bool:
+        if self.run.status.state in _NOT_STOPPABLE:
+            return False
+        self._edit(state=RunState.STOP)
+        return True
+
+    def _approve(self, order: Approve, now: datetime) -> bool:
+        gate = next((gate for place, gate in gates_of(self.run.status) if place == order), None)
+        if gate is None or gate.state is not UpgradeState.PENDING:
+            return False
+        known = self.gates.get(gate.gate, UpgradeGateStatus())
+        approved = Condition(type=APPROVED, status=TRUE, reason="Approved", last_transition_time=now)
+        self.gates[gate.gate] = known.model_copy(update={"conditions": (*known.conditions, approved)})
+        return True
+
+    def next_instant(self, now: datetime) -> datetime | None:
+        """Return the next instant at which something is due; None: nothing is."""
+        status = self.run.status
+        lost = [now + POLL] if self._is_lost(now) else []
+        found = [status.next_wakeup, self.back_end.next_instant(now), *self.busy_until.values(), *lost]
+        return min((each for each in found if each is not None and each > now), default=None)
+
+    @property
+    def has_news(self) -> bool:
+        """Say whether something has come of this instant's actions that the engine does not know yet."""
+        return bool(self._rejections)
+
+    def _is_lost(self, now: datetime) -> bool:
+        return any(self.back_end.observe(id_, now).state == "Unknown" for id_ in self._operations())
+
+
+def _look_different(members: dict[str, Member], name: str, **changes: Any) -> None:
+    known = members.get(name)
+    if known is not None and known.inventory is not None:
+        members[name] = replace(known, inventory=replace(known.inventory, **changes))
+
+
+def gates_of(status: UpgradeRunStatus) -> Iterator[tuple[Approve, GateReport]]:
+    """Yield every gate of a run with its place."""
+    for stage in status.stages:
+        for timing, reports in ((GateTiming.BEFORE, stage.before_gates), (GateTiming.AFTER, stage.after_gates)):
+            yield from ((Approve(stage.name, "", timing, index), gate) for index, gate in enumerate(reports))
+        for group in stage.groups:
+            for timing, reports in ((GateTiming.BEFORE, group.before_gates), (GateTiming.AFTER, group.after_gates)):
+                yield from (
+                    (Approve(stage.name, group.name, timing, index), gate) for index, gate in enumerate(reports)
+                )
+
+
+Reactions = Callable[[Moment], Iterable[tuple[datetime, Order]]]
+"""What follows from what has been seen, and when: now, or later."""
+
+
+def simulate(
+    hub: SimulatedHub,
+    begin: datetime,
+    orders: Sequence[tuple[datetime, Order]],
+    until: datetime,
+    react: Reactions = lambda _: (),
+) -> Iterator[Moment]:
+    """Yield every instant of a simulation at which the engine is asked, in order.
+
+    Args:
+        hub: Where it begins; it is changed.
+        begin: The first instant.
+        orders: What happens when; those of one instant in their order.
+        until: The last instant.
+        react: Says what people do about what they see; what they do now happens at once, though not before it.
+    """
+    number = count()
+    coming = [(at, next(number), order) for at, order in orders]
+    heapify(coming)
+    now = begin
+    while True:
+        due = []
+        while coming and coming[0][0] <= now:
+            due.append(heappop(coming)[2])
+        yield (moment := hub.evaluate(now, due))
+        while hub.has_news:
+            yield (moment := hub.evaluate(now))
+        for at, order in react(moment):
+            heappush(coming, (at, next(number), order))
+        following = [max(coming[0][0], now)] if coming else []
+        if (instant := hub.next_instant(now)) is not None:
+            following.append(instant)
+        now = min(following, default=until + POLL)
+        if now > until:
+            return

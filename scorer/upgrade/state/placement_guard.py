@@ -1,0 +1,79 @@
+"""The placement guard: whether an upgrade would make too many clusters of a placement unavailable.
+
+Source: upgrade-runs.md 14.5; rollout.md 16 for the budget.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from scorer.api.unstructured.documents import spec_of
+from scorer.api.values.int_or_percent import scaled_up
+
+
+@dataclass(frozen=True, slots=True)
+class GuardedPlacement:
+    """A placement that must not lose too many of its clusters at once.
+
+    Args:
+        name: Of the placement.
+        clusters: Those it is bound to.
+        allowed: How many of them may be in upgrade at once.
+        namespace: Of the placement; empty for one of the whole hub.
+    """
+
+    name: str
+    clusters: frozenset[str]
+    allowed: int
+    namespace: str = ""
+
+    @property
+    def full_name(self) -> str:
+        """Return its name for people, such as ``team-a/web``."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+_FEWEST_CLUSTERS = 2
+"""A placement on one cluster loses it in any upgrade; waiting would not help."""
+_QUARTER: Final = 4
+"""Without a budget, a placement may lose this part of its clusters: that of a rolling update by default."""
+
+
+def endangered(member: str, guarded: Sequence[GuardedPlacement], upgrading: Collection[str]) -> GuardedPlacement | None:
+    """Return a placement that would have too few clusters left if a member were upgraded now; None: there is none."""
+    for placement in guarded:
+        if len(placement.clusters) < _FEWEST_CLUSTERS:
+            continue
+        busy = sum(1 for each in upgrading if each in placement.clusters and each != member)
+        if busy + 1 > placement.allowed:
+            return placement
+    return None
+
+
+def by_cluster(placements: Iterable[GuardedPlacement]) -> dict[str, list[GuardedPlacement]]:
+    """Return the placements of each cluster."""
+    found: dict[str, list[GuardedPlacement]] = {}
+    for placement in placements:
+        for cluster in placement.clusters:
+            found.setdefault(cluster, []).append(placement)
+    return found
+
+
+def allowed_in_upgrade(total: int, wanted: int, budget: Mapping[str, Any] | None) -> int:
+    """Return how many clusters of a placement may be in upgrade at once.
+
+    Args:
+        total: How many clusters it is bound to.
+        wanted: Of how many its budget takes shares: those it asks for, or all where it takes every cluster.
+        budget: Its ClusterResourcePlacementDisruptionBudget; None: there is none. One that cannot be read allows none.
+    """
+    if budget is None:
+        return max(1, total // _QUARTER)
+    limits = spec_of(budget)
+    most, least = limits.get("maxUnavailable"), limits.get("minAvailable")
+    try:
+        if most is not None:
+            return max(0, scaled_up(most, wanted))
+        return max(0, total - scaled_up(least, wanted)) if least is not None else 0
+    except ValueError:
+        return 0

@@ -1,0 +1,1 @@
+"""A ClusterUpgradeStrategy: its limits as numbers, the members of its groups, and its status."""

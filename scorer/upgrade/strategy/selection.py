@@ -1,0 +1,84 @@
+"""Which members belong to which group of a run.
+
+Source: upgrade-runs.md 3.2 and 5.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from scorer.api.upgrade.strategy import Stage, StrategySpec
+from scorer.api.values.label_selector import LabelSelector, LabelSelectorRequirement, holds_for, selector_error
+from scorer.upgrade.members.member import GROUP_LABEL, Member
+from scorer.upgrade.strategy.limits import groups_of
+
+
+class SelectionError(Exception):
+    """The members of a run cannot be told."""
+
+
+class MemberInMultipleGroupsError(SelectionError):
+    """A member would be in two groups of the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Selector:
+    """A selector whose expressions are known to be valid; None selects everything."""
+
+    requirements: tuple[LabelSelectorRequirement, ...]
+
+    @classmethod
+    def of(cls, selector: LabelSelector | None, where: str) -> "_Selector":
+        if selector is None:
+            return cls(())
+        if error := selector_error(selector):
+            raise SelectionError(f"{where}: {error}")
+        return cls(selector.requirements())
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        return all(holds_for(each, labels.get(each.key)) for each in self.requirements)
+
+
+def select(
+    strategy: StrategySpec, narrowed: LabelSelector | None, members: Iterable[Member]
+) -> dict[tuple[str, str], list[str]]:
+    """Return the names of the members of each group, which has the key (stage, group).
+
+    Args:
+        strategy: The sequence of the run.
+        narrowed: The selector of the run itself.
+        members: Those that can take part.
+
+    Raises:
+        MemberInMultipleGroupsError: A member would be in two groups.
+        SelectionError: A selector cannot be evaluated.
+    """
+    run = _Selector.of(narrowed, "spec.memberSelector")
+    taking_part = sorted((each for each in members if run.matches(each.labels)), key=lambda each: each.name)
+    found: dict[tuple[str, str], list[str]] = {}
+    places: dict[str, tuple[str, str]] = {}
+    for stage in strategy.stages:
+        for group, names in _select_stage(stage, taking_part):
+            place = (stage.name, group)
+            found[place] = names
+            for name in names:
+                if (other := places.setdefault(name, place)) != place:
+                    raise MemberInMultipleGroupsError(
+                        f"member {name} is in group {other[1]} of stage {other[0]} and in group {group} of"
+                        f" stage {stage.name}"
+                    )
+    return found
+
+
+def _select_stage(stage: Stage, members: Iterable[Member]) -> Iterable[tuple[str, list[str]]]:
+    """Yield the groups of a stage with the names of their members."""
+    selector = _Selector.of(stage.member_selector, f"stage {stage.name}: memberSelector")
+    inside = [each for each in members if selector.matches(each.labels)]
+    labelled: dict[str, list[str]] = {}
+    for member in inside:
+        labelled.setdefault(member.labels.get(GROUP_LABEL, ""), []).append(member.name)
+    for group in groups_of(stage):
+        if group.member_selector is None:
+            yield group.name, labelled.get(group.name, [])
+            continue
+        own = _Selector.of(group.member_selector, f"group {group.name}: memberSelector")
+        yield group.name, [each.name for each in inside if own.matches(each.labels)]

@@ -1,0 +1,94 @@
+"""What the status of a strategy says of it, with the members as they are.
+
+Source: upgrade-runs.md 3.2.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Final
+
+import pydantic
+
+from scorer.api.conditions import FALSE, TRUE
+from scorer.api.meta import JsonObject, first_mistake, format_time
+from scorer.api.unstructured.documents import conditions_of, generation_of, spec_of
+from scorer.api.upgrade.strategy import StrategySpec
+from scorer.upgrade.members.member import GROUP_LABEL, Member
+from scorer.upgrade.messages import in_words, names_said
+from scorer.upgrade.strategy.limits import group_limits, groups_of, stage_limits
+from scorer.upgrade.strategy.selection import MemberInMultipleGroupsError, SelectionError, select
+
+VALID: Final = "Valid"
+WARNINGS: Final = "Warnings"
+
+
+def strategy_status(document: JsonObject, members: Mapping[str, Member], now: datetime) -> JsonObject:
+    """Return the status of a strategy.
+
+    Args:
+        document: The ClusterUpgradeStrategy.
+        members: Those that have joined, by name.
+        now: The moment, which is the time of conditions that change.
+    """
+    problem, warnings = _problem(document), list[tuple[str, str]]()
+    if not problem:
+        warnings = list(_warnings(StrategySpec.read(spec_of(document)), members.values()))
+    wanted = [
+        _condition(VALID, FALSE if problem else TRUE, "Invalid" if problem else "Accepted", problem),
+        _condition(
+            WARNINGS,
+            TRUE if warnings else FALSE,
+            warnings[0][0] if warnings else "NoWarnings",
+            "; ".join(message for _, message in warnings),
+        ),
+    ]
+    generation, before = generation_of(document), {each.get("type"): each for each in conditions_of(document)}
+    for each in wanted:
+        known = before.get(each["type"], {})
+        same = known.get("status") == each["status"] and known.get("lastTransitionTime")
+        each |= {
+            "observedGeneration": generation,
+            "lastTransitionTime": known["lastTransitionTime"] if same else format_time(now),
+        }
+    return {"observedGeneration": generation, "conditions": wanted}
+
+
+def _condition(kind: str, status: str, reason: str, message: str) -> JsonObject:
+    return {"type": kind, "status": status, "reason": reason, "message": message}
+
+
+def _problem(document: JsonObject) -> str:
+    """Return the first thing that is wrong with a strategy, whatever the members; empty: nothing is."""
+    try:
+        spec = StrategySpec.read(spec_of(document))
+        select(spec, None, ())
+        for stage in spec.stages:
+            limits = stage_limits(stage, 1)
+            for group in groups_of(stage):
+                group_limits(group, 1, limits)
+    except pydantic.ValidationError as error:
+        return f"spec.{first_mistake(error)}"
+    except (SelectionError, ValueError) as error:
+        return str(error)
+    return ""
+
+
+def _warnings(spec: StrategySpec, members: Iterable[Member]) -> Iterator[tuple[str, str]]:
+    """Yield the reason and message of everything that people should know."""
+    last = spec.stages[-1]
+    if last.after_stage_wait_seconds:
+        length = in_words(last.after_stage_wait_seconds, "second")
+        yield "LastStageWait", f"stage {last.name} is the last one, and the run waits for {length} after it"
+    known = list(members)
+    try:
+        selected = select(spec, None, known)
+    except MemberInMultipleGroupsError as error:
+        yield "MemberInMultipleGroups", str(error)
+        return
+    empty = sorted(group for (_, group), names in selected.items() if not names)
+    if empty:
+        yield "EmptyGroups", f"no member is in {names_said(empty)}"
+    chosen = {name for names in selected.values() for name in names}
+    labelled = sorted(each.name for each in known if each.labels.get(GROUP_LABEL) and each.name not in chosen)
+    if labelled:
+        yield "UnreachableMembers", f"in groups that no stage names: {names_said(labelled)}"

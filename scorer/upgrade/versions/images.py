@@ -1,0 +1,135 @@
+"""Which node image the pools of a member are to run.
+
+Source: upgrade-runs.md 6.4.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+from scorer.api.upgrade.fields import NodeImageSelection, NodeImageVersion, UpgradeType
+from scorer.api.upgrade.run import Upgrade
+from scorer.upgrade.back_ends.interface import Inventory, Pool
+from scorer.upgrade.members.member import Member
+from scorer.upgrade.versions.catalog import Catalog, Region, newest_image
+from scorer.upgrade.versions.comparison import image_order
+
+UNLISTED: Final = "any"
+"""Recorded as the common version of a family that no region of the run lists: its pools are as they should be."""
+
+
+def selection_of(upgrade: Upgrade) -> NodeImageSelection | None:
+    """Return how the images of an upgrade are chosen; None: it changes none."""
+    if upgrade.type is UpgradeType.CONTROL_PLANE_ONLY:
+        return None
+    return NodeImageSelection.LATEST if upgrade.node_image is None else upgrade.node_image.selection
+
+
+def chosen_images(upgrade: Upgrade, members: Iterable[Member], catalog: Catalog) -> tuple[NodeImageVersion, ...]:
+    """Return the images that a run keeps from its start to its end.
+
+    Args:
+        upgrade: The goal.
+        members: Those of the run that are not skipped.
+        catalog: What is published.
+    """
+    match selection_of(upgrade):
+        case NodeImageSelection.CUSTOM if upgrade.node_image is not None:
+            return upgrade.node_image.custom_versions
+        case NodeImageSelection.CONSISTENT:
+            return tuple(_common_images(members, catalog))
+        case _:
+            return ()
+
+
+def _common_images(members: Iterable[Member], catalog: Catalog) -> Iterator[NodeImageVersion]:
+    """Yield the newest version of each family that all regions have; a family without one is left out."""
+    regions: dict[str, set[str]] = {}
+    for member in members:
+        for pool in pools_of(member):
+            regions.setdefault(pool.family, set()).add(member.region)
+    for family, names in sorted(regions.items()):
+        lists = [found for name in sorted(names) if (found := _versions(catalog.region(name), family)) is not None]
+        version = UNLISTED if not lists else newest_image(_common(lists))
+        if family and version is not None:
+            yield NodeImageVersion(family=family, version=version)
+
+
+def _versions(region: Region, family: str) -> tuple[str, ...] | None:
+    return None if region.images is None else region.images.get(family, ())
+
+
+def _common(lists: Sequence[tuple[str, ...]]) -> list[str]:
+    others = [{image_order(each) for each in versions} for versions in lists[1:]]
+    return [each for each in lists[0] if all(image_order(each) in known for known in others)]
+
+
+class ImageTargets:
+    """The image targets of a run."""
+
+    __slots__ = ("_catalog", "_chosen", "_newest", "_selection")
+
+    def __init__(self, upgrade: Upgrade, chosen: Iterable[NodeImageVersion], catalog: Catalog) -> None:
+        self._selection = selection_of(upgrade)
+        self._chosen = {each.family: each.version for each in chosen}
+        self._catalog = catalog
+        self._newest: dict[tuple[str, str], str | None] = {}
+
+    def unfindable(self, member: Member) -> Pool | None:
+        """Return a pool of a family that has no common image; None: there is none."""
+        if self._selection is not NodeImageSelection.CONSISTENT:
+            return None
+        return next((pool for pool in pools_of(member) if pool.family and pool.family not in self._chosen), None)
+
+    def of(self, member: Member, at: datetime | None = None) -> Mapping[str, str]:
+        """Return the image of each family of a member's pools that has a target.
+
+        Args:
+            member: The member.
+            at: For the newest images, those of that instant, as far as it is known when they were published; None: now.
+        """
+        if self._selection is None:
+            return {}
+        found = {pool.family: self._target(member, pool.family, at) for pool in pools_of(member)}
+        return {family: version for family, version in found.items() if version is not None}
+
+    def behind(self, member: Member) -> Mapping[str, str]:
+        """Return what a back end is asked for: the targets of those families of which a pool is behind.
+
+        The others are left out, as nothing is ever moved down. Of a family with pools on both sides, a back end has to
+        leave those alone that are ahead.
+        """
+        return lacking(member.inventory, self.of(member)) if member.inventory is not None else {}
+
+    def _target(self, member: Member, family: str, at: datetime | None) -> str | None:
+        if self._selection is NodeImageSelection.LATEST:
+            if at is None:
+                return self._newest_image(member.region, family)
+            return self._catalog.newest_image(member.region, family, at)
+        version = self._chosen.get(family)
+        return None if version == UNLISTED else version
+
+    def _newest_image(self, region: str, family: str) -> str | None:
+        """Return the newest image of a family; it is searched once for all members of a region."""
+        place = (region, family)
+        if place not in self._newest:
+            self._newest[place] = self._catalog.newest_image(region, family)
+        return self._newest[place]
+
+
+def behind(inventory: Inventory, images: Mapping[str, str]) -> Iterator[Pool]:
+    """Yield the pools that do not run their image target, or a later one, yet."""
+    for pool in inventory.pools:
+        wanted = images.get(pool.family)
+        if wanted is not None and image_order(pool.image) < image_order(wanted):
+            yield pool
+
+
+def lacking(inventory: Inventory, images: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the image targets that some pool does not run yet, by family."""
+    return {pool.family: images[pool.family] for pool in behind(inventory, images)}
+
+
+def pools_of(member: Member) -> tuple[Pool, ...]:
+    """Return the pools of a member, none if nobody knows them."""
+    return member.inventory.pools if member.inventory is not None else ()

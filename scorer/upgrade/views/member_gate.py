@@ -1,0 +1,167 @@
+"""The answer of a run to the member gate: whether it would upgrade a member now.
+
+It is read from the record; nothing is computed again.
+
+Source: upgrade-runs.md 6.5, 7.2, 7.3 and 8.
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from scorer.api.upgrade.fields import UpgradeState
+from scorer.api.upgrade.run import (
+    ClusterUpgradeRun,
+    GateReport,
+    GroupStatus,
+    MemberStatus,
+    RunState,
+    StageStatus,
+)
+from scorer.member_gate.answer import ASK_AGAIN, PENDING_REASONS, MemberAnswer, MemberReason
+from scorer.upgrade.members.member import UPGRADE_HOLD
+
+_OVER: Final = frozenset({UpgradeState.COMPLETED, UpgradeState.SKIPPED})
+_HALTED: Final = frozenset({UpgradeState.STOPPING, UpgradeState.STOPPED, UpgradeState.FAILED})
+
+
+def has_ended(run: ClusterUpgradeRun) -> bool:
+    """Say whether a run is over; one that has failed or is stopped is not, as it can be started again."""
+    return run.status.state in _OVER
+
+
+def covers(run: ClusterUpgradeRun, member: str) -> bool:
+    """Say whether a member belongs to a run, as far as it has been initialised."""
+    return _place(run, member) is not None
+
+
+def is_upgrading(run: ClusterUpgradeRun, member: str) -> bool:
+    """Say whether a run is upgrading a member at this moment."""
+    found = _place(run, member)
+    return found is not None and found[2].state is UpgradeState.RUNNING
+
+
+def upgrade_turn(run: ClusterUpgradeRun, member: str, now: datetime, *, on_hold: bool) -> MemberAnswer:
+    """Say whether a run would upgrade a member now.
+
+    Args:
+        run: The run, with its record.
+        member: The member.
+        now: Decides how long a wait still takes.
+        on_hold: Whether the member is annotated with `UPGRADE_HOLD`.
+    """
+    name = run.metadata.name
+    found = _place(run, member)
+    if found is None:
+        return MemberAnswer(MemberReason.NOT_IN_RUN, f"member {member} is not in run {name}", {"run": name})
+    stage, group, entry = found
+    detail = {"run": name, "stage": stage.name, "group": group.name, "state": str(entry.state)}
+    if entry.state in _OVER:
+        word = "upgraded" if entry.state is UpgradeState.COMPLETED else "skipped"
+        return MemberAnswer(MemberReason.NOTHING_TO_DO, f"run {name} has {word} member {member}", detail)
+    if entry.state is UpgradeState.RUNNING:
+        return MemberAnswer(MemberReason.ALLOWED, f"run {name} is upgrading member {member}", detail)
+    if run.status.state in _HALTED or run.spec.state is RunState.STOP or entry.state is UpgradeState.STOPPED:
+        return MemberAnswer(MemberReason.RUN_HALTED, f"run {name} is {_word(run)}", detail)
+    if entry.state is UpgradeState.FAILED:
+        message = f"run {name} has failed at member {member}: {entry.message or entry.reason}"
+        return MemberAnswer(MemberReason.NOTHING_TO_DO, message, detail)
+    if run.status.state is UpgradeState.NOT_STARTED:
+        return MemberAnswer(MemberReason.NOT_ITS_TURN, f"run {name} has not started", detail)
+    if (answer := _turn(run, stage, group, detail, now)) is not None:
+        return answer
+    if on_hold:
+        message = f"member {member} is on hold: its annotation {UPGRADE_HOLD} is true"
+        return MemberAnswer(MemberReason.MEMBER_ON_HOLD, message, detail)
+    if entry.state is UpgradeState.PENDING and (answer := _pending(entry, detail, now)) is not None:
+        return answer
+    if (answer := _slots(run, stage, group, detail)) is not None:
+        return answer
+    return MemberAnswer(MemberReason.ALLOWED, f"it is the turn of member {member} in run {name}", detail)
+
+
+def _turn(
+    run: ClusterUpgradeRun, stage: StageStatus, group: GroupStatus, detail: dict[str, str], now: datetime
+) -> MemberAnswer | None:
+    """Say what has to happen before it is the turn of a member's group; None: it is its turn."""
+    for earlier in run.status.stages:
+        if earlier is stage:
+            break
+        if earlier.state not in _OVER:
+            return _behind(run, earlier, detail, now)
+    for gates, where in ((stage.before_gates, f"stage {stage.name}"), (group.before_gates, f"group {group.name}")):
+        if (gate := _shut(gates)) is not None:
+            return _gate(gate, f"before {where} of run {run.metadata.name}", detail, now)
+    return None
+
+
+def _behind(run: ClusterUpgradeRun, earlier: StageStatus, detail: dict[str, str], now: datetime) -> MemberAnswer:
+    name = run.metadata.name
+    detail = {**detail, "waitsForStage": earlier.name}
+    if all(group.state in _OVER for group in earlier.groups):
+        if (gate := _shut(earlier.after_gates)) is not None:
+            return _gate(gate, f"after stage {earlier.name} of run {name}", detail, now)
+        wait = earlier.after_stage_wait
+        if wait is not None and wait.state is UpgradeState.RUNNING and wait.start_time is not None:
+            left = wait.seconds - (now - wait.start_time).total_seconds()
+            after = timedelta(seconds=max(1.0, left))
+            return MemberAnswer(
+                MemberReason.NOT_ITS_TURN, f"run {name} waits after its stage {earlier.name}", detail, after
+            )
+    return MemberAnswer(MemberReason.NOT_ITS_TURN, f"stage {earlier.name} of run {name} comes first", detail)
+
+
+def _slots(
+    run: ClusterUpgradeRun, stage: StageStatus, group: GroupStatus, detail: dict[str, str]
+) -> MemberAnswer | None:
+    """Say which upgrades have to end before another may begin; None: there is room."""
+    name = run.metadata.name
+    for what, busy, most in (
+        (f"stage {stage.name}", [each for one in stage.groups for each in _running(one)], stage.max_concurrency),
+        (f"group {group.name}", list(_running(group)), group.max_concurrency),
+    ):
+        if most and len(busy) >= most:
+            message = f"{what} of run {name} upgrades {most} at once, and is busy with {', '.join(busy[:3])}"
+            return MemberAnswer(MemberReason.NOT_ITS_TURN, message, detail)
+    return None
+
+
+def _pending(entry: MemberStatus, detail: dict[str, str], now: datetime) -> MemberAnswer | None:
+    if entry.reason not in PENDING_REASONS or entry.reason == MemberReason.MEMBER_ON_HOLD:
+        return None
+    opens = entry.next_window_open
+    after = opens - now if opens is not None and opens > now else ASK_AGAIN
+    return MemberAnswer(MemberReason(entry.reason), entry.message or entry.reason, detail, after)
+
+
+def _gate(gate: GateReport, where: str, detail: dict[str, str], now: datetime) -> MemberAnswer:
+    shown = gate.display_name or gate.gate
+    starts = gate.absolute_start_time
+    after = starts - now if starts is not None and starts > now else ASK_AGAIN
+    found = {"gate": gate.gate} if gate.gate else {}
+    message = f"{where}, the gate {shown} has not completed" if shown else f"{where}, a gate has not completed"
+    return MemberAnswer(MemberReason.GATE_PENDING, message, {**detail, **found}, after)
+
+
+def _shut(gates: Sequence[GateReport]) -> GateReport | None:
+    return next((gate for gate in gates if gate.state not in _OVER), None)
+
+
+def _running(group: GroupStatus) -> Iterator[str]:
+    return (member.name for member in group.members if member.state is UpgradeState.RUNNING)
+
+
+def _place(run: ClusterUpgradeRun, member: str) -> tuple[StageStatus, GroupStatus, MemberStatus] | None:
+    found = (
+        (stage, group, entry)
+        for stage in run.status.stages
+        for group in stage.groups
+        for entry in group.members
+        if entry.name == member
+    )
+    return next(found, None)
+
+
+def _word(run: ClusterUpgradeRun) -> str:
+    state = run.status.state
+    return str(state).lower() if state in _HALTED else "being stopped"

@@ -1,0 +1,317 @@
+"""Where an upgrade run stands, for people and scripts: how far it is, and what it waits for.
+
+Source: upgrade-runs.md 8 and 9.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final
+
+from scorer.api.conditions import FALSE, TRUE, find_condition
+from scorer.api.meta import JsonObject, format_time
+from scorer.api.unstructured.documents import conditions_of, name_of
+from scorer.api.upgrade.fields import UpgradeState
+from scorer.api.upgrade.run import ClusterUpgradeRun, GateReport, MemberStatus, RunState, StageStatus, UpgradeRunStatus
+from scorer.api.upgrade.strategy import GateType
+from scorer.upgrade.evaluation.conditions import INITIALIZED, PROGRESSING, SUCCEEDED
+from scorer.upgrade.evaluation.gates import APPROVED
+from scorer.upgrade.simulation.hub import gates_of
+from scorer.upgrade.state.record import OVER
+
+_HALTED: Final = frozenset({UpgradeState.STOPPED, UpgradeState.FAILED})
+_BY_PERSONS: Final = frozenset({"MemberOnHold", "KubernetesVersionNotAvailable", "NodeImageVersionNotAvailable"})
+"""Reasons of members that wait for somebody to do something."""
+_WINDOW_CLOSED: Final = "MaintenanceWindowClosed"
+_WAS_REJECTED: Final = " was rejected: "
+"""What the message of a gate has in front of the reason for which somebody has rejected it."""
+_MOST_OPENINGS: Final = 3
+"""Of maintenance windows, how many are told, the next ones."""
+_MOST_NAMED: Final = 3
+"""How many members are named that wait for the same."""
+
+
+class WaitKind(StrEnum):
+    """What a run waits for."""
+
+    INITIALIZATION = "Initialization"
+    START = "Start"
+    GATE = "Gate"
+    TIMED_WAIT = "TimedWait"
+    MEMBERS = "Members"
+
+
+@dataclass(frozen=True, slots=True)
+class UpgradeWait:
+    """One thing that a run waits for.
+
+    Args:
+        kind: What it is.
+        message: For people.
+        stage: Where; empty: the run as a whole.
+        gate: Name of the object of a gate.
+        members: Those that wait.
+        since: When it began; None: nobody knows.
+        until: When it ends by itself; None: that is not known.
+        needs_person: Whether it ends only when somebody acts.
+        answered: Of a gate: it is approved, and the run has not taken that in yet.
+    """
+
+    kind: WaitKind
+    message: str
+    stage: str = ""
+    gate: str = ""
+    members: tuple[str, ...] = ()
+    since: datetime | None = None
+    until: datetime | None = None
+    needs_person: bool = False
+    answered: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class UpgradeSituation:
+    """Where a run stands.
+
+    Args:
+        phase: Its state.
+        stage: The stage that it is at; empty: none.
+        message: What people should know of it; empty: nothing.
+        waits: What it waits for.
+    """
+
+    phase: UpgradeState
+    stage: str
+    message: str
+    waits: tuple[UpgradeWait, ...]
+
+    @property
+    def is_over(self) -> bool:
+        """Say whether nothing follows."""
+        return self.phase in OVER
+
+    @property
+    def is_halted(self) -> bool:
+        """Say whether it goes on only when it is started again."""
+        return self.phase in _HALTED
+
+    @property
+    def needs_person(self) -> bool:
+        """Say whether it goes on only when somebody acts."""
+        return any(wait.needs_person for wait in self.waits)
+
+
+def approved_gates(gates: Iterable[JsonObject]) -> frozenset[str]:
+    """Return the names of the gates that are approved, whether their runs have taken that in or not."""
+    return frozenset(
+        name_of(gate)
+        for gate in gates
+        if any(each.get("type") == APPROVED and each.get("status") == TRUE for each in conditions_of(gate))
+    )
+
+
+def situation_of(run: ClusterUpgradeRun, approved: Collection[str] = ()) -> UpgradeSituation:
+    """Say where a run stands.
+
+    Args:
+        run: The run.
+        approved: Names of the `approved_gates`. Empty: an approval counts once the run has taken it in.
+    """
+    status = run.status
+    current = next((stage for stage in status.stages if stage.state not in OVER), None)
+    begun = status.start_time is not None
+    return UpgradeSituation(
+        phase=status.state,
+        stage=current.name if current is not None and begun else "",
+        message=_message(run, current),
+        waits=tuple(_waits(run, current, approved)),
+    )
+
+
+def waits_for_approval(status: UpgradeRunStatus) -> bool:
+    """Say whether a run stands at a gate until somebody approves; one that is halted waits for a start instead."""
+    if status.state in OVER or status.state in _HALTED:
+        return False
+    return any(gate.state is UpgradeState.PENDING and _needs_approval(gate) for _, gate in gates_of(status))
+
+
+def is_moving(run: ClusterUpgradeRun, situation: UpgradeSituation, soon: datetime) -> bool:
+    """Say whether a run gets further by itself before *soon*, as far as it knows."""
+    if situation.is_over or situation.is_halted or situation.needs_person:
+        return False
+    if run.status.state in (UpgradeState.NOT_STARTED, UpgradeState.STOPPING):
+        return True
+    if any(wait.answered or (wait.until is not None and wait.until < soon) for wait in situation.waits):
+        return True
+    ends = {each.name: each.end for each in (run.status.plan.members if run.status.plan is not None else ())}
+    return any(
+        entry.state is UpgradeState.RUNNING and (end := ends.get(entry.name)) is not None and end < soon
+        for stage in run.status.stages
+        for group in stage.groups
+        for entry in group.members
+    )
+
+
+def _message(run: ClusterUpgradeRun, current: StageStatus | None) -> str:
+    conditions = run.status.conditions
+    initialized = find_condition(conditions, INITIALIZED)
+    if run.status.start_time is None and initialized is not None and initialized.status == FALSE:
+        return f"{initialized.reason}: {initialized.message}"
+    succeeded = find_condition(conditions, SUCCEEDED)
+    if run.status.state is UpgradeState.FAILED and succeeded is not None:
+        return succeeded.message
+    if current is not None and current.message:
+        return current.message
+    progressing = find_condition(conditions, PROGRESSING)
+    return progressing.message if progressing is not None and run.status.state not in OVER else ""
+
+
+def _waits(run: ClusterUpgradeRun, current: StageStatus | None, approved: Collection[str]) -> Iterator[UpgradeWait]:
+    status = run.status
+    if status.state in OVER:
+        return
+    if status.start_time is None:
+        yield from _before_start(run)
+        return
+    if status.state in _HALTED:
+        yield UpgradeWait(WaitKind.START, f"a start: the run is {status.state.value}", needs_person=True)
+    yield from _gates(run, approved)
+    if current is None or status.state in _HALTED or status.state is UpgradeState.STOPPING:
+        return
+    wait = current.after_stage_wait
+    if wait is not None and wait.state is UpgradeState.RUNNING and wait.start_time is not None:
+        until = wait.start_time + timedelta(seconds=wait.seconds)
+        message = f"the end of the wait after stage {current.name}"
+        yield UpgradeWait(WaitKind.TIMED_WAIT, message, current.name, since=wait.start_time, until=until)
+    yield from _members(current)
+
+
+def _before_start(run: ClusterUpgradeRun) -> Iterator[UpgradeWait]:
+    found = find_condition(run.status.conditions, INITIALIZED)
+    if found is not None and found.status == FALSE:
+        message = f"its initialisation: {found.reason}: {found.message}"
+        yield UpgradeWait(WaitKind.INITIALIZATION, message, since=found.last_transition_time, needs_person=True)
+    elif run.spec.state is not RunState.RUN:
+        yield UpgradeWait(WaitKind.START, "its start", needs_person=True)
+
+
+def _gates(run: ClusterUpgradeRun, approved: Collection[str]) -> Iterator[UpgradeWait]:
+    later = ", once the run is started again" if run.status.state in _HALTED else ""
+    for place, gate in gates_of(run.status):
+        if gate.state is not UpgradeState.PENDING:
+            continue
+        where = f"group {place.group}" if place.group else f"stage {place.stage}"
+        answered = gate.gate in approved
+        message = f"gate {gate.gate}{_named(gate)} {place.timing.value.lower()} {where}"
+        if answered:
+            message += ": approved, the run is about to go on"
+        elif gate.message:
+            _, rejected, why = gate.message.partition(_WAS_REJECTED)
+            message += f" (rejected before: {why})" if rejected else f" ({gate.message})"
+        yield UpgradeWait(
+            WaitKind.GATE,
+            message + later,
+            place.stage,
+            gate.gate,
+            since=gate.start_time,
+            until=gate.absolute_start_time,
+            needs_person=_needs_approval(gate) and not answered,
+            answered=answered,
+        )
+
+
+def _needs_approval(gate: GateReport) -> bool:
+    return gate.type is GateType.APPROVAL
+
+
+def _named(gate: GateReport) -> str:
+    return f' "{gate.display_name}"' if gate.display_name else ""
+
+
+def _members(stage: StageStatus) -> Iterator[UpgradeWait]:
+    """Yield what members wait for, those with the same reason together."""
+    waiting: dict[str, list[MemberStatus]] = {}
+    running = False
+    for group in stage.groups:
+        for entry in group.members:
+            running = running or entry.state is UpgradeState.RUNNING
+            if entry.state is UpgradeState.PENDING:
+                waiting.setdefault(entry.reason, []).append(entry)
+    for reason, entries in sorted(waiting.items()):
+        opens = [entry.next_window_open for entry in entries if entry.next_window_open is not None]
+        since = [entry.pending_since for entry in entries if entry.pending_since is not None]
+        for_good = reason in _BY_PERSONS or (reason == _WINDOW_CLOSED and not opens)
+        yield UpgradeWait(
+            WaitKind.MEMBERS,
+            _openings(entries) if reason == _WINDOW_CLOSED else _same_reason(reason, entries),
+            stage.name,
+            members=tuple(entry.name for entry in entries),
+            since=min(since, default=None),
+            until=min(opens, default=None),
+            needs_person=for_good and not running,
+        )
+
+
+def _openings(entries: Iterable[MemberStatus]) -> str:
+    """Say which members wait for their windows until when, those that open first in front."""
+    opening: dict[datetime | None, list[str]] = {}
+    for entry in entries:
+        opening.setdefault(entry.next_window_open, []).append(entry.name)
+    told = sorted((at, names) for at, names in opening.items() if at is not None)
+    said = [f"{_few(names)} until {at:%a %d %b %H:%M} UTC" for at, names in told[:_MOST_OPENINGS]]
+    if later := sum(len(names) for _, names in told[_MOST_OPENINGS:]):
+        said.append(f"{later} more later")
+    if never := opening.get(None):
+        said.append(f"{_few(never)} with no opening in sight")
+    return f"maintenance windows: {', '.join(said)}"
+
+
+def _same_reason(reason: str, entries: Sequence[MemberStatus]) -> str:
+    names, first = _few([entry.name for entry in entries]), entries[0]
+    if any(entry.message != first.message for entry in entries):
+        return f"{names}: {reason}; of {first.name}: {first.message}"
+    return f"{names}: {reason}: {first.message}" if first.message else f"{names}: {reason}"
+
+
+def _few(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def overview(run: ClusterUpgradeRun, situation: UpgradeSituation) -> Mapping[str, object]:
+    """Return a run as JSON for scripts: itself, what it waits for, its stages, groups and members."""
+    status = run.status
+    dumped = status.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"plan", "strategy_snapshot"})
+    upgrade = run.spec.upgrade
+    return {
+        "run": {
+            "name": run.metadata.name,
+            "phase": situation.phase.value,
+            "stage": situation.stage,
+            "message": situation.message,
+            "type": upgrade.type.value,
+            "kubernetesVersion": status.resolved.kubernetes_version or upgrade.kubernetes_version or "",
+            "counts": dumped["counts"],
+            "startTime": dumped.get("startTime"),
+            "completionTime": dumped.get("completionTime"),
+        },
+        "waits": [_shown(wait) for wait in situation.waits],
+        "stages": dumped.get("stages", []),
+    }
+
+
+def _shown(wait: UpgradeWait) -> dict[str, object]:
+    return {
+        "kind": wait.kind.value,
+        "stage": wait.stage,
+        "gate": wait.gate,
+        "members": list(wait.members),
+        "since": _time(wait.since),
+        "until": _time(wait.until),
+        "needsPerson": wait.needs_person,
+        "message": wait.message,
+    }
+
+
+def _time(instant: datetime | None) -> str | None:
+    return None if instant is None else format_time(instant)

@@ -1,0 +1,127 @@
+"""An upgrade run as a timeline: its groups, the members of each, what is waited for, windows, and what is expected.
+
+Source: upgrade-runs.md 3.4, 8, 11 and 14.4.
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from typing import Final
+
+from scorer.api.upgrade.fields import UpgradeState
+from scorer.api.upgrade.plan import PlannedAction, PlannedMember
+from scorer.api.upgrade.run import ClusterUpgradeRun, GateReport, GroupStatus, MemberStatus, StageStatus
+from scorer.api.upgrade.strategy import GateType
+from scorer.rollout.views.timeline import Band, Bar, BarState, Mark, MarkKind, Span, Timeline
+from scorer.upgrade.state.record import OVER
+
+MOST_WINDOWS: Final = 20
+"""How many openings of one member are shown."""
+
+_BARS: Final[Mapping[UpgradeState, BarState]] = {
+    UpgradeState.NOT_STARTED: BarState.NOT_REACHED,
+    UpgradeState.PENDING: BarState.WAITING,
+    UpgradeState.RUNNING: BarState.UPDATING,
+    UpgradeState.STOPPING: BarState.UPDATING,
+    UpgradeState.STOPPED: BarState.WAITING,
+    UpgradeState.FAILED: BarState.FAILED,
+    UpgradeState.COMPLETED: BarState.UPDATED,
+    UpgradeState.SKIPPED: BarState.SKIPPED,
+}
+_BANDS: Final[Mapping[UpgradeState, str]] = {
+    UpgradeState.NOT_STARTED: "not reached",
+    UpgradeState.PENDING: "waiting",
+    UpgradeState.RUNNING: "updating",
+    UpgradeState.STOPPING: "stopping",
+    UpgradeState.STOPPED: "stopped",
+    UpgradeState.FAILED: "failed",
+    UpgradeState.COMPLETED: "done",
+    UpgradeState.SKIPPED: "skipped",
+}
+_PASSED: Final = frozenset({UpgradeState.COMPLETED, UpgradeState.SKIPPED})
+_TROUBLED: Final = frozenset({UpgradeState.FAILED, UpgradeState.PENDING, UpgradeState.SKIPPED, UpgradeState.STOPPED})
+"""In these states the reason of a member says what it waits for, or what is wrong."""
+
+
+def upgrade_timeline(run: ClusterUpgradeRun, windows: Mapping[str, tuple[Span, ...]]) -> Timeline:
+    """Return the timeline of a run: a band for each group, or for a stage with a single one.
+
+    Args:
+        run: As it is stored; its plan says what is expected.
+        windows: When the members that are still to come may be upgraded; those without windows are left out.
+    """
+    status = run.status
+    plan = status.plan.members if status.plan is not None and status.state not in OVER else ()
+    planned = {each.name: each for each in plan if each.action is PlannedAction.UPGRADE}
+    bands = [band for stage in status.stages for band in _bands(stage, planned, windows)]
+    ended = status.completion_time if status.state in OVER or status.state is UpgradeState.FAILED else None
+    return Timeline(tuple(bands), status.start_time, ended)
+
+
+def _bands(
+    stage: StageStatus, planned: Mapping[str, PlannedMember], windows: Mapping[str, tuple[Span, ...]]
+) -> Iterator[Band]:
+    groups = stage.groups
+    for place, group in enumerate(groups):
+        first, last = place == 0, place == len(groups) - 1
+        marks = [
+            *(_gate(gate, before=True) for gate in (*(stage.before_gates if first else ()), *group.before_gates)),
+            *(_gate(gate, before=False) for gate in (*group.after_gates, *(stage.after_gates if last else ()))),
+            *(_wait(stage) if last else ()),
+        ]
+        yield Band(
+            f"{stage.name} / {group.name}" if len(groups) > 1 else stage.name,
+            _BANDS[group.state if len(groups) > 1 else stage.state],
+            tuple(_bar(entry, planned.get(entry.name), windows.get(entry.name, ())) for entry in group.members),
+            tuple(marks),
+            group.start_time,
+            group.completion_time,
+            group.max_concurrency,
+            _trouble(stage, group),
+        )
+
+
+def _trouble(stage: StageStatus, group: GroupStatus) -> str:
+    return (group.message or stage.message) if group.state is UpgradeState.FAILED else ""
+
+
+def _bar(entry: MemberStatus, planned: PlannedMember | None, windows: tuple[Span, ...]) -> Bar:
+    said = entry.state in _TROUBLED or bool(entry.error)
+    words = entry.message or entry.reason if said else ""
+    begun = entry.start_time if entry.attempt else None
+    to_come = entry.state not in _PASSED and entry.state is not UpgradeState.FAILED
+    forecast = None
+    if to_come and planned is not None and planned.start is not None and planned.end is not None:
+        forecast = Span(planned.start, planned.end)
+    return Bar(
+        entry.name,
+        _BARS[entry.state],
+        begun if entry.state not in (UpgradeState.NOT_STARTED, UpgradeState.PENDING) else None,
+        entry.completion_time if begun is not None else None,
+        words,
+        forecast,
+        windows if to_come else (),
+    )
+
+
+def _gate(gate: GateReport, *, before: bool) -> Mark:
+    scheduled = gate.type is not GateType.APPROVAL
+    kinds = {
+        (False, True): MarkKind.APPROVAL_BEFORE,
+        (False, False): MarkKind.APPROVAL_AFTER,
+        (True, True): MarkKind.SCHEDULED_BEFORE,
+        (True, False): MarkKind.SCHEDULED_AFTER,
+    }
+    over = gate.state in _PASSED
+    until = gate.completion_time if over else gate.absolute_start_time
+    return Mark(kinds[scheduled, before], gate.start_time, until, over, gate.gate)
+
+
+def _wait(stage: StageStatus) -> Iterator[Mark]:
+    wait = stage.after_stage_wait
+    if wait is None or not wait.seconds:
+        return
+    over = wait.state in _PASSED
+    until = wait.completion_time
+    if not over and wait.start_time is not None:
+        until = wait.start_time + timedelta(seconds=wait.seconds)
+    yield Mark(MarkKind.TIMED_WAIT, wait.start_time, until, over)

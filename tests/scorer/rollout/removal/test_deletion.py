@@ -1,0 +1,199 @@
+"""What is deleted with a placement, and which objects are first marked to stay on the members."""
+
+import pytest
+
+from scorer.api.names import ABANDON, PREVIOUS_BINDING_STATE, REMOVE
+from scorer.rollout.removal.deletion import (
+    is_abandoned,
+    is_to_go,
+    leaves_objects,
+    plan_binding_deletion,
+    plan_states_restored,
+    plan_words_taken_back,
+    plan_work_deletion,
+)
+from scorer.rollout.removal.eviction import EVICTED_BINDING
+
+GOING = {"deletionTimestamp": "2026-11-20T12:00:00Z"}
+MARKED = {"annotations": {ABANDON: "true"}}
+MEANT_B = {"annotations": {REMOVE: "uid-b"}}
+DROPPED = {"annotations": {PREVIOUS_BINDING_STATE: "Bound"}, "spec": {"state": "Unscheduled"}}
+
+
+def placement(policy="Abandon"):
+    strategy = {"deleteStrategy": {"propagationPolicy": policy}} if policy else {}
+    return {"metadata": {"name": "web", **GOING}, "spec": {"strategy": strategy}}
+
+
+def thing(name, spec=None, **metadata):
+    return {"metadata": {"name": name, "uid": f"uid-{name}", "resourceVersion": "7", **metadata}, "spec": spec or {}}
+
+
+def words(writes):
+    """Verb, name, and the marks: meant, abandoned."""
+    return [
+        (str(write.verb), write.name, said.get(REMOVE, ""), said.get(ABANDON, ""))
+        for write in writes
+        for said in [write.document["metadata"].get("annotations") or {}]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("spec", "leaves"),
+    [
+        pytest.param({}, False, id="nothing-said"),
+        pytest.param({"strategy": None}, False, id="null"),
+        pytest.param({"strategy": {"deleteStrategy": {}}}, False, id="default"),
+        pytest.param({"strategy": {"deleteStrategy": {"propagationPolicy": "Delete"}}}, False, id="delete"),
+        pytest.param({"strategy": {"deleteStrategy": {"propagationPolicy": "Abandon"}}}, True, id="abandon"),
+    ],
+)
+def test_objects_stay_only_when_the_placement_says_so(spec, leaves):
+    assert leaves_objects({"spec": spec}) is leaves
+
+
+def test_bindings_say_that_they_are_meant_before_they_are_deleted_by_name():
+    assert words(plan_binding_deletion(placement(None), [thing("c"), thing("a")])) == [
+        ("replace", "a", "uid-a", ""),
+        ("delete", "a", "", ""),
+        ("replace", "c", "uid-c", ""),
+        ("delete", "c", "", ""),
+    ]
+
+
+@pytest.mark.parametrize(
+    "binding",
+    [
+        pytest.param({**MEANT_B, **GOING}, id="meant"),
+        pytest.param({**GOING, **DROPPED}, id="unscheduled"),
+    ],
+)
+def test_one_that_the_loop_takes_away_already_is_left_alone(binding):
+    """The placement lost the cluster in another way: its objects go, even if the placement abandons (rollout.md 18)."""
+    assert plan_binding_deletion(placement(), [thing("b", **binding)]) == []
+
+
+def test_one_that_somebody_else_has_deleted_goes_with_the_placement():
+    assert words(plan_binding_deletion(placement(None), [thing("b", **GOING)])) == [("replace", "b", "uid-b", "")]
+    assert words(plan_binding_deletion(placement(), [thing("b", **GOING)])) == [("replace", "b", "uid-b", "true")]
+
+
+def test_the_word_of_another_object_is_none():
+    """The uid of a restored or copied binding differs from the one in its annotation."""
+    assert not is_to_go(thing("b", **{**MEANT_B, "uid": "another"}))
+    assert not is_to_go(thing("b", annotations={REMOVE: ""}, uid=""))
+
+
+def test_with_abandon_each_binding_is_marked_before_it_is_deleted():
+    bindings = [thing("b"), thing("a", annotations={ABANDON: "true", REMOVE: "uid-a"})]
+    assert words(plan_binding_deletion(placement(), bindings)) == [
+        ("delete", "a", "uid-a", "true"),
+        ("replace", "b", "uid-b", "true"),
+        ("delete", "b", "", ""),
+    ]
+
+
+def test_works_of_a_marked_binding_are_marked_before_they_are_deleted():
+    assert (is_abandoned(thing("b", **GOING, **MARKED)), is_abandoned(thing("b", **GOING))) == (True, False)
+    works = [thing("web-0"), thing("web-work", **MARKED), thing("web-1", **GOING)]
+    assert words(plan_work_deletion(works, thing("member"), abandoned=True)) == [
+        ("replace", "web-0", "uid-web-0", "true"),
+        ("delete", "web-0", "", ""),
+        ("replace", "web-1", "uid-web-1", "true"),
+        ("replace", "web-work", "uid-web-work", "true"),
+        ("delete", "web-work", "", "true"),
+    ]
+
+
+def test_what_is_abandoned_stays_also_where_somebody_else_has_deleted_the_work():
+    """Both marks are one write: an agent that comes back just then never reads the order alone."""
+    works = [thing("web-work", **GOING), thing("web-0", **GOING, annotations={REMOVE: "of-another"})]
+    assert words(plan_work_deletion(works, thing("member"), abandoned=True)) == [
+        ("replace", "web-0", "uid-web-0", "true"),
+        ("replace", "web-work", "uid-web-work", "true"),
+    ]
+
+
+def test_a_work_that_the_loop_has_ordered_away_before_goes_also_where_the_placement_abandons():
+    """Its binding no longer wanted it: its objects go, as they would have without the end of the placement."""
+    works = [thing("web-0", **GOING, annotations={REMOVE: "uid-web-0"})]
+    assert plan_work_deletion(works, thing("member"), abandoned=True) == []
+
+
+def test_works_say_before_they_are_deleted_that_their_content_is_to_go():
+    """Also those that another client has deleted."""
+    works = [thing("web-0"), thing("web-1", annotations={REMOVE: "uid-web-1"}), thing("web-2", **GOING)]
+    assert words(plan_work_deletion(works, thing("member"), abandoned=False)) == [
+        ("replace", "web-0", "uid-web-0", ""),
+        ("delete", "web-0", "", ""),
+        ("delete", "web-1", "uid-web-1", ""),
+        ("replace", "web-2", "uid-web-2", ""),
+    ]
+
+
+@pytest.mark.parametrize("member", [thing("member", **GOING), None], ids=["leaves", "gone"])
+def test_works_of_a_member_that_leaves_say_nothing_of_the_kind(member):
+    said = {"annotations": {REMOVE: "uid-web-1"}}
+    works = [thing("web-0"), thing("web-1", **said), thing("web-2", **GOING)]
+    assert words(plan_work_deletion(works, member, abandoned=False)) == [
+        ("delete", "web-0", "", ""),
+        ("replace", "web-1", "", ""),
+        ("delete", "web-1", "uid-web-1", ""),
+    ]
+
+
+def test_a_second_plan_asks_for_nothing():
+    said = {"annotations": {ABANDON: "true", REMOVE: "uid-a"}}
+    assert plan_binding_deletion(placement(), [thing("a", **GOING, **said)]) == []
+    assert plan_work_deletion([thing("a", **GOING, **said)], thing("member"), abandoned=True) == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "evicted", "left"),
+    [
+        pytest.param({"state": "Bound"}, False, "", id="nobody-behind-it"),
+        pytest.param({"state": "Bound"}, True, "uid-b", id="an-eviction"),
+        pytest.param({"state": "Unscheduled"}, False, "uid-b", id="its-rollout"),
+    ],
+)
+def test_a_placement_that_stays_abandons_nothing(spec, evicted, left):
+    """Its deletion was undone, with its definition or by a backup: a cluster that it loses later loses its objects."""
+    binding = thing("b", spec, annotations={ABANDON: "true", REMOVE: "uid-b"})
+    eviction = thing("e", annotations={EVICTED_BINDING: "uid-b"})
+    writes = plan_words_taken_back([binding], [eviction] if evicted else [])
+    assert words(writes) == [("replace", "b", left, "")]
+    assert plan_words_taken_back([write.document for write in writes], [eviction] if evicted else []) == []
+
+
+def test_words_of_a_binding_that_is_going_are_left_alone():
+    assert plan_words_taken_back([thing("b", **GOING, annotations={ABANDON: "true", REMOVE: "uid-b"})], []) == []
+
+
+@pytest.mark.parametrize(
+    ("binding", "restored"),
+    [
+        pytest.param({"spec": {"state": "Unscheduled"}}, "Scheduled", id="was-scheduled"),
+        pytest.param(
+            {"spec": {"state": "Unscheduled", "resourceSnapshotName": "p-0-snapshot"}}, "Bound", id="was-bound"
+        ),
+        pytest.param(DROPPED, None, id="dropped-by-the-loop"),
+        pytest.param({**GOING, "spec": {"state": "Unscheduled"}}, None, id="being-deleted"),
+        pytest.param({"spec": {"state": "Bound"}}, None, id="bound"),
+    ],
+)
+def test_the_state_that_another_client_has_set_to_unscheduled_is_restored(binding, restored):
+    writes = plan_states_restored([thing("b", **binding)])
+    assert [write.document["spec"]["state"] for write in writes] == ([restored] if restored else [])
+    assert plan_states_restored([write.document for write in writes]) == []
+
+
+@pytest.mark.parametrize(
+    ("binding", "to_go"),
+    [
+        pytest.param(DROPPED, True, id="dropped-by-the-loop"),
+        pytest.param({"spec": {"state": "Unscheduled"}}, False, id="unscheduled-by-another-client"),
+        pytest.param({**MEANT_B, "spec": {"state": "Unscheduled"}}, True, id="meant"),
+    ],
+)
+def test_only_the_loop_orders_the_removal_of_content(binding, to_go):
+    assert is_to_go(thing("b", **binding)) is to_go

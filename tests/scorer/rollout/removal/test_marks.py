@@ -1,0 +1,103 @@
+"""Whether content on a member may go: every combination of facts."""
+
+from dataclasses import fields
+from itertools import product
+
+import pytest
+
+from scorer.api.names import WORK_OBJECTS
+from scorer.rollout.removal.marks import (
+    Content,
+    Fate,
+    fate,
+    is_signed,
+    objects_digest,
+)
+
+FACTS = [field.name for field in fields(Content)]
+
+
+def test_content_goes_only_when_the_loop_has_asked_for_it():
+    for values in product([False, True], repeat=len(FACTS)):
+        known = dict(zip(FACTS, values, strict=True))
+        assert fate(Content(**known)) is expected_fate(known), known
+
+
+def expected_fate(known):
+    """State the rule independently: what speaks for the removal of an object, and what against it."""
+    left_alone = known["untouchable"] or known["compared"]
+    wished = [
+        name
+        for name, of_a_going_work, facts in (
+            ("the Work's end was ordered", True, ("ordered",)),
+            ("the hub took it out of the Work", False, ("signed",)),
+        )
+        if known["going"] is of_a_going_work and all(known[fact] for fact in facts)
+    ]
+    reasons_to_stay = [
+        *(["not ours"] if not known["ours"] else []),
+        *(["the member leaves"] if known["leaving"] else []),
+        *(["the Work is from a backup"] if known["older"] else []),
+        *(["the Work holds it"] if known["listed"] and not known["going"] and not left_alone else []),
+        *(["where it will be is not known"] if known["unsettled"] and not known["going"] and not left_alone else []),
+        *(["nobody asked"] if not wished and not left_alone else []),
+    ]
+    reasons_to_live_on = [
+        *(["others own it"] if known["shared"] else []),
+        *(["somebody has marked it"] if known["marked"] else []),
+        *(["objects that no Work placed would go with it"] if known["occupied"] else []),
+        *(["it must be left alone"] if left_alone else []),
+        *(["abandoned"] if known["abandoned"] and known["going"] else []),
+    ]
+    if not reasons_to_stay and known["inherited"] and not left_alone:
+        return Fate.HANDED_OVER
+    return Fate.KEPT if reasons_to_stay else Fate.RELEASED if reasons_to_live_on else Fate.REMOVED
+
+
+def test_of_all_that_can_be_known_few_combinations_remove_anything():
+    removed = [values for values in product([False, True], repeat=len(FACTS)) if fate(Content(*values)) is Fate.REMOVED]
+    for known in (dict(zip(FACTS, values, strict=True)) for values in removed):
+        assert known["ours"]
+        assert not known["shared"]
+        assert not known["marked"]
+        assert not known["untouchable"]
+        assert not known["occupied"]
+        assert not known["leaving"]
+        assert not known["older"]
+        assert not known["inherited"]
+        assert known["going"] or not known["unsettled"]
+        assert known["ordered"] if known["going"] else known["signed"]
+    assert len(removed) == 8 + 4, "going: listed, signed, unsettled do not matter; not going: ordered, abandoned do not"
+
+
+def test_without_any_facts_everything_is_kept():
+    assert fate(Content()) is Fate.KEPT
+
+
+def work(**annotations):
+    return {"metadata": {"name": "w", "annotations": annotations}}
+
+
+def config_map(name, namespace="web", version="v1", **data):
+    return {
+        "apiVersion": version,
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": namespace},
+        "data": data,
+    }
+
+
+def test_a_signature_is_about_which_objects_there_are():
+    manifests = [config_map("a"), config_map("b")]
+    assert objects_digest(manifests) == objects_digest([config_map("b", level=1.0), config_map("a")])
+    others = ([], manifests[:1], [*manifests, None], [config_map("a"), config_map("b", "shop")])
+    assert objects_digest(manifests) not in {objects_digest(other) for other in others}
+    signed = work(**{WORK_OBJECTS: objects_digest(manifests)})
+    assert is_signed({**signed, "spec": {"workload": {"manifests": manifests}}})
+    assert not is_signed(signed)
+    assert not is_signed(work())
+
+
+@pytest.mark.parametrize("manifest", [None, 7, "text", [], {}, {"metadata": None}, {"metadata": [], "apiVersion": 1}])
+def test_whatever_a_manifest_is_it_can_be_signed(manifest):
+    assert objects_digest([manifest, config_map("a")]) == objects_digest([config_map("a"), manifest])

@@ -1,0 +1,177 @@
+"""Snapshots of an override: one index per spec, always one labelled latest, ten of them."""
+
+from base64 import b64decode
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scorer.api.placement.override import ClusterResourceOverrideSnapshot, ResourceOverrideSnapshot
+from scorer.rollout.snapshots.overrides import (
+    HISTORY_LIMIT,
+    latest_override_snapshots,
+    override_hash,
+    plan_override_snapshots,
+)
+from scorer.rollout.writes import Verb
+from tests.scorer.builders import modest
+
+FLEET = "kubernetes-fleet.io/"
+LATEST = FLEET + "is-latest-snapshot"
+
+
+def make_override(value="a", name="zone", namespace=""):
+    selectors = [{"group": "", "version": "v1", "kind": "Namespace", "name": "shop"}]
+    patch = {"op": "add", "path": "/metadata/labels/zone", "value": value}
+    rule = {"clusterSelector": {"clusterSelectorTerms": []}, "jsonPatchOverrides": [patch]}
+    return {
+        "apiVersion": "placement.kubernetes-fleet.io/v1beta1",
+        "kind": "ResourceOverride" if namespace else "ClusterResourceOverride",
+        "metadata": {"name": name, "uid": "u"} | ({"namespace": namespace} if namespace else {}),
+        "spec": {
+            "resourceSelectors" if namespace else "clusterResourceSelectors": selectors,
+            "policy": {"overrideRules": [rule]},
+        },
+    }
+
+
+def apply(stored, plan, steps=None):
+    """Carry out the first *steps* writes of a plan; all of them by default."""
+    assert not plan.error
+    for write in plan.writes[:steps]:
+        if write.verb is Verb.DELETE:
+            del stored[write.name]
+        else:
+            assert (write.verb is Verb.CREATE) is (write.name not in stored)
+            stored[write.name] = write.document
+    return plan
+
+
+def run(stored, override, steps=None):
+    return apply(stored, plan_override_snapshots(override, list(stored.values())), steps)
+
+
+def labelled(stored):
+    return [name for name, document in stored.items() if document["metadata"]["labels"][LATEST] == "true"]
+
+
+@pytest.mark.parametrize("namespace", [pytest.param("", id="cluster-scoped"), pytest.param("shop", id="namespaced")])
+def test_a_first_snapshot(namespace):
+    stored, override = {}, make_override(namespace=namespace)
+    plan = run(stored, override)
+    document = stored["zone-0"]
+    assert (plan.name, plan.index) == ("zone-0", 0)
+    assert document["kind"] == override["kind"] + "Snapshot"
+    assert document["metadata"].get("namespace", "") == namespace
+    assert document["metadata"]["labels"] == {
+        FLEET + "parent-resource-override": "zone",
+        FLEET + "override-index": "0",
+        LATEST: "true",
+    }
+    assert [owner["uid"] for owner in document["metadata"]["ownerReferences"]] == ["u"]
+    assert document["spec"]["overrideSpec"] == override["spec"]
+    assert b64decode(document["spec"]["overrideHash"]).decode() == override_hash(override["spec"])
+    (ResourceOverrideSnapshot if namespace else ClusterResourceOverrideSnapshot).read(document)
+    assert run(stored, override).writes == ()
+
+
+def test_another_spec_makes_the_next_index_before_the_old_one_loses_its_label():
+    stored = {}
+    run(stored, make_override("a"))
+    plan = run(stored, make_override("b"))
+    assert [(write.verb, write.name) for write in plan.writes] == [
+        (Verb.CREATE, "zone-1"),
+        (Verb.REPLACE, "zone-0"),
+    ]
+    assert labelled(stored) == ["zone-1"]
+    run(stored, make_override("a"))
+    assert labelled(stored) == ["zone-2"]
+
+
+def test_ten_snapshots_are_kept():
+    stored = {}
+    for number in range(13):
+        run(stored, make_override(str(number)))
+    assert list(stored) == [f"zone-{number}" for number in range(3, 13)]
+    assert len(stored) == HISTORY_LIMIT
+
+
+@modest(200)
+@given(data=st.data())
+def test_every_step_may_be_the_last_before_a_crash(data):
+    """Whatever was written before a crash, some snapshot is latest, and the next plan ends as if none had been."""
+    stored = {}
+    values = st.sampled_from("abc")
+    for _ in range(data.draw(st.integers(1, 16))):
+        override = make_override(data.draw(values))
+        plan = plan_override_snapshots(override, list(stored.values()))
+        apply(stored, plan, data.draw(st.integers(0, len(plan.writes))))
+        assert bool(labelled(stored)) is bool(stored)
+    final = make_override(data.draw(values))
+    plan = run(stored, final)
+    assert labelled(stored) == [plan.name]
+    assert stored[plan.name]["spec"]["overrideSpec"] == final["spec"]
+    assert len(stored) <= HISTORY_LIMIT
+    assert run(stored, final).writes == ()
+
+
+def test_a_label_that_the_reference_took_away_is_given_back():
+    stored = {}
+    run(stored, make_override("a"))
+    stored["zone-0"]["metadata"]["labels"][LATEST] = "false"
+    back = dict(stored)
+    assert [(write.verb, write.name) for write in run(back, make_override("a")).writes] == [(Verb.REPLACE, "zone-0")]
+    run(stored, make_override("b"))
+    assert labelled(stored) == ["zone-1"]
+
+
+def test_what_belongs_to_another_override_only_takes_its_name():
+    stored = {}
+    run(stored, make_override(name="zone-1"))
+    foreign = {"metadata": {"name": "zone-0"}, "spec": {}}
+    plan = plan_override_snapshots(make_override(), [*stored.values(), foreign])
+    assert [(write.verb, write.name) for write in plan.writes] == [(Verb.CREATE, "zone-1")]
+
+
+def test_a_snapshot_on_its_way_out_only_keeps_its_index():
+    stored = {}
+    run(stored, make_override("a"))
+    stored["zone-0"]["metadata"]["deletionTimestamp"] = "2026-11-20T12:00:00Z"
+    plan = run(stored, make_override("a"))
+    assert [(write.verb, write.name) for write in plan.writes] == [(Verb.CREATE, "zone-1")]
+
+
+def test_defaults_spelled_out_make_no_snapshot():
+    plain, spelled = make_override()["spec"], make_override()["spec"]
+    plain["placement"] = {"name": "p"}
+    spelled["placement"] = {"name": "p", "scope": "Cluster"}
+    spelled["policy"]["overrideRules"][0] |= {"overrideType": "JSONPatch", "unknown": None}
+    assert override_hash(plain) == override_hash(spelled)
+    plain["policy"]["overrideRules"][0]["jsonPatchOverrides"][0]["value"] = {"a": None}
+    spelled["policy"]["overrideRules"][0]["jsonPatchOverrides"][0]["value"] = {}
+    assert override_hash(plain) != override_hash(spelled)
+
+
+def test_a_name_that_is_no_label_value_is_an_error():
+    plan = plan_override_snapshots(make_override(name="n" * 64), [])
+    assert plan.writes == ()
+    assert "metadata.name" in plan.error
+    assert "n" * 64 in plan.error
+    assert not plan_override_snapshots(make_override(name="n" * 63), []).error
+
+
+def test_the_latest_of_each_override_in_the_order_of_application():
+    stored = {}
+    for name, namespace in (("b", ""), ("a", "y"), ("a", ""), ("b", "x"), ("a-1", "")):
+        kept = {}
+        run(kept, make_override("old", name, namespace))
+        run(kept, make_override("new", name, namespace), 1)  # the old one is still labelled
+        stored |= {(namespace, name, at): document for at, document in kept.items()}
+    found = latest_override_snapshots(stored.values())
+    assert [(item["metadata"].get("namespace", ""), item["metadata"]["name"]) for item in found] == [
+        ("", "a-1"),
+        ("", "a-1-1"),
+        ("", "b-1"),
+        ("x", "b-1"),
+        ("y", "a-1"),
+    ]

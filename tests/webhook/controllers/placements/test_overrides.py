@@ -1,0 +1,288 @@
+"""Overrides on a store: their snapshots, crashes between any two writes, deletion, and who asks for them."""
+
+from contextlib import suppress
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scorer.api.family import PlacementRef
+from scorer.api.kinds import (
+    MEMBER_CLUSTER,
+    NAMESPACE,
+    NAMESPACED_OVERRIDE,
+    NAMESPACED_OVERRIDE_SNAPSHOT,
+    OVERRIDE,
+    OVERRIDE_SNAPSHOT,
+)
+from scorer.api.names import IS_LATEST_SNAPSHOT, OVERRIDE_CLEANUP
+from scorer.rollout.bindings import Overrides
+from scorer.rollout.snapshots.resources import UNTHROTTLED, plan_resource_snapshots, snapshot_groups
+from scorer.rollout.works.plan import OverrideError
+from tests.builders.binding import make_binding
+from tests.scorer.builders import modest
+from tests.webhook.controllers.by_hand import CrashError, life, opened
+from webhook.controllers.machinery.result import TerminalError
+from webhook.controllers.placements.overrides import WATCHES, OverrideController, OverrideRef, placement_of
+from webhook.kube.listers.overrides import override_of, wanted_overrides
+from webhook.kube.ports import AlreadyExistsError, Key, NotFoundError, RetryError
+
+KINDS = (*(watch.kind for watch in WATCHES), MEMBER_CLUSTER)
+REFS = [
+    pytest.param(OverrideRef("zone"), id="cluster-scoped"),
+    pytest.param(OverrideRef("zone", "shop"), id="namespaced"),
+]
+
+
+@pytest.fixture
+def store():
+    with opened() as store:
+        yield store
+
+
+def make_spec(ref, value="a", placement=None, clusters=()):
+    selector = {"group": "", "version": "v1", "kind": "ConfigMap" if ref.namespace else "Namespace"}
+    terms = [{"labelSelector": {"matchLabels": labels}} for labels in clusters]
+    patch = {"op": "add", "path": "/metadata/labels", "value": {"zone": value}}
+    rule = {"clusterSelector": {"clusterSelectorTerms": terms}, "jsonPatchOverrides": [patch]}
+    spec = {
+        "resourceSelectors" if ref.namespace else "clusterResourceSelectors": [
+            {**selector, "name": "rates" if ref.namespace else "shop"}
+        ],
+        "policy": {"overrideRules": [rule]},
+    }
+    return spec | ({"placement": placement} if placement else {})
+
+
+async def add(store, ref, value="a", **more):
+    with suppress(AlreadyExistsError):
+        await store.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}})
+    metadata = {"name": ref.name} | ({"namespace": ref.namespace} if ref.namespace else {})
+    document = {
+        "apiVersion": ref.kind.api_version,
+        "kind": ref.kind.kind,
+        "metadata": metadata,
+        "spec": make_spec(ref, value, **more),
+    }
+    return await store.create(ref.kind, document)
+
+
+async def change(store, ref, value):
+    stored = await store.get(ref.kind, Key(ref.name, ref.namespace))
+    await store.replace(ref.kind, {**stored, "spec": make_spec(ref, value)})
+
+
+async def reconcile(store, ref, told=None):
+    """Let a new process reconcile once; return how many writes it sent."""
+    async with life(store, *KINDS) as process:
+        record = lambda document, event: told is not None and told.append((document["metadata"]["name"], event))  # noqa: E731
+        await OverrideController(process.hub, record).reconcile(ref)
+        return process.hub.writes
+
+
+async def snapshots(store, ref):
+    listing = await store.list(ref.snapshot_kind, ref.namespace or None)
+    return {item["metadata"]["name"]: item for item in listing.items}
+
+
+def latest(found):
+    return [name for name, item in found.items() if item["metadata"]["labels"][IS_LATEST_SNAPSHOT] == "true"]
+
+
+@pytest.mark.parametrize("ref", REFS)
+async def test_a_snapshot_per_spec_and_no_write_twice(store, ref):
+    await add(store, ref)
+    assert await reconcile(store, ref) == 2
+    assert await reconcile(store, ref) == 0
+    await change(store, ref, "b")
+    assert await reconcile(store, ref) == 2
+    assert await reconcile(store, ref) == 0
+    found = await snapshots(store, ref)
+    assert (list(found), latest(found)) == (["zone-0", "zone-1"], ["zone-1"])
+    override = await store.get(ref.kind, Key(ref.name, ref.namespace))
+    assert override["metadata"]["finalizers"] == [OVERRIDE_CLEANUP]
+    assert found["zone-1"]["spec"]["overrideSpec"] == override["spec"]
+
+
+@pytest.mark.parametrize("ref", REFS)
+async def test_deleting_an_override_deletes_its_snapshots_and_no_others(store, ref):
+    other = OverrideRef("zone-1", ref.namespace)
+    for each in (ref, other):
+        await add(store, each)
+        await reconcile(store, each)
+    await store.delete(ref.kind, Key(ref.name, ref.namespace))
+    assert list(await snapshots(store, ref)) == ["zone-0", "zone-1-0"]
+    await reconcile(store, ref)
+    assert list(await snapshots(store, ref)) == ["zone-1-0"]
+    with pytest.raises(NotFoundError):
+        await store.get(ref.kind, Key(ref.name, ref.namespace))
+    assert await reconcile(store, ref) == 0
+
+
+async def test_an_override_waits_for_a_snapshot_that_somebody_holds(store):
+    ref = OverrideRef("zone")
+    await add(store, ref)
+    await reconcile(store, ref)
+    snapshot = (await snapshots(store, ref))["zone-0"]
+    held = {**snapshot, "metadata": {**snapshot["metadata"], "finalizers": ["example.com/held"]}}
+    await store.replace(OVERRIDE_SNAPSHOT, held)
+    await store.delete(OVERRIDE, Key("zone"))
+    await reconcile(store, ref)
+    assert await reconcile(store, ref) == 0
+    assert (await store.get(OVERRIDE, Key("zone")))["metadata"]["finalizers"] == [OVERRIDE_CLEANUP]
+    held = (await snapshots(store, ref))["zone-0"]
+    await store.replace(OVERRIDE_SNAPSHOT, {**held, "metadata": {**held["metadata"], "finalizers": []}})
+    await reconcile(store, ref)
+    with pytest.raises(NotFoundError):
+        await store.get(OVERRIDE, Key("zone"))
+
+
+@modest(60)
+@given(data=st.data())
+async def test_a_process_may_die_at_any_write(data):
+    """There is always a latest snapshot once there was one, and in the end there is one, with the last spec."""
+    ref = data.draw(st.sampled_from([OverrideRef("zone"), OverrideRef("zone", "shop")]))
+    with opened() as store:
+        await add(store, ref)
+        for _ in range(data.draw(st.integers(1, 8))):
+            await change(store, ref, data.draw(st.sampled_from("abc")))
+            async with life(store, *KINDS) as process:
+                process.store.writes_left = data.draw(st.integers(0, 3))
+                process.store.last_one_lands = data.draw(st.booleans())
+                with suppress(CrashError, BaseExceptionGroup):
+                    await OverrideController(process.hub, lambda *_: None).reconcile(ref)
+            found = await snapshots(store, ref)
+            assert bool(latest(found)) is bool(found)
+        await reconcile(store, ref)
+        assert await reconcile(store, ref) == 0
+        found = await snapshots(store, ref)
+        override = await store.get(ref.kind, Key(ref.name, ref.namespace))
+        (name,) = latest(found)
+        assert found[name]["spec"]["overrideSpec"] == override["spec"]
+        await store.delete(ref.kind, Key(ref.name, ref.namespace))
+        async with life(store, *KINDS) as process:
+            process.store.writes_left = data.draw(st.integers(0, 4))
+            with suppress(CrashError, BaseExceptionGroup):
+                await OverrideController(process.hub, lambda *_: None).reconcile(ref)
+        await reconcile(store, ref)
+        assert await snapshots(store, ref) == {}
+        with pytest.raises(NotFoundError):
+            await store.get(ref.kind, Key(ref.name, ref.namespace))
+
+
+async def test_a_name_that_cannot_be_a_label_is_told(store):
+    ref, told = OverrideRef("n" * 64), []
+    await add(store, ref)
+    with pytest.raises(TerminalError, match=r"metadata\.name"):
+        await reconcile(store, ref, told)
+    assert [(name, event.reason, event.type) for name, event in told] == [
+        ("n" * 64, "OverrideWithoutSnapshot", "Warning")
+    ]
+    assert await snapshots(store, ref) == {}
+
+
+@pytest.mark.parametrize(
+    ("ref", "placement", "woken"),
+    [
+        pytest.param(
+            OverrideRef("o"), {"name": "p"}, PlacementRef("ClusterResourcePlacement", "p"), id="scope-by-default"
+        ),
+        pytest.param(
+            OverrideRef("o", "shop"),
+            {"name": "p", "scope": "Cluster"},
+            PlacementRef("ClusterResourcePlacement", "p"),
+            id="namespaced-override-of-a-cluster-scoped-placement",
+        ),
+        pytest.param(
+            OverrideRef("o", "shop"),
+            {"name": "p", "scope": "Namespaced"},
+            PlacementRef("ResourcePlacement", "p", "shop"),
+            id="namespaced-placement",
+        ),
+        pytest.param(OverrideRef("o", "shop"), None, None, id="any-placement"),
+    ],
+)
+async def test_the_placement_that_a_snapshot_wakes(store, ref, placement, woken):
+    await add(store, ref, placement=placement)
+    await reconcile(store, ref)
+    (snapshot,) = (await snapshots(store, ref)).values()
+    assert placement_of(snapshot) == woken
+    assert OverrideRef.parent(snapshot) == ref
+
+
+PLACEMENT = {"apiVersion": "v", "kind": "K", "metadata": {"name": "p", "uid": "u"}, "spec": {}}
+CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "rates", "namespace": "shop"}}
+
+
+def make_group(*objects):
+    plan = plan_resource_snapshots(PLACEMENT, [], objects, datetime(2026, 11, 20, tzinfo=UTC), UNTHROTTLED)
+    return snapshot_groups(write.document for write in plan.writes)[0]
+
+
+async def add_member(store, name, **labels):
+    metadata = {"name": name, "labels": labels}
+    kind = MEMBER_CLUSTER
+    await store.create(kind, {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": {}})
+
+
+async def test_bindings_get_what_holds_for_their_clusters(store):
+    everywhere, west = OverrideRef("all"), OverrideRef("west", "shop")
+    await add(store, everywhere)
+    await add(store, west, clusters=[{"zone": "west"}])
+    for ref in (everywhere, west):
+        await reconcile(store, ref)
+    await add_member(store, "a", zone="west")
+    await add_member(store, "b")
+    async with life(store, *KINDS) as process:
+        bindings = [
+            make_binding("p", "a"),
+            make_binding("p", "b", state="Scheduled"),
+            make_binding("p", "gone", state="Unscheduled"),
+        ]
+        found = wanted_overrides(process.cache, PLACEMENT, make_group(CONFIG_MAP), bindings)
+        assert found == {"a": Overrides(("all-0",), (("shop", "west-0"),)), "b": Overrides(("all-0",))}
+        assert wanted_overrides(process.cache, PLACEMENT, None, bindings) == {}
+        other = {**CONFIG_MAP, "metadata": {"name": "rates", "namespace": "dock"}}
+        assert wanted_overrides(process.cache, PLACEMENT, make_group(other), bindings) == {}
+        with pytest.raises(RetryError, match="gone"):
+            wanted_overrides(process.cache, PLACEMENT, make_group(CONFIG_MAP), [make_binding("p", "gone")])
+        assert wanted_overrides(process.cache, PLACEMENT, make_group(other), [make_binding("p", "gone")]) == {}
+
+
+async def test_a_group_that_is_still_being_made_is_waited_for(store):
+    big = [{**CONFIG_MAP, "data": {"d": "z" * 500_000}}, {**CONFIG_MAP, "data": {"d": "z" * 500_001}}]
+    half = snapshot_groups([make_group(*big).master])[0]
+    async with life(store, *KINDS) as process:
+        assert wanted_overrides(process.cache, PLACEMENT, half, [make_binding("p", "a")]) == {}
+    await add(store, OverrideRef("all"))
+    await reconcile(store, OverrideRef("all"))
+    async with life(store, *KINDS) as process:
+        with pytest.raises(RetryError, match="index 0"):
+            wanted_overrides(process.cache, PLACEMENT, half, [make_binding("p", "a")])
+
+
+async def test_a_binding_applies_the_snapshots_it_names_and_no_newer_ones(store):
+    ref = OverrideRef("zone")
+    await add(store, ref, "old")
+    await reconcile(store, ref)
+    await change(store, ref, "new")
+    await reconcile(store, ref)
+    await add_member(store, "a")
+    async with life(store, *KINDS) as process:
+        member = process.cache.get(MEMBER_CLUSTER, "a")
+
+        def applied(name):
+            return override_of(process.cache, make_binding("p", "a", **Overrides((name,)).fields()), member)(CONFIG_MAP)
+
+        assert applied("zone-0")["metadata"]["labels"] == {"zone": "old"}
+        assert applied("zone-1")["metadata"]["labels"] == {"zone": "new"}
+        gone = applied("zone-2")
+        assert isinstance(gone, OverrideError)
+        assert "zone-2" in gone.message
+        assert override_of(process.cache, make_binding("p", "a"), member)(CONFIG_MAP) == CONFIG_MAP
+
+
+def test_all_four_kinds_are_watched():
+    watched = {watch.kind for watch in WATCHES}
+    assert watched == {OVERRIDE, NAMESPACED_OVERRIDE, OVERRIDE_SNAPSHOT, NAMESPACED_OVERRIDE_SNAPSHOT}

@@ -1,0 +1,82 @@
+"""The gate of an upgrade run that an argument names: by its own name, or by that of its run."""
+
+from scorer.api.meta import format_time
+from scorer.api.unstructured.documents import text_at
+from scorer.api.upgrade.fields import UpgradeState
+from scorer.api.upgrade.run import ClusterUpgradeRun, GateReport
+from scorer.api.upgrade.strategy import GateType
+from scorer.upgrade.simulation.hub import Approve, gates_of
+from webhook.cli.errors import UserError
+from webhook.cli.hub.client import Client, RefusedError
+from webhook.cli.staged_updates.run_client import Runs
+from webhook.cli.upgrades.run_client import UpgradeRuns
+
+_Gate = tuple[Approve, GateReport]
+"""Where a gate is, and how it stands."""
+
+
+async def meant_gate(client: Client, name: str, stage: str) -> tuple[str, str] | None:
+    """Return the gate that is meant, and its run; None: the name is neither that of a gate nor of an upgrade run.
+
+    Args:
+        client: Of the hub.
+        name: Of a gate, or of a run that waits for one approval.
+        stage: The stage that is meant; empty: whichever waits.
+
+    Raises:
+        UserError: It is not clear which one is meant, or none is open.
+    """
+    runs = UpgradeRuns(client)
+    if (gate := await runs.gate(name)) is not None:
+        of = text_at(gate, "spec", "stage")
+        if stage not in ("", of):
+            raise UserError(f"gate {name} is one of stage {of}, not of {stage}")
+        return name, text_at(gate, "spec", "runName")
+    found = await runs.seen(name)
+    if found is None:
+        return None
+    if await _is_staged_update(client, name):
+        raise UserError(f"{name} is an upgrade run and a staged update: name the gate, or the approval request")
+    return open_gate(found.read, stage), name
+
+
+async def _is_staged_update(client: Client, name: str) -> bool:
+    try:
+        return await Runs(client, "").find(name) is not None
+    except (RefusedError, UserError):  # may not be seen, or there are none on this hub
+        return False
+
+
+def open_gate(run: ClusterUpgradeRun, stage: str) -> str:
+    """Return the name of the only gate of a run whose approval is waited for; if none is, of one approved already.
+
+    Raises:
+        UserError: None is waited for, or several are.
+    """
+    name, stages = run.metadata.name, [each.name for each in run.status.stages]
+    if stage and stage not in stages:
+        raise UserError(f"run {name} has no stage {stage[:63]!r}; its stages: {', '.join(stages)}")
+    gates = [(place, gate) for place, gate in gates_of(run.status) if stage in ("", place.stage)]
+    waiting = [each for each in gates if each[1].state is UpgradeState.PENDING]
+    approvals = [each for each in waiting if each[1].type is GateType.APPROVAL]
+    if len(approvals) == 1:
+        return approvals[0][1].gate
+    if approvals:
+        told = [f"run {name} waits for {len(approvals)} approvals; name the one that is meant:"]
+        raise UserError([*told, *(f"  {_said(each)}" for each in approvals)])
+    if waiting:
+        told = [f"run {name} waits for no approval, but for a time; to open a gate before it, name the gate:"]
+        raise UserError([*told, *(f"  {_said(each)}" for each in waiting)])
+    done = [gate for _, gate in gates if gate.type is GateType.APPROVAL and gate.state is UpgradeState.COMPLETED]
+    if stage and len(done) == 1:
+        return done[0].gate
+    where = f" at stage {stage}" if stage else ""
+    raise UserError(f"run {name} waits for no approval{where}: it is {run.status.state.value}")
+
+
+def _said(found: _Gate) -> str:
+    place, gate = found
+    where = f"group {place.group}" if place.group else f"stage {place.stage}"
+    title = f' "{gate.display_name}"' if gate.display_name else ""
+    until = f", opens {format_time(gate.absolute_start_time)}" if gate.absolute_start_time is not None else ""
+    return f"{gate.gate}{title} {place.timing.value.lower()} {where}{until}"

@@ -1,0 +1,379 @@
+"""``harbormaster budgets``: what disruption budgets allow, now and on a calendar; of the running hub or of files."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+from zoneinfo import ZoneInfo
+
+import click
+import pydantic
+
+from scorer.api.kinds import NODE, NODE_CLAIM, NODE_POOL
+from scorer.api.meta import JsonObject, format_time, parse_time
+from scorer.api.unstructured.documents import spec_of, status_of
+from scorer.api.values.quoting import quote
+from webhook.cli.disruption.options import CountOptions, count_options
+from webhook.cli.errors import UserError, complain
+from webhook.cli.files.documents import Loaded, load_ours
+from webhook.cli.files.search import Files
+from webhook.cli.hub.connection import Connection
+from webhook.cli.options.base import file_option, grouped, output_option, run, tab
+from webhook.cli.options.hub import HubOptions, hub_options
+from webhook.cli.options.times import read_zone, zone_option
+from webhook.cli.text.output import print_document, print_table
+from webhook.validation.framework.field import shape_errors
+
+if TYPE_CHECKING:
+    from scorer.node_budgets.budgets import NodeCounts
+    from scorer.node_budgets.documents import BudgetedPool
+    from webhook.cli.hub.client import Client
+
+HELP = """Show what disruption budgets allow, now and on a calendar.
+
+A budget of a NodePool says how many of its nodes may be disrupted at once, for which reasons and at which hours. The
+strictest budget in force applies. With -f, the answer comes from the files (NodePools; Nodes and NodeClaims for the
+counts), otherwise from the running hub.
+
+\b
+Examples:
+  harbormaster budgets list
+  harbormaster budgets calendar general --tz Europe/Berlin
+  harbormaster budgets calendar -f examples/fleet/node-pools.yaml --total 40
+  harbormaster budgets calendar --days 60 -o ics > budgets.ics
+
+\b
+Exit codes:
+  0  shown
+  1  no such pool or time zone, a file cannot be used, or no hub
+"""
+LIST_HELP = """Show how many nodes may be disrupted now, per pool and reason.
+
+ALLOWED: how many more nodes may be disrupted. USED: how many are being disrupted, or are not ready. OPENS: when one
+more node may be disrupted.
+
+\b
+Examples:
+  harbormaster budgets list
+  harbormaster budgets list general batch -o json
+  harbormaster budgets list -f pools.yaml --total 40 --deleting 1
+
+\b
+Exit codes:
+  0  shown
+  1  no such pool or time zone, a file cannot be used, or no hub
+"""
+CALENDAR_HELP = """Show how many nodes may be disrupted at which times, per pool and reason.
+
+Schedules of budgets are in UTC; the calendar is in your time zone, or in that of --tz. It assumes the present number of
+nodes. In the table, a letter stands for half an hour (an hour if the terminal is narrow) and gives the smallest number
+that is allowed within it.
+
+\b
+Examples:
+  harbormaster budgets calendar
+  harbormaster budgets calendar general --tz Europe/Berlin --days 7
+  harbormaster budgets calendar --from 2026-03-27 --tz America/New_York
+  harbormaster budgets calendar -f examples/fleet/node-pools.yaml --total 40
+  harbormaster budgets calendar general --days 60 -o ics > general.ics
+
+\b
+Exit codes:
+  0  shown
+  1  no such pool or time zone, a file cannot be used, or no hub
+"""
+SHORT = "Show what disruption budgets allow, now and on a calendar."
+LONGEST_DAYS = 400
+MARGIN_DAYS = 8
+"""With -o ics, this many more days are read on both sides, so that events begin and end at their real times."""
+
+
+class Beginning(click.ParamType[datetime | date]):
+    """An instant, or a day of the reader's time zone."""
+
+    name = "TIME"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> datetime | date:
+        """Return the instant or the day; fail with a message that shows the value."""
+        if isinstance(value, (datetime, date)):
+            return value
+        text = str(value)
+        try:
+            return date.fromisoformat(text) if len(text) == len("2026-03-01") else parse_time(text)
+        except (ValueError, OverflowError):
+            self.fail(
+                f"{text[:64]!r} is no day such as 2026-03-01 and no instant such as 2026-03-01T10:00:00Z", param, ctx
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Which days are shown, and where.
+
+    Args:
+        zone: Name of a time zone; None: that of this machine.
+        days: How many.
+        beginning: An instant, or a day of the zone; None: the present.
+    """
+
+    zone: str | None
+    days: int
+    beginning: datetime | date | None
+
+
+pools_argument = click.argument("pools", nargs=-1, metavar="[POOL]...", shell_complete=tab("pools"))
+counts_of_files = count_options(
+    "With -f: the number of nodes per pool.",
+    "With -f: how many of them are being deleted.",
+    "With -f: how many others are not ready.",
+)
+
+
+@click.group("budgets", help=HELP, short_help=SHORT)
+def command() -> None:
+    """Hold the two commands."""
+
+
+@command.command("list", help=LIST_HELP, short_help="Show how many nodes may be disrupted now, per pool and reason.")
+@pools_argument
+@file_option
+@zone_option
+@counts_of_files
+@output_option("table", "json", "yaml")
+@hub_options
+def list_command(
+    pools: Sequence[str],
+    files: Files,
+    zone: str | None,
+    counts: CountOptions,
+    output: str,
+    hub: HubOptions,
+) -> int:
+    """Show the present."""
+    shown_in = read_zone(zone)
+    if files:
+        hub.refuse_with_files()
+        from scorer.node_budgets.documents import overview
+
+        found = pools_in_files(load_ours(files), pools, _counts(counts))
+        answer = overview(found, datetime.now(UTC))
+    else:
+        _only_with_files(counts)
+        connection = hub.find()
+        answer = run(_budgets_of_hub(connection, pools))
+    if output != "table":
+        print_document(answer, output)
+        return 0
+    if not answer["items"]:
+        click.echo("There is no NodePool.")
+        return 0
+    from webhook.cli.disruption.budget_table import overview_rows
+
+    print_table(("POOL", "REASON", "ALLOWED", "USED", "TOTAL", "OPENS"), overview_rows(answer, shown_in))
+    return 0
+
+
+@command.command("calendar", help=CALENDAR_HELP, short_help="Show how many nodes may be disrupted at which times.")
+@pools_argument
+@file_option
+@grouped(
+    "window",
+    Window,
+    zone_option,
+    click.option("--days", type=click.IntRange(1, LONGEST_DAYS), default=14, show_default=True, help="How many days."),
+    click.option("--from", "beginning", type=Beginning(), help="Begin of the calendar.  [default: now]"),
+)
+@counts_of_files
+@output_option("table", "json", "ics")
+@hub_options
+def calendar_command(
+    pools: Sequence[str],
+    files: Files,
+    window: Window,
+    counts: CountOptions,
+    output: str,
+    hub: HubOptions,
+) -> int:
+    """Show what comes."""
+    shown_in, days, beginning = read_zone(window.zone), window.days, window.beginning
+    now = datetime.now(UTC).replace(microsecond=0)
+    try:
+        start, end = _bounds(beginning, days, shown_in, now)
+        asked_from, asked_days = start, days
+        if output == "ics":
+            asked_from, asked_days = start - timedelta(days=MARGIN_DAYS), min(LONGEST_DAYS, days + 2 * MARGIN_DAYS)
+        elif output == "table" and end - start > timedelta(days=days):
+            asked_days = min(LONGEST_DAYS, days + 1)
+    except OverflowError as error:
+        shown = format_time(beginning) if isinstance(beginning, datetime) else beginning
+        raise UserError(f"--from {shown}: the calendar would leave the years 1 to 9999") from error
+    if files:
+        hub.refuse_with_files()
+        found = pools_in_files(load_ours(files), pools, _counts(counts))
+        answer = _offline(found, asked_from, asked_days, shown_in if window.zone else None)
+    else:
+        _only_with_files(counts)
+        connection = hub.find()
+        answer = run(_calendar_of_hub(connection, pools, asked_from, asked_days, shown_in if window.zone else None))
+    if output == "json":
+        print_document(answer, output)
+    elif output == "ics":
+        from webhook.cli.disruption.icalendar import icalendar
+
+        click.echo(icalendar(answer, start, end, now), nl=False)
+    else:
+        from webhook.cli.disruption.budget_table import print_calendar
+
+        print_calendar(answer, shown_in, end)
+    return 0
+
+
+def _bounds(beginning: datetime | date | None, days: int, zone: ZoneInfo, now: datetime) -> tuple[datetime, datetime]:
+    """Return begin and end; days that begin with a day of *zone* may have 23 or 25 hours, others have 24.
+
+    Raises:
+        OverflowError: They, or the days of the zone that they are in, are not all in the years 1 to 9999.
+    """
+    from webhook.cli.disruption.budget_table import midnight
+
+    if isinstance(beginning, date) and not isinstance(beginning, datetime):
+        start, end = (midnight(beginning + timedelta(days=later), zone) for later in (0, days))
+    else:
+        start = beginning or now
+        end = start + timedelta(days=days)
+    midnight(end.astimezone(zone).date() + timedelta(days=1), zone)
+    return start, end
+
+
+def _only_with_files(counts: CountOptions) -> None:
+    if counts:
+        raise click.UsageError(
+            "--total, --deleting and --not-ready are for files (-f); the running hub counts its nodes"
+        )
+
+
+def _counts(counts: CountOptions) -> "NodeCounts | None":
+    """Return the counts that options give, None when there are none."""
+    from scorer.node_budgets.budgets import NodeCounts
+
+    counts.check_whole()
+    if counts.total is None:
+        return None
+    total, deleting, not_ready = counts.total, counts.deleting or 0, counts.not_ready or 0
+    try:
+        return NodeCounts(total, deleting, not_ready)
+    except ValueError as error:
+        raise UserError(f"--total {total}, --deleting {deleting}, --not-ready {not_ready}: {error}") from error
+
+
+def pools_in_files(
+    loaded: Iterable[Loaded], names: Sequence[str], counts: "NodeCounts | None"
+) -> "tuple[BudgetedPool, ...]":
+    """Return the NodePools among *loaded*, by name or in the order of *names*.
+
+    Args:
+        loaded: NodePools, and the Nodes and NodeClaims to count.
+        names: Which; none: all.
+        counts: Counts for every pool in place of those of the files, or None.
+
+    Raises:
+        UserError: A pool has the wrong shape, or there is no pool of a given name.
+    """
+    from scorer.api.node_pool import NodePool
+    from scorer.node_budgets.documents import BudgetedPool
+    from scorer.node_budgets.nodes import PoolNode, count_nodes, read_pool_node
+
+    loaded = list(loaded)
+    claims: dict[str, JsonObject] = {}
+    for one in loaded:
+        if one.kind == NODE_CLAIM:
+            status = status_of(one.document)
+            claims |= {name: one.document for key in ("providerID", "nodeName") if (name := status.get(key))}
+    nodes: dict[str, list[PoolNode]] = {}
+    for one in loaded:
+        if one.kind == NODE:
+            claim = claims.get(one.name) or claims.get(spec_of(one.document).get("providerID") or "")
+            if found := read_pool_node(one.document, claim):
+                nodes.setdefault(found.pool, []).append(found)
+    pools: dict[str, BudgetedPool] = {}
+    problems: list[str] = []
+    for one in loaded:
+        if one.kind != NODE_POOL:
+            continue
+        try:
+            budgets = NodePool.read(one.document).spec.disruption.budgets
+        except pydantic.ValidationError as error:
+            problems += (f"{one.source}: {mistake}" for mistake in shape_errors(error))
+            continue
+        pools[one.name] = BudgetedPool(one.name, budgets, counts or count_nodes(nodes.get(one.name, ())))
+    if problems:
+        raise UserError(problems)
+    if not pools:
+        raise UserError("there is no NodePool in the files")
+    for name in names:
+        if name not in pools:
+            known = ", ".join(sorted(pools)[:20])
+            raise UserError(f"there is no NodePool {quote(name)} in the files; those there: {known}")
+    wanted = [pools[name] for name in dict.fromkeys(names or sorted(pools))]
+    _warn_of_missing_nodes(wanted)
+    return tuple(wanted)
+
+
+def _warn_of_missing_nodes(pools: Iterable["BudgetedPool"]) -> None:
+    """Tell why nothing is allowed: a percentage of no nodes is no node."""
+    empty = [p.name for p in pools if not p.counts.total and any(b.nodes.endswith("%") for b in p.budgets)]
+    if empty:
+        few = ", ".join(empty[:5]) + (f" and {len(empty) - 5} more" if len(empty) > 5 else "")
+        complain(f"note: the files have no nodes of {few}, so a percentage allows none; give their number: --total N")
+
+
+def _offline(pools: Sequence["BudgetedPool"], start: datetime, days: int, zone: ZoneInfo | None) -> JsonObject:
+    from scorer.node_budgets.documents import CalendarMaker, TooLargeError
+
+    try:
+        maker = CalendarMaker(len(pools), start, days, zone)
+        for pool in pools:
+            maker.add(pool)
+    except TooLargeError as error:
+        raise UserError(str(error)) from error
+    except OverflowError as error:
+        raise UserError(f"--from {format_time(start)}: the calendar would leave the years 1 to 9999") from error
+    return maker.document()
+
+
+async def _ask(client: "Client", path: str, query: Mapping[str, object]) -> JsonObject:
+    from webhook.cli.hub.client import RefusedError
+
+    given = {name: value for name, value in query.items() if value != ()}
+    try:
+        return await client.read_json(f"{path}?{urlencode(given, doseq=True)}" if given else path)
+    except RefusedError as error:
+        raise UserError(error.message) from error
+
+
+async def _budgets_of_hub(connection: Connection, pools: Sequence[str]) -> JsonObject:
+    from webhook.cli.hub.client import Client
+
+    async with Client(connection) as client:
+        return await _ask(client, "/v1/budgets", {"pool": pools})
+
+
+async def _calendar_of_hub(
+    connection: Connection, pools: Sequence[str], start: datetime, days: int, zone: ZoneInfo | None
+) -> JsonObject:
+    """Ask for the calendar in parts: the server limits pools times days in one answer."""
+    from scorer.node_budgets.documents import MOST_POOL_DAYS
+    from webhook.cli.hub.client import Client
+
+    at_once = max(1, MOST_POOL_DAYS // days)
+    query: dict[str, object] = {"from": format_time(start), "days": days}
+    if zone is not None:
+        query["tz"] = zone.key
+    answer: JsonObject = {"from": format_time(start), "until": format_time(start + timedelta(days=days)), "items": []}
+    async with Client(connection) as client:
+        names = list(pools) or [entry["pool"] for entry in (await _ask(client, "/v1/budgets", {}))["pools"]]
+        for first in range(0, len(names), at_once):
+            part = await _ask(client, "/v1/budgets/calendar", {**query, "pool": names[first : first + at_once]})
+            answer = {**part, "items": [*answer["items"], *part["items"]]}
+    return answer

@@ -1,0 +1,221 @@
+"""A cluster dump in files, as ``kubectl get`` writes it, read to plan node disruption.
+
+What a user has written is checked: that documents are objects, and that NodePools are such as admission takes. Live
+objects are read as they are; what is missing or odd is noted, with what follows from it.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from scorer.api.kinds import (
+    NAMESPACE,
+    NODE,
+    NODE_CLAIM,
+    NODE_POOL,
+    POD,
+    POD_DISRUPTION_BUDGET,
+    Kind,
+    find_kind,
+    group_kind,
+)
+from scorer.api.meta import JsonObject, parse_time
+from scorer.api.unstructured.documents import conditions_of, dicts_at, name_of, namespace_of
+from scorer.api.values.quoting import quote
+from scorer.node_disruption.cluster.snapshot import Pool, read_pool
+from webhook.cli.errors import UserError
+from webhook.cli.files.documents import Found, Source, read, resolve
+from webhook.cli.files.search import Files
+from webhook.cli.offline.admission import admit, context_of
+
+DUMP_LINE: Final = "kubectl get nodepools,nodeclaims,nodes,pods,pdb,namespaces,pv,pvc,daemonsets -A -o yaml > dump.yaml"
+"""What makes a dump."""
+
+
+def _kind(word: str) -> Kind:
+    found = find_kind(word)
+    assert found is not None
+    return found
+
+
+PERSISTENT_VOLUME: Final = _kind("persistentvolume")
+PERSISTENT_VOLUME_CLAIM: Final = _kind("persistentvolumeclaim")
+DAEMON_SET: Final = _kind("daemonset")
+DUMPED: Final = (
+    NODE_POOL,
+    NODE_CLAIM,
+    NODE,
+    POD,
+    POD_DISRUPTION_BUDGET,
+    NAMESPACE,
+    PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM,
+    DAEMON_SET,
+)
+"""The kinds that are read; others in the files play no part."""
+_MISSING: Final = {
+    NODE_CLAIM: "no node can be disrupted, since only those with a claim are",
+    POD: "every node counts as empty",
+    POD_DISRUPTION_BUDGET: "none holds a pod",
+    NAMESPACE: "terms that select namespaces by labels know only their names",
+    DAEMON_SET: "only those that run a pod already put one on new nodes",
+}
+"""What follows when there is no object of a kind."""
+_MISSING_FOR_DRAIN: Final = {
+    NODE_CLAIM: "no terminationGracePeriod is known",
+    POD: "nothing would move",
+    POD_DISRUPTION_BUDGET: _MISSING[POD_DISRUPTION_BUDGET],
+    NAMESPACE: _MISSING[NAMESPACE],
+}
+"""The same, where only the pods of some nodes are to move."""
+_NAMED: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Dump:
+    """What is in a dump.
+
+    Args:
+        documents: Of the kinds that play a part; NodePools as admission would store them.
+        notes: What is missing or odd, for people.
+        made: When it was made, by the newest heartbeat of a node that is not in the future; None: not known.
+    """
+
+    documents: tuple[JsonObject, ...]
+    notes: tuple[str, ...]
+    made: datetime | None
+
+
+def read_dump(files: Files, now: datetime, *, pools_needed: bool = True) -> Dump:
+    """Read a dump.
+
+    Args:
+        files: What to read.
+        now: The present, for the rules of admission.
+        pools_needed: Whether it is of no use without NodePools.
+
+    Raises:
+        UserError: Something cannot be read, is no object, or is a NodePool that admission refuses; or there are no
+            nodes, or no pools though they are needed.
+    """
+    found = read(files)
+    by_kind: dict[tuple[str, str], list[Found]] = {kind.group_kind: [] for kind in DUMPED}
+    others: Counter[str] = Counter()
+    problems: list[str] = []
+    for each in found:
+        if (mistake := _no_object(each.document)) is not None:
+            problems.append(f"{each.source}: {mistake}")
+        elif (listed := by_kind.get(group_kind(each.document))) is not None:
+            listed.append(each)
+        else:
+            others[str(each.document["kind"])] += 1
+    if problems:
+        raise UserError(problems)
+    needed = (NODE, NODE_POOL) if pools_needed else (NODE,)
+    for kind in needed:
+        if not by_kind[kind.group_kind]:
+            raise UserError(f"there is no {kind.kind} in {files}; make a dump with: {DUMP_LINE}")
+    pools = _admitted(by_kind.pop(NODE_POOL.group_kind), now)
+    notes = [
+        *_missing(by_kind, _MISSING if pools_needed else _MISSING_FOR_DRAIN),
+        *_duplicates(each for several in by_kind.values() for each in several),
+    ]
+    if others:
+        notes.append(f"objects of kinds that play no part: {_listed(others)}")
+    documents = (*pools, *(each.document for several in by_kind.values() for each in several))
+    return Dump(documents, tuple(notes), _made((each.document for each in by_kind[NODE.group_kind]), now))
+
+
+def read_pools(files: Files, now: datetime) -> tuple[Pool, ...]:
+    """Read NodePools, and nothing else.
+
+    Raises:
+        UserError: Something cannot be read, or is no NodePool that admission takes.
+    """
+    found = read(files)
+    strange = [
+        f"{each.source}: kind: {quote(each.document.get('kind'))}: only NodePools can be changed"
+        for each in found
+        if not _is_of(each.document, NODE_POOL)
+    ]
+    if strange:
+        raise UserError(strange)
+    return tuple(read_pool(document) for document in _admitted(found, now))
+
+
+def _admitted(found: Sequence[Found], now: datetime) -> list[JsonObject]:
+    """Return NodePools as admission would store them. Raises `UserError`."""
+    loaded = resolve(found)
+    context = context_of(loaded, now)
+    verdicts = [admit(each, context) for each in loaded]
+    problems = [line for verdict in verdicts if not verdict.allowed for line in verdict.lines()]
+    if problems:
+        raise UserError(problems)
+    return [verdict.document for verdict in verdicts]
+
+
+def _no_object(document: JsonObject) -> str | None:
+    """Return why a document is no object of Kubernetes; None when it is one."""
+    for key in ("apiVersion", "kind"):
+        value = document.get(key)
+        if not isinstance(value, str) or not value:
+            return f"{key}: {'required' if value in (None, '') else f'{quote(value)} is no text'}"
+    if not isinstance(document.get("metadata"), dict) or not name_of(document):
+        return "metadata.name: required"
+    return None
+
+
+def _is_of(document: JsonObject, kind: Kind) -> bool:
+    words = document.get("apiVersion"), document.get("kind")
+    return all(isinstance(each, str) for each in words) and group_kind(document) == kind.group_kind
+
+
+def _missing(by_kind: dict[tuple[str, str], list[Found]], missing: Mapping[Kind, str]) -> Iterator[str]:
+    for kind, what_follows in missing.items():
+        if not by_kind[kind.group_kind]:
+            yield f"there is no {kind.kind}: {what_follows}"
+    pods = (each.document for each in by_kind[POD.group_kind])
+    volumes = by_kind[PERSISTENT_VOLUME.group_kind], by_kind[PERSISTENT_VOLUME_CLAIM.group_kind]
+    if not all(volumes) and any(
+        "persistentVolumeClaim" in each for pod in pods for each in dicts_at(pod, "spec", "volumes")
+    ):
+        absent = [
+            kind.kind
+            for kind, several in zip((PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM), volumes, strict=True)
+            if not several
+        ]
+        yield f"there is no {' and no '.join(absent)}: volumes hold no pod to a zone or node"
+
+
+def _duplicates(found: Iterable[Found]) -> Iterator[str]:
+    first: dict[tuple[str, ...], Source] = {}
+    twice: list[str] = []
+    for each in found:
+        key = (*group_kind(each.document), namespace_of(each.document), name_of(each.document))
+        if first.setdefault(key, each.source) is not each.source:
+            twice.append(f"{each.document['kind']} {'/'.join(part for part in key[2:] if part)}")
+    if twice:
+        more = f" and {len(twice) - _NAMED} more" if len(twice) > _NAMED else ""
+        yield f"of objects that are there twice, the last counts: {', '.join(twice[:_NAMED])}{more}"
+
+
+def _listed(counted: Counter[str]) -> str:
+    listed = [f"{number} {kind}" for kind, number in sorted(counted.items())]
+    return ", ".join(listed[:_NAMED]) + (f" and {len(listed) - _NAMED} more kinds" if len(listed) > _NAMED else "")
+
+
+def _made(nodes: Iterable[JsonObject], now: datetime) -> datetime | None:
+    """Return the newest heartbeat; one in the future counts only if all are: the clock of one node may be wrong."""
+    beats = (_instant(each.get("lastHeartbeatTime")) for node in nodes for each in conditions_of(node))
+    found = [beat for beat in beats if beat is not None]
+    past = [beat for beat in found if beat <= now]
+    return max(past or found, default=None)
+
+
+def _instant(text: object) -> datetime | None:
+    try:
+        return parse_time(text) if isinstance(text, str) else None
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,370 @@
+"""``harbormaster gate``: may it be disrupted now, and if not, when? Asked of the running hub, or of files."""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Final
+from urllib.parse import quote
+from zoneinfo import ZoneInfo
+
+import click
+
+from scorer.api.meta import JsonObject, format_time, parse_time
+from scorer.api.values.quoting import printable
+from webhook.cli.disruption.gate_drain import command as drain_command
+from webhook.cli.disruption.options import (
+    CountOptions,
+    Disruption,
+    Moment,
+    Reservation,
+    count_options,
+    reservation_options,
+)
+from webhook.cli.errors import UserError
+from webhook.cli.files.documents import load_ours
+from webhook.cli.files.search import Files
+from webhook.cli.hub.connection import Connection
+from webhook.cli.hub.resource_arguments import parse_reference
+from webhook.cli.options.base import file_option, grouped, output_option, run, tab
+from webhook.cli.options.hub import HubOptions, hub_options
+from webhook.cli.options.times import Instant, in_zone, read_zone, zone_option
+from webhook.cli.text.output import print_document, print_table
+
+SHORT: Final = "Ask whether something may be disrupted now, and if not, when."
+REASONS: Final = ("Underutilized", "Empty", "Drifted", "Unhealthy", "Expired")
+REFUSED: Final = 2
+RESERVATION_HEADERS: Final = ("GATE", "OF", "FOR", "GRANTED", "HOLDER", "UNTIL", "ID")
+
+_CODES: Final = """\b
+Exit codes:
+  0  allowed
+  1  an error: no such object, a question that cannot be answered, a file that cannot be used, or no hub
+  2  not allowed now
+"""
+HELP: Final = f"""{SHORT}
+
+The disruption budgets of a NodePool, pods and annotations may hold back nodes. A rollout, an update run, an upgrade run
+or another disruption in progress may hold back a member cluster.
+
+An answer is only advice: if two callers ask at the same time, both may be allowed. With --reserve, you reserve the
+permission for the given number of seconds, and no other caller gets it.
+
+\b
+Examples:
+  harbormaster gate disruption general --reason Drifted --count 2
+  harbormaster gate disruption spot spot-1 --reason Drifted --reserve 600 --holder nightly-patch
+  harbormaster gate rollout crp/payments bravelion
+  harbormaster gate cluster-update bravelion
+  harbormaster gate drain node-1 -f dump.yaml
+  harbormaster gate list
+  harbormaster gate release ID
+
+{_CODES}"""
+DISRUPTION_HELP: Final = f"""Ask whether nodes of a NodePool may be disrupted.
+
+POOL is a NodePool. NODE names the nodes to disrupt, the preferred ones first; or --count says how many. With -f, the
+answer comes from files: the NodePool, and its Nodes, NodeClaims, Pods and PodDisruptionBudgets if the files have them.
+
+\b
+Examples:
+  harbormaster gate disruption general --reason Drifted --count 2
+  harbormaster gate disruption general general-1 general-2 --reason Empty --up-to
+  harbormaster gate disruption general --reason Drifted --count 1 --now 2026-06-12T19:00:00Z
+  harbormaster gate disruption general --reason Drifted --count 3 -f pools.yaml --total 40
+  harbormaster gate disruption spot spot-1 --reason Drifted --reserve 600 --holder nightly-patch
+
+{_CODES}"""
+ROLLOUT_HELP: Final = f"""Ask whether a placement may be changed on a member cluster.
+
+PLACEMENT is crp/NAME or rp/NAMESPACE/NAME, CLUSTER a member cluster.
+
+\b
+Examples:
+  harbormaster gate rollout crp/payments bravelion
+  harbormaster gate rollout rp/team-a/web bravelion --reserve 600 --holder nightly-patch
+
+{_CODES}"""
+UPDATE_HELP: Final = f"""Ask whether a member cluster may be upgraded.
+
+Without --run, the question is about the oldest unfinished ClusterUpgradeRun that includes the cluster.
+
+\b
+Examples:
+  harbormaster gate cluster-update bravelion
+  harbormaster gate cluster-update bravelion --run spring --reserve 3600 --holder nightly-patch
+
+{_CODES}"""
+LIST_HELP: Final = """List what is reserved: of which node pool, placement or member cluster, by whom, and until when.
+
+You see the id, which you need to release a reservation, only of your own. You see reservations of placements only if
+you may list placements.
+
+\b
+Examples:
+  harbormaster gate list
+  harbormaster gate list -o json
+
+\b
+Exit codes:
+  0  listed
+  1  no hub, or you may not list them
+"""
+RELEASE_HELP: Final = """Release a reservation.
+
+You need not release nodes that you named and have disrupted: once they are being deleted, they are not counted twice.
+'harbormaster gate list' shows the ids of your own reservations.
+
+\b
+Examples:
+  harbormaster gate release ID
+
+\b
+Exit codes:
+  0  released
+  1  there is no such reservation, it is not yours, or no hub
+"""
+
+_WRITTEN: Final = {
+    "pool": "POOL",
+    "count": "--count",
+    "now": "--now",
+    "observed": "--total, --deleting, --not-ready",
+    "placement": "PLACEMENT",
+    "cluster": "CLUSTER",
+    "run": "--run",
+    "holder": "--holder",
+    "ttlSeconds": "--reserve",
+}
+"""How the user writes what a member of a question says. Of nodes, the mistake itself says which."""
+
+
+@click.group("gate", help=HELP, short_help=SHORT)
+def command() -> None:
+    """Hold the commands."""
+
+
+@command.command("disruption", help=DISRUPTION_HELP, short_help="Ask whether nodes of a NodePool may be disrupted.")
+@grouped(
+    "wanted",
+    Disruption,
+    click.argument("pool", shell_complete=tab("pools")),
+    click.argument("nodes", nargs=-1, metavar="[NODE]..."),
+    click.option(
+        "--reason", type=click.Choice(REASONS, case_sensitive=False), required=True, help="Why the nodes are disrupted."
+    ),
+    click.option("--count", type=click.IntRange(min=0), metavar="K", help="How many nodes, no matter which."),
+    click.option(
+        "--class",
+        "class_",
+        type=click.Choice(["graceful", "eventual"]),
+        default="graceful",
+        show_default=True,
+        help="eventual does not wait for pods if the NodeClaim has a terminationGracePeriod.",
+    ),
+    click.option("--up-to", is_flag=True, help="Accept fewer nodes."),
+)
+@reservation_options
+@grouped(
+    "moment",
+    Moment,
+    click.option("--now", type=Instant(), help="Ask about this instant.  [default: now]"),
+    zone_option,
+)
+@file_option
+@count_options("The number of nodes.", "How many of them are being deleted.", "How many others are not ready.")
+@output_option("text", "json", "yaml")
+@hub_options
+def disruption(
+    wanted: Disruption,
+    reservation: Reservation,
+    moment: Moment,
+    files: Files,
+    counts: CountOptions,
+    output: str,
+    hub: HubOptions,
+) -> int:
+    """Ask about nodes."""
+    if bool(wanted.nodes) == (wanted.count is not None):
+        raise click.UsageError("say which nodes, or with --count how many")
+    counts.check_whole()
+    shown_in = read_zone(moment.zone)
+    question = wanted.question()
+    if moment.now is not None:
+        question["now"] = moment.now.isoformat()
+    if counts:
+        parts = {"deleting": counts.deleting or 0, "notReady": counts.not_ready or 0}
+        question["observed"] = {"total": counts.total, **parts}
+    reservation.check(files)
+    if files:
+        hub.refuse_with_files()
+        from webhook.cli.offline.pools import gate_answer, offline_pools
+
+        return _show(gate_answer(offline_pools(load_ours(files)), question, datetime.now(UTC)), output, shown_in)
+    connection = hub.find()
+    return _show(run(_of_hub(connection, "disruption", question, reservation)), output, shown_in)
+
+
+@command.command("rollout", help=ROLLOUT_HELP, short_help="Ask whether a placement may be changed on a cluster.")
+@click.argument("placement", shell_complete=tab("placements"))
+@click.argument("cluster", shell_complete=tab("clusters"))
+@reservation_options
+@zone_option
+@output_option("text", "json", "yaml")
+@hub_options
+def rollout(
+    placement: str, cluster: str, reservation: Reservation, zone: str | None, output: str, hub: HubOptions
+) -> int:
+    """Ask about a rollout."""
+    kind, namespace, name = parse_reference(placement)
+    reference = {"kind": kind.kind, "name": name} | ({"namespace": namespace} if namespace else {})
+    question = {"placement": {"ref": reference}, "cluster": cluster}
+    reservation.check()
+    shown_in, connection = read_zone(zone), hub.find()
+    return _show(run(_of_hub(connection, "rollout", question, reservation)), output, shown_in)
+
+
+@command.command("cluster-update", help=UPDATE_HELP, short_help="Ask whether a member cluster may be upgraded.")
+@click.argument("cluster", shell_complete=tab("clusters"))
+@click.option(
+    "--run", "run_name", metavar="NAME", shell_complete=tab("upgrades"), help="The ClusterUpgradeRun that asks."
+)
+@reservation_options
+@zone_option
+@output_option("text", "json", "yaml")
+@hub_options
+def cluster_update(
+    cluster: str, run_name: str | None, reservation: Reservation, zone: str | None, output: str, hub: HubOptions
+) -> int:
+    """Ask about an upgrade."""
+    question = {"cluster": cluster} | ({"run": run_name} if run_name else {})
+    reservation.check()
+    shown_in, connection = read_zone(zone), hub.find()
+    return _show(run(_of_hub(connection, "cluster-update", question, reservation)), output, shown_in)
+
+
+@command.command("list", help=LIST_HELP, short_help="List what is reserved, by whom, and until when.")
+@zone_option
+@output_option("table", "json", "yaml")
+@hub_options
+def list_reservations(zone: str | None, output: str, hub: HubOptions) -> int:
+    """List the reservations."""
+    shown_in = read_zone(zone)
+    answer = run(_list(hub.find()))
+    if output != "table":
+        print_document(answer, output)
+        return 0
+    if answer["items"]:
+        print_table(RESERVATION_HEADERS, reservation_rows(answer["items"], shown_in))
+    else:
+        click.echo("nothing is reserved")
+    for mistake in answer["unreadable"]:
+        click.echo(f"warning: {printable(mistake)}", err=True)
+    return 0
+
+
+@command.command("release", help=RELEASE_HELP, short_help="Release a reservation.")
+@click.argument("identity", metavar="ID", shell_complete=tab("reservations"))
+@hub_options
+def release(identity: str, hub: HubOptions) -> int:
+    """Release a reservation."""
+    run(_release(hub.find(), identity))
+    click.echo("released")
+    return 0
+
+
+command.add_command(drain_command)
+
+
+async def _of_hub(connection: Connection, gate: str, question: JsonObject, reservation: Reservation) -> JsonObject:
+    """Ask one of the gates; an answer with a reservation has the same form as one without."""
+    from webhook.cli.hub.client import Client, RefusedError
+
+    async with Client(connection) as client:
+        try:
+            if reservation.seconds is None:
+                return await client.ask(f"/v1/gate/{gate}", question)
+            who = {"holder": reservation.holder, "ttlSeconds": reservation.seconds}
+            taken = await client.ask("/v1/gate/reservations", {"gate": gate, "question": question, **who})
+        except RefusedError as error:
+            if error.answer is not None:
+                return error.answer
+            told = [_mistake(pointer, detail) for pointer, detail in error.mistakes]
+            raise UserError(told or error.message) from error
+    granted = taken["granted"]
+    what = _count_of_nodes(granted) if isinstance(granted, int) else ", ".join(granted) or "nothing"
+    made = {"id": taken["id"], "expires": taken["expires"]}
+    return {"allowed": True, "granted": granted, "message": f"{what} may be disrupted", "reservation": made}
+
+
+def _mistake(pointer: str, detail: str) -> str:
+    """Return a mistake in the question as one about the command line."""
+    words = pointer.removeprefix("/question").split("/")
+    where = _WRITTEN.get(words[1] if len(words) > 1 else "", "")
+    return f"{where}: {detail}" if where else detail
+
+
+async def _list(connection: Connection) -> JsonObject:
+    from webhook.cli.hub.client import Client, RefusedError
+
+    async with Client(connection) as client:
+        try:
+            return await client.read_json("/v1/gate/reservations")
+        except RefusedError as error:
+            raise UserError(error.message) from error
+
+
+def reservation_rows(items: Sequence[JsonObject], zone: ZoneInfo) -> Iterator[tuple[str, ...]]:
+    """Yield one row per reservation, with its end in *zone*."""
+    for item in items:
+        granted = item["granted"]
+        what = _count_of_nodes(granted) if isinstance(granted, int) else ", ".join(granted)
+        until = parse_time(item["expires"]).astimezone(zone)
+        shown = f"{until:%a %Y-%m-%d %H:%M:%S %Z}"
+        yield item["gate"], item["of"], item["for"] or "-", what, item["holder"], shown, item.get("id", "-")
+
+
+async def _release(connection: Connection, identity: str) -> None:
+    from webhook.cli.hub.client import Client, RefusedError
+
+    async with Client(connection) as client:
+        try:
+            await client.withdraw(f"/v1/gate/reservations/{quote(identity, safe='')}")
+        except RefusedError as error:
+            raise UserError(error.message) from error
+
+
+def _count_of_nodes(count: int) -> str:
+    return "1 node" if count == 1 else f"{count} nodes"
+
+
+def _show(answer: JsonObject, output: str, zone: ZoneInfo) -> int:
+    """Print an answer; returns the exit code."""
+    if output == "text":
+        click.echo(printable(paragraph(answer, zone)))
+    else:
+        print_document(answer, output)
+    return 0 if answer["allowed"] else REFUSED
+
+
+def paragraph(answer: JsonObject, zone: ZoneInfo) -> str:
+    """Return an answer in words, in one paragraph, with times in *zone* and in UTC."""
+    message = answer["message"]
+    if answer.get("nextOpen") and not answer["allowed"]:  # said below, in the reader's time
+        message = message.removesuffix(f"; opens {answer['nextOpen']}")
+    sentences = [f"{'Allowed' if answer['allowed'] else 'Not now'}: {message}."]
+    granted = answer.get("granted")
+    if isinstance(granted, list) and granted and "reservation" not in answer:
+        sentences.append(f"Granted: {', '.join(granted)}.")
+    if answer.get("nextOpen") and not answer["allowed"]:
+        sentences.append(f"It opens {_told(answer['nextOpen'], zone)}.")
+    if "reservation" in answer:
+        taken = answer["reservation"]
+        sentences.append(f"Reserved until {_told(taken['expires'], zone)} as {taken['id']}.")
+    return " ".join(sentences)
+
+
+def _told(text: str, zone: ZoneInfo) -> str:
+    instant = parse_time(text)
+    there = in_zone(instant, zone)
+    if there.utcoffset() == instant.utcoffset():
+        return f"{instant:%a %Y-%m-%d %H:%M:%S} UTC"
+    return f"{there:%a %Y-%m-%d %H:%M:%S %Z} ({format_time(instant)})"

@@ -1,0 +1,189 @@
+"""``harbormaster gate drain``: what a drain of nodes would do, of files or of the cluster of a kubeconfig."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+from zoneinfo import ZoneInfo
+
+import click
+
+from scorer.api.kinds import NAMESPACE, NODE, NODE_CLAIM, NODE_POOL, POD, POD_DISRUPTION_BUDGET, Kind
+from scorer.api.meta import JsonObject, format_time
+from scorer.api.values.duration import format_duration
+from scorer.api.values.quoting import printable
+from webhook.cli.disruption.cluster_dump import DAEMON_SET, DUMP_LINE, DUMPED
+from webhook.cli.errors import UserError, complain
+from webhook.cli.files.search import Files
+from webhook.cli.hub.connection import Connection
+from webhook.cli.options.base import file_option, output_option, run
+from webhook.cli.options.hub import HubOptions, hub_options
+from webhook.cli.options.times import Instant, in_zone, read_zone, zone_option
+from webhook.cli.text.output import print_document, print_table
+
+if TYPE_CHECKING:
+    from scorer.node_disruption.drain.preview import DrainedPod, DrainPreview
+
+SHORT: Final = "Show which pods a drain of nodes moves where, and what holds them."
+HELP: Final = f"""{SHORT}
+
+Nothing is drained. All nodes that are named go together; the table says, per pod, which of the other nodes would take
+it, what holds it and until when, or why no node takes it. No new node is made for it. The drain is that of a node that
+Karpenter disrupts: `kubectl drain` does not wait for do-not-disrupt, and passes over pods of DaemonSets. The nodes are
+those of the cluster that a kubeconfig names (--kubeconfig, --context), which is read with your rights, or with -f those
+of a dump:
+
+\b
+  {DUMP_LINE}
+
+\b
+Examples:
+  harbormaster gate drain node-1 node-2 --context east
+  harbormaster gate drain node-1 -f dump.yaml
+  harbormaster gate drain node-1 -f dump.yaml -o json
+
+\b
+-o json (yaml: the same):
+  nodes[] otherNodes clear notes[]
+  pods[]                  pod node fate goesTo why reason until forcedAfterSeconds noPlace
+  podDisruptionBudgets[]  name disruptionsAllowed pods[]
+
+\b
+Exit codes:
+  0  nothing holds the pods that have to go, and other nodes take them
+  1  an error: no such node, a file that cannot be used, or no cluster
+  2  a pod is held, or no node takes it
+"""
+HEADERS: Final = ("POD", "NODE", "GOES TO", "HELD BY OR STAYS FOR", "UNTIL")
+HELD: Final = 2
+_NEEDED: Final = (NODE, POD)
+_FORBIDDEN: Final = 403
+_MISSING: Final = 404
+_FATES: Final = {
+    "goes": ("can go", "can go"),
+    "held": ("is held", "are held"),
+    "stays": ("stays until the node is gone", "stay until the node is gone"),
+    "ends": ("ends already", "end already"),
+    "without": ("is without a place", "are without a place"),
+}
+"""What becomes of one pod, and of several."""
+_WITHOUT: Final = {
+    NODE_POOL: "nodes belong to no pool",
+    NODE_CLAIM: "no terminationGracePeriod is known",
+    POD_DISRUPTION_BUDGET: "PodDisruptionBudgets are not reckoned with",
+    NAMESPACE: "terms that select namespaces by labels know only their names",
+    DAEMON_SET: "",
+}
+
+
+@click.command("drain", help=HELP, short_help=SHORT)
+@click.argument("nodes", nargs=-1, required=True, metavar="NODE...")
+@file_option
+@click.option("--now", type=Instant(), help="The instant.  [default: now; with -f: when the dump was made]")
+@zone_option
+@output_option("table", "json", "yaml")
+@hub_options
+def command(
+    nodes: Sequence[str], files: Files, now: datetime | None, zone: str | None, output: str, hub: HubOptions
+) -> int:
+    """Show what a drain would do."""
+    from scorer.node_disruption.cluster.reader import read_cluster
+    from scorer.node_disruption.drain.preview import UnknownNodesError, preview_document, preview_drain
+
+    shown_in, present = read_zone(zone), datetime.now(UTC).replace(microsecond=0)
+    if files:
+        hub.refuse_with_files()
+        documents, notes, made = _of_files(files, present)
+    else:
+        documents, notes = run(_of_cluster(hub.find()))
+        made = None
+    instant = now or made or present
+    cluster = read_cluster(documents, instant)
+    notes = [*notes, *cluster.notes]
+    try:
+        preview = preview_drain(cluster, nodes, instant)
+    except UnknownNodesError as error:
+        known = ", ".join([*cluster.nodes][:20]) or "none"
+        raise UserError(f"{error}; those there: {known}") from error
+    for note in notes:
+        complain(f"note: {note}")
+    if output == "table":
+        _print(preview, shown_in)
+    else:
+        print_document({**preview_document(preview), "notes": notes}, output)
+    return 0 if preview.is_clear else HELD
+
+
+def _of_files(files: Files, now: datetime) -> tuple[Sequence[JsonObject], list[str], datetime | None]:
+    from webhook.cli.disruption.cluster_dump import read_dump
+
+    dump = read_dump(files, now, pools_needed=False)
+    return dump.documents, list(dump.notes), dump.made
+
+
+async def _of_cluster(connection: Connection) -> tuple[Sequence[JsonObject], list[str]]:
+    """Read what a drain depends on. Nodes and pods must be readable; without the rest, less is known."""
+    from webhook.cli.hub.client import Client, Place, RefusedError
+
+    documents: list[JsonObject] = []
+    notes: list[str] = []
+    async with Client(connection) as client:
+        for kind in DUMPED:
+            try:
+                listing = await client.list(Place(kind))
+            except RefusedError as error:
+                if kind in _NEEDED or error.code not in (_FORBIDDEN, _MISSING):
+                    raise UserError(f"{kind.plural}: {error.message}") from error
+                notes += _not_read(kind, error.code)
+                continue
+            own = {"apiVersion": kind.api_version, "kind": kind.kind}
+            documents += ({**own, **item} for item in listing["items"] if isinstance(item, dict))
+    return documents, notes
+
+
+def _not_read(kind: Kind, code: int) -> Iterator[str]:
+    why = "you may not list them" if code == _FORBIDDEN else "the server has none"
+    what_follows = _WITHOUT.get(kind, "volumes hold no pod to a zone or node")
+    if code == _FORBIDDEN or kind not in (NODE_POOL, NODE_CLAIM):
+        yield f"{kind.plural}: {why}" + (f"; {what_follows}" if what_follows else "")
+
+
+def _print(preview: "DrainPreview", zone: ZoneInfo) -> None:
+    if preview.pods:
+        print_table(HEADERS, [_row(each, zone) for each in preview.pods])
+        click.echo()
+    for line in _sentences(preview):
+        click.echo(printable(line))
+
+
+def _row(pod: "DrainedPod", zone: ZoneInfo) -> tuple[str, ...]:
+    nowhere = ", ".join(f"{number} {reason}" for reason, number in pod.nowhere.items())
+    onto = pod.onto or (f"no node: {nowhere}" if nowhere else "-")
+    return pod.pod, pod.node, onto, pod.why or "-", _until(pod, zone)
+
+
+def _until(pod: "DrainedPod", zone: ZoneInfo) -> str:
+    parts = []
+    if pod.until is not None:
+        there = in_zone(pod.until, zone)
+        parts.append(f"{there:%a %Y-%m-%d %H:%M %Z}" if there.utcoffset() else format_time(pod.until))
+    if pod.forced_after is not None:
+        parts.append(f"{format_duration(pod.forced_after)} after its NodeClaim is deleted")
+    return " or ".join(parts) or "-"
+
+
+def _sentences(preview: "DrainPreview") -> Iterator[str]:
+    numbers = Counter(str(each.fate) for each in preview.pods)
+    numbers["without"] = sum(bool(each.nowhere) for each in preview.pods)
+    others = "1 other node" if preview.others == 1 else f"{preview.others} other nodes"
+    yield f"{', '.join(preview.nodes)}: {_listed(numbers)}; {others}."
+    for guard in preview.guards:
+        if guard.allowed < len(guard.pods):
+            pods = f"{len(guard.pods)} pods" if len(guard.pods) > 1 else "1 pod"
+            allowed = "none of them" if not guard.allowed else f"{guard.allowed} at a time"
+            yield f"PodDisruptionBudget {guard.guard} guards {pods} there and lets {allowed} go."
+
+
+def _listed(numbers: Mapping[str, int]) -> str:
+    said = ((numbers[word], *forms) for word, forms in _FATES.items() if numbers[word])
+    return ", ".join(f"{number} {one if number == 1 else several}" for number, one, several in said) or "no pods"

@@ -1,0 +1,177 @@
+"""iCalendar files for calendar programs, and the calendar of budgets as one.
+
+One event per period in which nothing may be disrupted, and one per period with a limit; no event where there is no
+limit. Reasons with the same limits share an event. An event keeps its UID from one file to the next, so that importing
+a newer file updates the event instead of adding a second one.
+
+Source: RFC 5545.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from scorer.api.meta import JsonObject, parse_time
+from scorer.api.values.quoting import printable
+from webhook.cli.disruption.budget_table import budget_in_words
+
+PRODUCT: Final = "-//harbormaster//disruption budgets//EN"
+LONGEST_LINE: Final = 75
+"""Octets of a line, without its end."""
+_ESCAPES: Final = str.maketrans({"\\": "\\\\", ";": "\\;", ",": "\\,"})
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An event of a calendar.
+
+    Args:
+        identity: What tells it from all others, the same in every file.
+        start: When it begins.
+        end: When it ends.
+        summary: In one line.
+        description: In several.
+        categories: At least one.
+        is_busy: Whether the time is taken.
+    """
+
+    identity: tuple[str, ...]
+    start: datetime
+    end: datetime
+    summary: str
+    description: str
+    categories: tuple[str, ...]
+    is_busy: bool
+
+
+def calendar_file(title: str, events: Iterable[Entry], generated: datetime, product: str = PRODUCT) -> str:
+    """Return events as an iCalendar stream.
+
+    Args:
+        title: Of the calendar.
+        events: In their order.
+        generated: When the file is made.
+        product: What makes it.
+    """
+    lines = [
+        "BEGIN:VCALENDAR",
+        "VERSION:2.0",
+        f"PRODID:{product}",
+        "CALSCALE:GREGORIAN",
+        f"X-WR-CALNAME:{_text(title)}",
+    ]
+    for event in events:
+        lines += _event_lines(event, generated)
+    lines.append("END:VCALENDAR")
+    return "".join(f"{folded}\r\n" for line in lines for folded in _folded(line))
+
+
+def _event_lines(event: Entry, generated: datetime) -> Iterator[str]:
+    uid = hashlib.sha256("\n".join(event.identity).encode()).hexdigest()[:32]
+    yield "BEGIN:VEVENT"
+    yield f"UID:{uid}@harbormaster"
+    yield f"DTSTAMP:{_stamp(generated)}"
+    yield f"DTSTART:{_stamp(event.start)}"
+    yield f"DTEND:{_stamp(event.end)}"
+    yield f"SUMMARY:{_text(event.summary)}"
+    yield f"DESCRIPTION:{_text(event.description)}"
+    yield f"CATEGORIES:{','.join(_text(each) for each in event.categories)}"
+    yield f"TRANSP:{'OPAQUE' if event.is_busy else 'TRANSPARENT'}"
+    yield "END:VEVENT"
+
+
+def icalendar(answer: Mapping[str, Any], start: datetime, end: datetime, generated: datetime) -> str:
+    """Return what ``/v1/budgets/calendar`` answers as an iCalendar stream.
+
+    Args:
+        answer: It should reach beyond *start* and *end*, so that the outer events have their true lengths.
+        start: Events that are over by then are left out.
+        end: And those that begin then or later.
+        generated: When the file is made.
+    """
+    names = [item["pool"] for item in answer["items"]]
+    title = f"disruption budgets of {names[0]}" if len(names) == 1 else "disruption budgets"
+    bounds = parse_time(answer["from"]), parse_time(answer["until"])
+    events = (
+        _event(item, reasons, span, bounds)
+        for item in answer["items"]
+        for reasons, span in _events(item["reasons"])
+        if parse_time(span["start"]) < end and parse_time(span["end"]) > start
+    )
+    return calendar_file(title, events, generated)
+
+
+def _events(reasons: Sequence[JsonObject]) -> Iterator[tuple[list[str], JsonObject]]:
+    """Yield every stretch with a limit and the reasons it is for, by beginning."""
+    found: dict[tuple[Any, ...], tuple[list[str], JsonObject]] = {}
+    for reason in reasons:
+        for span in reason["spans"]:
+            if not span["unlimited"]:
+                key = span["start"], span["end"], span["limit"], *span["binding"]
+                found.setdefault(key, ([], span))[0].append(reason["reason"])
+    yield from sorted(found.values(), key=lambda event: (event[1]["start"], event[1]["end"], event[0]))
+
+
+def _event(
+    item: Mapping[str, Any], reasons: Sequence[str], span: JsonObject, bounds: tuple[datetime, datetime]
+) -> Entry:
+    pool, limit = item["pool"], span["limit"]
+    budgets = ", ".join(f"budgets[{position}]" for position in span["binding"])
+    why = f" ({budgets})" if budgets else ""
+    amount = f"at most {limit}" if limit else "no"
+    every = len(reasons) == len(item["reasons"])
+    start, end = parse_time(span["start"]), parse_time(span["end"])
+    return Entry(
+        identity=(pool, *reasons, _edge(start, end, bounds)),
+        start=start,
+        end=end,
+        summary=f"{pool}: {amount}{'' if every else ' ' + _listed(reasons)} disruption{'s' if limit > 1 else ''}{why}",
+        description=_description(item, reasons, span),
+        categories=tuple(reasons),
+        is_busy=not limit,
+    )
+
+
+def _edge(start: datetime, end: datetime, bounds: tuple[datetime, datetime]) -> str:
+    """Return what tells the event from others of its pool: its beginning, or its end where the beginning is cut off."""
+    return _stamp(start) if start > bounds[0] else f"until {_stamp(end)}" if end < bounds[1] else "always"
+
+
+def _listed(words: Sequence[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+def _description(item: Mapping[str, Any], reasons: Sequence[str], span: JsonObject) -> str:
+    counts = item["counts"]
+    lines = [f"NodePool {item['pool']}, {counts['total']} nodes. Reasons: {', '.join(reasons)}."]
+    lines += [budget_in_words(position, item["budgets"][position]) for position in span["binding"]]
+    lines += [f"budgets[{wrong['budget']}] cannot be used: {wrong['message']}" for wrong in item["unusable"]]
+    going = counts["deleting"] + counts["notReady"]
+    if span["limit"] and going:
+        lines.append(f"{going} of the nodes were going or not ready when this was made, and count.")
+    return "\n".join(lines)
+
+
+def _stamp(instant: datetime) -> str:
+    there = instant.astimezone(UTC)
+    return f"{there.year:04}{there:%m%dT%H%M%SZ}"
+
+
+def _text(text: str) -> str:
+    """Return a value of type TEXT, in which no control character may stand."""
+    return "\\n".join(printable(line).translate(_ESCAPES) for line in text.split("\n"))
+
+
+def _folded(line: str) -> Iterator[str]:
+    """Yield the pieces of a line that is too long, each but the first after a blank, none within a letter."""
+    piece, size = "", 0
+    for letter in line:
+        octets = len(letter.encode())
+        if size + octets > LONGEST_LINE:
+            yield piece
+            piece, size = " ", 1
+        piece += letter
+        size += octets
+    yield piece

@@ -1,0 +1,130 @@
+"""Options of the gate and of budgets: nodes, counts, the instant, and the reservation."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, TypeVar
+
+import click
+
+from scorer.api.meta import JsonObject
+from webhook.cli.files.search import Files
+from webhook.cli.options.base import grouped
+
+_seconds = click.IntRange(10, 3600)
+
+LARGEST_COUNT: Final = 2147483647
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class CountOptions:
+    """What the user says about the nodes of a pool.
+
+    Args:
+        total: How many there are.
+        deleting: How many of them are being deleted.
+        not_ready: How many others are not ready.
+    """
+
+    total: int | None = None
+    deleting: int | None = None
+    not_ready: int | None = None
+
+    def __bool__(self) -> bool:
+        """Whether any is given."""
+        return any(count is not None for count in (self.total, self.deleting, self.not_ready))
+
+    def check_whole(self) -> None:
+        """Raise `click.UsageError` when parts are given, and not the whole."""
+        if self and self.total is None:
+            raise click.UsageError("--deleting and --not-ready are parts of a whole: give --total as well")
+
+
+def count_options(total: str, deleting: str, not_ready: str) -> Callable[[_Command], _Command]:
+    """Return what gives a command these options, with their help texts; it gets them as ``counts``."""
+    count = click.IntRange(0, LARGEST_COUNT)
+    return grouped(
+        "counts",
+        CountOptions,
+        click.option("--total", type=count, metavar="N", help=total),
+        click.option("--deleting", type=count, metavar="N", help=deleting),
+        click.option("--not-ready", type=count, metavar="N", help=not_ready),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Disruption:
+    """Which nodes to disrupt, and why.
+
+    Args:
+        pool: Their NodePool.
+        nodes: Their names, the preferred ones first; empty: any *count* of them.
+        reason: One of `REASONS`.
+        count: None: *nodes* are named.
+        class_: ``graceful`` or ``eventual``.
+        up_to: Accept fewer nodes.
+    """
+
+    pool: str
+    nodes: Sequence[str]
+    reason: str
+    count: int | None
+    class_: str
+    up_to: bool
+
+    def question(self) -> JsonObject:
+        """Return it as the request body of the gate."""
+        question: JsonObject = {"pool": self.pool, "reason": self.reason, "class": self.class_}
+        question["mode"] = "upTo" if self.up_to else "all"
+        return question | ({"nodes": list(self.nodes)} if self.nodes else {"count": self.count})
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Which instant the question is about, and the reader's time zone.
+
+    Args:
+        now: None: the present.
+        zone: Name of a time zone; None: that of this machine.
+    """
+
+    now: datetime | None
+    zone: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Whether to reserve; either both are given or neither.
+
+    Args:
+        seconds: How long.
+        holder: Who disrupts.
+    """
+
+    seconds: int | None
+    holder: str | None
+
+    def check(self, files: Files | None = None) -> None:
+        """Raise `click.UsageError` when one of the two is missing, or the answer is to come from files."""
+        if files and self.seconds is not None:
+            raise click.UsageError("--reserve is for the running hub; files (-f) hold no reservations")
+        if (self.seconds is None) != (self.holder is None):
+            raise click.UsageError("--reserve says for how long and --holder for whom: give both or neither")
+
+
+def reservation_options(command: _Command) -> _Command:
+    """Give a command the options of a `Reservation`; it gets them as ``reservation``."""
+    return grouped(
+        "reservation",
+        Reservation,
+        click.option(
+            "--reserve",
+            "seconds",
+            type=_seconds,
+            metavar="SECONDS",
+            help="Reserve the permission for this many seconds, 10 to 3600.",
+        ),
+        click.option("--holder", metavar="NAME", help="With --reserve: who disrupts; shown to other callers."),
+    )(command)

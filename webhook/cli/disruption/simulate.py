@@ -1,0 +1,263 @@
+"""``harbormaster simulate``: what would happen to a cluster, played on a moved clock."""
+
+import gc
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from zoneinfo import ZoneInfo
+
+import click
+
+from scorer.api.meta import JsonObject, format_time
+from scorer.node_disruption.cluster.snapshot import Cluster
+from scorer.node_disruption.instance_types.catalog import Catalog, missing
+from webhook.cli.disruption.cluster_dump import DUMP_LINE
+from webhook.cli.errors import UserError, complain
+from webhook.cli.files.search import Files
+from webhook.cli.options.base import file_option, grouped, output_option
+from webhook.cli.options.times import Instant, read_zone, zone_option
+from webhook.cli.text.output import print_document
+from webhook.cli.text.yaml import parse_yaml
+from webhook.gate.instance_type_table import InstanceTypeTableError, read_table
+
+if TYPE_CHECKING:
+    from scorer.node_disruption.cluster.snapshot import Cluster
+    from scorer.node_disruption.instance_types.catalog import Catalog
+    from scorer.node_disruption.simulation.timeline import Simulated
+
+SHORT: Final = "Play what would happen to the nodes of a cluster in the days to come."
+LONGEST_DAYS: Final = 90
+WOULD_HAPPEN: Final = 2
+
+HELP: Final = f"""{SHORT}
+
+\b
+Examples:
+  {DUMP_LINE}
+  harbormaster simulate disruption -f dump.yaml
+
+\b
+Exit codes:
+  0  no node would be disrupted
+  1  an error
+  2  nodes would be disrupted
+"""
+DISRUPTION_HELP: Final = f"""Play what Karpenter would do to the nodes of a cluster, and when.
+
+The files are a dump of the cluster:
+
+\b
+  {DUMP_LINE}
+
+The table says, per pool, when which nodes go and why, what they save per hour, what comes in their place, and what held
+them back. Without --prices nothing is consolidated. With --pools, today's pools and changed ones are set side by side.
+
+What cannot be known is assumed: a new node is ready after 90 s, a drain takes as long as its pods take to end, evicted
+pods come back elsewhere, no other pods come, nothing fails, prices stay.
+
+\b
+Examples:
+  harbormaster simulate disruption -f dump.yaml --prices prices.csv
+  harbormaster simulate disruption -f cluster-dump/ --days 14 --tz Europe/Berlin
+  harbormaster simulate disruption -f dump.yaml --pools changed.yaml
+  harbormaster simulate disruption -f dump.yaml -o ics > week.ics
+
+\b
+-o json:
+  start end stopped assumptions notes[]
+  pools[]               pool nodesBefore nodesAfter pricePerHourBefore pricePerHourAfter disrupted savingsPerHour
+                        longestBlockedSeconds
+  pools[].happenings[]  at method reason nodes[] why savingsPerHour replacedBy[] gone limit disrupting podsOf[]
+                        heldBefore[] (as blocked[])
+  replacedBy[]          name instanceType zone capacityType pricePerHour ready
+  pools[].blocked[]     node wanted reason message since until draining
+  waiting[]             pod since reason
+  With --pools: today, changed (both as above), differences[] (pool, then each figure as today and changed).
+
+\b
+Exit codes:
+  0  no node would be disrupted
+  1  an error: files that cannot be used, prices that are none, a NodePool that admission would refuse
+  2  nodes would be disrupted
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """Which time is played.
+
+    Args:
+        days: How many.
+        now: Its beginning; None: when the dump was made.
+        zone: Name of the time zone in which instants are shown; None: that of this machine.
+    """
+
+    days: int
+    now: datetime | None
+    zone: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What is played.
+
+    Args:
+        pools: Files with changed NodePools.
+        prices: File with instance types and prices; None: there is none.
+        graceful: Budgets and do-not-disrupt hold back expiration.
+        spot_to_spot: Spot nodes may be replaced by cheaper spot nodes.
+    """
+
+    pools: Sequence[str]
+    prices: Path | None
+    graceful: bool
+    spot_to_spot: bool
+
+
+@click.group("simulate", help=HELP, short_help=SHORT)
+def command() -> None:
+    """Hold the commands."""
+
+
+@command.command("disruption", help=DISRUPTION_HELP, short_help=SHORT)
+@file_option
+@grouped(
+    "period",
+    Period,
+    click.option(
+        "--days", type=click.IntRange(1, LONGEST_DAYS), default=7, show_default=True, help="How many days to play."
+    ),
+    click.option(
+        "--now", type=Instant(), help="When they begin.  [default: the newest heartbeat of a node in the files, or now]"
+    ),
+    zone_option,
+)
+@grouped(
+    "choices",
+    Choices,
+    click.option("--pools", multiple=True, metavar="FILE", help="Changed NodePools, to be compared with today's."),
+    click.option(
+        "--prices",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Instance types and their prices per hour: CSV, YAML or JSON.",
+    ),
+    click.option(
+        "--graceful-expiration", "graceful", is_flag=True, help="Let budgets and do-not-disrupt hold back expiration."
+    ),
+    click.option("--spot-to-spot", is_flag=True, help="Let spot nodes be replaced by cheaper spot nodes."),
+)
+@output_option("table", "json", "ics")
+def disruption(files: Files, period: Period, choices: Choices, output: str) -> int:
+    """Play the disruption of nodes."""
+    from scorer.node_disruption.cluster.reader import read_cluster
+    from scorer.node_disruption.cluster.template_hash import with_pools
+    from scorer.node_disruption.instance_types.catalog import unlabelled
+    from webhook.cli.disruption.cluster_dump import read_dump, read_pools
+    from webhook.cli.disruption.simulate import check_prices, read_prices
+
+    if not files:
+        raise click.UsageError(f"name a dump of the cluster: -f FILE, made with: {DUMP_LINE}")
+    shown_in = read_zone(period.zone)
+    present = datetime.now(UTC).replace(microsecond=0)
+    dump = read_dump(files, present)
+    catalog = read_prices(choices.prices) if choices.prices else None
+    changed = read_pools(Files(choices.pools, files.ignored), present) if choices.pools else ()
+    start = period.now or dump.made or present
+    cluster = read_cluster(dump.documents, start)
+    if catalog is not None and choices.prices is not None:
+        check_prices(choices.prices, catalog, cluster)
+    gc.freeze()  # what has been read stays; to look through it again and again would take half of the time
+    notes = [*dump.notes, *cluster.notes]
+    if catalog is not None:
+        notes += dict.fromkeys(unlabelled(catalog, [*cluster.pools.values(), *changed]))
+    else:
+        notes.append("there are no prices: nothing is consolidated (--prices), and new nodes are like those there")
+    notes += [
+        f"NodePool {each.name} is not in the dump: it has no nodes"
+        for each in changed
+        if each.name not in cluster.pools
+    ]
+    for note in notes:
+        complain(f"note: {note}")
+    played = [_play(cluster, catalog, start, period, choices)]
+    if changed:
+        played.append(_play(with_pools(cluster, changed), catalog, start, period, choices))
+    _show(played, output, shown_in, notes, present)
+    return WOULD_HAPPEN if any(happening.reason for each in played for happening in each.happenings) else 0
+
+
+def _play(
+    cluster: "Cluster", catalog: "Catalog | None", start: datetime, period: Period, choices: Choices
+) -> "Simulated":
+    from scorer.node_disruption.methods.planner import Settings
+    from scorer.node_disruption.simulation.simulator import simulate
+
+    settings = Settings(spot_to_spot=choices.spot_to_spot, graceful_expiration=choices.graceful)
+    try:
+        return simulate(cluster, catalog, start, timedelta(days=period.days), settings)
+    except OverflowError as error:
+        raise UserError(f"--now {format_time(start)}: the simulation would leave the years 1 to 9999") from error
+
+
+def _show(
+    played: "Sequence[Simulated]", output: str, zone: ZoneInfo, notes: Sequence[str], generated: datetime
+) -> None:
+    """Print one simulation, or two side by side."""
+    from scorer.node_disruption.simulation.document import comparison_of, document_of
+
+    if output == "ics":
+        from webhook.cli.disruption.simulate_calendar import calendar_of
+
+        click.echo(calendar_of(played[-1], generated), nl=False)
+        return
+    documents = [document_of(each) for each in played]
+    whole: JsonObject = comparison_of(*documents) if len(documents) > 1 else documents[0]
+    if output == "json":
+        print_document({**whole, "notes": list(notes)}, output)
+        return
+    from webhook.cli.disruption.simulate_output import print_comparison, print_simulation
+
+    if len(documents) > 1:
+        print_comparison(whole, zone)
+    else:
+        print_simulation(whole, zone)
+
+
+def read_prices(path: Path) -> Catalog:
+    """Read a table of instance types.
+
+    Raises:
+        UserError: It cannot be read, or has mistakes: one line each, with the field and the value.
+    """
+    try:
+        found = read_table(path, _only_document)
+    except InstanceTypeTableError as error:
+        raise UserError(error.lines) from error
+    if not found.types:
+        raise UserError(f"{path}: there is no instance type in it")
+    return found
+
+
+def check_prices(path: Path, catalog: Catalog, cluster: Cluster) -> None:
+    """Make sure that a table has what the nodes of pools are: else they would count as no longer offered, and go.
+
+    Raises:
+        UserError: It lacks some; one line each.
+    """
+    if lines := [
+        f"{path}: there is no price of {kind} in zone {zone} as {capacity_type}; nodes of it: {number}"
+        for (kind, zone, capacity_type), number in missing(catalog, cluster).items()
+    ]:
+        raise UserError(lines)
+
+
+def _only_document(text: str) -> Any:
+    documents = [each.value for each in parse_yaml(text) if each.value is not None]
+    if len(documents) == 1 and isinstance(documents[0], str):
+        raise ValueError("is neither YAML nor JSON with rows; a price list in CSV has a name that ends in .csv")
+    if len(documents) != 1:
+        raise ValueError(f"{len(documents)} documents, expected one")
+    return documents[0]

@@ -1,0 +1,224 @@
+"""A simulation in a terminal: for every pool what happens when, and what holds nodes; two of them side by side."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
+from typing import Any, Final
+from zoneinfo import ZoneInfo
+
+import click
+
+from scorer.api.meta import JsonObject, parse_time
+from scorer.api.values.duration import format_duration
+from scorer.api.values.quoting import printable
+from scorer.node_disruption.simulation.timeline import Blocked, subject
+from webhook.cli.options.times import in_zone, is_shown_twice
+from webhook.cli.text.output import print_table
+
+HEADERS: Final = ("WHEN", "NODES", "REASON", "WHY", "SAVES", "NEW NODES", "WAITED FOR")
+HELD_HEADERS: Final = ("NODES", "CANNOT GO FOR", "FROM", "UNTIL", "TIMES", "HELD BY")
+SIDE_BY_SIDE: Final = ("POOL", "", "TODAY", "CHANGED")
+SHORTEST_SHOWN: Final = timedelta(minutes=15)
+"""What holds a node for less than this, in all, is left out of tables and calendars."""
+_NAMED: Final = 3
+_LONGEST_MESSAGE: Final = 90
+_NOTHING: Final = "-"
+
+
+def print_simulation(document: JsonObject, zone: ZoneInfo) -> None:
+    """Print a simulation, as `scorer.node_disruption.simulation.document.document_of` returns it."""
+    start, end = _shown(document["start"], zone), _shown(document["end"], zone)
+    click.echo(f"{start} to {end}, times in {zone.key}")
+    if document["stopped"]:
+        click.echo(printable(document["stopped"]))
+    for pool in document["pools"]:
+        click.echo()
+        _print_pool(pool, document["end"], zone)
+    if waiting := document["waiting"]:
+        click.echo()
+        click.echo(f"{_count(len(waiting), 'pod')} without a place at the end:")
+        print_table(
+            ("POD", "SINCE", "WHY"), [(each["pod"], _shown(each["since"], zone), each["reason"]) for each in waiting]
+        )
+
+
+def print_comparison(document: JsonObject, zone: ZoneInfo) -> None:
+    """Print two simulations, one after the other, and then the figures that differ."""
+    for title, key in (("TODAY'S POOLS", "today"), ("CHANGED POOLS", "changed")):
+        click.echo(title)
+        print_simulation(document[key], zone)
+        click.echo()
+    if not document["differences"]:
+        is_same = _told(document["today"]) == _told(document["changed"])
+        click.echo(f"The changes make no difference{'' if is_same else ' to these figures; instants or nodes differ'}.")
+        return
+    click.echo("DIFFERENCES")
+    print_table(SIDE_BY_SIDE, list(_differences(document["differences"])))
+
+
+def named(nodes: Sequence[str]) -> str:
+    """Return a few names, and how many more there are."""
+    more = f" and {len(nodes) - _NAMED} more" if len(nodes) > _NAMED else ""
+    return ", ".join(nodes[:_NAMED]) + more
+
+
+def amount(price: float) -> str:
+    """Write a price for people: with two digits after the point, and four where those would hide something."""
+    text = f"{price:.4f}"
+    return text.removesuffix("00") if float(text) else "0.00"
+
+
+def by_cause(blocked: Iterable[Blocked]) -> list[tuple[Blocked, ...]]:
+    """Return stretches that begin and end together for one cause, together; by beginning.
+
+    Budgets that hold what consolidation would only look at are left out: they are the calendar of budgets.
+    """
+    found: dict[tuple[Any, ...], list[Blocked]] = {}
+    for each in blocked:
+        if not _only_looked_at(each.wanted, each.reason):
+            key = each.since, each.until, each.pool, each.wanted, each.reason, subject(each.message), each.draining
+            found.setdefault(key, []).append(each)
+    return [tuple(several) for several in found.values()]
+
+
+def _only_looked_at(wanted: str | None, reason: str) -> bool:
+    return wanted == "Underutilized" and reason == "Budget"
+
+
+def _print_pool(pool: JsonObject, end: str, zone: ZoneInfo) -> None:
+    click.echo(printable(f"{pool['pool']}: {_summary(pool)}"))
+    if pool["happenings"]:
+        print_table(HEADERS, [_row(each, zone) for each in _folded(pool["happenings"])])
+    held = list(_held_rows(pool["blocked"], end, zone))
+    if held:
+        click.echo()
+        print_table(HELD_HEADERS, held)
+
+
+def _summary(pool: JsonObject) -> str:
+    first, last = pool["nodesBefore"], pool["nodesAfter"]
+    parts = [_count(first, "node") if first == last else f"{_count(first, 'node')}, then {last}"]
+    prices = pool["pricePerHourBefore"], pool["pricePerHourAfter"]
+    if None not in prices:
+        before, after = map(amount, prices)
+        parts.append(f"{before} per hour" if before == after else f"{before} per hour, then {after}")
+    disrupted = ", ".join(f"{number} {reason}" for reason, number in pool["disrupted"].items())
+    return "; ".join((*parts, disrupted or ("nothing is disrupted" if pool["happenings"] else "nothing happens")))
+
+
+def _row(happening: JsonObject, zone: ZoneInfo) -> tuple[str, ...]:
+    savings = happening["savingsPerHour"]
+    held = dict.fromkeys(each["reason"] for each in happening["heldBefore"])
+    return (
+        _shown(happening["at"], zone),
+        named(happening["nodes"]) or _NOTHING,
+        happening["reason"] or happening["method"],
+        happening["why"],
+        _NOTHING if savings is None else amount(savings),
+        named([each["name"] for each in happening["replacedBy"]]) or _NOTHING,
+        ", ".join(held) or _NOTHING,
+    )
+
+
+def _folded(happenings: Iterable[JsonObject]) -> list[JsonObject]:
+    """Return what happens; nodes that are made later, for pods of one that drains, come in the row of that one."""
+    rows: list[JsonObject] = []
+    for each in happenings:
+        of = set(each["podsOf"])
+        index = next((at for at, row in enumerate(rows) if of and of <= set(row["nodes"])), None)
+        if index is None:
+            rows.append(each)
+            continue
+        row, price = rows[index], each["savingsPerHour"]
+        savings = None if None in (price, row["savingsPerHour"]) else row["savingsPerHour"] + price
+        rows[index] = {**row, "replacedBy": [*row["replacedBy"], *each["replacedBy"]], "savingsPerHour": savings}
+    return rows
+
+
+def _held_rows(blocked: Iterable[JsonObject], end: str, zone: ZoneInfo) -> Iterator[tuple[str, ...]]:
+    """Yield a row for whatever holds nodes, with all nodes that it holds, at whatever times."""
+    found: dict[tuple[Any, ...], list[JsonObject]] = {}
+    for each in blocked:
+        if not _only_looked_at(each["wanted"], each["reason"]):
+            found.setdefault((each["reason"], subject(each["message"]), each["draining"]), []).append(each)
+    for several in found.values():
+        if _longest(several, end) < SHORTEST_SHOWN:
+            continue
+        nodes = list(dict.fromkeys(each["node"] for each in several))
+        wanted = sorted({each["wanted"] or "deletion" for each in several})
+        times = {(each["since"], each["until"]) for each in several}
+        is_open = any(each["until"] is None for each in several)
+        first = several[0]
+        yield (
+            named(nodes) + (" (draining)" if first["draining"] else ""),
+            ", ".join(wanted),
+            _shown(min(since for since, _ in times), zone),
+            "the end" if is_open else _shown(max(until or end for _, until in times), zone),
+            str(max(len(_of(several, node, word)) for node in nodes for word in wanted)),
+            _brief(first),
+        )
+
+
+def _brief(blocked: JsonObject) -> str:
+    """Return what holds a node, without what only held at first."""
+    message: str = blocked["message"]
+    if blocked["reason"] == "Budget":
+        return message.partition(", ")[0]
+    return message if len(message) <= _LONGEST_MESSAGE else subject(message)
+
+
+def _of(several: Iterable[JsonObject], node: str, wanted: str) -> list[JsonObject]:
+    return [each for each in several if each["node"] == node and (each["wanted"] or "deletion") == wanted]
+
+
+def _longest(several: Iterable[JsonObject], end: str) -> timedelta:
+    """Return for how long one node is held from going for one reason, in all."""
+    held: dict[tuple[str, str], timedelta] = {}
+    for each in several:
+        key = each["node"], each["wanted"]
+        length = parse_time(each["until"] or end) - parse_time(each["since"])
+        held[key] = held.get(key, timedelta()) + length
+    return max(held.values())
+
+
+_FIGURES: Final[Mapping[str, str]] = {
+    "nodesBefore": "nodes now",
+    "nodesAfter": "nodes then",
+    "pricePerHourAfter": "price per hour then",
+    "savingsPerHour": "saved per hour",
+    "disrupted": "disrupted",
+    "longestBlockedSeconds": "held longest",
+}
+
+
+def _differences(differences: Iterable[JsonObject]) -> Iterator[tuple[str, ...]]:
+    for each in differences:
+        name = each["pool"]
+        for key, words in _FIGURES.items():
+            today, changed = each[key]["today"], each[key]["changed"]
+            if today != changed:
+                yield name, words, _figure(key, today), _figure(key, changed)
+                name = ""
+
+
+def _figure(key: str, value: Any) -> str:
+    if value is None:
+        return _NOTHING
+    if key == "disrupted":
+        return ", ".join(f"{number} {reason}" for reason, number in value.items()) or "nothing"
+    if key == "longestBlockedSeconds":
+        return format_duration(timedelta(seconds=value)) if value else _NOTHING
+    return amount(value) if isinstance(value, float) else str(value)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _told(document: JsonObject) -> list[tuple[Any, ...]]:
+    """Return what a simulation tells of nodes."""
+    return [(pool["happenings"], pool["blocked"]) for pool in document["pools"]]
+
+
+def _shown(text: str, zone: ZoneInfo) -> str:
+    there = in_zone(parse_time(text), zone)
+    return f"{there:%a %d %b %H:%M %Z}" if is_shown_twice(there) else f"{there:%a %d %b %H:%M}"

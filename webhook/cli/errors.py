@@ -1,0 +1,40 @@
+"""Errors of a command that the user can correct: one line each on standard error."""
+
+from collections.abc import Iterable
+from typing import IO, Any
+
+import click
+
+from scorer.api.values.quoting import shortened
+
+MOST_LINES = 20
+"""How many mistakes are shown; the others are only counted."""
+
+
+class UserError(click.ClickException):
+    """A mistake that the user can correct; exit code 1, no traceback.
+
+    Args:
+        lines: One mistake each, with file, field and value if it has them.
+    """
+
+    exit_code = 1
+
+    def __init__(self, lines: str | Iterable[str]) -> None:
+        self.lines = (lines,) if isinstance(lines, str) else tuple(lines)
+        super().__init__("\n".join(self.lines))
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Write the mistakes to standard error, each on its line."""
+        for line in self.lines[:MOST_LINES]:
+            complain(f"error: {line}", file)
+        if len(self.lines) > MOST_LINES:
+            complain(f"error: and {len(self.lines) - MOST_LINES} more", file)
+
+
+def complain(line: str, file: IO[Any] | None = None) -> None:
+    """Write one line of bounded length to standard error, without characters that could act on a terminal."""
+    line = shortened(line)
+    click.echo(
+        "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in line), file, err=True
+    )

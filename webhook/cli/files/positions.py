@@ -1,0 +1,164 @@
+"""Where in its file a field of an object is: line and column.
+
+The file is parsed a second time, into nodes that know their places; this is done only for files that a remark is about.
+Lines and columns count from 1, columns in code points.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import yaml
+
+from scorer.api.values.field_path import FieldPath
+from webhook.cli.files.documents import Source
+
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class Place(NamedTuple):
+    """Start and end of a text; the end is the place after its last character."""
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+
+_SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
+_BEGINNING: Final = Place(1, 1, 1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """What stands at a field.
+
+    Args:
+        place: From its first character to its last.
+        is_flow: Written in brackets or braces, as in JSON.
+        is_json: The whole document is JSON.
+    """
+
+    place: Place
+    is_flow: bool
+    is_json: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Positions:
+    """The places of everything in some texts.
+
+    Args:
+        texts: By the file of a `Source`.
+    """
+
+    texts: Mapping[str, str]
+    _documents: dict[str, list[tuple[Any, bool]]] = field(default_factory=dict)
+
+    def place(self, source: Source, path: FieldPath) -> Place:
+        """Return the place of the key of *path*, or of the nearest parent that exists."""
+        root, _ = self._root(source)
+        nearest = root
+        for part in path:
+            key, value = _member(root, part)
+            if value is None:
+                break
+            nearest, root = key if key is not None else value, value
+        return _BEGINNING if nearest is None else _place(nearest)
+
+    def value(self, source: Source, path: FieldPath) -> Value | None:
+        """Return what is at *path*; None if nothing is, or if YAML aliases may make it stand for other places too."""
+        node, is_json = self._root(source)
+        if not is_json and _has_aliases(self.texts.get(source.file, "")):
+            return None
+        for part in path:
+            _, node = _member(node, part)
+        return None if node is None else Value(_place(node), bool(getattr(node, "flow_style", True)), is_json)
+
+    def path(self, source: Source, text: str) -> FieldPath | None:
+        """Return the path that prints as *text*, None when the object has no such field."""
+        node, _ = self._root(source)
+        return next((path for path in _paths(node, FieldPath(), text) if str(path) == text), None)
+
+    def _root(self, source: Source) -> tuple[Any, bool]:
+        if source.file not in self._documents:
+            self._documents[source.file] = list(_compose(source.file, self.texts.get(source.file, "")))
+        documents = self._documents[source.file]
+        if source.number > len(documents):
+            return None, False
+        node, is_json = documents[source.number - 1]
+        if source.item is not None:
+            node = _member(_member(node, "items")[1], source.item)[1]
+        return node, is_json
+
+
+def _compose(name: str, text: str) -> Iterator[tuple[Any, bool]]:
+    """Yield the root of each document, and whether it is JSON, decided as `webhook.cli.files.documents` does."""
+    try:
+        if name.endswith(".json") or text.lstrip().startswith("{"):
+            yield from [(yaml.compose(part, Loader=_Loader), True) for part in _json_documents(text)]
+            return
+    except (ValueError, yaml.YAMLError):
+        pass
+    try:
+        yield from [(node, False) for node in yaml.compose_all(text, Loader=_Loader)]
+    except yaml.YAMLError:
+        return
+
+
+def _has_aliases(text: str) -> bool:
+    try:
+        return any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=_Loader))
+    except yaml.YAMLError:
+        return False
+
+
+def _json_documents(text: str) -> Iterator[str]:
+    """Yield each JSON value of *text*, with blanks before it so that lines and columns stay the same.
+
+    Tabs and lone surrogates, which JSON allows and YAML does not, are replaced by something of the same length.
+    """
+    decoder = json.JSONDecoder()
+    position = 0
+    while position < len(text):
+        if text[position].isspace():
+            position += 1
+            continue
+        _, end = decoder.raw_decode(text, position)
+        line, column = text.count("\n", 0, position), position - text.rfind("\n", 0, position) - 1
+        part = _SURROGATE.sub(r"\\u003f", text[position:end].replace("\t", " "))
+        yield "\n" * line + " " * column + part
+        position = end
+
+
+def _member(node: Any, part: str | int) -> tuple[Any, Any]:
+    """Return key and value of a member, which has no key in a list; None when there is none."""
+    if isinstance(node, yaml.MappingNode) and isinstance(part, str):
+        return next(((key, value) for key, value in node.value if key.value == part), (None, None))
+    if isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+        return None, node.value[part]
+    return None, None
+
+
+def _paths(node: Any, at: FieldPath, wanted: str) -> Iterator[FieldPath]:
+    """Yield the paths below *node* that may be the beginning of what prints as *wanted*."""
+    members: Iterable[tuple[str | int, Any]] = ()
+    if isinstance(node, yaml.MappingNode):
+        members = [(str(key.value), value) for key, value in node.value]
+    elif isinstance(node, yaml.SequenceNode):
+        members = enumerate(node.value)
+    for part, value in members:
+        path = at / part
+        if wanted.startswith(str(path)):
+            yield path
+            yield from _paths(value, path, wanted)
+
+
+def _place(node: Any) -> Place:
+    last = node
+    while not isinstance(last, yaml.ScalarNode) and not last.flow_style and last.value:
+        last = last.value[-1][1] if isinstance(last, yaml.MappingNode) else last.value[-1]
+    start, end = node.start_mark, last.end_mark
+    return Place(start.line + 1, start.column + 1, end.line + 1, end.column + 1)

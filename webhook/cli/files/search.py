@@ -1,0 +1,260 @@
+"""Files that ``-f`` names: single files, folders, standard input, minus ignored paths. Also the example fleet.
+
+A file of a folder is read if its name ends like YAML or JSON and does not begin with a dot. Templates of Helm charts
+are no objects before Helm has rendered them, so they are passed over in folders, and so are files with tests of
+`harbormaster test`. Every mistake is one line that names the file.
+"""
+
+import os
+import re
+import stat
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path, PurePath
+from typing import Final, NoReturn
+
+from webhook.cli.errors import UserError
+
+SUFFIXES: Final = (".yaml", ".yml", ".json")
+LARGEST_FILE: Final = 64 * 1024 * 1024
+STDIN: Final = "-"
+STDIN_NAME: Final = "standard input"
+TEST_FILE: Final = re.compile(r"(?:.*\.)?harbormaster-test\.ya?ml", re.DOTALL)
+"""The names of files with tests."""
+_CHART: Final = "Chart.yaml"
+_TEMPLATES: Final = "templates"
+
+
+class UnreadableError(Exception):
+    """A file or folder cannot be read; the message is a whole line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """What the user names.
+
+    Args:
+        paths: Files, folders, or ``-`` for standard input.
+        ignored: Patterns of files and folders to pass over: see `is_ignored`.
+        named_in: The file that names the paths, if the user does not: see `Search.is_confidential`.
+    """
+
+    paths: Sequence[str] = ()
+    ignored: Sequence[str] = ()
+    named_in: str = ""
+
+    def __bool__(self) -> bool:
+        """Whether anything is named."""
+        return bool(self.paths)
+
+    def __str__(self) -> str:
+        return ", ".join(STDIN_NAME if path == STDIN else path for path in self.paths)
+
+
+@dataclass(slots=True)
+class Search:
+    """Reads the text of each file, and notes what it passes over.
+
+    Args:
+        files: What to read.
+        wanted: Which names of files in folders to read.
+        may_be_empty: Whether a folder without such files is all right.
+        problems: What cannot be read, one line each.
+        templates: How many templates of a Helm chart were passed over, by folder.
+        ignored: How many files and folders were ignored.
+    """
+
+    files: Files
+    wanted: Callable[[str], bool] = lambda name: name.endswith(SUFFIXES) and not TEST_FILE.fullmatch(name)
+    may_be_empty: bool = False
+    problems: list[str] = field(default_factory=list)
+    templates: dict[str, int] = field(default_factory=dict)
+    ignored: int = 0
+
+    def texts(self) -> Iterator[tuple[str, str]]:
+        """Yield name and text of every file, in the order of the paths, those of a folder by name.
+
+        Raises:
+            UserError: Standard input is named twice.
+        """
+        if self.files.paths.count(STDIN) > 1:
+            raise UserError("-f -: standard input can be read once only")
+        for path in self.files.paths:
+            try:
+                yield from self._texts(path)
+            except UnreadableError as error:
+                self.problems.append(str(error))
+
+    def is_confidential(self, name: str) -> bool:
+        """Return whether messages must not repeat anything of a file that has been read.
+
+        CI reads files of strangers. A link among them can lead to any file of the machine, and so can a path in a test.
+        The log of the job would show the beginning of that file, such as a credential.
+        """
+        if name == STDIN_NAME:
+            return False
+        here = Path.cwd()
+        place = Path(os.path.normpath(here / name))
+        base = here if place.is_relative_to(here) else place.parent
+        # The system follows a link before it takes the way up: with a link a, the file a/../b is not b.
+        if (here / name).resolve() != base.resolve() / place.relative_to(base):
+            return True
+        if not self.files.named_in:
+            return False
+        roots = (here, Path(os.path.normpath(here / self.files.named_in)).parent)
+        # In the root of the machine, as in a container, every file would be inside.
+        inside = [place.relative_to(root).parts for root in roots if place.is_relative_to(root) and root.name]
+        return not inside or all(any(part.startswith(".") for part in parts) for parts in inside)
+
+    def notes(self) -> Iterator[str]:
+        """Yield what the user should know about files that were passed over without being asked for."""
+        for folder, count in sorted(self.templates.items()):
+            files = "1 file" if count == 1 else f"{count} files"
+            yield f"{folder}: {files} skipped: templates of a Helm chart; `helm template` renders them"
+
+    def _texts(self, path: str) -> Iterator[tuple[str, str]]:
+        if path == STDIN:
+            yield STDIN_NAME, _decode(STDIN_NAME, sys.stdin.buffer.read(LARGEST_FILE + 1))
+            return
+        if path.startswith(("http://", "https://")):
+            raise UnreadableError(f"{path}: addresses are not fetched; download it, look at it, and name the file")
+        if is_ignored(path, "", self.files.ignored):
+            self.ignored += 1
+            return
+        place = Path(path)
+        if place.is_dir() and place.suffix not in SUFFIXES:
+            yield from self._texts_in_folder(place)
+        else:
+            yield path, _decode(path, _content(place))
+
+    def _texts_in_folder(self, folder: Path) -> Iterator[tuple[str, str]]:
+        passed_over, count = self.ignored, 0
+        for file in self._files_in(folder):
+            count += 1
+            try:
+                _check_within(file, folder)
+                yield str(file), _decode(str(file), _content(file, regular=True))
+            except UnreadableError as error:
+                self.problems.append(str(error))
+        if not (count or self.may_be_empty or self.templates or self.ignored > passed_over):
+            raise UnreadableError(f"{folder}: no *.yaml, *.yml or *.json file in this folder")
+
+    def _files_in(self, folder: Path) -> Iterator[Path]:
+        """Yield the wanted files of a folder and its folders; hidden ones are passed over in silence."""
+
+        def fail(error: OSError) -> NoReturn:
+            raise UnreadableError(f"{error.filename}: {_reason(error)}") from error
+
+        for base, folders, names in os.walk(folder, onerror=fail):
+            here = Path(base)
+            is_chart = _CHART in names
+            misnamed = [name for name in folders if name.endswith(SUFFIXES)]
+            kept = [name for name in folders if name not in misnamed and not name.startswith(".")]
+            folders[:] = sorted(name for name in kept if not self._is_ignored(here / name, folder))
+            if is_chart and _TEMPLATES in folders:
+                folders.remove(_TEMPLATES)
+                if found := sum(self._is_candidate(name) for *_, names in os.walk(here / _TEMPLATES) for name in names):
+                    self.templates[str(here / _TEMPLATES)] = found
+            for name in sorted((*names, *misnamed)):
+                if self._is_candidate(name) and not self._is_ignored(here / name, folder):
+                    yield here / name
+
+    def _is_candidate(self, name: str) -> bool:
+        return not name.startswith(".") and self.wanted(name)
+
+    def _is_ignored(self, place: Path, folder: Path) -> bool:
+        found = is_ignored(str(place), str(place.relative_to(folder)), self.files.ignored)
+        self.ignored += found
+        return found
+
+
+def is_ignored(path: str, below: str, patterns: Sequence[str]) -> bool:
+    """Say whether one of *patterns* means a file or folder.
+
+    ``*`` and ``?`` stand for anything but a slash, ``**`` for any number of folders. A pattern without a slash means
+    every file or folder of that name; one with a slash a path, as messages show it or from the named folder on.
+
+    Args:
+        path: As messages show it.
+        below: The same from the folder on that the user named; empty for what the user named.
+        patterns: As the user gave them.
+    """
+    wholes = [PurePath(place).parts for place in (path, below)]
+    return any(
+        any(_matches(PurePath(pattern).parts, whole) for whole in wholes)
+        if "/" in pattern.strip("/")
+        else _fits(PurePath(path).name, pattern.strip("/"))
+        for pattern in patterns
+    )
+
+
+def _matches(pattern: Sequence[str], path: Sequence[str]) -> bool:
+    """Say whether a pattern means a path, part by part."""
+    reached = {0}
+    for part in pattern:
+        if part == "**":
+            reached = set(range(min(reached), len(path) + 1))
+        else:
+            reached = {at + 1 for at in reached if at < len(path) and _fits(path[at], part)}
+        if not reached:
+            return False
+    return len(path) in reached
+
+
+def _fits(name: str, pattern: str) -> bool:
+    """Say whether a name fits a pattern in which only ``*`` and ``?`` are special; brackets in names are not rare."""
+    at = position = 0
+    star, resumed = -1, 0
+    while position < len(name):
+        if at < len(pattern) and pattern[at] == "*":
+            star, resumed = at, position
+            at += 1
+        elif at < len(pattern) and pattern[at] in ("?", name[position]):
+            at += 1
+            position += 1
+        elif star >= 0:  # the last star takes one letter more
+            resumed += 1
+            at, position = star + 1, resumed
+        else:
+            return False
+    return not pattern[at:].strip("*")
+
+
+def _check_within(file: Path, folder: Path) -> None:
+    if not file.resolve().is_relative_to(folder.resolve()):
+        raise UnreadableError(f"{file}: is a link out of {folder}; to read it, name the file itself")
+
+
+def _content(file: Path, *, regular: bool = False) -> bytes:
+    try:
+        mode = file.stat().st_mode
+        if stat.S_ISDIR(mode):
+            raise UnreadableError(f"{file}: is a directory, expected a file")
+        if regular and not stat.S_ISREG(mode):
+            raise UnreadableError(f"{file}: is not a regular file")
+        with file.open("rb") as stream:
+            return stream.read(LARGEST_FILE + 1)
+    except OSError as error:
+        raise UnreadableError(f"{file}: {_reason(error)}") from error
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()
+
+
+def _decode(name: str, content: bytes) -> str:
+    if len(content) > LARGEST_FILE:
+        raise UnreadableError(f"{name}: is larger than {LARGEST_FILE // 2**20} MiB")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UnreadableError(f"{name}: is not UTF-8 text: byte {error.start} is {content[error.start]:#04x}") from None
+
+
+def example_fleet() -> Path:
+    """Return the folder of its files."""
+    package = Path(str(files("webhook")))
+    installed = package / "example_fleet"  # only the wheel has it
+    return installed if installed.is_dir() else package.parent / "examples" / "fleet"

@@ -1,0 +1,405 @@
+"""A client of a hub: Kubernetes' REST interface, its errors, and the questions below ``/v1``.
+
+The hub of ``up`` is one server for both. With any other hub, the API server returns the objects, and the questions are
+answered in this process, from what that server lets us read, by the same code as in `harbormaster serve`.
+"""
+
+import json
+import os
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar
+
+from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, Kind
+from scorer.api.unstructured.documents import dicts_at, metadata_of
+from scorer.api.unstructured.json_object import JsonObject, dump_json
+from webhook.cli.errors import UserError, complain
+from webhook.cli.hub.connection import SECONDS, Connection, login_to, no_address, not_let_in, open_server, unreachable
+from webhook.embedded.storage.kinds import kind_of_definition
+from webhook.kube.client.cli_client import HubHttp, Reply
+from webhook.kube.client.paths import ApiPath, path_of
+from webhook.kube.ports import InvalidObjectError, UnavailableError
+from webhook.kube.transport.serialization import MERGE_PATCH
+
+if TYPE_CHECKING:
+    from webhook.processes.own_answers import OwnAnswers
+
+TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io, application/json"
+METADATA: Final = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io, application/json"
+PAGE: Final = 500
+"""How many objects a hub sends at a time."""
+
+_Result = TypeVar("_Result")
+
+_ATTEMPTS: Final = 5
+_CONFLICT: Final = 409
+_UNKNOWN_CALLER: Final = 401
+_GONE: Final = 410
+_MISSING: Final = 404
+_WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
+_PATCH: Final = "patch"
+_PATCHED: Final = re.compile(r'(\A|: patch: )Invalid value: "(?:[^"\\]|\\.)*": ', re.DOTALL)
+"""The object that a patch would make, before the reason why it cannot be read."""
+
+
+class Answer(NamedTuple):
+    """What the hub answered."""
+
+    document: JsonObject
+    warnings: tuple[str, ...] = ()
+
+
+class RefusedError(Exception):
+    """The hub refuses a request.
+
+    Of a patch that leads to no readable object, an API server repeats the whole object, which may hold a Secret, before
+    the reason. It is left out.
+
+    Args:
+        status: The ``Status`` object it answered with.
+        warnings: The warnings that came with it.
+    """
+
+    def __init__(self, status: Mapping[str, Any], warnings: tuple[str, ...] = ()) -> None:
+        self.code = int(status.get("code") or 0)
+        self.reason = str(status.get("reason") or "")
+        self.message = _PATCHED.sub(r"\1", str(status.get("message") or "the hub gave no reason"), count=1)
+        self.details: Mapping[str, Any] = status.get("details") or {}
+        self.answer: JsonObject | None = status.get("answer")
+        """The answer of a gate that refused a reservation."""
+        self.mistakes = [(str(each.get("pointer", "")), str(each.get("detail", ""))) for each in _errors(status)]
+        self.warnings = warnings
+        super().__init__(self.message)
+
+    @property
+    def causes(self) -> list[str]:
+        """One ``field: message`` per mistake."""
+        texts = ((cause.get("field", ""), str(cause.get("message", ""))) for cause in self.details.get("causes") or ())
+        return [f"{field}: {_PATCHED.sub('', text) if field == _PATCH else text}" for field, text in texts]
+
+    def lines(self) -> list[str]:
+        """Return the refusal in words; an invalid object as kubectl does, one mistake a line."""
+        causes = self.causes
+        if self.reason == "Invalid" and causes:
+            subject = f'The {self.details.get("kind", "object")} "{self.details.get("name", "")}" is invalid:'
+            return [f"{subject} {causes[0]}"] if len(causes) == 1 else [subject, *(f"* {cause}" for cause in causes)]
+        code = f"HTTP {self.code}"
+        return [self.message if self.message == code else f"{self.reason or code}: {self.message}"]
+
+
+async def retry_on_conflict(attempt: Callable[[], Awaitable[_Result]]) -> _Result:
+    """Return the result of *attempt*, which reads an object and writes over the version that it read.
+
+    A conflict means that another client wrote in between, so *attempt* is repeated.
+
+    Raises:
+        RefusedError: It is no conflict, or the last attempt failed.
+    """
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return await attempt()
+        except RefusedError as error:
+            if error.code != _CONFLICT:
+                raise
+    return await attempt()
+
+
+def _errors(problem: Mapping[str, Any]) -> list[JsonObject]:
+    """Return the mistakes that problem details name, each with its JSON Pointer."""
+    return dicts_at(problem, "errors")
+
+
+class Event(NamedTuple):
+    """One change that a watch reports."""
+
+    type: str
+    document: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an object, or a collection, is.
+
+    Args:
+        kind: Its kind.
+        namespace: None: no namespace, or all of them.
+        name: Empty: the collection.
+        version: One of the kind's; empty: the preferred one.
+        subresource: Of the object, such as ``status``; empty: the object itself.
+    """
+
+    kind: Kind
+    namespace: str | None = None
+    name: str = ""
+    version: str = ""
+    subresource: str = ""
+
+    @property
+    def path(self) -> ApiPath:
+        """Path of the URL. Raises `UserError` for a name that no object can have."""
+        namespace = self.namespace if self.kind.namespaced else None
+        try:
+            return path_of(self.kind, namespace or "", self.name, self.subresource, self.version)
+        except InvalidObjectError as error:
+            raise UserError(f"NotFound: {error}") from error
+
+
+def place_of(document: JsonObject, kind: Kind) -> Place:
+    """Return where *document* is."""
+    metadata = document["metadata"]
+    version = str(document["apiVersion"]).rpartition("/")[2]
+    return Place(kind, metadata.get("namespace"), metadata["name"], version)
+
+
+class Client:
+    """A client of one hub; an async context manager.
+
+    Every method raises `UserError` when the hub cannot be reached, `RefusedError` when it refuses.
+
+    Args:
+        connection: The hub.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._stack = AsyncExitStack()
+        self._http: HubHttp | None = None
+        self._answers: OwnAnswers | None = None
+        self.namespace = connection.namespace
+        """Where to look for objects when the user names no namespace."""
+        self.simulated = connection.ours
+        """Whether the hub simulates its members."""
+
+    async def __aenter__(self) -> Self:
+        login = await login_to(self._connection)
+        try:
+            self._http = self._stack.enter_context(HubHttp(login))
+        except ValueError as error:
+            raise no_address(self._connection, error) from error
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+    async def get(self, place: Place) -> JsonObject:
+        """Return one object."""
+        return (await self._request("GET", place.path)).document
+
+    async def list(self, place: Place, selector: str = "", fields: str = "") -> JsonObject:
+        """Return a list object, whole; *selector* is a label selector, *fields* a field selector."""
+        query = {"limit": str(PAGE)} | _selection(selector, fields)
+        items: list[JsonObject] = []
+        while True:
+            page = (await self._request("GET", place.path, query=query)).document
+            items += page.get("items") or ()
+            if not (following := metadata_of(page).get("continue")):
+                return {**page, "items": items}
+            query["continue"] = following
+
+    async def few(self, place: Place, most: int) -> JsonObject:
+        """Return a list object with the metadata of the first objects of a collection, *most* of them."""
+        answer = await self._send("GET", place.path, query={"limit": str(most)}, accept=METADATA)
+        return _decoded(self._check(answer, place.path))
+
+    async def table(self, place: Place, selector: str = "", fields: str = "") -> JsonObject:
+        """Return what the hub itself shows of a collection or an object: a ``Table``, with the objects in its rows."""
+        query = {"includeObject": "Object"} | _selection(selector, fields)
+        answer = await self._send("GET", place.path, query=query, accept=TABLE)
+        return _decoded(self._check(answer, place.path))
+
+    async def watch(self, place: Place, since: str, selector: str = "", fields: str = "") -> AsyncIterator[Event]:
+        """Yield changes after the resource version *since* until the hub ends the watch.
+
+        If that version is too old, the only event is ``ERROR``.
+        """
+        query = {"watch": "1", "allowWatchBookmarks": "true", "resourceVersion": since} | _selection(selector, fields)
+        assert self._http is not None
+        try:
+            async with self._http.stream(place.path, query) as answer:
+                if answer.status == _GONE:
+                    yield Event("ERROR", {})
+                    return
+                if answer.status >= 400:
+                    self._check(Reply(answer.status, b"".join([part async for part in answer.parts])), place.path)
+                rest = b""
+                async for part in answer.parts:
+                    *lines, rest = (rest + part).split(b"\n")
+                    for line in lines:
+                        if line.strip():
+                            event = _decoded(line)
+                            yield Event(str(event.get("type", "")), event.get("object") or {})
+        except (UnavailableError, TimeoutError) as error:
+            raise unreachable(self._connection, error) from error
+
+    async def create(self, kind: Kind, document: JsonObject, *, dry_run: bool = False, validation: str = "") -> Answer:
+        """Create an object. *validation* is ``fieldValidation``, how the hub treats unknown fields."""
+        at = place_of(document, kind)
+        place = Place(kind, at.namespace, version=at.version)
+        return await self._request("POST", place.path, document, query=_of_write(dry_run, validation))
+
+    async def patch(self, place: Place, patch: JsonObject, *, dry_run: bool = False, validation: str = "") -> Answer:
+        """Change an object by a merge patch (RFC 7396). *validation* is as for `create`."""
+        query = _of_write(dry_run, validation)
+        return await self._request("PATCH", place.path, patch, query=query, content_type=MERGE_PATCH)
+
+    async def delete(self, place: Place, *, dry_run: bool = False) -> Answer:
+        """Delete an object; with finalizers it stays until they are gone."""
+        return await self._request("DELETE", place.path, query=_of_write(dry_run))
+
+    async def read_json(self, path: str) -> JsonObject:
+        """Return what the hub answers at *path*."""
+        return (await self._request("GET", path)).document
+
+    async def ask(self, path: str, body: JsonObject) -> JsonObject:
+        """Return the answer to a question that changes nothing."""
+        return (await self._request("POST", path, body)).document
+
+    async def withdraw(self, path: str) -> None:
+        """Delete what an earlier request has created at *path*."""
+        self._check(await self._send("DELETE", path))
+
+    async def custom_kinds(self) -> dict[tuple[str, str], tuple[Kind, JsonObject]]:
+        """Return the kinds that the hub's CustomResourceDefinitions define, with the definitions."""
+        listing = await self.list(Place(CUSTOM_RESOURCE_DEFINITION))
+        found = {}
+        for definition in listing.get("items") or ():
+            kind = kind_of_definition(definition)
+            if kind is not None:
+                found[kind.group_kind] = (kind, definition)
+        return found
+
+    async def read_discovery(self, *segments: str) -> JsonObject:
+        """Return one of the API server's documents about itself, such as that of ``apis/apps/v1``."""
+        return (await self._request("GET", ApiPath(*segments))).document
+
+    async def _request(
+        self,
+        method: str,
+        path: str,
+        body: JsonObject | None = None,
+        *,
+        query: Mapping[str, str] | None = None,
+        content_type: str = "application/json",
+    ) -> Answer:
+        answer = await self._send(method, path, body, query=query, content_type=content_type)
+        return Answer(_decoded(self._check(answer, path)), _warnings(answer))
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        body: JsonObject | None = None,
+        *,
+        query: Mapping[str, str] | None = None,
+        content_type: str = "application/json",
+        accept: str = "application/json",
+    ) -> Reply:
+        content = None if body is None else dump_json(body)
+        assert self._http is not None
+        try:
+            if self._connection.ours or isinstance(path, ApiPath):
+                return await self._http.send(method, path, content, query, content_type, SECONDS, accept)
+            return await (await self._own_answers(path)).send(method, path, content, SECONDS)
+        except (UnavailableError, TimeoutError) as error:
+            raise unreachable(self._connection, error) from error
+
+    def _check(self, answer: Reply, path: str = "") -> bytes:
+        """Return the body of a good answer to a request of *path*."""
+        if answer.status < 400:
+            return answer.content
+        if answer.status == _UNKNOWN_CALLER:
+            raise not_let_in(self._connection, answer.content)
+        try:
+            status = _decoded(answer.content)
+        except UserError:
+            status = {}
+        if status.get("kind") != "Status":  # problem details of /v1
+            not_served = _not_served(path) if answer.status == _MISSING and not status else ""
+            told = status.get("detail") or not_served or f"HTTP {answer.status}"
+            words = {"message": told, "reason": status.get("title") or ("NotFound" if not_served else "")}
+            status = {**words, "errors": status.get("errors"), "answer": status.get("answer")}
+        raise RefusedError({"code": answer.status, **status}, _warnings(answer))
+
+    async def _own_answers(self, path: str) -> "OwnAnswers":
+        """Return what answers questions in place of a server that only has objects; made at the first question."""
+        from webhook.processes.hub_reading import NotReadableError
+        from webhook.processes.own_answers import OwnAnswers
+        from webhook.settings.environment import SettingsError
+        from webhook.settings.programs import ServerSettings
+        from webhook.telemetry.logs import configure
+
+        if self._answers is None:
+            configure("text", "error")  # the cache's log messages are for servers, not for users of a command
+            try:
+                settings = ServerSettings.read(os.environ)
+                server = await self._stack.enter_async_context(await open_server(self._connection))
+                answers = OwnAnswers(
+                    server,
+                    settings,
+                    of_nodes=path.startswith(("/v1/gate", "/v1/budgets")),
+                    of_upgrades=path.startswith("/v1/upgrade"),
+                )
+                self._answers = await self._stack.enter_async_context(answers)
+                complain(_computed(answers.unread))
+            except SettingsError as error:
+                raise UserError(str(error)) from error
+            except NotReadableError as error:
+                raise UserError(f"{self._connection}: {error}") from error
+        return self._answers
+
+
+async def find(client: Client, place: Place) -> JsonObject | None:
+    """Return an object, None when there is none.
+
+    Raises:
+        RefusedError: Any refusal other than NotFound.
+    """
+    try:
+        return await client.get(place)
+    except RefusedError as error:
+        if error.code == 404:
+            return None
+        raise
+
+
+def _computed(unread: Sequence[str]) -> str:
+    """Say where an answer comes from, and what it does not know."""
+    note = "note: computed here from what you may read on the hub; no harbormaster serve is asked"
+    return note + (f"; without {', '.join(unread)}, which you may not read or the hub does not have" if unread else "")
+
+
+def _not_served(path: str) -> str:
+    """Return what a 404 without words means: an API server does not know the kind that *path* is of."""
+    match path.split("/")[1:]:
+        case ["apis", group, version, "namespaces", _, plural, *_] | ["apis", group, version, plural, *_]:
+            return f"the hub serves no {plural} of {group}/{version}; their CustomResourceDefinition is not installed"
+    return ""
+
+
+def _selection(selector: str, fields: str) -> dict[str, str]:
+    """Return the query of both selectors, without an empty one."""
+    return {key: text for key, text in (("labelSelector", selector), ("fieldSelector", fields)) if text}
+
+
+def _of_write(dry_run: bool, validation: str = "") -> dict[str, str]:
+    return ({"dryRun": "All"} if dry_run else {}) | ({"fieldValidation": validation} if validation else {})
+
+
+def _decoded(content: bytes) -> JsonObject:
+    try:
+        document = json.loads(content)
+    except ValueError as error:
+        raise UserError(f"the server's answer is not JSON: is it a hub of harbormaster? ({error})") from error
+    if not isinstance(document, dict):
+        raise UserError("the server's answer is no object: is it a hub of harbormaster?")
+    return document
+
+
+def _warnings(answer: Reply) -> tuple[str, ...]:
+    texts = (text for header in answer.warnings for text in _WARNING.findall(header))
+    return tuple(re.sub(r"\\(.)", r"\1", text) for text in texts)

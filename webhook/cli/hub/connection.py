@@ -1,0 +1,146 @@
+"""A hub, how to log in to it, and the reason in one line when that fails."""
+
+import json
+import ssl
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+from webhook.cli.errors import UserError
+from webhook.cli.files.documents import DEFAULT_NAMESPACE
+from webhook.kube.login.connection import ConfigurationError, Login
+from webhook.kube.login.kubeconfig import read_login
+from webhook.kube.ports import UnavailableError
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """A hub, and how to log in to it.
+
+    Args:
+        server: Its address.
+        token: The bearer token, unless a kubeconfig has the credentials.
+        ca_file: The trusted authorities, unless a kubeconfig has them; None: those of the system.
+        kubeconfig: The kubeconfig with the credentials; None: there is none, or it has only the token.
+        context: A context of the kubeconfig.
+        namespace: Where to look for objects when the user names no namespace.
+        ours: It is a server of harbormaster, which answers questions itself; that of ``up`` also simulates its
+            members. Any other server that a kubeconfig leads to only has objects.
+        advice: What to do when the server does not answer.
+    """
+
+    server: str
+    token: str = field(default="", repr=False)
+    ca_file: Path | None = None
+    kubeconfig: Path | None = None
+    context: str = ""
+    namespace: str = DEFAULT_NAMESPACE
+    ours: bool = True
+    advice: str = ""
+
+    def __str__(self) -> str:
+        """Name the hub in a sentence."""
+        return f'{self.server} (context "{self.context}" of {self.kubeconfig})' if self.kubeconfig else self.server
+
+
+if TYPE_CHECKING:
+    from webhook.kube.client.api_server import ApiServer
+
+SECONDS: Final = 60.0
+"""How long an answer may take."""
+
+
+async def login_to(connection: Connection) -> Login:
+    """Return the login of a hub; nothing is asked of it yet.
+
+    Raises:
+        UserError: The kubeconfig, or the file with the authority, cannot be used.
+    """
+    if connection.kubeconfig is not None:
+        try:
+            return await read_login(connection.kubeconfig, connection.context)
+        except ConfigurationError as error:
+            raise UserError(str(error)) from error
+    try:
+        return Login.by_token(connection.server, connection.token, connection.ca_file)
+    except ssl.SSLError as error:
+        raise UserError(f"{connection.ca_file}: holds no certificate ({error.reason or error})") from error
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise UserError(f"{connection.ca_file}: {reason}; {connection.advice}") from error
+
+
+async def open_server(connection: Connection) -> "ApiServer":
+    """Return the server of a hub for a command that watches much of it, to be closed by ``async with``.
+
+    Raises:
+        UserError: As `login_to`; or the address is no URL.
+    """
+    from webhook.kube.client.api_server import ApiServer
+
+    login = await login_to(connection)
+    try:
+        return ApiServer(login)
+    except ValueError as error:
+        raise no_address(connection, error) from error
+
+
+def no_address(connection: Connection, error: ValueError) -> UserError:
+    """Say that the address of a hub is none."""
+    where = f"kubeconfig {connection.kubeconfig}" if connection.kubeconfig else f"--server {connection.server!r}"
+    return UserError(f"{where}: {error}")
+
+
+def unreachable(connection: Connection, error: Exception) -> UserError:
+    """Say why no answer came.
+
+    Args:
+        connection: The hub.
+        error: An `UnavailableError` of `webhook.kube.client.cli_client` or `webhook.kube.client.api_server`, or one of
+            time.
+    """
+    if isinstance(error, UnavailableError):
+        if connection.kubeconfig is not None:
+            return UserError(str(error))
+        error = error.__cause__ if isinstance(error.__cause__, Exception) else error
+    match error:
+        case ssl.SSLCertVerificationError():
+            reason = error.verify_message or str(error)
+            return UserError(f"{connection}: its certificate is not trusted ({reason}); {_whom_to_trust(connection)}")
+        case TimeoutError():
+            return UserError(f"{connection} did not answer within {SECONDS:g} s")
+        case ConnectionResetError() | BrokenPipeError() | ConnectionAbortedError():
+            return UserError(f"{connection}: the connection broke ({str(error) or type(error).__name__})")
+        case OSError():
+            reason = (error.strerror or str(error)).lower()
+            return UserError(f"cannot reach {connection}: {reason}; {connection.advice}")
+    return UserError(f"{connection}: the connection broke ({str(error) or type(error).__name__})")
+
+
+def not_let_in(connection: Connection, content: bytes) -> UserError:
+    """Say what may be wrong with the credentials; a server on a real hub tells which audience a token needs.
+
+    Args:
+        connection: The hub.
+        content: Of its answer.
+    """
+    if connection.kubeconfig is not None:
+        return UserError(f"{connection} does not accept the token or certificate of this context")
+    try:
+        audience = json.loads(content).get("audience")
+    except (ValueError, AttributeError):
+        audience = None
+    if not isinstance(audience, str) or not audience:
+        return UserError(f"{connection} does not accept the token; is it the token of this hub's data folder?")
+    made = f"kubectl create token NAME --audience {quote(audience, safe=':/.')}"
+    return UserError(
+        f"{connection} does not accept the token; has it expired, or is it for another audience? Make one with: {made}"
+    )
+
+
+def _whom_to_trust(connection: Connection) -> str:
+    file = connection.ca_file
+    if file is None:
+        return "name the authority that signed it: --ca-file FILE"
+    return f"{file} is not the authority that signed it, or not for this name: --ca-file FILE names another"

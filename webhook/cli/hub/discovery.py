@@ -1,0 +1,124 @@
+"""Discovery: the kinds that a hub serves, and objects of files resolved against them.
+
+Source: Kubernetes ``APIGroupList`` and ``APIResourceList``.
+"""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from scorer.api.kinds import Kind, find_kind, split_api_version
+from scorer.api.unstructured.documents import dicts_at, text_at, texts_at
+from scorer.api.unstructured.json_object import JsonObject
+from webhook.cli.errors import UserError
+from webhook.cli.files.documents import Found, Loaded, resolve
+from webhook.cli.hub.client import Client, RefusedError
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A kind that a hub serves.
+
+    Args:
+        kind: The kind.
+        version: The ``apiVersion`` that the hub prefers.
+        short_names: Those by which the hub knows it.
+        verbs: What can be done with its objects.
+        categories: Words that mean several kinds, as ``all``.
+    """
+
+    kind: Kind
+    version: str
+    short_names: tuple[str, ...]
+    verbs: tuple[str, ...]
+    categories: tuple[str, ...]
+
+    def goes_by(self, word: str) -> bool:
+        """Say whether *word* names the kind: its plural, its singular or a short name, each perhaps with its group."""
+        name, _, group = word.lower().partition(".")
+        return name in (self.kind.plural, self.kind.kind.lower(), *self.short_names) and self._in_group(group)
+
+    def _in_group(self, given: str) -> bool:
+        versioned = any(given in (version, f"{version}.{self.kind.group}") for version in self.kind.versions)
+        return given in ("", self.kind.group) or versioned
+
+
+async def discover(client: Client) -> list[Resource]:
+    """Return what the hub serves, by group and name; a group whose own server does not answer is left out."""
+    groups = dicts_at(await client.read_discovery("apis"), "groups")
+    versions = [version for group in groups for version in _preferred_first(group)]
+    places = [("api", "v1"), *(("apis", *version.split("/")) for version in versions)]
+    answers = await asyncio.gather(*(_read(client, place) for place in places))
+    found: dict[tuple[str, str], Resource] = {}
+    for answer in answers:
+        for each in _resources(answer):  # a kind that only an older version has is served all the same
+            found.setdefault((each.kind.group, each.kind.plural), each)
+    return [found[key] for key in sorted(found)]
+
+
+def _preferred_first(group: JsonObject) -> list[str]:
+    """Return the versions of a group, such as ``apps/v1``."""
+    preferred = text_at(group, "preferredVersion", "groupVersion")
+    served = [text_at(each, "groupVersion") for each in dicts_at(group, "versions")]
+    return list(dict.fromkeys(filter(None, (preferred, *served))))
+
+
+async def _read(client: Client, place: tuple[str, ...]) -> JsonObject:
+    try:
+        return await client.read_discovery(*place)
+    except RefusedError:
+        return {}
+
+
+def _resources(answer: JsonObject) -> Iterator[Resource]:
+    group, version = split_api_version(text_at(answer, "groupVersion"))
+    for entry in dicts_at(answer, "resources"):
+        plural, name = text_at(entry, "name"), text_at(entry, "kind")
+        if not plural or not name or "/" in plural:
+            continue
+        shorts = tuple(texts_at(entry, "shortNames"))
+        known = find_kind(f"{plural}.{group}" if group else plural)
+        kind = Kind(group, (version,), name, plural, bool(entry.get("namespaced")), shorts)
+        if known is not None and known.group_kind == kind.group_kind and version in known.versions:
+            kind = known
+        yield Resource(
+            kind,
+            text_at(answer, "groupVersion"),
+            shorts,
+            tuple(texts_at(entry, "verbs")),
+            tuple(texts_at(entry, "categories")),
+        )
+
+
+async def server_version(client: Client) -> str:
+    """Return the version of the API server, such as ``v1.36.3``."""
+    return text_at(await client.read_discovery("version"), "gitVersion")
+
+
+async def known_objects(client: Client, found: Sequence[Found], namespace: str | None) -> list[Loaded]:
+    """Check what was read; if it has kinds that are not known here, ask the hub for them.
+
+    Raises:
+        UserError: As `resolve`; or an object is in another namespace than *namespace*.
+    """
+    space = namespace or client.namespace
+    try:
+        loaded = resolve(found, namespace=space)
+    except UserError:
+        from webhook.cli.hub.discovery import discover
+
+        try:
+            custom = {each.kind.group_kind: each.kind for each in await discover(client)}
+        except RefusedError:
+            custom = {}
+        if not custom:
+            raise
+        loaded = resolve(found, custom=custom, namespace=space)
+    problems = [
+        f'{one.source}: metadata.namespace: "{one.namespace}" is not the namespace of --namespace, "{namespace}"'
+        for one in loaded
+        if namespace and one.namespace not in ("", namespace)
+    ]
+    if problems:
+        raise UserError(problems)
+    return loaded

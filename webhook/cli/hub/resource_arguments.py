@@ -1,0 +1,157 @@
+"""Resource arguments: ``crp``, ``crp/payments``, ``crp payments``, ``crp,rp``, ``all``, ``rp/NAMESPACE/NAME``.
+
+Suggests the nearest kind or name when the user mistypes one.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Final
+
+from scorer.api.crd.table import EVENT as EVENT
+from scorer.api.family import FAMILIES
+from scorer.api.kinds import CATEGORIES, KINDS, PLACEMENT, RESOURCE_PLACEMENT, UPGRADE_RUN, Kind, find_kind
+from scorer.api.unstructured.documents import dicts_at, text_at
+from scorer.api.unstructured.json_object import JsonObject
+from webhook.cli.errors import UserError
+from webhook.cli.hub.client import Client, Place, RefusedError
+
+ALL: Final = "all"
+_CORE_EVENT: Final = KINDS["", "Event"]
+_WORDS_FOR_MANY: Final = {ALL} | {word for words in CATEGORIES.values() for word in words}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A kind, and one name in it or all.
+
+    Args:
+        kind: The kind.
+        name: Empty: all of them.
+        definition: The CustomResourceDefinition of a kind that is not ours.
+        namespace: That of the object, if it is not the one that the user names for all.
+    """
+
+    kind: Kind
+    name: str = ""
+    definition: JsonObject | None = None
+    namespace: str = ""
+
+
+async def parse_wanted(words: Sequence[str], client: Client) -> list[Wanted]:
+    """Return what *words* name; a kind that is not known here is looked up on the hub.
+
+    Raises:
+        UserError: A word is no kind, or the words do not fit together.
+    """
+    if any("/" in word for word in words):
+        wanted = []
+        for word in words:
+            kind, slash, name = word.partition("/")
+            if not slash or not kind or not name or "/" in name:
+                raise UserError(f"{word!r}: expected KIND/NAME, as the other words are")
+            if "," in kind:
+                raise UserError(f"{word!r}: names can be given for one kind at a time")
+            wanted += await _wanted(kind, name, client)
+        return wanted
+    kinds, *names = words
+    if not names:
+        given = [kind for kind in kinds.split(",") if kind]
+        if not given:
+            raise UserError(f"{kinds!r} is not a known kind")
+        return [each for kind in given for each in await _wanted(kind, "", client)]
+    if "," in kinds:
+        raise UserError(f"{kinds!r}: names can be given for one kind at a time")
+    return [each for name in names for each in await _wanted(kinds, name, client)]
+
+
+async def _wanted(word: str, name: str, client: Client) -> list[Wanted]:
+    if (kind := find_kind(word)) is not None:
+        return [Wanted(EVENT if kind == _CORE_EVENT else kind, name)]
+    several = word.lower() in _WORDS_FOR_MANY
+    if several and name:
+        raise UserError(f"{word!r} means several kinds; a name needs one kind, as in crp/{name}")
+    if client.simulated and not several:
+        short, _, group = word.lower().partition(".")
+        for kind, definition in (await client.custom_kinds()).values():
+            if short in (kind.plural, kind.kind.lower(), *kind.short_names) and group in ("", kind.group):
+                return [Wanted(kind, name, definition)]
+        raise unknown_kind(word)
+    from webhook.cli.hub.discovery import discover
+
+    served = [each for each in await discover(client) if "list" in each.verbs]
+    found = [each for each in served if each.goes_by(word)][:1]
+    found = found or [each for each in served if word.lower() in each.categories and not name]
+    if not found:
+        raise unknown_kind(word, (each.kind for each in served))
+    return [Wanted(each.kind, name) for each in found]
+
+
+def unknown_kind(word: str, others: Iterable[Kind] = ()) -> UserError:
+    """Say that *word* is no kind, and what the user may have meant.
+
+    Args:
+        word: What was typed.
+        others: Kinds that are known besides ours and Kubernetes' own.
+    """
+    short = word.lower().partition(".")[0]
+    known = {kind.group_kind: kind for kind in (*KINDS.values(), *others)}.values()
+    meant = " or ".join(_suggestions(short, known))
+    return UserError(f"{word[:64]!r} is not a known kind" + (f"; did you mean {meant}?" if meant else ""))
+
+
+def _suggestions(word: str, known: Iterable[Kind]) -> list[str]:
+    """Return what the user may have meant: the kinds whose initials *word* is, and the word most like it."""
+    kinds = list(known)
+    words = {each: kind for kind in kinds for each in (kind.plural, kind.kind.lower(), *kind.short_names)}
+    initials = [kind for kind in kinds if word == "".join(filter(str.isupper, kind.kind)).lower()]
+    close = [each for each in get_close_matches(word, words, n=1) if words[each] not in initials]
+    return [*(kind.plural for kind in initials), *close]
+
+
+MOST: Final = 500
+"""Names that are read at most."""
+_ALIKE: Final = 0.8
+"""How much a name has to be like another one to be meant by it, from 0 to 1."""
+
+
+async def object_names(client: Client, place: Place) -> list[str]:
+    """Return the names in a collection, `MOST` at most."""
+    listing = await client.few(place, MOST)
+    return sorted(filter(None, (text_at(each, "metadata", "name") for each in dicts_at(listing, "items"))))
+
+
+async def suggestion(client: Client, place: Place) -> str:
+    """Return what to say behind the news that there is no object at *place*; empty: no name is like that one."""
+    try:
+        known = await object_names(client, Place(place.kind, place.namespace))
+    except RefusedError:
+        return ""
+    close = get_close_matches(place.name, known, n=1, cutoff=_ALIKE)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def parse_reference(text: str) -> tuple[Kind, str, str]:
+    """Return kind, namespace and name of ``crp/NAME`` or ``rp/NAMESPACE/NAME``.
+
+    Raises:
+        UserError: It is neither.
+    """
+    word, *names = text.split("/")
+    kind = find_kind(word)
+    if kind == PLACEMENT and len(names) == 1 and all(names):
+        return kind, "", names[0]
+    if kind == RESOURCE_PLACEMENT and len(names) == 2 and all(names):
+        return kind, names[0], names[1]
+    raise UserError(f"{text!r} names no placement: expected crp/NAME or rp/NAMESPACE/NAME{_of_runs(kind, names)}")
+
+
+def _of_runs(kind: Kind | None, names: Sequence[str]) -> str:
+    """Return where to ask about a run; empty: it is none."""
+    if kind == UPGRADE_RUN:
+        name = names[0] if names and names[0] else "NAME"
+        return f"; about an upgrade run: harbormaster upgrade status {name}, harbormaster upgrade plan {name}"
+    if kind in {family.run for family in FAMILIES} and names and names[-1]:
+        space = f" -n {names[0]}" if len(names) > 1 else ""
+        return f"; about a staged update: harbormaster run status {names[-1]}{space}"
+    return ""

@@ -1,0 +1,155 @@
+"""``harbormaster rules``: everything that admission demands, taken from the code."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import Final
+
+import click
+
+from scorer.api.kinds import Kind, find_kind
+from scorer.api.meta import JsonObject
+from webhook.admission.catalogue import Enforcement, Entry, Layer, catalogue
+from webhook.cli.errors import UserError, complain
+from webhook.cli.options.base import output_option
+from webhook.cli.text.output import print_document, print_table
+
+HELP = """Print the rules of admission.
+
+Without arguments, it prints all rules. An argument is a rule, such as X-14; a group, which is the letter before the
+dash; or a kind as `harbormaster get` takes it. With several rules, groups or kinds, you get those of each. With both
+rules and kinds, you get the rules that apply to these kinds.
+
+\b
+Severity:
+  deny      the write is refused        default  missing fields are filled in
+  warn      it passes with a warning    mutate   a field is rewritten
+  allow     it passes, on purpose       none     left to other components, on purpose
+
+\b
+Layers (-o wide), all of which must let a write pass:
+  schema, CEL  the API server, by the CustomResourceDefinition; also while no webhook answers
+  webhook      this program
+  live         this program, by the other objects on the hub; such rules only warn
+
+\b
+Examples:
+  harbormaster rules
+  harbormaster rules X-14 P-25
+  harbormaster rules crp,rp U -o wide
+  harbormaster rules nodepools -o json
+
+\b
+Exit codes:
+  0  printed
+  1  no such rule, group or kind
+"""
+
+_LONGEST_KINDS: Final = 32
+"""Kinds that take more room are counted, except with ``-o wide``."""
+
+
+@click.command("rules", help=HELP, short_help="Print the rules of admission.")
+@click.argument("words", nargs=-1, metavar="[RULE|GROUP|KIND]...")
+@output_option("table", "wide", "json", "yaml")
+def command(words: Sequence[str], output: str) -> int:
+    """Print the catalogue, or the part of it that *words* name."""
+    entries = catalogue()
+    found = list(_Wanted.read(words, entries).among(entries))
+    if output in ("json", "yaml"):
+        print_document({"items": [_item(entry) for entry in found]}, output)
+    elif not found:
+        complain("No rules found")
+    elif output == "wide":
+        headers = ["RULE", "SEVERITY", "ON", "KINDS", "LAYERS", "DEMANDS", "SOURCE"]
+        print_table(headers, [_row(entry, wide=True) for entry in found])
+    else:
+        print_table(["RULE", "SEVERITY", "ON", "KINDS", "DEMANDS"], [_row(entry, wide=False) for entry in found])
+    return 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What was asked for: rules and groups by name, and kinds; nothing of a sort means all."""
+
+    names: frozenset[str]
+    kinds: frozenset[Kind]
+
+    @classmethod
+    def read(cls, words: Sequence[str], entries: Sequence[Entry]) -> "_Wanted":
+        """Understand *words*.
+
+        Raises:
+            UserError: A word is none of the three, or a kind without rules.
+        """
+        known = {name for entry in entries for name in (entry.rule.id, entry.rule.group)}
+        with_rules = {enforced.kind for entry in entries for enforced in entry.enforced}
+        names: set[str] = set()
+        kinds: set[Kind] = set()
+        for word in filter(None, ",".join(words).split(",")):
+            if word.upper() in known:
+                names.add(word.upper())
+            elif (kind := find_kind(word)) is None:
+                raise UserError(_unknown(word, known, with_rules))
+            elif kind not in with_rules:
+                raise UserError(f"{word!r}: there are no rules for {kind}")
+            else:
+                kinds.add(kind)
+        return cls(frozenset(names), frozenset(kinds))
+
+    def among(self, entries: Iterable[Entry]) -> Iterator[Entry]:
+        """Yield what of *entries* is wanted, each for the wanted kinds only."""
+        for entry in entries:
+            if self.names and self.names.isdisjoint((entry.rule.id, entry.rule.group)):
+                continue
+            if not self.kinds:
+                yield entry
+            elif here := tuple(enforced for enforced in entry.enforced if enforced.kind in self.kinds):
+                yield replace(entry, enforced=here)
+
+
+def _unknown(word: str, known: set[str], kinds: set[Kind]) -> str:
+    groups = ", ".join(sorted(name for name in known if "-" not in name))
+    words = [*known, *(each for kind in kinds for each in (kind.plural, kind.kind.lower(), *kind.short_names))]
+    close = get_close_matches(word.upper(), words, n=1) or get_close_matches(word.lower(), words, n=1)
+    hint = f"; did you mean {close[0]}?" if close else ""
+    return f"{word!r} is no rule such as X-14, no group of rules ({groups}) and no kind{hint}"
+
+
+def _row(entry: Entry, *, wide: bool) -> list[str]:
+    rule, enforced = entry.rule, entry.enforced
+    kinds = dict.fromkeys((each.kind.short_names or (each.kind.plural,))[0] for each in enforced)
+    shown = ",".join(kinds)
+    if not wide and len(shown) > _LONGEST_KINDS:
+        shown = f"{len(kinds)} kinds"
+    row = [rule.id, ",".join(rule.severity), _operations(enforced), shown]
+    if not wide:
+        return [*row, rule.what]
+    layers = {layer for each in enforced for layer in each.layers}
+    return [*row, ",".join(layer for layer in Layer if layer in layers), rule.what, rule.source]
+
+
+def _operations(enforced: Iterable[Enforcement]) -> str:
+    words = dict.fromkeys(
+        f"{operation.lower()} {each.subresource}".rstrip() for each in enforced for operation in each.operations
+    )
+    return ",".join(words)
+
+
+def _item(entry: Entry) -> JsonObject:
+    return {
+        "id": entry.rule.id,
+        "severity": [word.value for word in entry.rule.severity],
+        "demands": entry.rule.what,
+        "source": entry.rule.source,
+        "kinds": [
+            {
+                "group": each.kind.group,
+                "kind": each.kind.kind,
+                **({"subresource": each.subresource} if each.subresource else {}),
+                "operations": list(each.operations),
+                "layers": [layer.value for layer in each.layers],
+            }
+            for each in entry.enforced
+        ],
+    }

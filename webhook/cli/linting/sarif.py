@@ -1,0 +1,165 @@
+"""Findings as SARIF 2.1.0, which code hosts show beside changed lines; admission errors of a plan as findings.
+
+Source: OASIS SARIF 2.1.0, sections 3.13 (log), 3.14 (run), 3.20 (invocation), 3.27 (result), 3.30 (region), 3.55 (fix).
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from scorer.api.meta import JsonObject
+from scorer.api.values.field_path import FieldPath
+from scorer.api.values.quoting import printable, shortened
+from webhook.cli.files.documents import Loaded
+from webhook.cli.files.positions import Place, Positions
+from webhook.runtime.distribution import installed_version
+
+SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """Text that puts a finding right.
+
+    Args:
+        place: What it takes the place of.
+        text: What is written there.
+        description: What that does.
+    """
+
+    place: Place
+    text: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One finding.
+
+    Args:
+        rule: Its id.
+        level: ``error``, ``warning`` or ``note``.
+        message: Plain words.
+        file: As the user named it.
+        place: Where it is.
+        replacement: How to put it right.
+    """
+
+    rule: str
+    level: str
+    message: str
+    file: str
+    place: Place
+    replacement: Replacement | None = None
+
+
+def sarif_log(
+    results: Sequence[Result], rules: Mapping[str, str], folder: Path, *, failures: Sequence[str] = ()
+) -> JsonObject:
+    """Return the log of one run.
+
+    Args:
+        results: In the order in which they are shown.
+        rules: What each rule demands, by id; those without words go without a description.
+        folder: Names of files within it are relative to it.
+        failures: Why there are no results, where files could not be used.
+    """
+    ids = sorted({result.rule for result in results})
+    driver = {
+        "name": "harbormaster",
+        "version": installed_version(),
+        "rules": [_rule(rule, rules.get(rule, "")) for rule in ids],
+    }
+    run: JsonObject = {
+        "tool": {"driver": driver},
+        "columnKind": "unicodeCodePoints",
+        "results": [_result(result, ids.index(result.rule), folder) for result in results],
+    }
+    if failures:
+        notes = [{"level": "error", "message": {"text": shortened(printable(failure))}} for failure in failures]
+        run["invocations"] = [{"executionSuccessful": False, "toolExecutionNotifications": notes}]
+    return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def _rule(rule: str, words: str) -> JsonObject:
+    return {"id": rule, "shortDescription": {"text": words}} if words else {"id": rule}
+
+
+def _result(result: Result, index: int, folder: Path) -> JsonObject:
+    artifact = {"uri": artifact_uri(result.file, folder)}
+    place = result.place
+    region = {"startLine": place.line, "startColumn": place.column}
+    found: JsonObject = {
+        "ruleId": result.rule,
+        "ruleIndex": index,
+        "level": result.level,
+        "message": {"text": shortened(result.message)},
+        "locations": [{"physicalLocation": {"artifactLocation": artifact, "region": region}}],
+    }
+    if result.replacement is not None:
+        found["fixes"] = [_fix(result.replacement, artifact)]
+    return found
+
+
+def _fix(replacement: Replacement, artifact: JsonObject) -> JsonObject:
+    place = replacement.place
+    region = {
+        "startLine": place.line,
+        "startColumn": place.column,
+        "endLine": place.end_line,
+        "endColumn": place.end_column,
+    }
+    change = {"deletedRegion": region, "insertedContent": {"text": replacement.text}}
+    return {
+        "description": {"text": replacement.description},
+        "artifactChanges": [{"artifactLocation": artifact, "replacements": [change]}],
+    }
+
+
+def artifact_uri(file: str, folder: Path) -> str:
+    """Return the URI of a file: relative to *folder* within it, else absolute."""
+    path = relative_path(file, folder)
+    return Path(path).as_uri() if Path(path).is_absolute() else quote(path)
+
+
+def relative_path(file: str, folder: Path) -> str:
+    """Return the path of a file: relative to *folder* within it, else absolute."""
+    place = Path(os.path.normpath(folder / file))
+    return (place.relative_to(folder) if place.is_relative_to(folder) else place).as_posix()
+
+
+ADMISSION: Final = "admission"
+"""Takes the place of a rule id where admission names no rule."""
+
+
+def findings(admission: Sequence[JsonObject], given: Sequence[Loaded], texts: Mapping[str, str]) -> Iterator[Result]:
+    """Yield the errors and warnings of a plan.
+
+    Args:
+        admission: The verdicts of the plan.
+        given: What they are about, in the same order.
+        texts: Of the files, by the file of a `Source`.
+    """
+    positions = Positions(texts)
+    for verdict, one in zip(admission, given, strict=False):
+        name = f"{one.kind.kind} {one.shown_name}"
+        told = [("error", error["rule"] or ADMISSION, error["field"], error["message"]) for error in verdict["errors"]]
+        for warning in verdict["warnings"]:
+            field, _, message = warning.partition(": ")
+            told.append(("warning", ADMISSION, field, message) if message else ("warning", ADMISSION, "", warning))
+        for level, rule, field, message in told:
+            place = positions.place(one.source, _nearest(positions, one, field))
+            text = printable(f"{field}: {message}" if field else message)
+            yield Result(rule, level, f"{name}: {text}", one.source.file, place)
+
+
+def _nearest(positions: Positions, one: Loaded, field: str) -> FieldPath:
+    """Return the path of a field, or of the nearest parent that is there."""
+    while field:
+        if (path := positions.path(one.source, field)) is not None:
+            return path
+        field = field[: max(field.rfind("."), field.rfind("["), 0)]
+    return FieldPath()

@@ -1,0 +1,101 @@
+"""``harbormaster validate``: what admission would say, without a hub."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from scorer.api.meta import JsonObject
+from scorer.api.values.quoting import shortened
+from webhook.access.user import UserInfo
+from webhook.admission.catalogue import what_rules_demand
+from webhook.cli.files.documents import DEFAULT_NAMESPACE, load_ours
+from webhook.cli.files.positions import Positions
+from webhook.cli.files.search import Files
+from webhook.cli.linting.lint import remarks_about, result_of
+from webhook.cli.linting.reports import failures_told
+from webhook.cli.linting.sarif import sarif_log
+from webhook.cli.offline.admission import Verdict, admit, context_of
+from webhook.cli.options.base import file_option, namespace_option, output_option
+from webhook.cli.options.field_validation import FieldCheck, Validation, validate_option
+from webhook.cli.text.output import print_document, print_table
+
+HELP = """Check objects as admission would, without a hub.
+
+Defaults and judges every object by the rules of the webhook and of `harbormaster up`, as if an administrator created
+it. All mistakes are shown, with the path of the field. Of kinds without rules, only the metadata is checked. An unknown
+field of a NodePool or another foreign kind is a warning, unless the definition of the kind is among the files.
+
+\b
+Examples:
+  harbormaster validate -f examples/fleet
+  harbormaster validate -f placement.yaml -o json
+  harbormaster validate -f . -o sarif > harbormaster.sarif
+
+\b
+Exit codes:
+  0  all objects would be admitted
+  1  an object would be refused, or a file cannot be used
+"""
+
+_ADMINISTRATOR = UserInfo("harbormaster:validate", frozenset({"system:masters", "system:authenticated"}))
+
+
+@click.command("validate", help=HELP, short_help="Check objects as admission would.")
+@file_option
+@namespace_option
+@validate_option
+@output_option("table", "json", "yaml", "sarif")
+def command(files: Files, namespace: str | None, validation: Validation, output: str) -> int:
+    """Check files."""
+    if not files:
+        raise click.UsageError("say what to check: -f FILE")
+    texts: dict[str, str] = {}
+    with failures_told(output):
+        loaded = load_ours(files, namespace=namespace or DEFAULT_NAMESPACE, texts=texts)
+    context = context_of(loaded, datetime.now(UTC)).asked_by(_ADMINISTRATOR)
+    fields = FieldCheck.of(validation, loaded)
+    verdicts = [admit(one, context, fields=fields) for one in loaded]
+    allowed = all(verdict.allowed for verdict in verdicts)
+    if output == "table":
+        rows = [row for verdict in verdicts for row in _rows(verdict)]
+        print_table(["DOCUMENT", "OBJECT", "VERDICT", "WHY"], rows)
+    elif output == "sarif":
+        positions = Positions(texts)
+        results = [result_of(remark) for one in loaded for remark in remarks_about(one, context, positions, fields)]
+        print_document(sarif_log(results, what_rules_demand(), Path.cwd()), "json")
+    else:
+        print_document({"allowed": allowed, "items": [_item(verdict) for verdict in verdicts]}, output)
+    return 0 if allowed else 1
+
+
+def _rows(verdict: Verdict) -> list[list[str]]:
+    """Return one row per object; further mistakes and warnings get rows of their own below it."""
+    notes = [str(error) for error in verdict.errors] + ([verdict.refusal] if verdict.refusal else [])
+    notes += [f"warning: {warning}" for warning in verdict.warnings]
+    notes = list(map(shortened, notes))
+    one = verdict.loaded
+    word = "allowed" if verdict.allowed else "refused"
+    first = [str(one.source), f"{one.kind.kind} {one.shown_name}", word, notes[0] if notes else ""]
+    return [first, *(["", "", "", note] for note in notes[1:])]
+
+
+def _item(verdict: Verdict) -> JsonObject:
+    one = verdict.loaded
+    return {
+        "file": one.source.file,
+        "document": one.source.number,
+        **({} if one.source.item is None else {"item": one.source.item}),
+        "apiVersion": one.document["apiVersion"],
+        "kind": one.kind.kind,
+        "namespace": one.namespace,
+        "name": one.name,
+        "allowed": verdict.allowed,
+        "errors": [
+            {"field": str(error.field), "reason": error.cause.value, "message": error.text()}
+            | ({"rule": error.rule} if error.rule else {})
+            for error in verdict.errors
+        ],
+        **({"message": verdict.refusal} if verdict.refusal else {}),
+        "warnings": list(verdict.warnings),
+    }

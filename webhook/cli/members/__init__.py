@@ -1,0 +1,1 @@
+"""Commands for one member: join, leave, cordon, drain, and its maintenance windows."""

@@ -1,0 +1,321 @@
+"""Taints and evictions that remove placements from a member, within the disruption budgets.
+
+Source: rollout.md 19 and 21.2; KubeFleet tools/fleet.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+import pydantic
+
+from scorer.api.family import CLUSTER, NAMESPACED
+from scorer.api.kinds import DISRUPTION_BUDGET, EVICTION, MEMBER_CLUSTER, Kind
+from scorer.api.meta import JsonObject
+from scorer.api.names import PARENT_PLACEMENT, PREVIOUS_BINDING_STATE
+from scorer.api.placement.binding import BindingState
+from scorer.api.placement.placement import PlacementType, Toleration
+from scorer.api.unstructured.documents import (
+    annotation,
+    conditions_of,
+    dict_at,
+    dicts_at,
+    is_deleting,
+    name_of,
+    namespace_of,
+    spec_of,
+    text_at,
+)
+from scorer.plugins.taint_toleration import tolerates
+from scorer.rollout.bindings import views
+from scorer.rollout.removal.eviction import EXECUTED, VALID, EvictionReason, is_finished, judge_eviction
+from scorer.what_if.changes import CORDON
+from webhook.cli.errors import UserError
+from webhook.cli.hub.client import Client, Place, RefusedError
+
+POLL_SECONDS: Final = 0.5
+FIRST_PAUSE: Final = 2.0
+LONGEST_PAUSE: Final = 60.0
+"""Seconds until a placement whose budget allows no eviction now is asked for again."""
+_CONFLICT: Final = 409
+_FORBIDDEN: Final = 403
+_MISSING: Final = 404
+_ATTEMPTS: Final = 5
+_LONGEST_NAME: Final = 50
+_TAINT: Final = {"key": CORDON.key, "value": CORDON.value, "effect": str(CORDON.effect)}
+
+
+class Standing(StrEnum):
+    """How far the removal of one placement is."""
+
+    WAITS = "waits"
+    GOING = "going"
+    GONE = "gone"
+    STAYS = "stays"
+    ABSENT = "not there"
+
+
+_NOT_LEFT: Final = frozenset({Standing.GONE, Standing.ABSENT})
+_NOT_YET: Final = (Standing.ABSENT, "nothing has been placed there yet")
+_OF_NAMESPACE: Final = (Standing.STAYS, "there are no evictions of what is placed within a namespace")
+_COMES_BACK: Final = (Standing.STAYS, f"it tolerates the taint {CORDON.key}, so it would come back")
+
+
+@dataclass(slots=True)
+class Removal:
+    """The removal of one placement from the member.
+
+    Args:
+        placement: Its name; with its namespace where it has one.
+        standing: How far it is.
+        message: Why it waits or stays.
+        eviction: The eviction that has been asked for; empty: none.
+        pause: Seconds until the next one after a refusal.
+        due: When that is, by the clock of the event loop.
+    """
+
+    placement: str
+    standing: Standing = Standing.WAITS
+    message: str = ""
+    eviction: str = ""
+    pause: float = FIRST_PAUSE
+    due: float = field(default=0.0)
+
+
+def is_there(binding: JsonObject) -> bool:
+    """Say whether anything may have been placed for a binding; before that, it only says where something shall go."""
+    before = annotation(binding, PREVIOUS_BINDING_STATE)
+    return BindingState.BOUND in (text_at(binding, "spec", "state"), before)
+
+
+def comes_back(placement: JsonObject) -> bool:
+    """Say whether a placement is placed on a cordoned member all the same."""
+    policy = dict_at(spec_of(placement), "policy")
+    if policy.get("placementType") == PlacementType.PICK_FIXED:
+        return False
+    try:
+        tolerations = [Toleration.read(each) for each in dicts_at(policy, "tolerations")]
+    except pydantic.ValidationError:
+        return False
+    return any(tolerates(each, CORDON) for each in tolerations)
+
+
+def judged(
+    placement: JsonObject | None, member: str, bindings: Sequence[JsonObject], budget: JsonObject | None
+) -> tuple[Standing, str]:
+    """Return what a drain of a member would come to for one placement.
+
+    Args:
+        placement: The ClusterResourcePlacement; None: it is gone, or cannot be seen.
+        member: The member.
+        bindings: All bindings of the placement.
+        budget: Its disruption budget; None: there is none.
+    """
+    here = [each for each in bindings if text_at(each, "spec", "targetCluster") == member]
+    if not any(map(is_there, here)):
+        return _NOT_YET
+    if placement is not None and comes_back(placement):
+        return _COMES_BACK
+    try:
+        outcome = judge_eviction(placement, member, views(bindings), budget)
+    except ValueError as error:
+        return Standing.WAITS, f"a binding cannot be read: {error}"
+    match outcome.reason:
+        case EvictionReason.INVALID:
+            return Standing.STAYS, outcome.message
+        case EvictionReason.EXECUTED:
+            return Standing.GOING, outcome.message
+        case _:
+            return Standing.WAITS, outcome.message
+
+
+async def cordon(client: Client, member: str, *, wanted: bool) -> bool:
+    """Put the taint of a drain on a member, or take it off; return whether that changes anything.
+
+    Raises:
+        UserError: There is no such member.
+    """
+    for attempt in range(_ATTEMPTS):
+        document = await read_member(client, member)
+        taints = dicts_at(spec_of(document), "taints")
+        others = [each for each in taints if each.get("key") != CORDON.key or each.get("effect") != str(CORDON.effect)]
+        if (len(others) < len(taints)) is wanted:
+            return False
+        version = text_at(document, "metadata", "resourceVersion")
+        spec = {"taints": [*others, _TAINT] if wanted else others}
+        try:
+            await client.patch(
+                Place(MEMBER_CLUSTER, name=member), {"metadata": {"resourceVersion": version}, "spec": spec}
+            )
+        except RefusedError as error:
+            if error.code != _CONFLICT or attempt == _ATTEMPTS - 1:
+                raise
+            continue
+        return True
+    raise AssertionError  # the last attempt returns or raises
+
+
+async def read_member(client: Client, member: str) -> JsonObject:
+    """Return a member.
+
+    Raises:
+        UserError: There is none of that name.
+    """
+    try:
+        return await client.get(Place(MEMBER_CLUSTER, name=member))
+    except RefusedError as error:
+        if error.code != _MISSING:
+            raise
+        raise UserError(f"there is no {MEMBER_CLUSTER.kind} {member}") from error
+
+
+class Drain:
+    """The removal of all placements from one member.
+
+    Args:
+        client: Of the hub.
+        member: The member.
+        tell: Is called with a line whenever something changes.
+    """
+
+    def __init__(self, client: Client, member: str, tell: Callable[[str], None]) -> None:
+        self._client = client
+        self._member = member
+        self._tell = tell
+        self._removals: dict[str, Removal] = {}
+
+    async def expected(self) -> list[Removal]:
+        """Return what a drain would come to now, without doing anything; judged as evictions are."""
+        found = await self._bindings(CLUSTER.binding)
+        expected = []
+        for name in sorted(found):
+            placement, budget = await self._find(CLUSTER.placement, name), await self._find(DISRUPTION_BUDGET, name)
+            expected.append(Removal(name, *judged(placement, self._member, found[name], budget)))
+        for name, bindings in sorted((await self._bindings(NAMESPACED.binding)).items()):
+            there = any(map(is_there, self._here(bindings)))
+            expected.append(Removal(name, *(_OF_NAMESPACE if there else _NOT_YET)))
+        return expected
+
+    async def _bindings(self, kind: Kind) -> dict[str, list[JsonObject]]:
+        """Return all bindings of the placements that have one to the member, by placement."""
+        found: dict[str, list[JsonObject]] = {}
+        for binding in dicts_at(await self._client.list(Place(kind)), "items"):
+            if parent := text_at(binding, "metadata", "labels", PARENT_PLACEMENT):
+                namespace = namespace_of(binding)
+                found.setdefault(f"{namespace}/{parent}" if namespace else parent, []).append(binding)
+        return {name: bindings for name, bindings in found.items() if self._here(bindings)}
+
+    def _here(self, bindings: Iterable[JsonObject]) -> list[JsonObject]:
+        return [each for each in bindings if text_at(each, "spec", "targetCluster") == self._member]
+
+    async def _find(self, kind: Kind, name: str) -> JsonObject | None:
+        """Return an object; None: there is none of that name."""
+        try:
+            return await self._client.get(Place(kind, name=name))
+        except RefusedError as error:
+            if error.code != _MISSING:
+                raise
+            return None
+
+    async def _comes_back(self, placement: str) -> bool:
+        """Say whether it is known of a placement that evicting it leads to nothing."""
+        try:
+            found = await self._find(CLUSTER.placement, placement)
+        except RefusedError as error:
+            if error.code != _FORBIDDEN:  # whoever may only evict finds out by that
+                raise
+            return False
+        return found is not None and comes_back(found)
+
+    async def run(self, seconds: float | None) -> list[Removal]:
+        """Evict everything; return what has not gone: what cannot be evicted, and what waits when the time is up.
+
+        Args:
+            seconds: The longest; None: until only what cannot be evicted is left.
+        """
+        clock = asyncio.get_running_loop().time
+        end = None if seconds is None else clock() + seconds
+        for name, bindings in sorted((await self._bindings(NAMESPACED.binding)).items()):
+            if any(map(is_there, self._here(bindings))):
+                self._set(name, *_OF_NAMESPACE)
+        while True:
+            found = await self._bindings(CLUSTER.binding)
+            present = {name for name, bindings in found.items() if any(map(is_there, self._here(bindings)))}
+            for name in sorted(found.keys() - present - self._removals.keys()):
+                self._set(name, *_NOT_YET)
+            for name in sorted(present | {each for each in self._removals if "/" not in each}):
+                await self._step(name, clock(), present=name in present)
+            waiting = [each for each in self._removals.values() if each.standing in (Standing.WAITS, Standing.GOING)]
+            if not waiting or (end is not None and clock() >= end):
+                return [each for each in self._removals.values() if each.standing not in _NOT_LEFT]
+            await asyncio.sleep(POLL_SECONDS)
+
+    async def _step(self, name: str, now: float, *, present: bool) -> None:
+        removal = self._removals.setdefault(name, Removal(name))
+        if not present:
+            if removal.standing is not Standing.ABSENT:
+                self._set(name, Standing.GONE, "")
+            return
+        if removal.standing is Standing.STAYS:
+            return
+        if removal.standing in _NOT_LEFT:  # bound since
+            removal.standing, removal.eviction = Standing.WAITS, ""
+        if not removal.eviction:
+            if now >= removal.due:
+                if await self._comes_back(name):
+                    self._set(name, *_COMES_BACK)
+                    return
+                removal.eviction = await self._evict(name)
+            return
+        await self._look(removal, now)
+
+    async def _evict(self, placement: str) -> str:
+        stem = f"drain-{self._member}-{placement}"[:_LONGEST_NAME].rstrip("-.")
+        name = f"{stem}-{secrets.token_hex(4)}"
+        await self._client.create(
+            EVICTION,
+            {
+                "apiVersion": EVICTION.api_version,
+                "kind": EVICTION.kind,
+                "metadata": {"name": name},
+                "spec": {"placementName": placement, "clusterName": self._member},
+            },
+        )
+        return name
+
+    async def _look(self, removal: Removal, now: float) -> None:
+        """Follow an eviction; one that was refused is asked for again later, and its object is removed."""
+        try:
+            eviction = await self._client.get(Place(EVICTION, name=removal.eviction))
+        except RefusedError as error:
+            if error.code != _MISSING:
+                raise
+            removal.eviction = ""
+            return
+        answers = {each.get("type"): each for each in conditions_of(eviction)}
+        if not is_finished(eviction):
+            said = next((text_at(each, "message") for each in answers.values()), "")
+            self._set(removal.placement, Standing.WAITS, said or "its eviction has no answer yet")
+            return
+        valid, executed = answers.get(VALID, {}), answers.get(EXECUTED, {})
+        if executed.get("status") == "True":
+            self._set(removal.placement, Standing.GOING, "evicted")
+            return
+        if not is_deleting(eviction):
+            await self._client.delete(Place(EVICTION, name=name_of(eviction)))
+        removal.eviction, removal.due = "", now + removal.pause
+        removal.pause = min(removal.pause * 2, LONGEST_PAUSE)
+        if valid.get("status") == "False":
+            self._set(removal.placement, Standing.STAYS, text_at(valid, "message"))
+        else:
+            self._set(removal.placement, Standing.WAITS, text_at(executed, "message"))
+
+    def _set(self, name: str, standing: Standing, message: str) -> None:
+        removal = self._removals.setdefault(name, Removal(name))
+        if (removal.standing, removal.message) == (standing, message):
+            return
+        removal.standing, removal.message = standing, message
+        self._tell(f"{name}: {standing}{f': {message}' if message else ''}")

@@ -1,0 +1,220 @@
+"""``harbormaster join``: makes a cluster a member of the fleet."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from webhook.cli.errors import UserError, complain
+from webhook.cli.hub.connection import Connection
+from webhook.cli.members.options import Sides, connected, read_settings, sides_options
+from webhook.cli.operating.agent import check_cluster
+from webhook.cli.options.base import grouped, run
+
+if TYPE_CHECKING:
+    from webhook.kube.login.connection import Endpoint
+    from webhook.processes.join import JoinOptions
+    from webhook.processes.rbac_objects import Role
+
+HELP = """Make a cluster a member of the fleet.
+
+On the hub, this makes the ServiceAccount member-NAME, with the right to ask for its own tokens and no other, and the
+MemberCluster NAME. In the member, it installs the definition of AppliedWorks, the namespace, ServiceAccount and rights
+of the agent (as `harbormaster rbac agent --no-apply-control-plane` prints them), and Secret harbormaster-hub with the
+agent's login for the hub. The token in it ends by itself; the agent renews it and writes each new one into that Secret.
+
+The agent itself is installed from its chart, with the `helm` line that this command prints, or with --deploy. Then the
+command waits until the member is Joined and Healthy, and says what is missing when the time is up. You may run it again
+at any time: it continues where it stopped, and changes nothing that is as it should be. If the hub was away for longer
+than the token's life, running it again gives the agent a new token.
+
+You need the rights of an administrator on both sides. Everything is checked before anything is written.
+
+\b
+Examples:
+  harbormaster join berlin --context hub --member-context berlin --dry-run
+  harbormaster join berlin --context hub --member-context berlin -l region=eu
+  harbormaster join berlin --context hub --member-context berlin --deploy registry.example.com/harbormaster:1.2
+
+\b
+Exit codes:
+  0  the member is Joined and Healthy; with --timeout 0: everything is prepared; with --dry-run: everything is possible
+  1  something is in the way, or missing when the time is up
+"""
+
+_POLL_SECONDS: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What is to be made.
+
+    Args:
+        labels: ``key=value`` each.
+        hub_server: Address of the hub as the member reaches it; None: that of the context.
+        apply: Kinds that the agent may apply; none: those that it applies by default.
+        apply_rbac: Whether it may apply roles.
+        apply_control_plane: Whether it may apply kinds that act on every request to the member.
+        take_over: Make the cluster this member, even if it was another member before.
+        image: For the agent's Deployment; None: it comes from elsewhere.
+        dry_run: Write nothing.
+        timeout: Seconds to wait until the member has joined.
+    """
+
+    labels: tuple[str, ...]
+    hub_server: str | None
+    apply: tuple[str, ...]
+    apply_rbac: bool
+    apply_control_plane: bool
+    take_over: bool
+    image: str | None
+    dry_run: bool
+    timeout: float
+
+
+@click.command("join", help=HELP, short_help="Make a cluster a member of the fleet.")
+@click.argument("name")
+@sides_options(member_required=True)
+@grouped(
+    "wish",
+    Wish,
+    click.option(
+        "-l", "--label", "labels", multiple=True, metavar="KEY=VALUE", help="Label of the MemberCluster. Repeatable."
+    ),
+    click.option(
+        "--hub-server", metavar="URL", help="Address of the hub as the member reaches it.  [default: the context's]"
+    ),
+    click.option("--apply", multiple=True, metavar="KIND", help="A kind that the agent may apply. Repeatable."),
+    click.option("--apply-rbac", is_flag=True, help="Let the agent apply roles and their bindings, too."),
+    click.option(
+        "--apply-control-plane",
+        is_flag=True,
+        help="Let the agent apply kinds that act on every request, such as webhook configurations. An agent keeps it.",
+    ),
+    click.option(
+        "--take-over", is_flag=True, help="Make the cluster this member, even if it was another member before."
+    ),
+    click.option("--deploy", "image", metavar="IMAGE", help="Install the agent as a Deployment of this image."),
+    click.option("--dry-run", is_flag=True, help="Have both API servers check everything, and write nothing."),
+    click.option(
+        "--timeout",
+        default=300.0,
+        show_default=True,
+        type=click.FloatRange(0),
+        help="Seconds to wait until the member has joined; 0: do not wait.",
+    ),
+)
+def command(name: str, sides: Sides, wish: Wish) -> int:
+    """Join."""
+    check_cluster("NAME", name)
+    if wish.image is not None and (not wish.image or not wish.image.isascii() or " " in wish.image):
+        raise UserError(f"--deploy {wish.image[:64]!r}: is not the name of an image")
+    labels = dict(map(parse_label, wish.labels))
+    settings, home = read_settings(sides.hub_namespace), read_settings(sides.namespace).namespace
+    roles, wider = (_agent_roles(wish, home, control_plane=wide) for wide in (wish.apply_control_plane, True))
+    hub, member = sides.find_hub(), sides.find_member()
+    assert member is not None
+    from webhook.kube.login.connection import Endpoint
+    from webhook.processes.join import JoinOptions
+
+    options = JoinOptions(
+        member=name,
+        endpoint=Endpoint(""),
+        hub_namespace=settings.namespace,
+        namespace=home,
+        roles=roles,
+        wider_roles=wider,
+        labels=labels,
+        image=wish.image or "",
+        token_seconds=settings.hub_token_seconds,
+        take_over=wish.take_over,
+    )
+    return run(_join(hub, member, options, wish, sides))
+
+
+def parse_label(text: str) -> tuple[str, str]:
+    """Read ``key=value``. Raises `UserError`; whether a label can be so, the hub says."""
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise UserError(f"--label {text[:64]!r}: write KEY=VALUE")
+    return key, value
+
+
+def _agent_roles(wish: Wish, namespace: str, *, control_plane: bool) -> "tuple[Role, ...]":
+    from webhook.processes.rbac import UnknownKindError, agent_roles, checked_applied, default_applied, parse_selection
+
+    try:
+        named = parse_selection(wish.apply) if wish.apply else default_applied(control_plane=control_plane)
+        applied = checked_applied(named)
+    except UnknownKindError as error:
+        raise UserError(f"--apply {error}") from error
+    return agent_roles(applied, namespace, apply_rbac=wish.apply_rbac)
+
+
+async def _join(hub: Connection, member: Connection, options: "JoinOptions", wish: Wish, sides: Sides) -> int:
+    from webhook.processes.join import Join, helm_line
+    from webhook.processes.sides import JoinError
+
+    options = replace(options, endpoint=await _endpoint(hub, wish.hub_server))
+    async with connected("hub", hub) as on_hub, connected("member", member) as in_member:
+        joining = Join(on_hub, in_member, options, click.echo)
+        try:
+            changed = await joining.run(dry_run=wish.dry_run)
+            if not changed:
+                click.echo(f"everything of {options.member} is as it should be: nothing was changed")
+            if wish.dry_run:
+                return 0
+            if not await joining.has_deployment():
+                file = sides.member_kubeconfig or sides.kubeconfig
+                click.echo("install the agent:")
+                click.echo(f"  {helm_line(options, member.context, file)}")
+            if not wish.timeout:
+                return 0
+            left = await wait_for(joining.missing, wish.timeout)
+        except JoinError as error:
+            raise UserError(str(error)) from error
+    if left:
+        raise UserError(f"{options.member} has not joined after {wish.timeout:g} s: {left}")
+    click.echo(f"{options.member} is Joined and Healthy")
+    return 0
+
+
+async def _endpoint(hub: Connection, server: str | None) -> "Endpoint":
+    from webhook.kube.login.connection import ConfigurationError
+    from webhook.kube.login.kubeconfig import read_endpoint
+    from webhook.kube.transport.addresses import check_remote
+
+    assert hub.kubeconfig is not None
+    try:
+        found = await read_endpoint(hub.kubeconfig, hub.context)
+    except ConfigurationError as error:
+        raise UserError(str(error)) from error
+    if server is not None:
+        found = replace(found, server=server, server_name="", proxy="")
+    try:
+        check_remote(found.server)
+    except ValueError as error:
+        named = f"--hub-server {found.server[:64]!r}: {error}"
+        given = f"kubeconfig {hub.kubeconfig}: server {found.server[:64]!r}: {error}; name another: --hub-server URL"
+        raise UserError(given if server is None else named) from error
+    return found
+
+
+async def wait_for(missing: Callable[[], Awaitable[str]], seconds: float) -> str:
+    """Ask until nothing is missing; return what still is after *seconds*, and say meanwhile what is waited for."""
+    from webhook.processes.sides import JoinError
+
+    end, said = asyncio.get_running_loop().time() + seconds, ""
+    while True:
+        try:
+            left = await missing()
+        except JoinError as error:  # an API server that is away for a moment
+            left = str(error)
+        if not left or asyncio.get_running_loop().time() >= end:
+            return left
+        if left != said:
+            complain(f"waiting: {left}")
+            said = left
+        await asyncio.sleep(_POLL_SECONDS)

@@ -1,0 +1,115 @@
+"""Options of a command that needs the hub and a member: one context each."""
+
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from webhook.cli.errors import UserError
+from webhook.cli.hub.connection import Connection
+from webhook.cli.hub.kubeconfig import find_kubeconfig
+from webhook.cli.options.base import grouped
+
+if TYPE_CHECKING:
+    from webhook.processes.sides import Side
+    from webhook.settings.programs import JoinSettings
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+_file = click.Path(path_type=Path)
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """Which contexts of which files are the hub and the member.
+
+    Args:
+        context: The hub.
+        kubeconfig: With that context; None: those of kubectl.
+        member_context: The member; None: it is not reached.
+        member_kubeconfig: With that context; None: as *kubeconfig*.
+        hub_namespace: Of harbormaster on the hub; None: as the settings say.
+        namespace: Of the agent in the member; None: as the settings say.
+    """
+
+    context: str
+    kubeconfig: Path | None
+    member_context: str | None
+    member_kubeconfig: Path | None
+    hub_namespace: str | None
+    namespace: str | None
+
+    def find_hub(self) -> Connection:
+        """Return the hub. Raises `UserError`."""
+        found = find_kubeconfig(self.kubeconfig, self.context, os.environ)
+        if found.ours:
+            raise UserError(f"--context {self.context!r}: is the hub of `harbormaster up`, which simulates its members")
+        return found
+
+    def find_member(self) -> Connection | None:
+        """Return the member; None: it is not named. Raises `UserError`."""
+        if self.member_context is None:
+            return None
+        return find_kubeconfig(self.member_kubeconfig or self.kubeconfig, self.member_context, os.environ)
+
+
+def sides_options(*, member_required: bool) -> Callable[[_Command], _Command]:
+    """Return the options that name hub and member, as ``sides``."""
+    return grouped(
+        "sides",
+        Sides,
+        click.option("--context", required=True, metavar="NAME", help="Context of the hub."),
+        click.option(
+            "--kubeconfig",
+            type=_file,
+            metavar="FILE",
+            help="Kubeconfig with that context.  [default: $KUBECONFIG, or ~/.kube/config]",
+        ),
+        click.option("--member-context", required=member_required, metavar="NAME", help="Context of the member."),
+        click.option(
+            "--member-kubeconfig",
+            type=_file,
+            metavar="FILE",
+            help="Kubeconfig with that context.  [default: where the hub's is]",
+        ),
+        click.option(
+            "--hub-namespace",
+            metavar="NS",
+            help="Namespace of harbormaster on the hub.  [default: harbormaster-system]",
+        ),
+        click.option(
+            "-n",
+            "--namespace",
+            metavar="NS",
+            help="Namespace of the agent in the member.  [default: harbormaster-system]",
+        ),
+    )
+
+
+def read_settings(namespace: str | None) -> "JoinSettings":
+    """Return the settings, with a namespace that an option names. Raises `UserError`."""
+    from webhook.settings.environment import SettingsError
+    from webhook.settings.programs import JoinSettings
+
+    try:
+        return JoinSettings.read(os.environ, namespace=namespace)
+    except SettingsError as error:
+        raise UserError(str(error)) from error
+
+
+@asynccontextmanager
+async def connected(name: str, connection: Connection) -> "AsyncIterator[Side]":
+    """Yield one side, with the user's rights; *name* is ``hub`` or ``member``. Raises `UserError`."""
+    from webhook.kube.client.api_server import ApiServer
+    from webhook.kube.login.connection import ConfigurationError
+    from webhook.processes.sides import Side
+
+    try:
+        server = await ApiServer.connect(connection.kubeconfig, connection.context)
+    except ConfigurationError as error:
+        raise UserError(str(error)) from error
+    async with server:
+        yield Side(name, connection.context, server)

@@ -1,0 +1,190 @@
+"""``harbormaster windows``: maintenance windows of members, open or closed, and until when."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+import click
+
+from scorer.api.kinds import MAINTENANCE_WINDOW, MEMBER_CLUSTER, Kind
+from scorer.api.meta import JsonObject, format_time
+from scorer.api.unstructured.documents import dicts_at, name_of
+from scorer.api.upgrade.fields import UpgradeType
+from scorer.api.values.duration import format_duration
+from scorer.upgrade.members.windows import targets_of
+from scorer.windows.maintenance import Standing, standing
+from scorer.windows.member_windows import OF_UPDATES, Definition, MemberWindows, windows_of
+from webhook.cli.errors import UserError
+from webhook.cli.hub.client import Client, Place
+from webhook.cli.options.base import output_option, run, tab
+from webhook.cli.options.hub import HubOptions, hub_options
+from webhook.cli.text.output import print_document, print_table
+from webhook.runtime.clock import utc_now
+
+HELP: Final = """Show when members of the fleet may be touched.
+
+\b
+Examples:
+  harbormaster windows next
+  harbormaster windows next east west
+
+\b
+Exit codes:
+  0  shown
+  1  an error
+"""
+NEXT_HELP: Final = """Show the maintenance windows of members: open or closed, and until when.
+
+Which windows count depends on what is to be done, as the column FOR says: Updates are rolling updates and staged
+updates of what is placed there, the others are types of upgrade runs; --for shows one of them. For upgrades, windows
+with that target count, too, and one that does not exist is ignored; for updates it counts as closed. A member without
+windows may always be touched.
+
+\b
+Examples:
+  harbormaster windows next
+  harbormaster windows next --for Full             when upgrade runs may take members to a Kubernetes version
+  harbormaster windows next east --for NodeImageOnly
+  harbormaster windows next -o json
+
+\b
+-o json (yaml: the same):
+  items[]  member for[] (Updates, Full, ControlPlaneOnly, NodeImageOnly) windows missing unreadable isOpen until
+
+\b
+Exit codes:
+  0  shown
+  1  an error: no such member, or no hub
+"""
+HEADERS: Final = ("MEMBER", "FOR", "NOW", "UNTIL", "IN", "WINDOWS")
+UPDATES: Final = "Updates"
+"""Of what is placed on a member; not an upgrade of it."""
+PURPOSES: Final = (UPDATES, *(each.value for each in UpgradeType))
+"""What a window may be for."""
+_NO_WINDOWS: Final = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class MemberStanding:
+    """The windows of a member at one moment.
+
+    Args:
+        member: Its name.
+        purposes: What this is about.
+        windows: Those that apply.
+        unreadable: Those of them that cannot be read.
+        found: Whether one of the others is open; None: the member has no window.
+    """
+
+    member: str
+    purposes: tuple[str, ...]
+    windows: MemberWindows
+    unreadable: tuple[str, ...]
+    found: Standing | None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the member may be touched; a window that is missing or cannot be read counts as closed."""
+        return self.found is None or self.found.is_open
+
+
+@click.group("windows", help=HELP, short_help="Show when members of the fleet may be touched.")
+def command() -> None:
+    """Hold the commands."""
+
+
+@command.command("next", help=NEXT_HELP, short_help="Show when the windows of members open and close.")
+@click.argument("members", nargs=-1, metavar="[MEMBER]...", shell_complete=tab("clusters"))
+@click.option(
+    "--for",
+    "purpose",
+    type=click.Choice(PURPOSES, case_sensitive=False),
+    help="Only the windows for this.  [default: for everything]",
+)
+@output_option("table", "json", "yaml")
+@hub_options
+def following(members: tuple[str, ...], purpose: str | None, output: str, hub: HubOptions) -> int:
+    """Show the windows of members."""
+    return run(_following(hub, members, purpose, output))
+
+
+async def _following(hub: HubOptions, members: tuple[str, ...], purpose: str | None, output: str) -> int:
+    async with Client(hub.find()) as client:
+        documents = {name_of(each): each for each in await _all(client, MEMBER_CLUSTER)}
+        definitions = {name_of(each): Definition.of(each) for each in await _all(client, MAINTENANCE_WINDOW)}
+    for name in members:
+        if name not in documents:
+            raise UserError(f"there is no {MEMBER_CLUSTER.kind} {name}")
+    now = utc_now().replace(microsecond=0)
+    chosen = [documents[name] for name in members or sorted(documents)]
+    purposes = PURPOSES if purpose is None else (purpose,)
+    found = [each for member in chosen for each in _alike(member, definitions, purposes, now)]
+    if output == "table":
+        print_table(HEADERS, [_row(each, now) for each in found])
+    else:
+        print_document({"items": [_shown(each) for each in found]}, output)
+    return 0
+
+
+async def _all(client: Client, kind: Kind) -> list[JsonObject]:
+    return dicts_at(await client.list(Place(kind)), "items")
+
+
+def _alike(
+    member: JsonObject, definitions: dict[str, Definition], purposes: Sequence[str], now: datetime
+) -> Iterator[MemberStanding]:
+    """Yield how a member stands, once for the purposes of which the same holds."""
+    alike: list[MemberStanding] = []
+    for purpose in purposes:
+        found = _standing(member, definitions, purpose, now)
+        same = (at for at, known in enumerate(alike) if replace(known, purposes=found.purposes) == found)
+        if (at := next(same, None)) is None:
+            alike.append(found)
+        else:
+            alike[at] = replace(found, purposes=(*alike[at].purposes, purpose))
+    yield from alike
+
+
+def _standing(member: JsonObject, definitions: dict[str, Definition], purpose: str, now: datetime) -> MemberStanding:
+    targets = OF_UPDATES if purpose == UPDATES else targets_of(UpgradeType(purpose))
+    selecting = [each for each in definitions.values() if each.selector is not None]
+    windows = windows_of(member, definitions, targets, selecting)
+    readable = [window for name in windows.names if (window := definitions[name].window) is not None]
+    unreadable = tuple(name for name in windows.names if definitions[name].window is None)
+    any_window = windows.names or (windows.missing and purpose == UPDATES)
+    found = standing(readable, now) if any_window else None
+    return MemberStanding(name_of(member), (purpose,), windows, unreadable, found)
+
+
+def _row(each: MemberStanding, now: datetime) -> tuple[str, ...]:
+    until = each.found.until if each.found is not None else None
+    left = format_duration(until - now) if until is not None and until > now else _NO_WINDOWS
+    return (
+        each.member,
+        "everything" if each.purposes == PURPOSES else ", ".join(each.purposes),
+        "open" if each.is_open else "closed",
+        format_time(until) if until is not None else _NO_WINDOWS,
+        left,
+        ", ".join(_named(each)) or _NO_WINDOWS,
+    )
+
+
+def _named(each: MemberStanding) -> Iterator[str]:
+    for name in each.windows.names:
+        yield f"{name} (cannot be read)" if name in each.unreadable else name
+    for name in each.windows.missing:
+        yield f"{name} (does not exist)"
+
+
+def _shown(each: MemberStanding) -> JsonObject:
+    until = each.found.until if each.found is not None else None
+    return {
+        "member": each.member,
+        "for": list(each.purposes),
+        "windows": list(each.windows.names),
+        "missing": list(each.windows.missing),
+        "unreadable": list(each.unreadable),
+        "isOpen": each.is_open,
+        "until": None if until is None else format_time(until),
+    }

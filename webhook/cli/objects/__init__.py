@@ -1,0 +1,1 @@
+"""Commands that read and write objects of a hub, with the options and formats of kubectl."""

@@ -1,0 +1,99 @@
+"""``harbormaster api-resources``: the kinds that a hub serves."""
+
+from dataclasses import dataclass
+
+import click
+
+from webhook.cli.hub.client import Client
+from webhook.cli.hub.connection import Connection
+from webhook.cli.hub.discovery import Resource, discover
+from webhook.cli.options.base import grouped, output_option, run
+from webhook.cli.options.hub import HubOptions, hub_options
+from webhook.cli.text.output import print_document, print_plain, print_table
+
+HELP = """Show the kinds that a hub serves, and the words by which commands know them.
+
+\b
+Examples:
+  harbormaster api-resources
+  harbormaster api-resources --api-group upgrade.harbormaster.dev -o wide
+  harbormaster api-resources --namespaced=false -o name
+
+\b
+Exit codes:
+  0  shown
+  1  no hub
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which kinds are shown.
+
+    Args:
+        group: Of this API group; None: of all.
+        namespaced: Those whose objects have a namespace, or have none; None: both.
+        headers: Whether a table has headers.
+    """
+
+    group: str | None
+    namespaced: bool | None
+    headers: bool
+
+    def has(self, resource: Resource) -> bool:
+        """Say whether a kind is one of them."""
+        kind = resource.kind
+        return self.group in (None, kind.group) and self.namespaced in (None, kind.namespaced)
+
+
+@click.command("api-resources", help=HELP, short_help="Show the kinds that a hub serves.")
+@grouped(
+    "choice",
+    Choice,
+    click.option("--api-group", "group", metavar="GROUP", help="Only of this group."),
+    click.option("--namespaced", type=bool, metavar="true|false", help="Only with, or without, a namespace."),
+    click.option("--no-headers", "headers", flag_value=False, default=True, help="The table without headers."),
+)
+@output_option("table", "wide", "name", "json", "yaml")
+@hub_options
+def command(choice: Choice, output: str, hub: HubOptions) -> int:
+    """Show the kinds."""
+    found = [each for each in run(_discover(hub.find())) if choice.has(each)]
+    if output == "name":
+        for each in found:
+            click.echo(each.kind.resource)
+    elif output in ("json", "yaml"):
+        print_document([_document(each) for each in found], output)
+    else:
+        headers = ["NAME", "SHORTNAMES", "APIVERSION", "NAMESPACED", "KIND"]
+        headers += ["VERBS", "CATEGORIES"] if output == "wide" else []
+        rows = [_row(each)[: len(headers)] for each in found]
+        if choice.headers:
+            print_table(headers, rows)
+        else:
+            print_plain([], rows)
+    return 0
+
+
+async def _discover(connection: Connection) -> list[Resource]:
+    async with Client(connection) as client:
+        return await discover(client)
+
+
+def _row(resource: Resource) -> list[str]:
+    kind = resource.kind
+    words = [",".join(resource.short_names), resource.version, str(kind.namespaced).lower(), kind.kind]
+    return [kind.plural, *words, ",".join(resource.verbs), ",".join(resource.categories)]
+
+
+def _document(resource: Resource) -> dict[str, object]:
+    kind = resource.kind
+    return {
+        "name": kind.plural,
+        "shortNames": list(resource.short_names),
+        "apiVersion": resource.version,
+        "namespaced": kind.namespaced,
+        "kind": kind.kind,
+        "verbs": list(resource.verbs),
+        "categories": list(resource.categories),
+    }

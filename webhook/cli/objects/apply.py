@@ -1,0 +1,83 @@
+"""``harbormaster apply``: objects from files to the running hub."""
+
+import click
+
+from webhook.cli.errors import complain
+from webhook.cli.files.documents import Found, check_metadata
+from webhook.cli.hub.client import Client
+from webhook.cli.hub.connection import Connection
+from webhook.cli.hub.discovery import known_objects
+from webhook.cli.objects.options import DryRun, DryRunCommand, ObjectFiles, dry_run_option, file_options
+from webhook.cli.objects.patcher import Outcome, apply_all
+from webhook.cli.options.base import hub_namespace_option, run
+from webhook.cli.options.field_validation import FieldCheck, Validation, unknown_lines, validate_option
+from webhook.cli.options.hub import HubOptions, hub_options
+
+HELP = """Create objects, or change them to what the files say.
+
+Works like kubectl apply: a field that was in the file last time and no longer is, is removed; a field that only
+other clients have set is left alone. All files are read and checked before anything is written. If the hub refuses an
+object, the reasons are printed, and the other objects are still applied.
+
+On the hub of `harbormaster up`, the status of a MemberCluster says what its simulated agent reports. Fields that only a
+hub sets are left out.
+
+\b
+Examples:
+  harbormaster apply -f placement.yaml
+  harbormaster apply -f examples/fleet -f extra.json
+  harbormaster apply -k overlays/prod --dry-run=server
+  kubectl get crp -o yaml | harbormaster apply -f -
+
+\b
+Exit codes:
+  0  all objects are as the files say
+  1  a file cannot be used (nothing was written), or the hub refused an object, such as one with an unknown field
+"""
+
+
+@click.command(
+    "apply", cls=DryRunCommand, help=HELP, short_help="Create objects, or change them to what the files say."
+)
+@file_options
+@hub_namespace_option
+@dry_run_option("store nothing")
+@validate_option
+@hub_options
+def command(files: ObjectFiles, namespace: str | None, dry_run: DryRun, validation: Validation, hub: HubOptions) -> int:
+    """Apply files."""
+    if not files:
+        raise click.UsageError("say what to apply: -f FILE or -k DIR")
+    found = files.read()
+    connection = hub.find()
+    return run(_apply(connection, found, namespace, dry_run, validation))
+
+
+async def _apply(
+    connection: Connection, found: list[Found], namespace: str | None, dry_run: DryRun, validation: Validation
+) -> int:
+    refused = False
+    async with Client(connection) as client:
+        loaded = await known_objects(client, found, namespace)
+        check_metadata(loaded)
+        fields = FieldCheck.of(validation, loaded)
+        if dry_run is DryRun.CLIENT:  # the hub is sent nothing that it could judge
+            fields.check(loaded)
+        async for outcome in apply_all(client, loaded, dry_run=dry_run, validation=validation):
+            tell(outcome, fields, dry_run=dry_run)
+            refused |= outcome.refusal is not None
+    return 1 if refused else 0
+
+
+def tell(outcome: Outcome, fields: FieldCheck, *, dry_run: DryRun = DryRun.NONE) -> None:
+    """Print what became of one object: the result to standard output, warnings and refusals to standard error."""
+    one = outcome.loaded
+    for warning in outcome.warnings:
+        complain(f"Warning: {one.title}: {warning}")
+    if outcome.refusal is None:
+        click.echo(f"{one.title} {outcome.action}{dry_run.note}")
+        return
+    unknown = unknown_lines(outcome.refusal, fields.schema(one))
+    first, *others = outcome.refusal.lines()
+    for line in [f"{one.source}: {each}" for each in unknown] or [f"{one.source}: {first}", *others]:
+        complain(line)

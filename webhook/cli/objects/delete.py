@@ -1,0 +1,180 @@
+"""``harbormaster delete``: objects of the running hub."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import click
+
+from scorer.api.unstructured.documents import conditions_of, finalizers_of, text_at
+from scorer.api.unstructured.json_object import JsonObject
+from webhook.cli.errors import UserError, complain
+from webhook.cli.files.documents import Found, in_order_of_dependence, title_of
+from webhook.cli.hub.client import Client, Place, RefusedError, find
+from webhook.cli.hub.connection import Connection
+from webhook.cli.hub.resource_arguments import Wanted, parse_wanted, suggestion
+from webhook.cli.objects.options import DryRun, DryRunCommand, ObjectFiles, dry_run_option, file_options
+from webhook.cli.options.base import grouped, hub_namespace_option, run, selecting_options, tab
+from webhook.cli.options.hub import HubOptions, hub_options
+
+HELP = """Delete objects.
+
+Name them as KIND/NAME or KIND NAME..., by their labels (-l), or by the files they came from. If you delete a
+placement, the agents remove the objects it has placed from its clusters. The command waits until they are gone.
+
+\b
+Examples:
+  harbormaster delete crp/payments
+  harbormaster delete crp payments web --no-wait
+  harbormaster delete -f examples/fleet
+  harbormaster delete crp -l team=shop --dry-run=server
+
+\b
+Exit codes:
+  0  the objects are gone; with --no-wait: the hub has accepted the deletion
+  1  no such object, refused, or not gone in time
+"""
+
+_POLL_SECONDS = 0.2
+_MISSING = 404
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How objects are deleted.
+
+    Args:
+        selector: Labels that the objects have; empty: they are named.
+        everything: All objects of a kind are meant.
+        everywhere: In all namespaces.
+        ignore_not_found: An object that does not exist is no error.
+        wait: Wait until the objects are gone.
+        timeout: Seconds to wait.
+        dry_run: How far it goes.
+    """
+
+    selector: str
+    everything: bool
+    everywhere: bool
+    ignore_not_found: bool
+    wait: bool
+    timeout: float
+    dry_run: DryRun
+
+    @property
+    def waits(self) -> bool:
+        """Whether there is something to wait for."""
+        return self.wait and not self.dry_run
+
+
+@click.command("delete", cls=DryRunCommand, help=HELP, short_help="Delete objects.")
+@click.argument("words", nargs=-1, metavar="[KIND/NAME | KIND NAME]...", shell_complete=tab("objects"))
+@file_options
+@hub_namespace_option
+@grouped(
+    "manner",
+    Manner,
+    *selecting_options,
+    click.option("--ignore-not-found", is_flag=True, help="An object that does not exist is no error."),
+    click.option("--wait/--no-wait", default=True, help="Wait until the objects are gone.  [default: wait]"),
+    click.option("--timeout", default=60.0, show_default=True, type=click.FloatRange(0), help="Seconds to wait."),
+    dry_run_option("delete nothing"),
+)
+@hub_options
+def command(words: Sequence[str], files: ObjectFiles, namespace: str | None, manner: Manner, hub: HubOptions) -> int:
+    """Delete objects."""
+    if bool(words) == bool(files):
+        raise click.UsageError("say what to delete: KIND/NAME or -f FILE")
+    if manner.selector and manner.everything:
+        raise click.UsageError("-l and --all: objects are selected either by their labels or all of them")
+    if files and (manner.selector or manner.everything or manner.everywhere):
+        raise click.UsageError("-l, --all and -A are for kinds; files name their objects")
+    found = files.read()
+    connection = hub.find()
+    return run(_delete(connection, words, found, namespace, manner))
+
+
+async def _delete(
+    connection: Connection, words: Sequence[str], found: list[Found], namespace: str | None, manner: Manner
+) -> int:
+    failed = False
+    async with Client(connection) as client:
+        if words:
+            places = await _places(client, words, namespace, manner)
+        else:
+            from webhook.cli.hub.discovery import known_objects
+
+            loaded = in_order_of_dependence(await known_objects(client, found, namespace))
+            places = [Place(one.kind, one.namespace or None, one.name) for one in reversed(loaded)]
+        waiting: list[tuple[Place, str]] = []
+        for place in places:
+            try:
+                if manner.dry_run is DryRun.CLIENT:
+                    await client.get(place)
+                    click.echo(f"{title_of(place.kind, place.name)} deleted{manner.dry_run.note}")
+                    continue
+                answer = await client.delete(place, dry_run=bool(manner.dry_run))
+            except RefusedError as error:
+                if error.code == _MISSING and manner.ignore_not_found:
+                    continue
+                failed = True
+                hint = await suggestion(client, place) if error.code == _MISSING else ""
+                for line in error.lines():
+                    complain(f"error: {line}{hint}")
+                continue
+            for warning in answer.warnings:
+                complain(f"Warning: {warning}")
+            click.echo(f"{title_of(place.kind, place.name)} deleted{manner.dry_run.note}")
+            if answer.document.get("kind") != "Status":
+                waiting.append((place, str(answer.document["metadata"]["uid"])))
+        if manner.waits and not await _gone(client, waiting, manner.timeout):
+            return 1
+    return 1 if failed else 0
+
+
+async def _places(client: Client, words: Sequence[str], namespace: str | None, manner: Manner) -> list[Place]:
+    """Return where the objects are that the user names or selects."""
+    wanted = await parse_wanted(words, client)
+    selected = bool(manner.selector) or manner.everything
+    if manner.everywhere and not selected:
+        raise UserError("--all-namespaces: an object is named by its namespace and its name")
+    places: list[Place] = []
+    for each in wanted:
+        space = (namespace or client.namespace) if each.kind.namespaced and not manner.everywhere else None
+        if selected and each.name:
+            raise UserError("--selector, --all: objects are named, so there is nothing to select")
+        if selected:
+            places += await _selected(client, each, space, manner.selector)
+        elif each.name:
+            places.append(Place(each.kind, space, each.name))
+        else:
+            raise UserError(f"{each.kind.kind}: say which one: {each.kind.kind.lower()}/NAME, -l LABELS or --all")
+    if selected and not places:
+        complain("No resources found")
+    return places
+
+
+async def _selected(client: Client, wanted: Wanted, space: str | None, selector: str) -> list[Place]:
+    listing = await client.list(Place(wanted.kind, space), selector)
+    found = [item["metadata"] for item in listing.get("items") or ()]
+    return [Place(wanted.kind, metadata.get("namespace"), metadata["name"]) for metadata in found]
+
+
+def _why_held(namespace: JsonObject) -> str:
+    """Return what a namespace that is being deleted says is left in it; it has no finalizers of its own."""
+    said = [text_at(each, "message") for each in conditions_of(namespace) if each.get("status") == "True"]
+    return " ".join(filter(None, said)) or "nothing that it names; a kube-controller-manager empties namespaces"
+
+
+async def _gone(client: Client, waiting: list[tuple[Place, str]], seconds: float) -> bool:
+    """Wait until all finalizers have been removed; say what is left after *seconds*."""
+    end = asyncio.get_running_loop().time() + seconds
+    for place, uid in waiting:
+        # By uid: a new object of the same name, which another client may create at once, is not the one we wait for.
+        while (left := await find(client, place)) is not None and left["metadata"].get("uid") == uid:
+            if asyncio.get_running_loop().time() >= end:
+                held = ", ".join(finalizers_of(left)) or _why_held(left)
+                complain(f"error: {title_of(place.kind, place.name)} is not gone after {seconds:g} s, held by: {held}")
+                return False
+            await asyncio.sleep(_POLL_SECONDS)
+    return True

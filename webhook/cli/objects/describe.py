@@ -1,0 +1,218 @@
+"""``harbormaster describe``: all about objects, for people: what they are, where they stand, and their Events."""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import click
+
+from scorer.api.crd.table import cells, columns_of, format_age, last_seen
+from scorer.api.kinds import group_kind
+from scorer.api.unstructured.documents import conditions_of, dict_at, name_of, namespace_of, text_at
+from scorer.api.unstructured.json_object import JsonObject, parse_time
+from scorer.api.unstructured.secrets import SECRET, is_shown
+from scorer.api.values.quoting import printable
+from webhook.cli.errors import UserError, complain
+from webhook.cli.files.documents import DEFAULT_NAMESPACE
+from webhook.cli.hub.client import Client, Place, RefusedError
+from webhook.cli.hub.connection import Connection
+from webhook.cli.hub.resource_arguments import EVENT, Wanted, parse_wanted, suggestion
+from webhook.cli.options.base import hub_namespace_option, run, tab
+from webhook.cli.options.hub import HubOptions, hub_options
+from webhook.cli.text.yaml import format_yaml
+
+HELP = """Show all about objects: what they are, where they stand, and what happened to them.
+
+\b
+Examples:
+  harbormaster describe crp/payments
+  harbormaster describe cluster bravelion busybee
+  harbormaster describe crp -l team=shop
+
+\b
+Exit codes:
+  0  shown
+  1  no such object or kind, or no hub
+"""
+_HEADING: Final = ("apiVersion", "kind", "metadata", "status")
+_COPY: Final = "/last-applied-configuration"
+_GAP: Final = "  "
+_WIDTH: Final = len("Annotations:") + 2
+
+
+@click.command("describe", help=HELP, short_help="Show all about objects, and their Events.")
+@click.argument("words", nargs=-1, required=True, metavar="KIND[/NAME] [NAME]...", shell_complete=tab("objects"))
+@hub_namespace_option
+@click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="In all namespaces.")
+@click.option("-l", "--selector", default="", metavar="LABELS", help="Only with these labels: key=value, …")
+@click.option("--show-events/--no-events", "events", default=True, help="With their Events.  [default: with]")
+@hub_options
+def command(
+    words: Sequence[str], namespace: str | None, everywhere: bool, selector: str, events: bool, hub: HubOptions
+) -> int:
+    """Describe objects."""
+    return run(_describe(hub.find(), words, namespace, selector, everywhere=everywhere, events=events))
+
+
+async def _describe(
+    connection: Connection,
+    words: Sequence[str],
+    namespace: str | None,
+    selector: str,
+    *,
+    everywhere: bool,
+    events: bool,
+) -> int:
+    async with Client(connection) as client:
+        wanted = await parse_wanted(words, client)
+        if selector and any(each.name for each in wanted):
+            raise UserError("--selector: objects are named, so there is nothing to select")
+        if everywhere and any(each.name and each.kind.namespaced for each in wanted):
+            raise UserError("--all-namespaces: an object is named by its namespace and its name")
+        missing: list[str] = []
+        first = True
+        for each in wanted:
+            space = None if everywhere else namespace or client.namespace
+            try:
+                found = await _read(client, each, space, selector)
+            except RefusedError as error:
+                if error.code != 404 or not each.name:
+                    raise
+                hint = await suggestion(client, Place(each.kind, space if each.kind.namespaced else None, each.name))
+                missing += [line + hint for line in error.lines()]
+                continue
+            for document in found:
+                about = await _events(client, document) if events else []
+                if not first:
+                    click.echo("\n")
+                first = False
+                for line in description(document, about, datetime.now(UTC)):
+                    click.echo(printable(line))
+        if first and not missing:
+            complain("No resources found")
+        for line in missing:
+            complain(f"error: {line}")
+        return 1 if missing else 0
+
+
+async def _read(client: Client, wanted: Wanted, space: str | None, selector: str) -> list[JsonObject]:
+    place = Place(wanted.kind, space if wanted.kind.namespaced else None, wanted.name)
+    own = {"apiVersion": wanted.kind.api_version, "kind": wanted.kind.kind}
+    if wanted.name:
+        return [{**own, **await client.get(place)}]
+    return [{**own, **item} for item in (await client.list(place, selector)).get("items") or ()]
+
+
+async def _events(client: Client, document: JsonObject) -> list[JsonObject]:
+    """Return the Events about an object, the latest last; none if they may not be read."""
+    place = Place(EVENT, namespace_of(document) or DEFAULT_NAMESPACE)
+    fields = "" if client.simulated else f"regarding.name={name_of(document)}"
+    try:
+        found = (await client.list(place, fields=fields)).get("items") or ()
+    except RefusedError as error:
+        complain(f"note: Events could not be read: {error.message}")
+        return []
+    kind, name, uid = document.get("kind"), name_of(document), text_at(document, "metadata", "uid")
+    about = [each for each in found if dict_at(each, "regarding").get("kind") == kind]
+    about = [each for each in about if text_at(each, "regarding", "name") == name]
+    return sorted((each for each in about if text_at(each, "regarding", "uid") in ("", uid)), key=last_seen)
+
+
+def description(document: JsonObject, events: Sequence[JsonObject], now: datetime) -> Iterator[str]:
+    """Yield the lines about an object.
+
+    Args:
+        document: The object.
+        events: Those about it.
+        now: For ages.
+    """
+    metadata = dict_at(document, "metadata")
+    yield _line("Name", name_of(document))
+    if namespace_of(document):
+        yield _line("Namespace", namespace_of(document))
+    yield from _map("Labels", dict_at(metadata, "labels"), "=")
+    is_secret = group_kind(document) == SECRET
+    annotations = _annotations(metadata)
+    yield from _map("Annotations", _lengths(annotations) if is_secret else annotations, ": ")
+    yield _line("API Version", text_at(document, "apiVersion"))
+    yield _line("Kind", text_at(document, "kind"))
+    created = text_at(metadata, "creationTimestamp")
+    yield _line("Created", f"{created} ({_age(created, now)} ago)" if created else "<unknown>")
+    if leaving := text_at(metadata, "deletionTimestamp"):
+        finalizers = ", ".join(map(str, metadata.get("finalizers") or ())) or "nothing"
+        yield _line("Deleted", f"{leaving} ({_age(leaving, now)} ago), held by {finalizers}")
+    for name, value in document.items():
+        if name not in _HEADING and value not in (None, {}, []):
+            yield from _part(name, _lengths(value) if is_secret and not is_shown((name,)) else value)
+    status = {name: value for name, value in dict_at(document, "status").items() if name != "conditions"}
+    if status:
+        yield from _part("status", status)
+    yield from _conditions(conditions_of(document), now)
+    yield from _about(events, now)
+
+
+def _annotations(metadata: JsonObject) -> JsonObject:
+    """Leave out the copies of the whole object that were made when it was applied: they tell what a Secret holds."""
+    found = dict_at(metadata, "annotations")
+    return {key: value for key, value in found.items() if not key.endswith(_COPY)}
+
+
+def _line(name: str, value: str) -> str:
+    return f"{name}:".ljust(_WIDTH) + value
+
+
+def _map(name: str, values: JsonObject, between: str) -> Iterator[str]:
+    texts = [f"{key}{between}{' '.join(str(values[key]).split())}" for key in sorted(values)] or ["<none>"]
+    yield _line(name, texts[0])
+    yield from (" " * _WIDTH + text for text in texts[1:])
+
+
+def _lengths(values: Any) -> Any:
+    """Show how long the values of a Secret are, and not what they are."""
+    if isinstance(values, dict):
+        return {key: f"{len(str(value))} characters" for key, value in values.items()}
+    return f"{len(str(values))} characters"
+
+
+def _part(name: str, value: Any) -> Iterator[str]:
+    title = name[:1].upper() + name[1:]
+    if not isinstance(value, dict | list):
+        yield _line(title, str(value))
+        return
+    yield f"{title}:"
+    yield from (_GAP + line for line in format_yaml(value).splitlines())
+
+
+def _conditions(conditions: Sequence[JsonObject], now: datetime) -> Iterator[str]:
+    if not conditions:
+        return
+    yield "Conditions:"
+    rows = [["TYPE", "STATUS", "REASON", "AGE", "MESSAGE"]]
+    for each in conditions:
+        words = [str(each.get(name, "")) for name in ("type", "status", "reason")]
+        rows.append([*words, _age(str(each.get("lastTransitionTime", "")), now), str(each.get("message", ""))])
+    yield from _table(rows)
+
+
+def _about(events: Sequence[JsonObject], now: datetime) -> Iterator[str]:
+    if not events:
+        yield _line("Events", "<none>")
+        return
+    yield "Events:"
+    columns = [each for each in columns_of(EVENT, wide=False) if each.type != "object"]
+    rows = [[column.name.upper() for column in columns]]
+    yield from _table([*rows, *(cells(each, columns, now) for each in events)])
+
+
+def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        texts = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        yield (_GAP + (_GAP + " ").join(texts)).rstrip()
+
+
+def _age(text: str, now: datetime) -> str:
+    try:
+        return format_age((now - parse_time(text)).total_seconds())
+    except ValueError:
+        return "<unknown>"

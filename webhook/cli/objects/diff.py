@@ -1,0 +1,153 @@
+"""``harbormaster diff``: what ``apply`` would change."""
+
+import difflib
+import os
+import shlex
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import click
+
+from scorer.api.unstructured.documents import annotations_of
+from scorer.api.unstructured.json_object import JsonObject
+from scorer.api.unstructured.secrets import hidden
+from scorer.api.values.quoting import printable
+from webhook.cli.errors import UserError, complain
+from webhook.cli.files.documents import Found, Loaded, check_metadata, in_order_of_dependence
+from webhook.cli.hub.client import Client, RefusedError
+from webhook.cli.hub.connection import Connection
+from webhook.cli.hub.discovery import known_objects
+from webhook.cli.objects.options import ObjectFiles, file_options
+from webhook.cli.objects.patcher import LAST_APPLIED, merged
+from webhook.cli.options.base import hub_namespace_option, run
+from webhook.cli.options.field_validation import FieldCheck, Validation, unknown_lines, validate_option
+from webhook.cli.options.hub import HubOptions, hub_options
+from webhook.cli.text.yaml import format_yaml
+from webhook.settings.command_line import DiffSettings
+
+HELP = """Show what apply would change.
+
+The hub is asked what the objects would be (a dry run, so with its defaults and its hooks), and that is compared with
+what they are now. KUBECTL_EXTERNAL_DIFF names another program for the comparison, with its options, as for kubectl.
+
+\b
+Examples:
+  harbormaster diff -f placement.yaml
+  harbormaster diff -k overlays/prod
+  KUBECTL_EXTERNAL_DIFF="colordiff -N -u" harbormaster diff -f examples/fleet
+
+\b
+Exit codes:
+  0  nothing would change
+  1  something would
+  2  an error, as in kubectl, where any greater number is one
+"""
+DIFFERENT: Final = 1
+FAILED: Final = 2
+
+
+class DiffCommand(click.Command):
+    """A command whose errors are told apart from differences."""
+
+    error_code = FAILED
+
+
+@click.command("diff", cls=DiffCommand, help=HELP, short_help="Show what apply would change.")
+@file_options
+@hub_namespace_option
+@validate_option
+@hub_options
+def command(files: ObjectFiles, namespace: str | None, validation: Validation, hub: HubOptions) -> int:
+    """Show the differences."""
+    if not files:
+        raise click.UsageError("say what to compare: -f FILE or -k DIR")
+    try:
+        found = files.read()
+        pairs = run(_pairs(hub.find(), found, namespace, validation))
+        return _external(pairs) if DiffSettings.read(os.environ).external_diff else _shown(pairs)
+    except UserError as error:
+        error.show()
+        return FAILED
+
+
+class Pair(tuple[str, str, str]):
+    """Name of an object, and its text now and then."""
+
+    __slots__ = ()
+
+
+async def _pairs(
+    connection: Connection, found: Sequence[Found], namespace: str | None, validation: Validation
+) -> list[Pair]:
+    async with Client(connection) as client:
+        loaded = await known_objects(client, found, namespace)
+        check_metadata(loaded)
+        fields = FieldCheck.of(validation, loaded)
+        return [await _pair(client, one, fields) for one in in_order_of_dependence(loaded)]
+
+
+async def _pair(client: Client, one: Loaded, fields: FieldCheck) -> Pair:
+    try:
+        live, answer = await merged(client, one, fields.validation)
+    except RefusedError as error:
+        lines = unknown_lines(error, fields.schema(one)) or error.lines()
+        raise UserError(f"{one.source}: {line}" for line in lines) from error
+    for warning in answer.warnings:
+        complain(f"Warning: {one.title}: {warning}")
+    parts = (one.kind.group, one.kind.kind, one.namespace, one.name)
+    texts = _texts(live, answer.document)
+    return Pair((".".join(filter(None, parts)), *texts))
+
+
+def _texts(live: JsonObject | None, then: JsonObject) -> tuple[str, str]:
+    before, after = hidden({} if live is None else _without_noise(live), _without_noise(then))
+    return "" if live is None else format_yaml(before), format_yaml(after)
+
+
+def _without_noise(document: JsonObject) -> JsonObject:
+    """Leave out what says only how the object was written."""
+    metadata = {name: value for name, value in document["metadata"].items() if name != "managedFields"}
+    annotations = {name: text for name, text in annotations_of(document).items() if name != LAST_APPLIED}
+    metadata.pop("annotations", None)
+    return {**document, "metadata": metadata | ({"annotations": annotations} if annotations else {})}
+
+
+def _shown(pairs: Sequence[Pair]) -> int:
+    different = False
+    for name, before, after in pairs:
+        lines = difflib.unified_diff(
+            before.splitlines(), after.splitlines(), f"live/{name}", f"merged/{name}", lineterm=""
+        )
+        for line in lines:
+            different = True
+            click.echo(printable(line))
+    return DIFFERENT if different else 0
+
+
+def _external(pairs: Sequence[Pair]) -> int:
+    """Have the user's program compare two folders; what it returns is what it means."""
+    given = DiffSettings.read(os.environ).external_diff
+    try:
+        words = shlex.split(given)
+    except ValueError as error:
+        raise UserError(f"KUBECTL_EXTERNAL_DIFF {given!r}: {error}") from error
+    if not words:
+        raise UserError(f"KUBECTL_EXTERNAL_DIFF {given!r}: names no program")
+    with tempfile.TemporaryDirectory(prefix="harbormaster-diff-") as folder:
+        sides = [Path(folder) / "LIVE", Path(folder) / "MERGED"]
+        for side, folder_of_side in enumerate(sides, start=1):
+            folder_of_side.mkdir()
+            for pair in pairs:
+                if pair[side]:
+                    (folder_of_side / pair[0].replace("/", "_")).write_text(pair[side], encoding="utf-8")
+        try:
+            code = subprocess.call([*words, *map(str, sides)])  # noqa: S603 - the user's own program
+        except OSError as error:
+            raise UserError(f"KUBECTL_EXTERNAL_DIFF {words[0]!r}: {(error.strerror or str(error)).lower()}") from error
+    if code not in (0, DIFFERENT):
+        complain(f"error: KUBECTL_EXTERNAL_DIFF {words[0]!r} ended with exit code {code}")
+        return FAILED
+    return code

@@ -1,0 +1,187 @@
+"""``harbormaster edit``: one object of the running hub, in an editor."""
+
+import os
+import shlex
+import subprocess
+import tempfile
+from pathlib import Path
+
+import click
+
+from scorer.api.crd.pruning import object_schema
+from scorer.api.kinds import Kind
+from scorer.api.meta import JsonObject
+from scorer.api.values.quoting import printable
+from webhook.cli.errors import UserError, complain
+from webhook.cli.files.documents import title_of
+from webhook.cli.hub.client import Client, Place, RefusedError, place_of
+from webhook.cli.hub.connection import Connection
+from webhook.cli.hub.resource_arguments import parse_wanted
+from webhook.cli.objects.patcher import two_way_patch
+from webhook.cli.options.base import hub_namespace_option, run, tab
+from webhook.cli.options.field_validation import Validation, unknown_lines, validate_option
+from webhook.cli.options.hub import HubOptions, hub_options
+from webhook.cli.text.yaml import YamlError, format_yaml, parse_yaml
+from webhook.settings.command_line import EditorSettings
+
+HELP = """Change an object in an editor.
+
+Opens the object as YAML in $EDITOR (vi if that is not set). Your changes are sent when the editor closes. If the hub
+refuses them, the editor opens again with the reasons at the top. To cancel, leave the text as it is.
+
+\b
+Examples:
+  harbormaster edit crp/payments
+  EDITOR="code --wait" harbormaster edit cluster/bravelion
+
+\b
+Exit codes:
+  0  changed, or left as it was
+  1  cancelled after a refusal (your text is kept in a file), or no such object
+"""
+
+_INTRODUCTION = (
+    "Please edit the object below. Lines beginning with a '#' are ignored, and an empty text cancels the edit.",
+    "When the hub refuses your changes, this text opens again with the reasons.",
+)
+_HIDDEN = ("managedFields",)
+
+
+@click.command("edit", help=HELP, short_help="Change an object in an editor.")
+@click.argument("word", metavar="KIND/NAME", shell_complete=tab("objects"))
+@click.argument("name", required=False, metavar="")
+@hub_namespace_option
+@validate_option
+@hub_options
+def command(
+    word: str,
+    name: str | None,
+    namespace: str | None,
+    validation: Validation,
+    hub: HubOptions,
+) -> int:
+    """Edit one object."""
+    connection = hub.find()
+    return run(_edit(connection, [word, name] if name else [word], namespace, validation))
+
+
+async def _edit(connection: Connection, words: list[str], namespace: str | None, validation: Validation) -> int:
+    async with Client(connection) as client:
+        wanted = (await parse_wanted(words, client))[0]
+        if not wanted.name:
+            raise UserError(f"{words[0]!r}: say which object: {wanted.kind.kind.lower()}/NAME")
+        place = Place(wanted.kind, (namespace or client.namespace) if wanted.kind.namespaced else None, wanted.name)
+        try:
+            stored = await client.get(place)
+        except RefusedError as error:
+            raise UserError(error.lines()) from error
+        with tempfile.TemporaryDirectory(prefix="harbormaster-edit-") as folder:
+            file = Path(folder) / f"{wanted.kind.kind.lower()}-{wanted.name}.yaml"
+            return await _Session(client, wanted.kind, stored, file, validation).run()
+
+
+class _Session:
+    """Opens the editor until the hub accepts the text or the user gives up."""
+
+    def __init__(self, client: Client, kind: Kind, stored: JsonObject, file: Path, validation: Validation) -> None:
+        self._client = client
+        self._validation = validation.parameter
+        self._kind = kind
+        self._stored = stored
+        self._file = file
+        metadata = {name: value for name, value in stored["metadata"].items() if name not in _HIDDEN}
+        self._shown = {**stored, "metadata": metadata}
+        self._title = title_of(kind, stored["metadata"]["name"])
+
+    async def run(self) -> int:
+        """Return the exit code."""
+        body = format_yaml(self._shown)
+        reasons: list[str] = []
+        while True:
+            before = body
+            body = _without_introduction(await self._open(_introduction(reasons) + body))
+            if not body.strip() or (body == before and not reasons):
+                click.echo("Edit cancelled, no changes made.")
+                return 0
+            if body == before:
+                return self._give_up(body)
+            try:
+                edited = self._read(body)
+            except ValueError as error:
+                reasons = [str(error)]
+                continue
+            # Only what the user has changed, without resourceVersion: an object may stay open in an editor for long,
+            # and what other clients write to other fields meanwhile is neither undone nor a conflict.
+            patch = two_way_patch(self._shown, edited)
+            if not patch:
+                click.echo("Edit cancelled, no changes made.")
+                return 0
+            try:
+                place = place_of(self._stored, self._kind)
+                answer = await self._client.patch(place, patch, validation=self._validation)
+            except RefusedError as error:
+                reasons = unknown_lines(error, object_schema(self._kind)) or error.lines()
+                for reason in reasons:
+                    complain(reason)
+                if error.code == 404:
+                    return self._give_up(body)
+                continue
+            for warning in answer.warnings:
+                complain(f"Warning: {warning}")
+            click.echo(f"{self._title} edited")
+            return 0
+
+    async def _open(self, text: str) -> str:
+        self._file.write_text(text, encoding="utf-8")
+        words = shlex.split(EditorSettings.read(os.environ).editor)
+        try:
+            # Blocks the event loop, which has nothing else to do until the editor ends.
+            code = subprocess.call([*words, str(self._file)])  # noqa: S603, ASYNC221 - the user's own editor
+        except OSError as error:
+            raise UserError(f"$EDITOR {words[0]!r}: {(error.strerror or str(error)).lower()}") from error
+        if code:
+            raise UserError(f"$EDITOR {words[0]!r} ended with exit code {code}; nothing was changed")
+        try:
+            return self._file.read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise UserError(f"the edited text is not UTF-8 at byte {error.start}; nothing was changed") from None
+
+    def _read(self, body: str) -> JsonObject:
+        """Read the edited text. Raises `ValueError`."""
+        documents = [parsed.value for parsed in parse_yaml(body) if parsed.value is not None]
+        if len(documents) != 1 or not isinstance(documents[0], dict):
+            raise YamlError(1, "expected one object")
+        edited: JsonObject = documents[0]
+        metadata = edited.get("metadata")
+        if not isinstance(metadata, dict):
+            raise YamlError(1, "metadata: must be an object")
+        wanted = self._shown["metadata"]
+        for field, now, was in (
+            ("apiVersion", edited.get("apiVersion"), self._shown["apiVersion"]),
+            ("kind", edited.get("kind"), self._shown["kind"]),
+            ("metadata.name", metadata.get("name"), wanted["name"]),
+            ("metadata.namespace", metadata.get("namespace"), wanted.get("namespace")),
+        ):
+            if now != was:
+                raise ValueError(f"{field}: {now!r:.66}: cannot be changed, it was {was!r}")
+        return edited
+
+    def _give_up(self, body: str) -> int:
+        handle, kept = tempfile.mkstemp(prefix="harbormaster-edit-", suffix=".yaml")
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(body)
+        complain(f"error: Edit cancelled, no valid changes were saved. Your text is kept in {kept}")
+        return 1
+
+
+def _introduction(reasons: list[str]) -> str:
+    lines = [*_INTRODUCTION, *(["", *map(printable, reasons)] if reasons else [])]
+    return "".join(f"# {line}".rstrip() + "\n" for line in lines) + "#\n"
+
+
+def _without_introduction(text: str) -> str:
+    """Drop the comment lines at the top; comments further down are the user's."""
+    lines = text.splitlines(keepends=True)
+    while lines and lines[0].startswith("#"):
+        del lines[0]
+    return "".join(lines)

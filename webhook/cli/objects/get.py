@@ -1,0 +1,303 @@
+"""``harbormaster get``: objects of the running hub, as tables or in full."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import click
+
+from scorer.api.crd.table import has_columns, last_seen
+from scorer.api.unstructured.json_object import JsonObject
+from webhook.cli.errors import UserError, complain
+from webhook.cli.files.documents import Found, title_of
+from webhook.cli.hub.client import Client, Place, RefusedError
+from webhook.cli.hub.connection import Connection
+from webhook.cli.hub.resource_arguments import EVENT, Wanted, parse_wanted, suggestion
+from webhook.cli.objects.options import ObjectFiles, file_options
+from webhook.cli.objects.output_formats import CustomColumns, Format, format_option
+from webhook.cli.objects.table import ObjectTable, Served, Style, sort_objects
+from webhook.cli.options.base import grouped, hub_namespace_option, run, tab
+from webhook.cli.options.hub import HubOptions, hub_options
+from webhook.cli.text.output import print_plain, print_table
+
+HELP = """Show objects.
+
+KIND is a kind, its plural or its short name: crp, rp, memberclusters, work, nodepools, deploy, ns, … A comma joins
+several kinds; all are those that kubectl shows for it, fleet is every kind of ours. The table has the columns of the
+kind's CustomResourceDefinition, or those of the API server; -o wide shows more of them.
+
+\b
+Formats (-o):
+  table, wide, json, yaml, name
+  jsonpath='{range .items[*]}{.metadata.name}{"\\n"}{end}'     kubectl's dialect, also jsonpath-file=FILE
+  jsonpath-as-json='{.items[*].metadata.name}'                 the values, as JSON
+  custom-columns=NAME:.metadata.name,TYPE:.spec.policy.placementType     also custom-columns-file=FILE
+
+\b
+Examples:
+  harbormaster get crp
+  harbormaster get cluster/bravelion -o yaml
+  harbormaster get work -A --sort-by .metadata.creationTimestamp
+  harbormaster get crp payments web -o json
+  harbormaster get crp -l team=shop --show-labels
+  harbormaster get crp -w                  and every change, until Ctrl-C
+  harbormaster get events                  of everything without a namespace; the latest come last
+
+\b
+Exit codes:
+  0  shown (also when there is nothing to show)
+  1  no such object or kind, or no hub
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Which objects of a kind are shown, and for how long.
+
+    Args:
+        namespace: None: the default one of the connection.
+        everywhere: In all namespaces.
+        selector: Label selector; empty: all.
+        fields: Field selector; empty: all.
+        watch: Keep running and show every change.
+        ignore_not_found: An object that does not exist is no error.
+        sort_by: A path by which objects are sorted; empty: as the hub sends them.
+        no_headers: Tables have no headers.
+        label_columns: Labels that have a column each.
+        show_labels: Tables have a column with all labels.
+    """
+
+    namespace: str | None
+    everywhere: bool
+    selector: str
+    fields: str
+    watch: bool
+    ignore_not_found: bool
+    sort_by: str
+    no_headers: bool
+    label_columns: Sequence[str]
+    show_labels: bool
+
+    def style(self, output: Format, *, kind: bool = False, everywhere: bool = False) -> Style:
+        """Return what tables show."""
+        labels = [label for given in self.label_columns for label in given.split(",") if label]
+        everywhere = everywhere or self.everywhere
+        return Style(output.name == "wide", everywhere, labels, self.show_labels, not self.no_headers, kind)
+
+    def check(self, wanted: Sequence[Wanted]) -> None:
+        """Raise `UserError` when what is asked for does not fit together."""
+        if any(each.name for each in wanted):
+            for option, given in (("--selector", self.selector), ("--field-selector", self.fields)):
+                if given:
+                    raise UserError(f"{option}: objects are named, so there is nothing to select")
+        if self.everywhere and any(each.name and each.kind.namespaced for each in wanted):
+            raise UserError("--all-namespaces: an object is named by its namespace and its name")
+        if self.watch and len(wanted) > 1:
+            raise UserError("--watch: one kind, or one object, at a time")
+        if self.watch and self.sort_by:
+            raise UserError("--sort-by: changes are shown as they come, with --watch there is no order")
+
+
+@click.command("get", help=HELP, short_help="Show objects.")
+@click.argument("words", nargs=-1, metavar="KIND[/NAME] [NAME]...", shell_complete=tab("objects"))
+@file_options
+@format_option
+@grouped(
+    "view",
+    View,
+    hub_namespace_option,
+    click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="In all namespaces."),
+    click.option(
+        "-l", "--selector", default="", metavar="LABELS", help="Only with these labels: key=value, key!=value, …"
+    ),
+    click.option(
+        "--field-selector", "fields", default="", metavar="FIELDS", help="Only with these fields: metadata.name=…, …"
+    ),
+    click.option("-w", "--watch", is_flag=True, help="Keep running and show every change."),
+    click.option("--ignore-not-found", is_flag=True, help="An object that does not exist is no error."),
+    click.option("--sort-by", default="", metavar="PATH", help="Sort by a field, such as .metadata.creationTimestamp."),
+    click.option("--no-headers", is_flag=True, help="Tables without headers."),
+    click.option("-L", "--label-columns", multiple=True, metavar="LABEL", help="A column for this label. Repeatable."),
+    click.option("--show-labels", is_flag=True, help="A column with all labels."),
+)
+@hub_options
+def command(words: Sequence[str], files: ObjectFiles, output: Format, view: View, hub: HubOptions) -> int:
+    """Show objects."""
+    if bool(words) == bool(files):
+        raise click.UsageError("say what to show: KIND, KIND/NAME or -f FILE")
+    found = files.read()
+    connection = hub.find()
+    return run(_get(connection, words, found, output, view))
+
+
+async def _get(connection: Connection, words: Sequence[str], found: Sequence[Found], output: Format, view: View) -> int:
+    async with Client(connection) as client:
+        wanted = await parse_wanted(words, client) if words else await _of_files(client, found, view.namespace)
+        view.check(wanted)
+        try:
+            if view.watch:
+                await _Watch(client, wanted[0], output, view).run()
+            return await _show(client, wanted, output, view)
+        except RefusedError as error:
+            raise UserError(error.lines()) from error
+
+
+async def _of_files(client: Client, found: Sequence[Found], namespace: str | None) -> list[Wanted]:
+    from webhook.cli.hub.discovery import known_objects
+
+    loaded = await known_objects(client, found, namespace)
+    return [Wanted(one.kind, one.name, namespace=one.namespace) for one in loaded]
+
+
+def _place(wanted: Wanted, client: Client, view: View) -> Place:
+    named = wanted.namespace or (None if view.everywhere else view.namespace or client.namespace)
+    return Place(wanted.kind, named if wanted.kind.namespaced else None, wanted.name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Objects that are shown in one table.
+
+    Args:
+        wanted: Their kind.
+        items: As the hub sends them.
+        served: The API server's table of them, if that is what is shown.
+    """
+
+    wanted: Wanted
+    items: list[JsonObject]
+    served: Served | None = None
+
+
+async def _show(client: Client, wanted: list[Wanted], output: Format, view: View) -> int:
+    missing: list[str] = []
+    groups: list[_Group] = []
+    for each in wanted:
+        try:
+            group = await _read(client, each, output, view)
+        except RefusedError as error:
+            if error.code != 404 or not each.name:
+                raise
+            if not view.ignore_not_found:
+                hint = await suggestion(client, _place(each, client, view))
+                missing += [line + hint for line in error.lines()]
+            continue
+        last = groups[-1] if groups else None
+        if last is not None and last.wanted.kind == each.kind and last.wanted.name and last.served is None:
+            last.items.extend(group.items)
+        else:
+            groups.append(group)
+    if view.sort_by:
+        groups = _sorted(groups, view.sort_by, whole=not output.is_table)
+    _print(groups, output, view, client, single=len(wanted) == 1 and bool(wanted[0].name))
+    for line in missing:
+        complain(f"error: {line}")
+    return 1 if missing else 0
+
+
+async def _read(client: Client, wanted: Wanted, output: Format, view: View) -> _Group:
+    place = _place(wanted, client, view)
+    if output.is_table and not client.simulated and not has_columns(wanted.kind):
+        served, items = Served.read(await client.table(place, view.selector, view.fields))
+        return _Group(wanted, items, served)
+    if wanted.name:
+        return _Group(wanted, [await client.get(place)])
+    items = _items(await client.list(place, view.selector, view.fields))
+    return _Group(wanted, sorted(items, key=last_seen) if wanted.kind == EVENT else items)
+
+
+def _items(listing: JsonObject) -> list[JsonObject]:
+    kind = {"apiVersion": listing.get("apiVersion"), "kind": str(listing.get("kind", "")).removesuffix("List")}
+    return [{**kind, **item} for item in listing.get("items") or ()]
+
+
+def _sorted(groups: list[_Group], path: str, *, whole: bool) -> list[_Group]:
+    """Return the groups in order; *whole*: as one group, because what is shown is one list."""
+    if whole and groups:
+        items = [item for group in groups for item in group.items]
+        return [_Group(groups[0].wanted, sort_objects(items, path))]
+    return [_Group(group.wanted, sort_objects(group.items, path), group.served) for group in groups]
+
+
+def _print(groups: list[_Group], output: Format, view: View, client: Client, *, single: bool) -> None:
+    items = [item for group in groups for item in group.items]
+    if output.is_document:
+        if items or not single:
+            listing = {"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}, "items": items}
+            output.show(items[0] if single else listing)
+        return
+    if output.name == "name":
+        for group in groups:
+            for item in group.items:
+                click.echo(title_of(group.wanted.kind, item["metadata"]["name"]))
+        return
+    if output.name == "custom-columns":
+        output.columns().show(items, headers=not view.no_headers)
+        return
+    shown = [group for group in groups if group.items]
+    several = len({group.wanted.kind for group in groups}) > 1
+    everywhere = len({group.wanted.namespace for group in groups}) > 1
+    for position, group in enumerate(shown):
+        if position:
+            click.echo()
+        style = view.style(output, kind=several, everywhere=everywhere)
+        table = ObjectTable(group.wanted, style, group.served)
+        rows = [table.row(item) for item in group.items]
+        if style.headers:
+            print_table(table.headers, rows)
+        else:
+            print_plain([], rows)
+    if not items and not single and groups and not view.ignore_not_found:
+        place = _place(groups[0].wanted, client, view)
+        complain("No resources found" + (f" in {place.namespace} namespace" if place.namespace else ""))
+
+
+class _Watch:
+    """Shows objects and then every change of them."""
+
+    def __init__(self, client: Client, wanted: Wanted, output: Format, view: View) -> None:
+        self._client = client
+        self._wanted = wanted
+        self._output = output
+        self._view = view
+        place = _place(wanted, client, view)
+        self._place = Place(place.kind, place.namespace)
+        self._fields = f"metadata.name={wanted.name}" if wanted.name else view.fields
+        self._table = ObjectTable(wanted, view.style(output))
+        self._columns: CustomColumns | None = output.columns() if output.name == "custom-columns" else None
+        self._widths: list[int] = []
+
+    async def run(self) -> None:
+        """Show until the process is interrupted; a watch that ends, or whose version is too old, is started again."""
+        # By resourceVersion: after a watch ends, the list is read again, and most of its objects were shown already.
+        shown: dict[tuple[str, str], str] = {}
+        while True:
+            listing = await self._client.list(self._place, self._view.selector, self._fields)
+            for item in _items(listing):
+                self._show(item, shown)
+            since = str(listing["metadata"]["resourceVersion"])
+            async for event in self._client.watch(self._place, since, self._view.selector, self._fields):
+                if event.type == "ERROR":
+                    break
+                if event.type != "BOOKMARK":
+                    self._show(event.document, shown)
+            await asyncio.sleep(1)
+
+    def _show(self, item: JsonObject, shown: dict[tuple[str, str], str]) -> None:
+        metadata = item["metadata"]
+        key, version = (metadata.get("namespace", ""), metadata["name"]), metadata["resourceVersion"]
+        if shown.get(key) == version:
+            return
+        shown[key] = version
+        if self._output.is_document:
+            if self._output.name == "yaml":
+                click.echo("---")
+            self._output.show(item)
+        elif self._output.name == "name":
+            click.echo(title_of(self._wanted.kind, metadata["name"]))
+        elif self._columns is not None:
+            self._columns.show([item], headers=not self._view.no_headers)
+        else:
+            headers = [] if self._widths or self._view.no_headers else self._table.headers
+            widths = self._widths or [max(len(header), 12) for header in self._table.headers]
+            self._widths = print_plain(headers, [self._table.row(item)], widths)

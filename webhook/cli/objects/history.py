@@ -1,0 +1,176 @@
+"""``harbormaster history``: what has happened in the last days, from the record on the hub."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+import click
+
+from scorer.api.kinds import Kind
+from scorer.api.meta import format_time
+from scorer.api.unstructured.documents import dicts_at
+from webhook.cli.errors import UserError, complain
+from webhook.cli.hub.client import Client, Place
+from webhook.cli.hub.resource_arguments import Wanted, parse_wanted
+from webhook.cli.options.base import grouped, hub_namespace_option, output_option, run, tab
+from webhook.cli.options.hub import HubOptions, hub_options
+from webhook.cli.options.times import Duration
+from webhook.cli.text.output import print_document, print_table
+from webhook.history.entry import Entry, EntryType
+from webhook.history.query import MOST_ITEMS, USUAL_ITEMS, Found, Query, find
+from webhook.history.record import CONFIG_MAP, LABEL, LABELS
+from webhook.runtime.clock import utc_now
+from webhook.settings.installation import NamespaceSettings
+
+HELP: Final = """Show what has happened: decisions, rollouts, refusals and answers of the gate.
+
+The loop and the servers keep what they do for some days, as ConfigMaps in the namespace where harbormaster is installed
+(HARBORMASTER_HISTORY_DAYS, HARBORMASTER_HISTORY_MEGABYTES). Whoever may read these sees everything; what has happened
+in the last seconds may not be there yet.
+
+Without KIND, you get everything. Types are Decision (which clusters a placement got and lost), Rollout (of placements
+and runs), Refusal and Warning (of admission), Gate (a disruption that was not allowed) and Event (everything else that
+the loop tells).
+
+\b
+Examples:
+  harbormaster history
+  harbormaster history crp/payments --since 24h
+  harbormaster history --type refusal --by jane
+  harbormaster history --reason C-02              what this rule refused
+  harbormaster history nodepool/general --type gate -o json
+
+\b
+-o json (yaml: the same):
+  items[]     id time type object{kind name namespace} reason message by count lastTime
+  more        whether there are older ones
+  unreadable  how many lines of the record could not be read
+
+\b
+Exit codes:
+  0  shown (also when there is nothing to show)
+  1  an error, such as an unknown kind, or no hub
+"""
+HEADERS: Final = ("LAST", "TYPE", "OBJECT", "REASON", "BY", "MESSAGE")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which entries are shown.
+
+    Args:
+        types: Their types; none: all.
+        reason: Their reason, or the id of a rule.
+        by: Who caused them.
+        since: How old they are at most; None: as old as the record.
+        limit: How many at most.
+        namespace: Of their objects; None: any.
+        installed_in: Where the record is.
+    """
+
+    types: tuple[str, ...]
+    reason: str
+    by: str
+    since: timedelta | None
+    limit: int
+    namespace: str | None
+    installed_in: str | None
+
+
+@click.command("history", help=HELP, short_help="Show what has happened in the last days.")
+@click.argument("words", nargs=-1, metavar="[KIND[/NAME] [NAME]]", shell_complete=tab("objects"))
+@grouped(
+    "choice",
+    Choice,
+    click.option(
+        "--type",
+        "types",
+        multiple=True,
+        type=click.Choice([str(each) for each in EntryType], case_sensitive=False),
+        help="Only of this type. Repeatable.",
+    ),
+    click.option("--reason", default="", metavar="WORD", help="Only for this reason, or by this rule of admission."),
+    click.option("--by", default="", metavar="USER", help="Only what this user has caused."),
+    click.option("--since", type=Duration(), help="Only of the last time, such as 24h or 30m."),
+    click.option(
+        "--limit",
+        type=click.IntRange(1, MOST_ITEMS),
+        default=USUAL_ITEMS,
+        show_default=True,
+        help="At most so many, the latest ones.",
+    ),
+    hub_namespace_option,
+    click.option(
+        "--installed-in",
+        metavar="NS",
+        help="Namespace where harbormaster is installed.  [default: harbormaster-system]",
+    ),
+)
+@output_option("table", "json", "yaml")
+@hub_options
+def command(words: Sequence[str], choice: Choice, output: str, hub: HubOptions) -> int:
+    """Show what has happened."""
+    return run(_history(hub, words, choice, output))
+
+
+async def _history(hub: HubOptions, words: Sequence[str], choice: Choice, output: str) -> int:
+    own = choice.installed_in or NamespaceSettings.read(os.environ).namespace
+    async with Client(hub.find()) as client:
+        wanted = await _one(words, client)
+        namespace = choice.namespace or (client.namespace if wanted and wanted.name else "")
+        documents = dicts_at(await client.list(Place(CONFIG_MAP, own), f"{LABEL}={LABELS[LABEL]}"), "items")
+    kind: Kind | None = wanted.kind if wanted else None
+    query = Query(
+        types=frozenset(EntryType(each) for each in choice.types),
+        kind=kind.kind if kind else "",
+        name=wanted.name if wanted else "",
+        namespace=namespace if kind is None or kind.namespaced else "",
+        reason=choice.reason,
+        by=choice.by,
+        since=None if choice.since is None else utc_now() - choice.since,
+        limit=choice.limit,
+    )
+    _show(find(documents, (), query), output, own, is_kept=bool(documents))
+    return 0
+
+
+async def _one(words: Sequence[str], client: Client) -> Wanted | None:
+    """Return which objects are meant; None: all."""
+    if not words:
+        return None
+    found = await parse_wanted(words, client)
+    if len(found) > 1:
+        raise UserError(f"{' '.join(words)}: one kind, or one object, at a time")
+    return found[0]
+
+
+def _show(found: Found, output: str, namespace: str, *, is_kept: bool) -> None:
+    if output != "table":
+        print_document(found.document(), output)
+        return
+    if found.entries:
+        print_table(HEADERS, [_row(each) for each in reversed(found.entries)])
+    elif is_kept:
+        complain("nothing of that is on record")
+    else:
+        complain(f"there is no record in namespace {namespace}: nothing has happened yet, or it is not kept there")
+    if found.more:
+        complain(f"there are older entries: --limit shows up to {MOST_ITEMS}, --since and --type choose")
+    if found.unreadable:
+        complain(f"{found.unreadable} lines of the record could not be read")
+
+
+def _row(entry: Entry) -> tuple[str, ...]:
+    about = entry.about
+    name = f"{about.namespace}/{about.name}" if about.namespace else about.name
+    times = f" ({entry.count} times)" if entry.count > 1 else ""
+    return (
+        format_time(entry.until),
+        str(entry.type),
+        f"{about.kind} {name}",
+        entry.reason,
+        entry.by or "-",
+        entry.message + times,
+    )

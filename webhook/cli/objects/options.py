@@ -1,0 +1,138 @@
+"""Options of commands on objects: ``-f``, ``-R``, ``-k`` and ``--dry-run``."""
+
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import click
+
+from webhook.cli.errors import UserError
+from webhook.cli.files.documents import Found, read, read_text
+from webhook.cli.files.search import Files
+from webhook.cli.options.base import grouped, ignore_option
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+KUSTOMIZE_SECONDS: Final = 60
+_LONGEST_REASON: Final = 300
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectFiles:
+    """Which files the user names.
+
+    Args:
+        paths: Files, folders, or ``-`` for standard input.
+        ignored: Patterns of files and folders to pass over.
+        recursive: Folders with everything below them, as they are read in any case.
+        kustomization: A folder with a kustomization; None: none is named.
+    """
+
+    paths: Sequence[str] = ()
+    ignored: Sequence[str] = ()
+    recursive: bool = False
+    kustomization: str | None = None
+
+    def __bool__(self) -> bool:
+        """Whether any is named."""
+        return bool(self.paths) or self.kustomization is not None
+
+    def read(self) -> list[Found]:
+        """Return what is in them.
+
+        Raises:
+            click.UsageError: The options do not fit together.
+            UserError: Something cannot be read.
+        """
+        if self.kustomization is None:
+            return read(Files(self.paths, self.ignored))
+        if self.paths:
+            raise click.UsageError("-f and -k: name either files or a kustomization")
+        folder = self.kustomization
+        return read_text(f"kustomization {folder}", _built(folder))
+
+
+def file_options(command: _Command) -> _Command:
+    """Give a command ``-f``, ``-R`` and ``-k``; it gets them as one `ObjectFiles` named ``files``."""
+    return grouped(
+        "files",
+        ObjectFiles,
+        click.option(
+            "-f",
+            "--filename",
+            "paths",
+            multiple=True,
+            metavar="FILE",
+            help="File, folder or - for standard input: YAML or JSON. May be given several times.",
+        ),
+        ignore_option,
+        click.option("-R", "--recursive", is_flag=True, help="Folders with those below them, as is the case anyway."),
+        click.option(
+            "-k", "--kustomize", "kustomization", metavar="DIR", help="Folder with a kustomization, built by kubectl."
+        ),
+    )(command)
+
+
+def _built(folder: str) -> str:
+    """Return what kustomize makes of a folder."""
+    if "://" in folder:
+        raise UserError(f"-k {folder}: addresses are not fetched; download it, and name the folder")
+    if not Path(folder).is_dir():
+        raise UserError(f"-k {folder}: no such folder")
+    programs = [[name, *words] for name, *words in (("kustomize", "build"), ("kubectl", "kustomize"))]
+    program = next((words for words in programs if shutil.which(words[0])), None)
+    if program is None:
+        raise UserError(f"-k {folder}: it takes kustomize or kubectl on the PATH to build it, and neither is there")
+    try:
+        done = subprocess.run(  # noqa: S603 - the user's own program
+            [*program, "--", folder], capture_output=True, timeout=KUSTOMIZE_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise UserError(f"-k {folder}: {program[0]}: {error}") from error
+    if done.returncode:
+        reason = " ".join(done.stderr.decode(errors="replace").split())
+        raise UserError(f"-k {folder}: {' '.join(program)}: {reason.removeprefix('error: ')[:_LONGEST_REASON]}")
+    return done.stdout.decode(errors="replace")
+
+
+class DryRun(StrEnum):
+    """How far a change goes."""
+
+    NONE = "none"
+    CLIENT = "client"
+    SERVER = "server"
+
+    @property
+    def note(self) -> str:
+        """What follows the outcome of a change."""
+        return {DryRun.NONE: "", DryRun.CLIENT: " (dry run)", DryRun.SERVER: " (server dry run)"}[self]
+
+    def __bool__(self) -> bool:
+        """Whether nothing is changed."""
+        return self is not DryRun.NONE
+
+
+class DryRunCommand(click.Command):
+    """A command whose ``--dry-run`` may stand alone: the word after it is never its value, as in kubectl."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the arguments."""
+        end = args.index("--") if "--" in args else len(args)
+        written = [f"--dry-run={DryRun.SERVER}" if each == "--dry-run" else each for each in args[:end]]
+        return super().parse_args(ctx, written + args[end:])
+
+
+def dry_run_option(does: str) -> Callable[[_Command], _Command]:
+    """Return the option; *does* is what a dry run does with the hub, such as ``store nothing``."""
+    return click.option(
+        "--dry-run",
+        type=click.Choice([each.value for each in DryRun]),
+        default=DryRun.NONE.value,
+        callback=lambda _context, _parameter, value: DryRun(value),
+        metavar="[=client|server]",
+        help=f"Let the hub check everything and {does}; client: do not even send it.",
+    )

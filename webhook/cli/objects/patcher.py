@@ -1,0 +1,236 @@
+"""Creates and patches objects as ``kubectl apply`` does: three-way merge, last applied configuration, dry run.
+
+kubectl's own annotation keeps what the file said last time. So a field that is no longer in the file is removed, a
+field that another client has set stays, and users can apply the same object with kubectl and harbormaster in turn.
+
+Source: Kubernetes ``kubectl apply``, three-way JSON merge patch.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+from scorer.api.kinds import MEMBER_CLUSTER, UPGRADE_RUN
+from scorer.api.meta import JsonObject, dump_json
+from scorer.api.unstructured.documents import annotation, annotations_of, metadata_of
+from webhook.cli.files.documents import Loaded, in_order_of_dependence
+from webhook.cli.hub.client import Answer, Client, Place, RefusedError, find, place_of
+from webhook.cli.objects.options import DryRun
+from webhook.cli.options.field_validation import Validation
+from webhook.embedded.simulation.annotations import keep_status, parse_behaviour
+from webhook.kube.listers.upgrades import has_joined
+from webhook.validation.framework.reading import same_json
+
+LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+_ARRIVAL_SECONDS: Final = 10.0
+_LOOK_SECONDS: Final = 0.05
+_SET_BY_HUB: Final = frozenset(
+    {
+        *("uid", "resourceVersion", "generation", "creationTimestamp", "selfLink", "managedFields"),
+        *("deletionTimestamp", "deletionGracePeriodSeconds"),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one object.
+
+    Args:
+        loaded: As read.
+        action: ``created``, ``configured``, ``unchanged``, ``kept`` (changed on the hub since, and left like that);
+            empty when refused.
+        warnings: The hub's warnings.
+        refusal: Why it was refused.
+    """
+
+    loaded: Loaded
+    action: str = ""
+    warnings: tuple[str, ...] = ()
+    refusal: RefusedError | None = None
+
+
+def wanted_document(document: JsonObject, *, simulated: bool = True) -> JsonObject:
+    """Return what to send to the hub: without fields that only the hub sets, but with the status of simulated members.
+
+    Args:
+        document: What the file says.
+        simulated: Whether the hub simulates its members.
+    """
+    document = keep_status(document) if simulated else document
+    metadata = {name: value for name, value in document["metadata"].items() if name not in _SET_BY_HUB}
+    annotations = {name: text for name, text in (metadata.get("annotations") or {}).items() if name != LAST_APPLIED}
+    if annotations or "annotations" in metadata:
+        metadata["annotations"] = annotations
+    body = {name: value for name, value in document.items() if name != "status"}
+    body["metadata"] = metadata
+    text = json.dumps(json.loads(dump_json(body)), sort_keys=True, separators=(",", ":"), ensure_ascii=False) + "\n"
+    return {**body, "metadata": {**metadata, "annotations": {**annotations, LAST_APPLIED: text}}}
+
+
+async def apply_all(
+    client: Client,
+    loaded: Iterable[Loaded],
+    *,
+    dry_run: DryRun = DryRun.NONE,
+    keep_edits: bool = False,
+    validation: Validation = Validation.WARN,
+) -> AsyncIterator[Outcome]:
+    """Apply objects one after the other, namespaces and definitions first; a refusal does not stop the others.
+
+    Args:
+        client: Of the hub.
+        loaded: What to apply.
+        dry_run: How far it goes.
+        keep_edits: Leave an object alone that was changed on the hub while its file has stayed the same.
+        validation: How the hub treats unknown fields.
+    """
+    arriving: list[Place] = []
+    for one in in_order_of_dependence(loaded):
+        if one.kind == UPGRADE_RUN and not dry_run:
+            await _let_join(client, arriving)
+        try:
+            outcome = await apply_one(client, one, dry_run=dry_run, keep_edits=keep_edits, validation=validation)
+            if client.simulated and one.kind == MEMBER_CLUSTER and outcome.action == "created":
+                arriving.append(place_of(one.document, one.kind))
+            yield outcome
+        except RefusedError as error:
+            yield Outcome(one, warnings=error.warnings, refusal=error)
+
+
+async def _let_join(client: Client, arriving: list[Place]) -> None:
+    """Wait until the simulated members that were just made have joined, or it takes too long.
+
+    An upgrade run has the members that are there when it starts. On a real hub, they have long been there.
+    """
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_ARRIVAL_SECONDS):
+            while arriving:
+                member = await find(client, arriving[-1])
+                if member is None or has_joined(member) or parse_behaviour(annotations_of(member)).silent:
+                    arriving.pop()
+                else:
+                    await asyncio.sleep(_LOOK_SECONDS)
+    arriving.clear()
+
+
+async def apply_one(
+    client: Client,
+    one: Loaded,
+    *,
+    dry_run: DryRun = DryRun.NONE,
+    keep_edits: bool = False,
+    validation: Validation = Validation.WARN,
+) -> Outcome:
+    """Create the object, or change it to what is wanted.
+
+    Raises:
+        RefusedError: The hub refuses it.
+    """
+    wanted = wanted_document(one.document, simulated=client.simulated)
+    place = place_of(wanted, one.kind)
+    current = await find(client, place)
+    if current is None:
+        if dry_run is DryRun.CLIENT:
+            return Outcome(one, "created")
+        try:
+            answer = await client.create(one.kind, wanted, dry_run=bool(dry_run), validation=validation.parameter)
+            return Outcome(one, "created", answer.warnings)
+        except RefusedError as error:
+            if error.reason != "AlreadyExists":
+                raise
+            # Another client created it between our read and our write: go on as for an object that was there before.
+            current = await client.get(place)
+    # The patch below has no resourceVersion, like kubectl's: it names only fields of the file, so what another client
+    # writes to other fields after our read is neither lost nor a conflict.
+    last = _last_applied(current)
+    is_same = same_json(last, _last_applied(wanted))
+    if is_same:  # a note of kubectl's that says the same in other words stays
+        wanted["metadata"]["annotations"][LAST_APPLIED] = annotation(current, LAST_APPLIED)
+    patch = three_way_patch(last, wanted, current)
+    if not patch:
+        return Outcome(one, "unchanged")
+    if keep_edits and is_same:
+        # The patch may differ from the stored object only by fields that defaulting fills in; a dry run tells.
+        tried = await client.patch(place, patch, dry_run=True, validation=validation.parameter)
+        return Outcome(one, "kept" if _differ(tried, current, dry_run=True) else "unchanged")
+    if dry_run is DryRun.CLIENT:
+        return Outcome(one, "configured")
+    answer = await client.patch(place, patch, dry_run=bool(dry_run), validation=validation.parameter)
+    return Outcome(
+        one, "configured" if _differ(answer, current, dry_run=bool(dry_run)) else "unchanged", answer.warnings
+    )
+
+
+async def merged(client: Client, one: Loaded, validation: Validation) -> tuple[JsonObject | None, Answer]:
+    """Return an object as it is, None: there is none, and the hub's answer to a dry run of applying it.
+
+    Raises:
+        RefusedError: The hub refuses it.
+    """
+    wanted = wanted_document(one.document, simulated=client.simulated)
+    place = place_of(wanted, one.kind)
+    current = await find(client, place)
+    if current is None:
+        return None, await client.create(one.kind, wanted, dry_run=True, validation=validation.parameter)
+    patch = three_way_patch(_last_applied(current), wanted, current)
+    if not patch:
+        return current, Answer(current)
+    return current, await client.patch(place, patch, dry_run=True, validation=validation.parameter)
+
+
+def _differ(answer: Answer, current: JsonObject, *, dry_run: bool) -> bool:
+    """Say whether a write changed anything: after defaulting, a patch may turn out to change nothing."""
+    if dry_run:
+        return answer.document != current
+    return bool(answer.document["metadata"].get("resourceVersion") != current["metadata"].get("resourceVersion"))
+
+
+def _last_applied(document: JsonObject) -> JsonObject:
+    """Return what the file said that *document* was last applied from; empty when that is not known.
+
+    kubectl also notes empty annotations, the status, and fields that only the hub sets; these are left out.
+    """
+    text = annotation(document, LAST_APPLIED)
+    try:
+        last = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    if not isinstance(last, dict):
+        return {}
+    metadata = {name: value for name, value in metadata_of(last).items() if name not in _SET_BY_HUB}
+    if not metadata.get("annotations"):
+        metadata.pop("annotations", None)
+    body = {name: value for name, value in last.items() if name != "status"}
+    return {**body, "metadata": metadata} if body else {}
+
+
+def three_way_patch(last: Mapping[str, Any], wanted: Mapping[str, Any], current: Mapping[str, Any]) -> JsonObject:
+    """Return the merge patch that leads to *wanted*.
+
+    Args:
+        last: What was wanted last time: its members that are no longer wanted are removed.
+        wanted: What is wanted now; members that are null are removed.
+        current: What is stored; members that are only there stay.
+    """
+    patch: JsonObject = {name: None for name in last if name not in wanted and current.get(name) is not None}
+    for name, value in wanted.items():
+        here, before = current.get(name), last.get(name)
+        if isinstance(value, Mapping) and isinstance(here, Mapping):
+            inner = three_way_patch(before if isinstance(before, Mapping) else {}, value, here)
+            if inner:
+                patch[name] = inner
+        elif value is None:
+            if here is not None:
+                patch[name] = None
+        elif name not in current or not same_json(value, here):
+            patch[name] = value
+    return patch
+
+
+def two_way_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> JsonObject:
+    """Return the merge patch that turns *before* into *after*."""
+    return three_way_patch(before, after, before)

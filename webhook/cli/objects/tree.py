@@ -1,0 +1,383 @@
+"""``harbormaster tree``: a placement and everything below it, once or as it changes."""
+
+import asyncio
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+import click
+
+from scorer.api.family import FAMILY_OF
+from scorer.api.kinds import WORK, Kind
+from scorer.api.meta import JsonObject, format_time
+from scorer.api.names import IS_LATEST_SNAPSHOT, PARENT_PLACEMENT, PARENT_PLACEMENT_NAMESPACE
+from scorer.api.values.quoting import printable
+from scorer.rollout.views.tree import Sources, essentials, placement_tree
+from webhook.cli.errors import UserError, complain
+from webhook.cli.hub.client import Client, Place, RefusedError
+from webhook.cli.hub.connection import Connection
+from webhook.cli.hub.resource_arguments import parse_reference
+from webhook.cli.objects.tree_output import Changes, make_nodes, plain_lines, rich_tree
+from webhook.cli.options.base import output_option, run, tab
+from webhook.cli.options.hub import HubOptions, hub_options
+from webhook.cli.text.output import is_terminal, print_document
+
+Draw = Callable[[JsonObject, str], None]
+"""Shows a tree, and why it may be out of date."""
+
+SECONDS_BETWEEN: Final = 0.25
+"""The shortest time between two drawings on a terminal; longer for a large fleet, so that drawing takes at most a fifth
+of the time."""
+RETRY_SECONDS: Final = 2.0
+
+HELP = """Show a placement and everything below it: clusters, bindings, Works, objects.
+
+PLACEMENT is crp/NAME or rp/NAMESPACE/NAME. The worst problems come first; healthy clusters and objects are counted in
+one line (--all shows each). With a kubeconfig, you need the rights to get, list and watch the placement, its bindings,
+resource snapshots and Works.
+
+\b
+Examples:
+  harbormaster tree crp/payments
+  harbormaster tree crp/payments -w               follow it, until Ctrl-C or until the placement is gone
+  harbormaster tree crp/payments -w | tee log     as a log: one line per change, with the time
+  harbormaster tree rp/team-a/web --all
+  harbormaster tree crp/payments --kubeconfig hub.kubeconfig -o json
+
+\b
+States of a cluster:  failed, applying, waiting, removing, reported (ReportDiff), available
+States of an object:  failed, not yet (available), waiting (for the agent), differs, applied, same, available
+
+\b
+-o json, stable (yaml: the same; with -w one document per change):
+  placement   ref kind namespace name generation type wanted picked state why resourceIndex conditions[]
+              deleting finalizers[]
+  summary     clusters, how many are in each state, outdated drifted differing
+  clusters[]  cluster state detail healthy upToDate drifts diffs, works[] and binding: name namespace state
+              resourceSnapshot resourceIndex policySnapshot rollout condition deleting finalizers[]
+  works[]     name namespace generation reportedGeneration waitingForAgent envelope conditions[] deleting
+              finalizers[] objects[]
+  objects[]   ordinal group version kind namespace name state tracked reason message drifts[] diffs[] envelope
+  missing[]   reason message: clusters that are wanted and were not found
+  A condition is type status reason message current, an envelope type namespace name, a drift or diff its path.
+  wanted is null for PickAll; resourceIndex, upToDate, reportedGeneration, rollout, condition, envelope and
+  binding are null if there is none.
+
+\b
+Exit codes:
+  0  shown
+  1  no such placement, or no hub
+"""
+
+
+@click.command("tree", help=HELP, short_help="Show a placement down to its objects, once or as it changes.")
+@click.argument("placement", shell_complete=tab("placements"))
+@click.option("-w", "--watch", is_flag=True, help="Keep running and show every change.")
+@click.option("-a", "--all", "everything", is_flag=True, help="Show every cluster and every object on its own line.")
+@output_option("text", "json", "yaml")
+@hub_options
+def command(
+    placement: str,
+    watch: bool,
+    everything: bool,
+    output: str,
+    hub: HubOptions,
+) -> int:
+    """Show a placement."""
+    branches = Branches.of(placement)
+    found = hub.find()
+    show = _Show(output, everything=everything)
+    if not watch:
+        show.once(run(_read(found, branches)))
+        return 0
+    with suppress(KeyboardInterrupt):
+        run(_follow(found, branches, show))
+    return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """Where documents of one kind are found.
+
+    Args:
+        place: The collection.
+        selector: Label selector.
+        fields: Field selector.
+    """
+
+    place: Place
+    selector: str = ""
+    fields: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Branches:
+    """Where everything about one placement is found.
+
+    Args:
+        ref: As the user wrote it.
+        placement: The placement itself.
+        parts: The placement as a collection of one, its bindings, Works and latest resource snapshots.
+    """
+
+    ref: str
+    placement: Place
+    parts: tuple[Branch, Branch, Branch, Branch]
+
+    @classmethod
+    def of(cls, ref: str) -> "Branches":
+        """Read ``crp/NAME`` or ``rp/NAMESPACE/NAME``. Raises `UserError`."""
+        kind, namespace, name = parse_reference(ref)
+        family, space = FAMILY_OF[kind.kind], namespace or None
+        ours = f"{PARENT_PLACEMENT}={name}"
+        home = f"{PARENT_PLACEMENT_NAMESPACE}={namespace}" if namespace else f"!{PARENT_PLACEMENT_NAMESPACE}"
+        parts = (
+            Branch(Place(kind, space), fields=f"metadata.name={name}"),
+            Branch(Place(family.binding, space), ours),
+            Branch(Place(WORK), f"{ours},{home}"),
+            Branch(Place(family.resource_snapshot, space), f"{ours},{IS_LATEST_SNAPSHOT}=true"),
+        )
+        return cls(ref, Place(kind, space, name), parts)
+
+
+@asynccontextmanager
+async def _open(hub: Connection, branches: Branches) -> AsyncIterator[tuple[Client, JsonObject]]:
+    """Open the hub and find the placement there.
+
+    Raises:
+        UserError: There is none, the hub is none of ours, or it refuses.
+    """
+    async with Client(hub) as reader:
+        try:
+            yield reader, await reader.get(branches.placement)
+        except RefusedError as error:
+            if error.code != 404:
+                raise UserError(error.lines()) from error
+            kind = branches.placement.kind
+            if branches.placement.name in error.message:
+                raise UserError(f"there is no placement {branches.ref}") from error
+            raise UserError(f"the hub knows no {kind.plural}; install them: harbormaster crds") from error
+
+
+async def _read(hub: Connection, branches: Branches) -> JsonObject:
+    """Return the tree of this moment."""
+    async with _open(hub, branches) as (reader, placement):
+        lists = await asyncio.gather(*(_items(reader, part) for part in branches.parts[1:]))
+    bindings, works, snapshots = (items for items, _ in lists)
+    return placement_tree(Sources(placement, bindings, works, snapshots))
+
+
+async def _items(reader: Client, branch: Branch) -> tuple[list[JsonObject], str]:
+    """Return the documents of a branch, as far as they matter, and the version to watch from."""
+    listing = await reader.list(branch.place, branch.selector, branch.fields)
+    items = [_document(branch.place.kind, item) for item in listing.get("items") or ()]
+    return items, str(listing["metadata"]["resourceVersion"])
+
+
+def _document(kind: Kind, item: JsonObject) -> JsonObject:
+    """Return what matters of an item, with the type that a list may leave out."""
+    item = {"apiVersion": kind.api_version, "kind": kind.kind, **item}
+    return item if kind.kind.endswith("Placement") or kind.kind.endswith("Binding") else essentials(kind, item)
+
+
+class Follower:
+    """Keeps the documents of a placement as the hub has them.
+
+    Attributes:
+        changed: Set whenever something is new.
+        trouble: Why the hub cannot be followed at the moment; empty: it can.
+
+    Args:
+        reader: The hub.
+        branches: What is followed.
+    """
+
+    def __init__(self, reader: Client, branches: Branches) -> None:
+        self._reader = reader
+        self._branches = branches
+        self._found: dict[Branch, dict[str, JsonObject]] = {}
+        self.changed = asyncio.Event()
+        self.trouble = ""
+
+    async def run(self) -> None:
+        """Follow until cancelled; what cannot be read is tried again."""
+        async with asyncio.TaskGroup() as tasks:
+            for branch in self._branches.parts:
+                tasks.create_task(self._keep(branch))
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything has been read once."""
+        return len(self._found) == len(self._branches.parts)
+
+    def tree(self) -> JsonObject | None:
+        """Return the tree as of now, None when the placement is gone."""
+        placements, bindings, works, snapshots = (
+            tuple(self._found.get(part, {}).values()) for part in self._branches.parts
+        )
+        return placement_tree(Sources(placements[0], bindings, works, snapshots)) if placements else None
+
+    async def _keep(self, branch: Branch) -> None:
+        while True:
+            try:
+                await self._watch(branch)
+                pause = SECONDS_BETWEEN  # a hub that ends every watch at once is not asked without end
+            except (RefusedError, UserError) as error:
+                self.trouble, pause = error.message, RETRY_SECONDS
+                self.changed.set()
+            await asyncio.sleep(pause)
+
+    async def _watch(self, branch: Branch) -> None:
+        """Read the branch once and every change of it, until the watch ends."""
+        items, since = await _items(self._reader, branch)
+        known = self._found[branch] = {_name(item): item for item in items}
+        self.trouble = ""
+        self.changed.set()
+        async for event in self._reader.watch(branch.place, since, branch.selector, branch.fields):
+            if event.type == "ERROR":
+                return
+            if event.type == "BOOKMARK":
+                continue
+            if event.type == "DELETED":
+                known.pop(_name(event.document), None)
+            else:
+                known[_name(event.document)] = _document(branch.place.kind, event.document)
+            self.changed.set()
+
+
+def _name(document: JsonObject) -> str:
+    return f"{document['metadata'].get('namespace', '')}/{document['metadata']['name']}"
+
+
+async def _follow(hub: Connection, branches: Branches, show: "_Show") -> None:
+    """Show every change until the placement is gone."""
+    async with _open(hub, branches) as (reader, _):
+        follower = Follower(reader, branches)
+        following = asyncio.create_task(follower.run())
+        following.add_done_callback(lambda _: follower.changed.set())
+        try:
+            with show.live() as draw:
+                spent = 0.0
+                while not following.done():
+                    await follower.changed.wait()
+                    await asyncio.sleep(max(SECONDS_BETWEEN, 4 * spent))  # what belongs together comes together
+                    follower.changed.clear()
+                    begun = time.monotonic()
+                    if follower.complete:
+                        tree = follower.tree()
+                        if tree is None:
+                            break
+                        draw(tree, follower.trouble)
+                    elif follower.trouble:
+                        raise UserError(follower.trouble)  # never readable so far: a missing right, say
+                    spent = time.monotonic() - begun
+                else:
+                    following.result()
+        finally:
+            following.cancel()
+            await asyncio.wait([following])
+    complain(f"{branches.ref} is gone")
+
+
+class _Show:
+    """Prints trees in the format asked for.
+
+    Args:
+        output: ``text``, ``json`` or ``yaml``.
+        everything: Show every cluster and object by itself.
+    """
+
+    def __init__(self, output: str, *, everything: bool) -> None:
+        self._output = output
+        self._everything = everything
+
+    def once(self, tree: JsonObject) -> None:
+        """Print one tree."""
+        if self._output != "text":
+            print_document(tree, self._output)
+        elif is_terminal():
+            from rich.console import Console
+
+            Console(highlight=False).print(rich_tree(make_nodes(tree, everything=self._everything)))
+        else:
+            self._echo(plain_lines(make_nodes(tree, everything=self._everything), ascii_only=not _has_lines()))
+
+    @contextmanager
+    def live(self) -> Iterator[Draw]:
+        """Return what shows a tree in the place of the one before, or what is new about it."""
+        draw = self._documents if self._output != "text" else self._changes()
+        if self._output != "text" or not is_terminal():
+            yield _only_news(draw)
+            return
+        from rich.console import Console, Group
+        from rich.live import Live
+        from rich.text import Text
+
+        with Live(console=Console(highlight=False), auto_refresh=False) as live:
+
+            def redraw(tree: JsonObject, trouble: str) -> None:
+                below = [Text(_lost(trouble), style="red")] if trouble else []
+                live.update(Group(rich_tree(make_nodes(tree, everything=self._everything)), *below), refresh=True)
+
+            yield _only_news(redraw)
+
+    def _documents(self, tree: JsonObject, trouble: str) -> None:
+        if trouble:
+            complain(_lost(trouble))
+            return
+        if self._output == "yaml":
+            click.echo("---")
+        print_document(tree, self._output)
+        sys.stdout.flush()
+
+    def _changes(self) -> Draw:
+        """Return what prints the tree once and then a line, with the time, for whatever changes."""
+        changes = Changes()
+        first = True
+
+        def draw(tree: JsonObject, trouble: str) -> None:
+            nonlocal first
+            lines = changes.lines(tree, everything=self._everything)
+            if first:
+                self.once(tree)
+                first = False
+                return
+            now = format_time(datetime.now(UTC))
+            self._echo(f"{now}  {line}" for line in (*lines, *([_lost(trouble)] if trouble else [])))
+
+        return draw
+
+    def _echo(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            click.echo(line)
+        sys.stdout.flush()
+
+
+def _only_news(draw: Draw) -> Draw:
+    """Return *draw* without the calls that would show the same again."""
+    shown: tuple[JsonObject, str] | None = None
+
+    def once(tree: JsonObject, trouble: str) -> None:
+        nonlocal shown
+        if (tree, trouble) != shown:
+            shown = tree, trouble
+            draw(tree, trouble)
+
+    return once
+
+
+def _lost(trouble: str) -> str:
+    return f"the hub cannot be followed: {printable(trouble)}; trying again"
+
+
+def _has_lines() -> bool:
+    """Whether standard output can show the lines of a tree."""
+    try:
+        "│├└─…".encode(sys.stdout.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True

@@ -1,0 +1,359 @@
+"""A placement's tree for people: the worst first, and what is well in one line.
+
+Nodes are made of what `scorer.rollout.views.tree` found out; on a terminal they are wrapped and coloured, anywhere else
+every node is one line, never cut, that ``grep`` can read.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from scorer.api.meta import JsonObject
+from scorer.api.values.quoting import printable
+from scorer.rollout.views.tree import ClusterState, ObjectState, title_of_object
+
+if TYPE_CHECKING:
+    from rich.tree import Tree
+
+MOST_CLUSTERS: Final = 20
+"""How many clusters with a problem are shown one by one; the others are counted by state."""
+MOST_NAMES: Final = 10
+MOST_FIELDS: Final = 3
+MOST_MISSING: Final = 5
+
+_GAP: Final = "  "
+_QUIET: Final = (ObjectState.APPLIED, ObjectState.SAME, ObjectState.AVAILABLE)
+_STYLES: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("available", "reported", "applied", "same"), "green"),
+    **dict.fromkeys(("failed", "invalid", "stalled"), "red"),
+    **dict.fromkeys(
+        ("applying", "waiting", "not yet", "rolling out", "pending", "short", "external", "differs"), "yellow"
+    ),
+    **dict.fromkeys(("removing", "deleting"), "magenta"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some words of a line and how they look."""
+
+    text: str
+    style: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One line and what hangs below it."""
+
+    parts: tuple[Part, ...]
+    children: "tuple[Node, ...]" = ()
+
+    @property
+    def text(self) -> str:
+        """The line without colours."""
+        return "".join(part.text for part in self.parts)
+
+
+def make_nodes(tree: JsonObject, *, everything: bool = False) -> Node:
+    """Return the tree as lines.
+
+    Args:
+        tree: What `scorer.rollout.views.tree.placement_tree` returns.
+        everything: Show every cluster and every object by itself.
+    """
+    clusters, missing = tree["clusters"], tree["missing"]
+    shown = clusters if everything else [each for each in clusters if not _is_told_in_one_line(each)][:MOST_CLUSTERS]
+    apart = {id(each) for each in shown}
+    placement = tree["placement"]
+    told_below = any(placement["why"] == f"{each['cluster']}: {each['detail']}" for each in clusters)
+    return Node(
+        placement_line({**placement, "why": ""} if told_below else placement),
+        (
+            *_about(tree["placement"]),
+            *(_cluster(each, tree["placement"]["resourceIndex"], everything=everything) for each in shown),
+            *_missing(missing, everything=everything),
+            *_folded([each for each in clusters if id(each) not in apart], tree["placement"]["resourceIndex"]),
+        ),
+    )
+
+
+def _is_told_in_one_line(cluster: Mapping[str, Any]) -> bool:
+    """Whether a cluster needs no line of its own: all is well there, or well until its turn comes."""
+    objects = (each for work in cluster["works"] for each in work["objects"])
+    return bool(cluster["healthy"]) or (cluster["state"] == ClusterState.WAITING and all(map(_is_quiet, objects)))
+
+
+def placement_line(placement: Mapping[str, Any]) -> tuple[Part, ...]:
+    """Return the line about the placement itself."""
+    wanted = "all" if placement["wanted"] is None else placement["wanted"]
+    index = "" if placement["resourceIndex"] is None else f", resource snapshot {placement['resourceIndex']}"
+    counts = f"{_GAP}{placement['type']}, wants {wanted}, has {placement['picked']}{index}"
+    return Part(placement["ref"], "bold"), Part(counts), *_state(placement["state"], placement["why"])
+
+
+def _state(state: str, why: str) -> tuple[Part, ...]:
+    return (Part(f"{_GAP}{state}", _STYLES.get(state, "")), *((Part(f": {why}"),) if why else ()))
+
+
+def _about(placement: Mapping[str, Any]) -> Iterator[Node]:
+    kind, why = placement["kind"], placement["why"]
+    conditions = [
+        {**each, "type": each["type"].removeprefix(kind), "message": "" if each["message"] == why else each["message"]}
+        for each in placement["conditions"]
+    ]
+    if conditions:
+        yield Node((Part("conditions"), *_conditions(conditions)))
+    yield from _ending(placement)
+
+
+def _conditions(conditions: Sequence[Mapping[str, Any]]) -> Iterator[Part]:
+    """Yield conditions in a row: those that are True by name alone, every other one with its reason."""
+    good = [each["type"] for each in conditions if each["status"] == "True" and each["current"]]
+    if good:
+        yield Part(f"{_GAP}{', '.join(good)} ")
+        yield Part("True", "green")
+    for each in conditions:
+        if each["type"] not in good:
+            yield from _condition(each)
+
+
+def _condition(condition: Mapping[str, Any]) -> Iterator[Part]:
+    yield Part(f"{_GAP}{condition['type']} ")
+    yield Part(condition["status"], "red" if condition["status"] == "False" else "yellow")
+    if not condition["current"]:
+        yield Part(" for an earlier generation", "dim")
+    elif condition["status"] != "True":
+        yield Part(f" {condition['reason']}" + (f": {condition['message']}" if condition["message"] else ""))
+
+
+def _ending(document: Mapping[str, Any]) -> Iterator[Node]:
+    if document["deleting"]:
+        yield Node((Part("is being deleted", _STYLES["deleting"]), Part(_held(document))))
+
+
+def _held(document: Mapping[str, Any]) -> str:
+    return f", held by {', '.join(document['finalizers'])}" if document["finalizers"] else ""
+
+
+def cluster_line(cluster: Mapping[str, Any], latest: int | None) -> tuple[Part, ...]:
+    """Return the line about one cluster."""
+    parts = [Part(cluster["cluster"], "bold"), *_state(cluster["state"], cluster["detail"])]
+    if cluster["drifts"]:
+        parts.append(Part(f"{_GAP}drifted: {_count(cluster['drifts'], 'field')}", "yellow"))
+    if cluster["diffs"]:
+        parts.append(Part(f"{_GAP}differs: {_count(cluster['diffs'], 'field')}", "yellow"))
+    if cluster["upToDate"] is False:
+        parts.append(Part(f"{_GAP}{_age(cluster, latest)}", "yellow"))
+    return tuple(parts)
+
+
+def _age(cluster: Mapping[str, Any], latest: int | None) -> str:
+    return f"resource snapshot {cluster['binding']['resourceIndex']}, the latest is {latest}"
+
+
+def _cluster(cluster: Mapping[str, Any], latest: int | None, *, everything: bool) -> Node:
+    children = [*_binding(cluster), *(_work(work, everything=everything) for work in cluster["works"])]
+    return Node(cluster_line(cluster, latest), tuple(children))
+
+
+def _binding(cluster: Mapping[str, Any]) -> Iterator[Node]:
+    binding = cluster["binding"]
+    if binding is None:
+        return
+    index = (
+        "no resource snapshot yet"
+        if binding["resourceIndex"] is None
+        else f"resource snapshot {binding['resourceIndex']}"
+    )
+    age = {True: ", the latest", False: ", outdated", None: ""}[cluster["upToDate"]]
+    parts = [Part("binding ", "dim"), Part(binding["name"]), Part(f"{_GAP}{binding['state']}, {index}{age}")]
+    rollout = binding["rollout"]
+    if (
+        not cluster["healthy"]
+        and rollout
+        and rollout["message"]
+        and (cluster["detail"] or "?") not in rollout["message"]
+    ):
+        parts.append(Part(f"{_GAP}{rollout['message']}", "dim"))
+    condition = binding["condition"]
+    below = (
+        (Node(tuple(_flush(_condition(condition)))),)
+        if condition and condition["status"] != "True" and cluster["detail"] not in condition["message"]
+        else ()
+    )
+    yield Node(tuple(parts), (*below, *_ending(binding)))
+
+
+def _flush(parts: Iterable[Part]) -> list[Part]:
+    """Drop the gap before the first of the parts."""
+    first, *others = parts
+    return [Part(first.text.lstrip(), first.style), *others]
+
+
+def _work(work: Mapping[str, Any], *, everything: bool) -> Node:
+    parts = [Part("Work ", "dim"), Part(work["name"])]
+    if work["envelope"]:
+        parts.append(Part(f"{_GAP}from {_envelope(work['envelope'])}", "dim"))
+    if work["waitingForAgent"] and not work["deleting"]:
+        reported = work["reportedGeneration"]
+        since = "nothing reported yet" if reported is None else f"{reported} reported"
+        parts.append(Part(f"{_GAP}waits for the agent", "yellow"))
+        parts.append(Part(f": generation {work['generation']}, {since}"))
+    else:
+        parts += _conditions(work["conditions"])
+    objects = work["objects"]
+    shown = objects if everything else [each for each in objects if not _is_quiet(each)]
+    below = [_object(each) for each in shown]
+    if len(shown) < len(objects):
+        below.append(Node((Part(_quiet_objects([each for each in objects if _is_quiet(each)]), "green"),)))
+    return Node(tuple(parts), (*_ending(work), *below))
+
+
+def _is_quiet(entry: Mapping[str, Any]) -> bool:
+    return entry["state"] in _QUIET and not entry["drifts"] and not entry["diffs"]
+
+
+def _quiet_objects(objects: Sequence[Mapping[str, Any]]) -> str:
+    counts: dict[str, int] = {}
+    for each in objects:
+        counts[each["state"]] = counts.get(each["state"], 0) + 1
+    return ", ".join(f"{_count(number, 'object')} {state}" for state, number in counts.items())
+
+
+def _envelope(envelope: Mapping[str, Any]) -> str:
+    space = f"{envelope['namespace']}/" if envelope["namespace"] else ""
+    return f"{envelope['type']} {space}{envelope['name']}"
+
+
+def _object(entry: Mapping[str, Any]) -> Node:
+    state, message, reason = entry["state"], entry["message"], entry["reason"]
+    why = f": {message}" if message else ""
+    if state == ObjectState.FAILED:
+        why = f" {reason}{why}"
+    parts = [Part(title_of_object(entry)), Part(f"{_GAP}{state}", _STYLES.get(state, "")), Part(why)]
+    if not entry["tracked"]:
+        parts.append(Part(", its availability cannot be tracked", "dim"))
+    for word, key in (("drifted", "drifts"), ("differs", "diffs")):
+        if entry[key]:
+            parts.append(Part(f"{_GAP}{word}: {_fields(entry[key])}", "yellow"))
+    return Node(tuple(parts))
+
+
+def _fields(details: Sequence[Mapping[str, Any]]) -> str:
+    """Count the fields, and name the first of them."""
+    paths = [each["path"] for each in details[:MOST_FIELDS]]
+    more = ", …" if len(details) > len(paths) else ""
+    return f"{_count(len(details), 'field')} ({', '.join(paths)}{more})"
+
+
+def _missing(missing: Sequence[Mapping[str, Any]], *, everything: bool) -> Iterator[Node]:
+    if not missing:
+        return
+    shown = missing if everything else missing[:MOST_MISSING]
+    below = [Node((Part(each["message"] or each["reason"]),)) for each in shown]
+    if len(shown) < len(missing):
+        below.append(Node((Part(f"and {len(missing) - len(shown)} more", "dim"),)))
+    yield Node((Part(f"{_count(len(missing), 'cluster')} wanted, not found", "yellow"),), tuple(below))
+
+
+def _folded(clusters: Sequence[Mapping[str, Any]], latest: int | None) -> Iterator[Node]:
+    """Yield a line per state of the clusters that are not shown one by one, with the reason if they have one."""
+    names: dict[tuple[str, str, str], list[str]] = {}
+    for each in clusters:
+        why = each["detail"] if _is_told_in_one_line(each) else ""
+        age = f"{_GAP}{_age(each, latest)}" if each["upToDate"] is False else ""
+        names.setdefault((each["state"], why, age), []).append(each["cluster"])
+    for (state, why, age), found in names.items():
+        more = f" and {len(found) - MOST_NAMES} more" if len(found) > MOST_NAMES else ""
+        listed = Part(f" ({', '.join(found[:MOST_NAMES])}{more})", "dim")
+        reason = Part(f": {why}" if why else "")
+        yield Node(
+            (
+                Part(_count(len(found), "cluster")),
+                Part(f" {state}", _STYLES[state]),
+                listed,
+                reason,
+                Part(age, "yellow"),
+            )
+        )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def plain_lines(node: Node, *, ascii_only: bool = False) -> Iterator[str]:
+    """Yield the tree as text, one line per node.
+
+    Args:
+        node: The root.
+        ascii_only: Draw with letters that every terminal has.
+    """
+    yield printable(node.text)
+    yield from _plain(node.children, ("|   ", "|-- ", "`-- ") if ascii_only else ("│   ", "├── ", "└── "), "")
+
+
+def _plain(nodes: Sequence[Node], signs: tuple[str, str, str], before: str) -> Iterator[str]:
+    for position, node in enumerate(nodes):
+        last = position == len(nodes) - 1
+        yield before + (signs[2] if last else signs[1]) + printable(node.text)
+        yield from _plain(node.children, signs, before + ("    " if last else signs[0]))
+
+
+def rich_tree(node: Node) -> "Tree":
+    """Return the tree for a terminal."""
+    from rich.tree import Tree
+
+    root = Tree(_rich_text(node), guide_style="dim")
+    _grow(root, node)
+    return root
+
+
+def _grow(branch: "Tree", node: Node) -> None:
+    for child in node.children:
+        _grow(branch.add(_rich_text(child)), child)
+
+
+def _rich_text(node: Node) -> Any:
+    from rich.text import Text
+
+    return Text.assemble(*((printable(part.text), part.style) for part in node.parts))
+
+
+class Changes:
+    """What has changed since the last look, one line each: for a log instead of a terminal."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, str] = {}
+
+    def lines(self, tree: JsonObject, *, everything: bool = False) -> list[str]:
+        """Return the lines that are new, in the order of the tree, and what is gone.
+
+        Args:
+            tree: What `scorer.rollout.views.tree.placement_tree` returns.
+            everything: Tell of Works and objects too, not only of clusters.
+        """
+        found = dict(_entries(tree, everything=everything))
+        lines = [text for key, text in found.items() if self._known.get(key) != text]
+        lines += [f"{key}{_GAP}gone" for key in self._known if key not in found]
+        self._known = found
+        return [printable(line) for line in lines]
+
+
+def _entries(tree: JsonObject, *, everything: bool) -> Iterator[tuple[str, str]]:
+    """Yield every line that can change, by what it is about; one cluster may have several bindings, old and new."""
+    placement = tree["placement"]
+    yield placement["ref"], Node(placement_line(placement)).text
+    if missing := tree["missing"]:
+        words = "; ".join(each["message"] for each in missing[:MOST_MISSING])
+        yield "wanted, not found", f"wanted, not found{_GAP}{words}"
+    for cluster in tree["clusters"]:
+        name, binding = cluster["cluster"], cluster["binding"]
+        key = f"{name}{_GAP}binding {binding['name']}" if binding else f"{name}{_GAP}{cluster['detail']}"
+        yield key, Node(cluster_line(cluster, placement["resourceIndex"])).text
+        for work in cluster["works"] if everything else ():
+            above = f"{key}{_GAP}Work {work['name']}"
+            yield above, f"{name}{_GAP}{_work({**work, 'objects': []}, everything=True).text}"
+            for each in work["objects"]:
+                title = f"{above}{_GAP}{title_of_object(each)} #{each['ordinal']}"
+                yield title, f"{name}{_GAP}{_object(each).text}"

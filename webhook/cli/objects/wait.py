@@ -1,0 +1,273 @@
+"""``harbormaster wait``: until objects are as somebody needs them."""
+
+import asyncio
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+import click
+
+from scorer.api.unstructured.documents import conditions_of, text_at
+from scorer.api.unstructured.json_object import JsonObject
+from scorer.api.values.duration import parse_go_duration
+from scorer.api.values.quoting import printable
+from webhook.cli.errors import UserError, complain
+from webhook.cli.files.documents import Found, title_of
+from webhook.cli.hub.client import Client, Place, RefusedError, find
+from webhook.cli.hub.connection import Connection
+from webhook.cli.hub.resource_arguments import parse_wanted
+from webhook.cli.objects.options import ObjectFiles, file_options
+from webhook.cli.options.base import grouped, hub_namespace_option, run, selecting_options, tab
+from webhook.cli.options.hub import HubOptions, hub_options
+from webhook.cli.text.jsonpath import JsonPathError, go_text, parse_path
+
+HELP = """Wait until objects are as you need them.
+
+\b
+--for says how:
+  condition=Available           the condition is True; condition=Available=False: it is that
+  jsonpath={.status.state}=Completed      a field has a value; without a value: it is there
+  create                        the object exists
+  delete                        it is gone
+
+A condition about an older generation of the object does not count yet.
+
+\b
+Examples:
+  harbormaster wait crp/payments --for=condition=ClusterResourcePlacementAvailable --timeout=5m
+  harbormaster wait cuprun --all --for=jsonpath={.status.state}=Completed --timeout=2h
+  harbormaster wait crp/payments --for=delete
+
+\b
+Exit codes:
+  0  all objects are as they should be
+  1  they were not in time, there is no such object, or no hub
+"""
+LONGEST: Final = timedelta(days=7)
+_PAUSE_SECONDS: Final = 1.0
+_DELETE: Final = "delete"
+
+Test = Callable[[JsonObject | None], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What is waited for.
+
+    Args:
+        words: As the user has written it.
+        met: Whether an object, None: there is none, is so.
+        may_be_missing: Whether an object that does not exist is waited for, or is what is waited for.
+    """
+
+    words: str
+    met: Test
+    may_be_missing: bool = False
+
+
+class GoalType(click.ParamType[Goal]):
+    """What ``--for`` takes."""
+
+    name = "goal"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Goal:
+        """Return the goal; fail with what there is."""
+        if isinstance(value, Goal):
+            return value
+        text = str(value)
+        word, _, rest = text.partition("=")
+        if text.lower() == _DELETE:
+            return Goal(_DELETE, lambda found: found is None, may_be_missing=True)
+        if text.lower() == "create":
+            return Goal("create", lambda found: found is not None, may_be_missing=True)
+        if word == "condition" and rest:
+            kind, _, status = rest.partition("=")
+            return Goal(text, _condition(kind, status or "true"))
+        if word == "jsonpath" and rest:
+            try:
+                return Goal(text, _field(rest))
+            except JsonPathError as error:
+                self.fail(f"{printable(text)[:128]}: {error}", param, ctx)
+        goals = "condition=NAME, jsonpath={PATH}=VALUE, create, delete"
+        raise click.BadParameter(f"{printable(text)[:64]!r} is none of {goals}", ctx, param)
+
+
+def _condition(kind: str, status: str) -> Test:
+    def met(found: JsonObject | None) -> bool:
+        for each in conditions_of(found or {}):
+            if str(each.get("type", "")).lower() == kind.lower():
+                about, now = each.get("observedGeneration"), (found or {}).get("metadata", {}).get("generation")
+                is_old = isinstance(about, int) and isinstance(now, int) and about < now
+                return not is_old and str(each.get("status", "")).lower() == status.lower()
+        return False
+
+    return met
+
+
+def _field(text: str) -> Test:
+    """Read ``{.path}=value`` or ``{.path}``. Raises `JsonPathError`."""
+    end = text.rfind("}") + 1
+    path, equals, value = (text[:end], text[end : end + 1], text[end + 1 :]) if end else text.partition("=")
+    if end and equals not in ("", "="):
+        raise JsonPathError("expected {PATH}=VALUE")
+    if equals and not value:
+        raise JsonPathError("the value after = is empty")
+    read = parse_path(path)
+    wanted = value.strip("'\"") if equals else None
+
+    def met(found: JsonObject | None) -> bool:
+        values = read.find([found or {}])
+        if len(values) > 1:
+            raise JsonPathError("finds more than one value")
+        return bool(values) if wanted is None else [go_text(each) for each in values] == [wanted]
+
+    return met
+
+
+class Patience(click.ParamType[float]):
+    """How long to wait: ``30s``, ``1h30m``; 0: look once; less than 0: a week, as in kubectl."""
+
+    name = "DURATION"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return seconds; fail with a message that shows the value."""
+        if isinstance(value, float):
+            return value
+        text = str(value)
+        try:
+            plain = float(text) if text.lstrip("-").replace(".", "", 1).isdigit() else None
+            seconds = parse_go_duration(text) / 1e9 if plain is None else plain
+        except (ValueError, OverflowError) as error:
+            self.fail(f"{text[:64]!r}: {error}", param, ctx)
+        return LONGEST.total_seconds() if seconds < 0 or math.isnan(seconds) else min(seconds, LONGEST.total_seconds())
+
+
+@dataclass(frozen=True, slots=True)
+class Which:
+    """Which objects of a kind, if they are not named.
+
+    Args:
+        selector: Those with these labels; empty: any.
+        everything: All.
+        everywhere: In all namespaces.
+    """
+
+    selector: str
+    everything: bool
+    everywhere: bool
+
+
+@click.command("wait", help=HELP, short_help="Wait until objects are as you need them.")
+@click.argument("words", nargs=-1, metavar="[KIND/NAME | KIND NAME]...", shell_complete=tab("objects"))
+@click.option("--for", "goal", type=GoalType(), required=True, metavar="GOAL", help="What to wait for.")
+@click.option("--timeout", type=Patience(), default="30s", show_default=True, help="How long; 0: look once.")
+@grouped(
+    "which",
+    Which,
+    *selecting_options,
+)
+@file_options
+@hub_namespace_option
+@hub_options
+def command(
+    words: Sequence[str],
+    goal: Goal,
+    timeout: float,
+    which: Which,
+    files: ObjectFiles,
+    namespace: str | None,
+    hub: HubOptions,
+) -> int:
+    """Wait."""
+    if bool(words) == bool(files):
+        raise click.UsageError("say what to wait for: KIND/NAME or -f FILE")
+    found = files.read()
+    connection = hub.find()
+    return run(_wait(connection, words, found, namespace, goal, timeout, which))
+
+
+async def _wait(
+    connection: Connection,
+    words: Sequence[str],
+    found: Sequence[Found],
+    namespace: str | None,
+    goal: Goal,
+    seconds: float,
+    which: Which,
+) -> int:
+    async with Client(connection) as client:
+        places = await _places(client, words, found, namespace, which)
+        if not places and goal.words != _DELETE:
+            raise UserError("no matching resources found")
+        end = asyncio.get_running_loop().time() + seconds
+        late = 0
+        for place in places:
+            left = max(0.0, end - asyncio.get_running_loop().time())
+            title = title_of(place.kind, place.name)
+            try:
+                async with asyncio.timeout(left or None):
+                    met = await _until(client, place, goal, once=not left)
+            except TimeoutError:
+                met = False
+            except JsonPathError as error:
+                raise UserError(f"--for {goal.words}: {title}: {error}") from error
+            if met:
+                click.echo(f"{title} condition met")
+            else:
+                late += 1
+                complain(f"error: timed out waiting for {goal.words} on {title}")
+        return 1 if late else 0
+
+
+async def _until(client: Client, place: Place, goal: Goal, *, once: bool) -> bool:
+    """Look at an object until the goal is met; *once*: only once."""
+    while True:
+        found = await find(client, place)
+        if found is None and not goal.may_be_missing:
+            raise UserError(f"NotFound: {place.kind.resource} {place.name!r} not found")
+        if goal.met(found):
+            return True
+        if once:
+            return False
+        since = text_at(found, "metadata", "resourceVersion")
+        if found is None:
+            await asyncio.sleep(_PAUSE_SECONDS)
+            continue
+        whole = Place(place.kind, place.namespace)
+        async for event in client.watch(whole, since, fields=f"metadata.name={place.name}"):
+            if event.type == "DELETED":
+                break
+            if event.type in ("ADDED", "MODIFIED") and goal.met(event.document):
+                return True
+            if event.type == "ERROR":
+                await asyncio.sleep(_PAUSE_SECONDS)
+                break
+
+
+async def _places(
+    client: Client, words: Sequence[str], found: Sequence[Found], namespace: str | None, which: Which
+) -> list[Place]:
+    if found:
+        from webhook.cli.hub.discovery import known_objects
+
+        loaded = await known_objects(client, found, namespace)
+        return [Place(one.kind, one.namespace or None, one.name) for one in loaded]
+    places = []
+    for each in await parse_wanted(words, client):
+        space = (namespace or client.namespace) if each.kind.namespaced and not which.everywhere else None
+        if each.name:
+            if which.everywhere and each.kind.namespaced:
+                raise UserError("--all-namespaces: an object is named by its namespace and its name")
+            places.append(Place(each.kind, space, each.name))
+            continue
+        if not which.selector and not which.everything:
+            raise UserError(f"{each.kind.kind}: say which one: {each.kind.kind.lower()}/NAME, -l LABELS or --all")
+        try:
+            listing = await client.list(Place(each.kind, space), which.selector)
+        except RefusedError as error:
+            raise UserError(error.lines()) from error
+        found_there = [item["metadata"] for item in listing.get("items") or ()]
+        places += [Place(each.kind, metadata.get("namespace"), metadata["name"]) for metadata in found_there]
+    return places

@@ -1,0 +1,146 @@
+"""What admission would say about an object in a file: the steps of a write to the hub, without the hub.
+
+Source: placement-api.md 2.8.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from scorer.api.meta import JsonObject
+from webhook.admission import registry
+from webhook.admission.failures import log_failure
+from webhook.admission.judge import as_warnings, judge
+from webhook.admission.registry import Operation
+from webhook.admission.rehearsal import WriteOperation, rehearse
+from webhook.answers.proposal import has_rules
+from webhook.cli.files.documents import Loaded
+from webhook.cli.options.field_validation import UNKNOWN, FieldCheck
+from webhook.validation.framework.context import Context
+from webhook.validation.framework.field import FieldError, FieldWarning, path_order
+from webhook.validation.framework.rule import rules_of
+from webhook.validation.guard_rails.writes import Write
+from webhook.validation.live.check import run_checks
+
+ANY_NAME: Final = "A-01"
+"""The rule for names of all kinds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What admission would say about one object.
+
+    Args:
+        loaded: As read; what is deleted, as it is stored.
+        document: As it would be stored.
+        errors: Why it is refused, by path.
+        refusal: Why it is refused, if the reason concerns no field.
+        warnings: What the user is told besides.
+        has_rules: Whether there are rules for its kind.
+        operation: What is done to it.
+        old: The stored object, on an update.
+    """
+
+    loaded: Loaded
+    document: JsonObject
+    errors: tuple[FieldError, ...] = ()
+    refusal: str = ""
+    warnings: tuple[str, ...] = ()
+    has_rules: bool = True
+    operation: Operation = "CREATE"
+    old: JsonObject | None = None
+
+    @property
+    def allowed(self) -> bool:
+        """Whether it may be written."""
+        return not self.errors and not self.refusal
+
+    def lines(self) -> list[str]:
+        """Return one line per mistake, with file, document, field and value."""
+        mistakes = [str(error) for error in self.errors] or ([self.refusal] if self.refusal else [])
+        return [f"{self.loaded.source}: {mistake}" for mistake in mistakes]
+
+
+def context_of(loaded: Iterable[Loaded], now: datetime) -> Context:
+    """Return the context of a hub that holds all of *loaded*."""
+    return Context.of_objects([one.document for one in loaded], now=now, on_failure=log_failure)
+
+
+def admit(loaded: Loaded, context: Context, old: JsonObject | None = None, fields: FieldCheck | None = None) -> Verdict:
+    """Do to one object what the hub does when it is created, or when it replaces *old*.
+
+    Args:
+        loaded: The object.
+        context: What rules may read.
+        old: The stored object, on an update.
+        fields: The check for unknown fields. None: unset, so unknown fields of kinds with rules are warnings.
+    """
+    operation: WriteOperation = "CREATE" if old is None else "UPDATE"
+    verdict = rehearse(loaded.document, old, operation, context)
+    ruled = has_rules(loaded.document)
+    warnings = verdict.warnings if ruled else ()
+    errors = _said_once(verdict.errors)
+    if fields is not None:
+        errors = tuple(sorted((*errors, *fields.errors(loaded)), key=path_order))
+        warnings = (*fields.warnings(loaded), *(text for text in warnings if not UNKNOWN.fullmatch(text)))
+    return Verdict(loaded, verdict.document, errors, verdict.refusal, warnings, ruled, operation, old)
+
+
+def admit_deletion(stored: Loaded, context: Context) -> Verdict:
+    """Do to one object what the hub does when it is deleted."""
+    ruled = has_rules(stored.document)
+    judgement = judge("DELETE", None, stored.document, context)
+    refusal = "" if judgement.allowed or judgement.errors else judgement.message
+    warnings = judgement.warnings if ruled else ()
+    return Verdict(stored, stored.document, judgement.errors, refusal, warnings, ruled, "DELETE")
+
+
+def field_warnings(verdict: Verdict, context: Context) -> list[FieldWarning]:
+    """Return the warnings of the rules of a kind; the verdict has only the first few of them, as text."""
+    entry = registry.REGISTRY.get(verdict.loaded.kind.group_kind) if verdict.has_rules else None
+    if entry is None:
+        return []
+    told: list[FieldWarning] = []
+    if verdict.operation == "DELETE":
+        if entry.warn_about_deletion is not None:
+            told += entry.warn_about_deletion(verdict.document)
+        if verdict.allowed and context.settings.live_warnings:
+            told += run_checks(entry.live_on_deletion, None, verdict.document, context)
+        return [warning for warning in dict.fromkeys(told) if as_warnings([warning])[0] in verdict.warnings]
+    if entry.default is not None:  # of the object as written it may say more than of the one that was judged
+        defaulted = entry.default(verdict.loaded.document, verdict.old).warnings
+        told += (warning for warning in defaulted if as_warnings([warning])[0] in verdict.warnings)
+    if entry.validate is not None:
+        found = entry.validate(verdict.document, verdict.old, context)
+        told += (finding for finding in found if isinstance(finding, FieldWarning))
+    if verdict.allowed and context.settings.live_warnings:
+        told += run_checks(entry.live, verdict.document, verdict.old, context)
+    return list(dict.fromkeys(told))
+
+
+def refusing_rules(verdict: Verdict, context: Context) -> tuple[str, ...]:
+    """Return the ids of the rules behind a refusal that concerns no field: a guard rail, or that of a deletion."""
+    entry = registry.REGISTRY.get(verdict.loaded.kind.group_kind)
+    if entry is None or not verdict.refusal:
+        return ()
+    is_deletion = verdict.operation == "DELETE"
+    document, old = (None, verdict.document) if is_deletion else (verdict.document, verdict.old)
+    write = Write(verdict.operation, document, old, "")
+    functions: list[object] = (
+        [rail for rail in entry.guards if any(rail(write, context))] if not context.is_ours else []
+    )
+    if not functions and is_deletion:
+        functions = [entry.refuse_deletion]
+    return tuple(
+        rule.id
+        for function in functions
+        for rule in rules_of(function)
+        if (not rule.operations or verdict.operation in rule.operations) and (not rule.only or entry.kind in rule.only)
+    )
+
+
+def _said_once(errors: tuple[FieldError, ...]) -> tuple[FieldError, ...]:
+    """Leave out that a name has not the grammar of all names, where the kind's own, which is narrower, says so too."""
+    own = {error.field for error in errors if error.rule != ANY_NAME}
+    return tuple(error for error in errors if error.rule != ANY_NAME or error.field not in own)

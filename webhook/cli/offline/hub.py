@@ -1,0 +1,209 @@
+"""A hub made of files, for ``plan`` and ``explain -f``.
+
+A dump of a real hub is evaluated as it is, at the moment it was taken. Members that have never reported, like those of
+the examples, are simulated as ``up`` does it.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import pydantic
+
+from scorer.api import kinds
+from scorer.api.cluster.member_cluster import MemberCluster
+from scorer.api.crd.definitions import MODELS
+from scorer.api.family import FAMILIES, PLACEMENTS
+from scorer.api.kinds import Kind
+from scorer.api.meta import JsonObject, format_time
+from scorer.api.names import MEMBER_AGENT
+from scorer.api.unstructured.documents import status_of
+from scorer.fleet import Fleet
+from scorer.placement.binding_plan import BrokenBindingError, read_binding
+from webhook.admission.documents import DocumentSet
+from webhook.answers.proposal import PLANNED_KINDS
+from webhook.cli.errors import UserError
+from webhook.cli.files.documents import Loaded
+from webhook.cli.offline.admission import Verdict, admit, context_of
+from webhook.embedded.simulation.annotations import figures, keep_status, parse_behaviour, silent_status
+from webhook.member.membership.heartbeat import heartbeat_status
+from webhook.validation.framework.field import shape_errors
+
+BINDINGS = tuple(family.binding for family in FAMILIES)
+SNAPSHOTS = tuple(family.policy_snapshot for family in FAMILIES)
+_READ = (kinds.MEMBER_CLUSTER, *BINDINGS, *SNAPSHOTS)
+"""What decisions read, apart from placements."""
+
+
+@dataclass(frozen=True, slots=True)
+class OfflineHub:
+    """Everything a decision depends on.
+
+    Args:
+        placements: As admission would store them.
+        fleet: All members.
+        bindings: Of any placement.
+        snapshots: Policy snapshots of any placement.
+        now: The instant to judge by.
+        warnings: What admission says about the placements, each with its place.
+    """
+
+    placements: tuple[JsonObject, ...]
+    fleet: Fleet
+    bindings: tuple[JsonObject, ...]
+    snapshots: tuple[JsonObject, ...]
+    now: datetime
+    warnings: tuple[str, ...] = ()
+
+
+def make_hub(loaded: Sequence[Loaded], *, now: datetime | None, clock: datetime) -> OfflineHub:
+    """Make a hub of *loaded*; kinds that no decision depends on are left out.
+
+    Args:
+        loaded: What was read.
+        now: The instant to judge by; None: when the newest heartbeat among *loaded* came, else *clock*.
+        clock: The time of day.
+
+    Raises:
+        UserError: A placement is refused by admission, or an object has the wrong shape; every mistake is named.
+    """
+    problems: list[str] = []
+    members = [one for one in loaded if one.kind == kinds.MEMBER_CLUSTER]
+    for one in loaded:
+        if one.kind in _READ:
+            problems += _shape_mistakes(one)
+    verdicts: list[Verdict] = []
+    if not problems:
+        context = context_of(loaded, now or clock)
+        verdicts = [admit(one, context) for one in loaded if one.kind in PLACEMENTS]
+        problems += (line for verdict in verdicts for line in verdict.lines())
+    if problems:
+        raise UserError(problems)
+    instant = now or newest_heartbeat(one.document for one in members) or clock
+    return OfflineHub(
+        tuple(verdict.document for verdict in verdicts),
+        Fleet.of(_read_member(one, instant) for one in members),
+        tuple(one.document for one in loaded if one.kind in BINDINGS),
+        tuple(one.document for one in loaded if one.kind in SNAPSHOTS),
+        instant,
+        tuple(f"{verdict.loaded.source}: {text}" for verdict in verdicts for text in verdict.warnings),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFiles:
+    """The objects of files, as a hub would store them.
+
+    Args:
+        hub: The objects; members that have never reported are simulated.
+        now: The instant to judge by.
+    """
+
+    hub: DocumentSet
+    now: datetime
+
+
+def store(loaded: Sequence[Loaded], *, now: datetime | None, clock: datetime) -> StoredFiles:
+    """Return the hub that *loaded* would make, without admission.
+
+    Args:
+        loaded: What was read.
+        now: The instant to judge by; None: when the newest heartbeat among *loaded* came, else *clock*.
+        clock: The time of day.
+
+    Raises:
+        UserError: An object that decisions depend on has the wrong shape; every mistake is named.
+    """
+    problems = [line for one in loaded if one.kind in (*_READ, *PLACEMENTS) for line in _shape_mistakes(one)]
+    if problems:
+        raise UserError(problems)
+    instant = now or newest_heartbeat(one.document for one in loaded if one.kind == kinds.MEMBER_CLUSTER) or clock
+    documents, members = [], []
+    for one in loaded:
+        document = one.document
+        if one.kind == kinds.MEMBER_CLUSTER:
+            document = played(one, instant)
+            members.append(_read_member(one, instant))
+        documents.append(document)
+    return StoredFiles(DocumentSet.of(documents, Fleet.of(members), PLANNED_KINDS), instant)
+
+
+def _shape_mistakes(one: Loaded) -> list[str]:
+    try:
+        MODELS[one.kind.group_kind].read(one.document)
+        if one.kind in BINDINGS:
+            read_binding(one.document, "")
+    except pydantic.ValidationError as error:
+        return [f"{one.source}: {mistake}" for mistake in shape_errors(error)]
+    except BrokenBindingError as error:
+        return [f"{one.source}: {error}"]
+    return []
+
+
+def newest_heartbeat(members: Iterable[JsonObject]) -> datetime | None:
+    """Return when the last agent among *members* reported; None when none ever did."""
+    beats = (
+        agent.last_received_heartbeat
+        for document in members
+        for agent in MemberCluster.read(document).status.agent_status
+        if agent.type == MEMBER_AGENT
+    )
+    return max((beat for beat in beats if beat is not None), default=None)
+
+
+def _read_member(one: Loaded, now: datetime) -> MemberCluster:
+    try:
+        return MemberCluster.read(played(one, now))
+    except pydantic.ValidationError as error:
+        raise UserError(f"{one.source}: {mistake}" for mistake in shape_errors(error)) from error
+
+
+def played(one: Loaded, now: datetime) -> JsonObject:
+    """Return a MemberCluster with the status its simulated agent would have reported at *now*.
+
+    One whose agents have reported stays as it is.
+
+    Raises:
+        UserError: An annotation that says how to simulate it is not understood.
+    """
+    document = one.document
+    status: dict[str, Any] = status_of(document)
+    if status.get("agentStatus"):
+        return document
+    kept = keep_status(document)
+    metadata: dict[str, Any] = kept["metadata"]
+    behaviour = parse_behaviour(metadata.get("annotations") or {})
+    if behaviour.problem:
+        raise UserError(f"{one.source}: metadata.annotations: {behaviour.problem}")
+    generation = metadata.get("generation", 0)
+    if behaviour.leaving:
+        metadata = {"deletionTimestamp": format_time(now), **metadata}
+    if behaviour.silent:
+        status = silent_status(behaviour, now, generation=generation)
+    else:
+        status = heartbeat_status(kinds.MEMBER_CLUSTER, {}, figures(behaviour, {}, {}), now, generation=generation)
+    return {**document, "metadata": metadata, "status": status}
+
+
+def find_placement(hub: OfflineHub, kind: Kind, namespace: str, name: str) -> JsonObject:
+    """Return a placement of *hub*.
+
+    Raises:
+        UserError: There is none of that name.
+    """
+    for document in hub.placements:
+        metadata = document["metadata"]
+        if (document["kind"], metadata.get("namespace", ""), metadata["name"]) == (kind.kind, namespace, name):
+            return document
+    named = f"{namespace}/{name}" if namespace else name
+    others = ", ".join(map(reference, hub.placements[:10])) or "none"
+    raise UserError(f"there is no {kind.kind} {named!r} in the files; the placements there: {others}")
+
+
+def reference(placement: JsonObject) -> str:
+    """Return ``crp/NAME`` or ``rp/NAMESPACE/NAME``."""
+    metadata = placement["metadata"]
+    if metadata.get("namespace"):
+        return f"rp/{metadata['namespace']}/{metadata['name']}"
+    return f"crp/{metadata['name']}"

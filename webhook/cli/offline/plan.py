@@ -1,0 +1,128 @@
+"""Plans on files, by the engine and the admission of a hub: for ``plan`` and for the tests of placements."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from scorer.api.family import PLACEMENTS
+from scorer.api.meta import JsonObject
+from scorer.what_if.state import Identity
+from webhook.access.user import UserInfo
+from webhook.admission.failures import log_failure
+from webhook.answers.proposal import EVERYBODY, RUNS, Audience, Given, Proposal, ProposalError, plan
+from webhook.cli.errors import UserError
+from webhook.cli.files.documents import Loaded
+from webhook.cli.offline.hub import StoredFiles, store
+from webhook.settings.admission import AdmissionSettings
+from webhook.validation.framework.context import Context
+
+_POINTER: Final = re.compile(r"(?<= in )(/(?:objects|lost|drained)(?:/[0-9]+)?)$", re.ASCII)
+"""In the text of a mistake: the pointer to the other place where the same is given."""
+_ADMINISTRATOR: Final = UserInfo("harbormaster:plan", frozenset({"system:masters", "system:authenticated"}))
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """What becomes of member clusters.
+
+    Args:
+        lost: Those that are gone.
+        drained: Those that are tainted and emptied.
+    """
+
+    lost: Sequence[str] = ()
+    drained: Sequence[str] = ()
+
+
+def plan_files(
+    loaded: Sequence[Loaded],
+    fate: Fate,
+    *,
+    now: datetime | None,
+    clock: datetime,
+    named: Identity | None = None,
+    settings: AdmissionSettings | None = None,
+) -> tuple[JsonObject, list[Loaded]]:
+    """Plan on files that are both the hub and what is planned on it.
+
+    Args:
+        loaded: What was read.
+        fate: What becomes of members.
+        now: The instant to judge by; None: see `webhook.cli.offline.hub.store`.
+        clock: The time of day.
+        named: The run that the plan is about; None: all placements, and all runs that are not over.
+        settings: The switches of admission; None: the defaults.
+
+    Returns:
+        The plan, and the placements and runs that its verdicts of admission are about, in that order.
+
+    Raises:
+        UserError: Something does not fit together; every mistake is named.
+    """
+    planned = [one for one in loaded if one.kind in (*PLACEMENTS, *RUNS)]
+    others = [one for one in loaded if one.kind not in (*PLACEMENTS, *RUNS)]
+    stored = store(others, now=now, clock=clock)
+    adopted = [Given(one.kind, one.document) for one in planned]
+    proposal = Proposal(adopted=adopted, lost=fate.lost, drained=fate.drained)
+    return _plan(stored, loaded, proposal, Places((), fate, named), settings), planned
+
+
+def plan_changes(
+    base: Sequence[Loaded],
+    given: Sequence[Loaded],
+    fate: Fate,
+    *,
+    now: datetime | None,
+    clock: datetime,
+    named: Identity | None = None,
+    settings: AdmissionSettings | None = None,
+) -> JsonObject:
+    """Return the plan of applying *given* to a hub that holds *base*; the rest is as for `plan_files`."""
+    stored = store(base, now=now, clock=clock)
+    objects = [Given(one.kind, one.document) for one in given]
+    proposal = Proposal(objects, lost=fate.lost, drained=fate.drained)
+    return _plan(stored, base, proposal, Places(given, fate, named), settings)
+
+
+def _plan(
+    stored: StoredFiles,
+    loaded: Sequence[Loaded],
+    proposal: Proposal,
+    places: "Places",
+    settings: AdmissionSettings | None,
+) -> JsonObject:
+    documents = [one.document for one in loaded]
+    context = Context.of_objects(
+        documents, user=_ADMINISTRATOR, settings=settings, now=stored.now, on_failure=log_failure
+    )
+    audience = EVERYBODY if places.named is None else Audience(only=(), runs=(places.named,))
+    try:
+        return plan(stored.hub, proposal, context, audience)
+    except ProposalError as error:
+        raise UserError(places.told(pointer, detail) for pointer, _, detail in error.mistakes) from error
+
+
+class Places(NamedTuple):
+    """Translates the JSON Pointers of a proposal into what the user wrote."""
+
+    given: Sequence[Loaded]
+    fate: Fate
+    named: Identity | None
+
+    def told(self, pointer: str, detail: str) -> str:
+        """Return a mistake as one about the command line and the files."""
+        return f"{self._place(pointer)}: {_POINTER.sub(lambda found: self._place(found[1]), detail)}"
+
+    def _place(self, pointer: str) -> str:
+        _, member, *rest = pointer.split("/")
+        at = int(rest[0]) if rest and rest[0].isdecimal() else -1
+        if member == "objects":
+            if not 0 <= at < len(self.given):
+                return "-f"
+            return ": ".join(filter(None, (str(self.given[at].source), ".".join(rest[1:]))))
+        if member == "runs" and self.named is not None:
+            return f"--run {self.named.name}"
+        names: Sequence[str] = {"lost": self.fate.lost, "drained": self.fate.drained}.get(member, ())
+        return f"--{member} {names[at]}" if 0 <= at < len(names) else pointer

@@ -1,0 +1,68 @@
+"""Node pools from files, read by the same code as the pools of a hub."""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from scorer.api.meta import JsonObject, parse_time
+from scorer.node_budgets.blockers import DisruptionClass
+from scorer.node_budgets.budgets import NodeCounts
+from scorer.node_budgets.gate import answer
+from scorer.node_budgets.question import InvalidQuestion, Mode, Question
+from webhook.cli.errors import UserError
+from webhook.cli.files.documents import Loaded
+from webhook.embedded.storage.store import EmbeddedStore
+from webhook.gate.pools import WATCHED, HubNodePools
+from webhook.kube.cache.informer import Cache
+
+
+def gate_answer(pools: HubNodePools, question: JsonObject, now: datetime) -> JsonObject:
+    """Answer a question to the gate, which has the form of the body of ``/v1/gate/disruption``.
+
+    Args:
+        pools: The pools.
+        question: The question.
+        now: The instant, if the question names none.
+
+    Raises:
+        UserError: There is no such pool, or the question does not fit it.
+    """
+    view = pools.pool(question["pool"])
+    if view is None:
+        known = ", ".join(pools.names()[:20]) or "none"
+        raise UserError(f"there is no NodePool {question['pool'][:253]!r} in the files; those there: {known}")
+    observed = question.get("observed")
+    try:
+        counts = observed and NodeCounts(observed["total"], observed["deleting"], observed["notReady"])
+        asked = Question(
+            question["pool"],
+            question["reason"],
+            tuple(question["nodes"]) if "nodes" in question else None,
+            question.get("count", 0),
+            DisruptionClass(question["class"]),
+            Mode(question["mode"]),
+            parse_time(question["now"]) if "now" in question else None,
+            counts,
+        )
+        return answer(asked, view, now).document()
+    except InvalidQuestion as error:
+        raise UserError(error.detail) from error
+    except ValueError as error:
+        raise UserError(f"--total, --deleting, --not-ready: {error}") from error
+
+
+def offline_pools(loaded: Iterable[Loaded]) -> HubNodePools:
+    """Return the pools among *loaded*, with their nodes, claims, pods and PodDisruptionBudgets."""
+    store = EmbeddedStore.open(None)
+    try:
+        cache = Cache(store)
+        pools = HubNodePools(cache)
+        known = {kind.group_kind: kind for kind in WATCHED}
+        for one in loaded:
+            if (kind := known.get(one.kind.group_kind)) is not None:
+                metadata = {**one.document["metadata"], "resourceVersion": "1"}
+                cache.shelf(kind).put({**one.document, "metadata": metadata})
+        for kind in WATCHED:
+            cache.shelf(kind).synced.set()
+    finally:
+        store.close()
+    return pools

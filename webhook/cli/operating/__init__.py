@@ -1,0 +1,1 @@
+"""Commands that run or install harbormaster: processes, certificates, roles, settings and checks."""

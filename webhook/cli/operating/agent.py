@@ -1,0 +1,240 @@
+"""``harbormaster agent``: the agent of a member cluster, which runs until a signal stops it."""
+
+import os
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from webhook.cli.errors import UserError, complain
+from webhook.cli.operating.process_options import log_format_option
+from webhook.cli.options.base import grouped
+from webhook.cli.process import end_in_order
+
+if TYPE_CHECKING:
+    from webhook.processes.agent import AgentOptions
+    from webhook.settings.agent import AgentSettings
+
+HELP = """Run the agent of a member cluster: join the fleet, report, and apply what the hub sends.
+
+The agent runs in the member and talks to two API servers. On the hub, it needs the rights that the hub gives to
+`spec.identity` of the MemberCluster, only in the namespace fleet-member-NAME. In the member, it needs to read nodes,
+pods and namespaces, and the rights for whatever objects are placed. `harbormaster rbac agent` prints both. Install the
+definitions (`harbormaster crds`) in the member, too. Logging: HARBORMASTER_LOG_FORMAT and
+HARBORMASTER_LOG_LEVEL.
+
+Without --hub-kubeconfig, the agent logs in to the hub as Secret harbormaster-hub in its own namespace says, which
+`harbormaster join` writes. It renews the token in it at every start, every hour, and after a third of the token's life.
+
+The agent records the identity of the cluster (which hub, and which member) in ConfigMap harbormaster-member of its own
+namespace. From then on an agent of another hub, or with another name, applies nothing, is not ready, and says why in
+its log and on its hub (condition IdentityAccepted). When the member leaves the fleet, the agent clears the record. To
+make such a cluster this member nevertheless, run the agent once with --take-over: placed objects stay, and Works that
+hold the same objects take them over.
+
+The agent does not apply everything that the hub sends. It never touches the fleet's own kinds and their definitions,
+the namespaces fleet-member-* and its own, nor cluster roles, webhooks and policies named harbormaster,
+or harbormaster-*. The same holds for namespaces in --blocked-namespaces and for kinds that are not in --allowed-kinds.
+The Work reports each such manifest (reason RefusedByAgent). If an earlier agent has applied it, the object stays in the
+member, and the agent gives up its ownership.
+
+\b
+A price list (--prices) is YAML or JSON, in USD per hour:
+  updatedAt: 2026-03-01T00:00:00Z          optional; older than a day, the cost is marked as degraded
+  prices: {Standard_D4s_v5: 0.192}
+  regions: {westeurope: {Standard_D4s_v5: 0.23}}
+
+\b
+The agent runs a provider (--provider-command) once per heartbeat, for at most 10 seconds. It prints JSON:
+  {"properties": {"example.com/gpu-count": "8"}, "resources": {"capacity": {"nvidia.com/gpu": "8"}}}
+
+\b
+Examples:
+  harbormaster agent --cluster berlin
+  harbormaster agent --cluster berlin --hub-kubeconfig hub.kubeconfig --prices prices.yaml
+
+\b
+Exit codes:
+  0  stopped by a signal
+  1  a file, a port or a kubeconfig cannot be used
+"""
+
+_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", re.ASCII)
+_LONGEST_NAME: Final = 63 - len("fleet-member-")
+"""The namespace of a member is named after it, and a namespace's name has at most 63 characters."""
+
+_file = click.Path(path_type=Path)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentArguments:
+    """What the user says about the agent, apart from its settings.
+
+    Args:
+        cluster: Name of the MemberCluster.
+        hub_kubeconfig: The hub; None: the Secret on the member says where it is.
+        hub_context: Of *hub_kubeconfig*; None: its current one.
+        kubeconfig: The member; None: the cluster of the pod that this runs in.
+        context: Of *kubeconfig*; None: its current one.
+        prices: Price list; None: cost is not reported.
+        region: The region whose prices apply; empty: that of the nodes.
+        take_over: Make the cluster this member, even if it was another member before.
+        provider_command: The command that reports additional properties; empty: none.
+    """
+
+    cluster: str
+    hub_kubeconfig: Path | None
+    hub_context: str | None
+    kubeconfig: Path | None
+    context: str | None
+    prices: Path | None
+    region: str
+    take_over: bool
+    provider_command: str
+
+    def options(self) -> "AgentOptions":
+        """Return how the agent is run. Raises `UserError`."""
+        check_cluster("--cluster", self.cluster)
+        if self.hub_context is not None and self.hub_kubeconfig is None:
+            raise UserError(f"--hub-context {self.hub_context!r}: is a context of a file: add --hub-kubeconfig FILE")
+        provider = split_command(self.provider_command)
+        from webhook.processes.agent import AgentOptions
+
+        return AgentOptions(
+            cluster=self.cluster,
+            hub_kubeconfig=self.hub_kubeconfig,
+            hub_context=self.hub_context,
+            kubeconfig=self.kubeconfig,
+            context=self.context,
+            prices=self.prices,
+            provider=provider,
+            region=self.region,
+            take_over=self.take_over,
+        )
+
+
+@click.command("agent", help=HELP, short_help="Run the agent of a member cluster.")
+@grouped(
+    "agent",
+    AgentArguments,
+    click.option("--cluster", required=True, metavar="NAME", help="Name of the MemberCluster that this cluster is."),
+    click.option(
+        "--hub-kubeconfig",
+        type=_file,
+        metavar="FILE",
+        help="Kubeconfig of the hub, as this member.  [default: the Secret harbormaster-hub that `harbormaster join` "
+        "writes]",
+    ),
+    click.option(
+        "--hub-context", metavar="NAME", help="Context of the hub's kubeconfig.  [default: its current context]"
+    ),
+    click.option(
+        "--kubeconfig",
+        type=_file,
+        metavar="FILE",
+        help="Kubeconfig of the member.  [default: the pod's ServiceAccount]",
+    ),
+    click.option(
+        "--context", metavar="NAME", help="Context of the member's kubeconfig.  [default: its current context]"
+    ),
+    click.option("--http-host", metavar="ADDRESS", help="Address of probes and metrics.  [default: 127.0.0.1]"),
+    click.option(
+        "--http-port",
+        type=click.IntRange(0, 65535),
+        help="Port of probes and metrics; 0 takes any free one.  [default: 8081]",
+    ),
+    click.option("--prices", type=_file, metavar="FILE", help="Price list; without one, no cost is reported."),
+    click.option(
+        "--region", default="", metavar="NAME", help="Region whose prices apply.  [default: the region of the nodes]"
+    ),
+    click.option(
+        "-n", "--namespace", metavar="NS", help="The agent's own namespace.  [default: that of its ServiceAccount]"
+    ),
+    click.option(
+        "--blocked-namespaces",
+        metavar="LIST",
+        help="Namespaces that the agent does not touch, in addition to its own and fleet-member-*; a `*` at the end "
+        "stands for any suffix.  [default: kube-*]",
+    ),
+    click.option(
+        "--allowed-kinds",
+        metavar="RULES",
+        help="The agent touches only these kinds, such as `v1/ConfigMap,Secret; apps`.  [default: all]",
+    ),
+    click.option(
+        "--take-over", is_flag=True, help="Make the cluster this member, even if it was another member before."
+    ),
+    click.option(
+        "--provider-command",
+        default="",
+        metavar="CMD",
+        help="Command that reports additional properties; run without a shell.",
+    ),
+)
+@log_format_option
+def command(agent: AgentArguments, **given: Any) -> int:
+    """Run until SIGTERM or SIGINT."""
+    from webhook.processes.garbage import load_without_collecting
+
+    load_without_collecting()
+    options = agent.options()
+    from webhook.settings.agent import AgentSettings
+    from webhook.settings.environment import SettingsError
+    from webhook.telemetry.allocator import limit_allocator
+    from webhook.telemetry.logs import configure
+
+    try:
+        settings = AgentSettings.read(os.environ, **given)
+    except SettingsError as error:
+        raise UserError(str(error)) from error
+    configure(settings.log_format, settings.log_level)
+    limit_allocator(os.environ)
+    return _run(options, settings)
+
+
+def check_cluster(where: str, name: str) -> None:
+    """Check the name of a member; *where* the user gave it. Raises `UserError`."""
+    if not _NAME.fullmatch(name) or "." in name:
+        raise UserError(
+            f"{where}: {name[:64]!r} is not the name of a MemberCluster: lower-case letters, digits and '-', "
+            "a letter or digit at both ends"
+        )
+    if len(name) > _LONGEST_NAME:
+        raise UserError(f"{where}: {name[:64]!r} has {len(name)} characters, at most {_LONGEST_NAME} are possible")
+
+
+def split_command(text: str) -> tuple[str, ...]:
+    """Split a command line as a shell would. Raises `UserError`."""
+    try:
+        return tuple(shlex.split(text))
+    except ValueError as error:
+        raise UserError(f"--provider-command: {text[:64]!r}: {str(error).lower()}") from error
+
+
+def _run(options: "AgentOptions", settings: "AgentSettings") -> int:
+    import asyncio
+
+    import uvloop
+
+    from webhook.kube.login.connection import ConfigurationError
+    from webhook.member.properties.prices import PriceError
+    from webhook.processes.agent import Agent
+    from webhook.server.listening import Addresses, ListenError, serve
+
+    def started(addresses: Addresses) -> None:
+        complain(f"harbormaster agent of {options.cluster}: probes and metrics {addresses.http_url}")
+
+    async def run() -> None:
+        async with Agent(options, settings) as agent:
+            await serve(agent.server, started)
+
+    end_in_order()
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(run())
+    except (ConfigurationError, PriceError, ListenError) as error:
+        raise UserError(str(error)) from error
+    return 0

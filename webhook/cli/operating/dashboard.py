@@ -1,0 +1,93 @@
+"""``harbormaster dashboard``: the page over any hub, on this machine, for whoever runs it."""
+
+import asyncio
+import os
+import signal
+import webbrowser
+
+import click
+
+from webhook.cli.errors import UserError, complain
+from webhook.cli.hub.connection import Connection
+from webhook.cli.options.base import run
+from webhook.cli.options.hub import HubOptions, hub_options
+
+HELP = """Show the page over a hub, from this machine.
+
+Nothing is installed on the hub and nothing is written there: it is read with your rights, until Ctrl-C. The page is on
+loopback alone, and its address has a key, so that no other user of this machine sees what you may see. The key counts
+once: for another tab, use the address that is printed then. `harbormaster up` and `harbormaster serve` have the page
+themselves.
+
+\b
+Examples:
+  harbormaster dashboard --context hub
+  harbormaster dashboard --kubeconfig hub.kubeconfig --port 8090 --open
+
+\b
+Exit codes:
+  0  ended by Ctrl-C or SIGTERM
+  1  no hub, something that the page needs may not be read, or the port is taken
+"""
+
+
+@click.command("dashboard", help=HELP, short_help="Show the page over a hub, from this machine.")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1.  [default: any free one]")
+@click.option("--open", "opens", is_flag=True, help="Open it in a browser.")
+@hub_options
+def command(port: int, opens: bool, hub: HubOptions) -> int:
+    """Show the page."""
+    connection = hub.find()
+    if connection.ours:
+        raise UserError("harbormaster up has the page itself, at the address that it printed")
+    return run(_show(connection, port, opens=opens))
+
+
+async def _show(connection: Connection, port: int, *, opens: bool) -> int:
+    from webhook.cli.hub.connection import open_server, unreachable
+    from webhook.kube.ports import UnavailableError
+    from webhook.processes.dashboard import HOST, dashboard
+    from webhook.processes.hub_reading import NotReadableError
+    from webhook.settings.environment import SettingsError
+    from webhook.settings.programs import ServerSettings
+    from webhook.telemetry.logs import configure
+
+    configure("text", "error")  # what goes on is for servers, not for users of a command
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, task.cancel)
+    try:
+        settings = ServerSettings.read(os.environ)
+        async with (
+            await open_server(connection) as hub,
+            dashboard(hub, settings, port, _tell_next) as (
+                address,
+                unread,
+            ),
+        ):
+            _tell(connection, address, unread)
+            if opens:
+                webbrowser.open(address)
+            await loop.create_future()
+    except asyncio.CancelledError:  # by a signal
+        pass
+    except SettingsError as error:
+        raise UserError(error.mistakes) from error
+    except NotReadableError as error:
+        raise UserError(f"{connection}: {error}") from error
+    except UnavailableError as error:
+        raise unreachable(connection, error) from error
+    except OSError as error:
+        raise UserError(f"--port {port}: {HOST}: {(error.strerror or str(error)).lower()}") from error
+    return 0
+
+
+def _tell_next(address: str) -> None:
+    click.echo(f"Opened. For another tab: {address}")
+
+
+def _tell(connection: Connection, address: str, unread: list[str]) -> None:
+    if unread:
+        complain(f"note: without {', '.join(unread)}, which you may not read or the hub does not have")
+    click.echo(f"{connection}\n{address}\nCtrl-C ends it.")

@@ -1,0 +1,181 @@
+"""``harbormaster doctor``: whether an installation is as it should be, one line for each thing that could be wrong."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from scorer.api.meta import JsonObject
+from scorer.api.values.quoting import printable
+from webhook.cli.errors import UserError
+from webhook.cli.hub.connection import Connection
+from webhook.cli.hub.kubeconfig import find_kubeconfig
+from webhook.cli.options.base import grouped, output_option, run
+from webhook.cli.options.hub import HubOptions, hub_options
+from webhook.cli.text.output import print_document
+
+if TYPE_CHECKING:
+    from webhook.doctor.installation import Wanted
+
+HELP: Final = """Check an installation of harbormaster on a hub, and say what to do about what is wrong.
+
+Looks at definitions, webhook configurations, certificates, whether the API server reaches the hooks (by dry runs of a
+valid and of an invalid placement), rights of all accounts, the leader, and the agents of the members. Nothing is
+changed. A check that you have no right for says so, and the others go on. The rights of an agent in its member are
+checked, too, if you name a context of that member.
+
+An installation by Helm is found by its labels, and says itself how it is set up; name it if there are several. For any
+other, give the settings of its processes in the environment, as for `rbac` and `webhook-configuration`.
+
+\b
+Examples:
+  harbormaster doctor --context hub
+  harbormaster doctor --context hub -n fleet --release quay
+  harbormaster doctor --context hub --member-context berlin
+  HARBORMASTER_CERTIFICATE_SECRET=harbormaster-ca harbormaster doctor --kubeconfig hub.kubeconfig
+  harbormaster doctor --context hub -o json | jq '.checks[] | select(.state != "ok")'
+
+\b
+Exit codes:
+  0  all is well
+  1  something is wrong, or could not be checked; or no hub
+"""
+_MARKS: Final = {"ok": "[ok]", "wrong": "[!!]", "unchecked": "[??]"}
+_INDENT: Final = " " * 5
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Which installation is meant; what is None or empty is found.
+
+    Args:
+        namespace: Where it is.
+        release: The Helm release.
+        server_user: User name of ``harbormaster serve``.
+        without_loop: There is to be no loop.
+    """
+
+    namespace: str | None
+    release: str
+    server_user: str
+    without_loop: bool
+
+    def wanted(self) -> "Wanted":
+        """Return it as the examination takes it."""
+        from webhook.doctor.installation import Wanted
+
+        return Wanted(self.namespace or "", self.release, self.server_user, not self.without_loop)
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """The member whose agent is looked at, if any.
+
+    Args:
+        member_context: Of a kubeconfig.
+        member_kubeconfig: With that context; None: that of the hub, or kubectl's.
+    """
+
+    member_context: str | None
+    member_kubeconfig: Path | None
+
+    def find(self, hub: HubOptions) -> Connection | None:
+        """Return the member; None: none is named. Raises `UserError`."""
+        if self.member_context is None and self.member_kubeconfig is None:
+            return None
+        found = find_kubeconfig(self.member_kubeconfig or hub.kubeconfig, self.member_context, os.environ)
+        if found.ours:
+            raise UserError(f"--member-context {found.context!r}: is the hub of `harbormaster up`, which has no agent")
+        return found
+
+
+@click.command("doctor", help=HELP, short_help="Check an installation, and say what to do about what is wrong.")
+@grouped(
+    "place",
+    Place,
+    click.option(
+        "-n",
+        "--namespace",
+        metavar="NS",
+        help="Where harbormaster is installed.  [default: where Helm has, else harbormaster-system]",
+    ),
+    click.option("--release", default="", metavar="NAME", help="Helm release.  [default: the only one]"),
+    click.option(
+        "--server-user",
+        default="",
+        metavar="NAME",
+        help="User that `serve` is on the hub, if not installed by Helm.  [default: ServiceAccount harbormaster-serve]",
+    ),
+    click.option(
+        "--without-loop", is_flag=True, help="There is to be no loop, as on a hub that KubeFleet runs; without Helm."
+    ),
+)
+@grouped(
+    "member",
+    Member,
+    click.option("--member-context", metavar="NAME", help="Context of a member to look at, too."),
+    click.option(
+        "--member-kubeconfig",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Kubeconfig with that context.  [default: where the hub's is]",
+    ),
+)
+@output_option("table", "json", "yaml")
+@hub_options
+def command(place: Place, member: Member, output: str, hub: HubOptions) -> int:
+    """Show what was found."""
+    document = run(_examine(hub, place, member))
+    if output == "table":
+        for check in document["checks"]:
+            for line in _lines(check):
+                click.echo(printable(line))
+    else:
+        print_document(document, output)
+    return 0 if document["well"] else 1
+
+
+def _lines(check: JsonObject) -> Iterator[str]:
+    """Yield the line of a check, and below it what is wrong and what to do, if anything is."""
+    problems = check["problems"]
+    found = problems[0] if len(problems) == 1 else check["found"]
+    yield f"{_MARKS[check['state']]} {check['check']:<14} {found} ({check['milliseconds']} ms)"
+    if len(problems) > 1:
+        yield from (f"{_INDENT}- {problem}" for problem in problems)
+    if problems and check["advice"]:
+        yield f"{_INDENT}→ {check['advice']}"
+
+
+async def _examine(hub: HubOptions, place: Place, member: Member) -> JsonObject:
+    """Ask the hub everything. Raises `UserError`."""
+    from webhook.cli.hub.connection import open_server, unreachable
+    from webhook.doctor.examination import Examination, document_of
+    from webhook.doctor.installation import UnclearInstallationError
+    from webhook.kube.ports import StoreError, UnavailableError
+    from webhook.runtime.clock import utc_now
+    from webhook.runtime.distribution import installed_version
+    from webhook.settings.environment import SettingsError
+
+    connection, release, other = hub.find(), installed_version(), member.find(hub)
+    if connection.ours:
+        raise UserError(
+            "harbormaster up has nothing to install, so nothing that could be installed wrongly; "
+            "name another hub: --kubeconfig FILE"
+        )
+    async with await open_server(connection) as server:
+        examination = Examination(server, release, utc_now)
+        try:
+            await examination.run(place.wanted(), os.environ)
+        except UnavailableError as error:
+            raise unreachable(connection, error) from error
+        except SettingsError as error:
+            raise UserError(error.mistakes) from error
+        except (StoreError, UnclearInstallationError) as error:
+            raise UserError(str(error)) from error
+        if other is not None:
+            async with await open_server(other) as agents_own:
+                await examination.look_at_member(agents_own)
+    return document_of(examination, release, utc_now())

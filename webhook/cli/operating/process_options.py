@@ -1,0 +1,55 @@
+"""Options of long-running processes: which hub is meant, and how the log is written."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import click
+
+from scorer.shards import MOST_SHARDS
+from webhook.cli.options.base import grouped
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class OwnHub:
+    """The hub that a process runs over.
+
+    Args:
+        kubeconfig: None: the one that the settings find.
+        context: Of the kubeconfig; None: its current one.
+    """
+
+    kubeconfig: Path | None
+    context: str | None
+
+
+def own_hub_options(command: _Command) -> _Command:
+    """Give a command the options that name its hub; it gets them as one `OwnHub` named ``hub``."""
+    return grouped(
+        "hub",
+        OwnHub,
+        click.option(
+            "--kubeconfig",
+            type=click.Path(path_type=Path),
+            metavar="FILE",
+            help="Kubeconfig of the hub.  [default: $KUBECONFIG, or in a pod its ServiceAccount]",
+        ),
+        click.option("--context", metavar="NAME", help="Context of the kubeconfig.  [default: its current context]"),
+    )(command)
+
+
+log_format_option: Final = click.option(
+    "--log-format", type=click.Choice(["json", "text"]), help="How lines of the log are written.  [default: json]"
+)
+"""A setting of its own name, like every option here that is given to ``Settings.read``."""
+
+shards_option: Final = click.option(
+    "--shards",
+    type=click.IntRange(1, MOST_SHARDS),
+    metavar="N",
+    help="Share the work among up to N replicas that work at once; the same in all of them.  [default: 1]",
+)
+"""The same kind of option, of every process that reconciles a hub."""

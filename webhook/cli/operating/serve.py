@@ -1,0 +1,187 @@
+"""``harbormaster serve``: admission and answers over a real hub; runs until a signal stops it."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from webhook.cli.errors import UserError, complain
+from webhook.cli.operating.process_options import OwnHub, log_format_option, own_hub_options, shards_option
+from webhook.cli.process import end_in_order
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from webhook.processes.workers import Errand
+    from webhook.server.listening import Addresses
+    from webhook.settings.programs import ServeSettings
+
+HELP = """Answer a hub's admission reviews and questions over HTTPS.
+
+The server reads the hub through a kubeconfig, or with the ServiceAccount of its pod. It writes only the Leases of
+reservations, unless --reconcile makes it do the work of `harbormaster reconcile` as well. Register it with
+`harbormaster webhook-configuration`. Every setting is also a variable HARBORMASTER_<NAME>; the switches of admission,
+such as HARBORMASTER_PLACEMENT_AUTHORIZATION, have no option. `harbormaster settings` prints all of them.
+
+When the certificate files change, the server loads them; no signal is needed. Without files, all replicas share a
+certificate authority in the Secret that HARBORMASTER_CERTIFICATE_SECRET names, and have the API server trust it. On
+SIGTERM it drains: it answers until no caller is connected any more, so that no user's write fails because of the
+shutdown.
+
+One process takes one processor. With --workers, several of them answer on the same ports, each with a cache of its own;
+probes and metrics are those of all, and one that dies is started again. Only the first of them reconciles.
+
+\b
+Examples:
+  harbormaster serve --kubeconfig hub.kubeconfig --tls-cert tls.crt --tls-key tls.key
+  HARBORMASTER_CERTIFICATE_SECRET=harbormaster-ca harbormaster serve --kubeconfig hub.kubeconfig --host 0.0.0.0
+  HARBORMASTER_PLACEMENT_AUTHORIZATION=Enforce harbormaster serve --host 0.0.0.0 --tls-cert ... --tls-key ...
+
+\b
+Exit codes:
+  0  stopped by a signal
+  1  a file, a port or the kubeconfig cannot be used
+"""
+
+
+@click.command("serve", help=HELP, short_help="Answer a hub's admission reviews and questions over HTTPS.")
+@own_hub_options
+@click.option("--host", metavar="ADDRESS", help="Address of the HTTPS listener.  [default: 127.0.0.1]")
+@click.option("--https-port", type=click.IntRange(0, 65535), help="Port for HTTPS; 0 is any free one.  [default: 9443]")
+@click.option("--http-host", metavar="ADDRESS", help="Address of the plain listener.  [default: 127.0.0.1]")
+@click.option("--http-port", type=click.IntRange(0, 65535), help="Port for probes and metrics.  [default: 8081]")
+@click.option("--tls-cert", type=click.Path(path_type=Path), metavar="FILE", help="Certificate in PEM.")
+@click.option("--tls-key", type=click.Path(path_type=Path), metavar="FILE", help="Its key in PEM.")
+@click.option("--tls-ca", type=click.Path(path_type=Path), metavar="FILE", help="Its authority in PEM.")
+@click.option(
+    "--client-ca",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Authorities of client certificates in PEM.  [default: the hub's own]",
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Processes that answer on the same ports, one for each processor at most.  [default: 1]",
+)
+@click.option("-n", "--namespace", metavar="NS", help="Namespace where harbormaster is installed.")
+@click.option("--reconcile", is_flag=True, help="Run the reconcile loop as well, when this replica leads.")
+@click.option("--identity", default="", metavar="NAME", help="First part of the holder's name in the loop's Lease.")
+@shards_option
+@log_format_option
+def command(hub: OwnHub, reconcile: bool, identity: str, **given: Any) -> int:
+    """Serve until SIGTERM or SIGINT."""
+    if identity and not reconcile:
+        raise click.UsageError("--identity goes with --reconcile")
+    if given["shards"] is not None and not reconcile:
+        raise click.UsageError("--shards goes with --reconcile")
+    from webhook.processes.garbage import load_without_collecting
+
+    load_without_collecting()
+    from webhook.settings.environment import SettingsError
+    from webhook.settings.programs import ServeSettings
+
+    try:
+        settings = ServeSettings.read(os.environ, **given)
+    except SettingsError as error:
+        raise UserError(str(error)) from error
+    from webhook.telemetry.allocator import limit_allocator
+    from webhook.telemetry.logs import configure
+
+    configure(settings.log_format, settings.log_level)
+    limit_allocator(os.environ)
+    return _run(settings, hub, identity if reconcile else None)
+
+
+def _run(settings: "ServeSettings", hub: OwnHub, reconcile_as: str | None) -> int:
+    # Before Ctrl-C is no longer the end at once, and before workers are forked: what it loads is in memory once.
+    import webhook.processes.serve  # noqa: F401
+
+    if settings.workers > 1:
+        return _run_workers(settings, hub, reconcile_as)
+
+    def started(addresses: "Addresses") -> None:
+        complain(f"harbormaster serves {addresses.https_url}, probes and metrics {addresses.http_url}")
+
+    end_in_order()
+    if trouble := _serve(settings, hub, reconcile_as, started):
+        raise UserError(trouble)
+    return 0
+
+
+def _serve(
+    settings: "ServeSettings",
+    hub: OwnHub,
+    reconcile_as: str | None,
+    started: "Callable[[Addresses], None]",
+    errand: "Errand | None" = None,
+) -> str:
+    """Serve until a signal; returns why that cannot be done.
+
+    Args:
+        settings: How.
+        hub: Which.
+        reconcile_as: Reconcile as well, by this name; None: no.
+        started: Called when the listeners are open.
+        errand: Of a worker; None: this is none.
+    """
+    import asyncio
+
+    import uvloop
+
+    from certs.context import CertificateError
+    from webhook.kube.login.connection import ConfigurationError
+    from webhook.processes.serve import Serve
+    from webhook.server.listening import ListenError, serve
+    from webhook.settings.environment import SettingsError
+
+    async def run() -> None:
+        abandoned = None if errand is None else errand.watch()
+        place = None if errand is None else errand.place
+        kubeconfig = hub.kubeconfig or settings.kubeconfig_of_hub
+        async with Serve(settings, kubeconfig, hub.context, reconcile_as=reconcile_as, place=place) as up:
+            await serve(up.server, started, abandoned)
+
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(run())
+    except (CertificateError, ConfigurationError, ListenError, SettingsError) as error:
+        return str(error)
+    return ""
+
+
+def _run_workers(settings: "ServeSettings", hub: OwnHub, reconcile_as: str | None) -> int:
+    import logging
+
+    from webhook.processes.workers import Errand, StoppedError, WorkerError, Workers, processors
+    from webhook.server.listening import Addresses, ListenError, open_sockets
+
+    if settings.workers > processors():
+        about = {"workers": settings.workers, "processors": processors()}
+        logging.getLogger(__name__).warning(
+            "more workers than processors: they take memory, and gain nothing", extra=about
+        )
+
+    def work(errand: Errand) -> int:
+        first = errand.place.seat.number == 1  # one loop is enough: of several, all but one would wait
+        trouble = _serve(settings, hub, reconcile_as if first else None, lambda _: errand.serves(), errand)
+        if trouble:
+            errand.fails(trouble)
+        return 1 if trouble else 0
+
+    def started() -> None:
+        addresses = Addresses(*(sockets[0].getsockname()[:2] for sockets in (https, http)))
+        urls = f"{addresses.https_url} with {settings.workers} workers, probes and metrics {addresses.http_url}"
+        complain(f"harbormaster serves {urls}")
+
+    try:
+        https = open_sockets(settings.host, settings.https_port, "https_port")
+        http = open_sockets(settings.http_host, settings.http_port, "http_port")
+        Workers(settings.workers, https, http, work, started).run()
+    except (ListenError, WorkerError) as error:
+        raise UserError(str(error)) from error
+    except StoppedError as error:
+        return 128 + error.number
+    return 0

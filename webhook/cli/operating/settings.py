@@ -1,0 +1,100 @@
+"""``harbormaster settings``: the settings that a program would find in this environment."""
+
+import os
+from collections.abc import Iterator
+from typing import Any, Final
+
+import click
+
+from scorer.api.meta import JsonObject
+from webhook.cli.errors import UserError
+from webhook.cli.options.base import output_option
+from webhook.cli.text.output import print_document, print_table
+from webhook.kube.transport.addresses import check_address
+from webhook.settings.environment import Settings, SettingsError
+from webhook.settings.groups import GROUPS
+from webhook.settings.programs import PROGRAMS
+from webhook.settings.reference import schema_of
+from webhook.settings.values import format_value
+
+_USUAL: Final = "serve"
+HELP = f"""Print the settings in force, and where they come from.
+
+Reads the environment as PROGRAM would; that program's own options win over the environment. PROGRAM is one of
+{", ".join(PROGRAMS)}; without it, it is {_USUAL}. `cli` stands for all commands that ask a hub.
+-o json also has the defaults, descriptions and the schema. A value that may hold a password is shown as `set`.
+
+\b
+Examples:
+  harbormaster settings
+  harbormaster settings agent
+  HARBORMASTER_GUARD_RAIL=true harbormaster settings -o json
+  harbormaster settings | grep environment
+
+\b
+Exit codes:
+  0  printed
+  1  a setting has an invalid value; all invalid ones are named
+"""
+
+_COMMANDS: Final = "cli"
+_ADDRESS: Final = "server"
+"""The setting that is a URL. One with more in it than host and port, a user for example, is refused when it is used."""
+
+
+@click.command("settings", help=HELP, short_help="Print the settings in force, and where they come from.")
+@click.argument("program", type=click.Choice(list(PROGRAMS)), default=_USUAL, metavar="[PROGRAM]")
+@output_option()
+def command(program: str, output: str) -> int:
+    """Print all settings of one program, by room."""
+    settings = PROGRAMS[program]
+    try:
+        items = list(_items(settings, settings.read(os.environ)))
+    except SettingsError as error:
+        raise UserError(error.mistakes) from error
+    if output != "table":
+        print_document({"program": program, "settings": items, "schema": schema_of(program)}, output)
+        return 0
+    whose = "the commands that ask a hub" if program == _COMMANDS else f"harbormaster {program}"
+    click.echo(f"Settings of {whose}:\n")
+    rows = [(item["variable"], item["source"], _text(item["value"])) for item in items]
+    print_table(["VARIABLE", "FROM", "VALUE"], rows, whole=("VARIABLE",))
+    return 0
+
+
+def _text(value: Any) -> str:
+    """Write a value as in the environment, but with blanks at which a long list can be wrapped."""
+    match value:
+        case [str(), *_]:
+            return ", ".join(value)
+        case _:
+            return format_value(value)
+
+
+def _items(settings: type[Settings], found: Settings) -> Iterator[JsonObject]:
+    """Yield one item per setting, room by room."""
+    set_here = settings.found(os.environ)
+    values, defaults = (each.model_dump(mode="json", by_alias=True) for each in (found, settings.read({})))
+    for room in GROUPS:
+        for name in room.names():
+            if name in settings.model_fields:
+                yield {
+                    "name": name,
+                    "variable": settings.variable(name),
+                    "value": _shown(name, values[name]),
+                    "default": defaults[name],
+                    "source": "environment" if name in set_here else "default",
+                    "room": room.title,
+                    "description": settings.model_fields[name].description,
+                }
+
+
+def _shown(name: str, value: Any) -> Any:
+    """Return the value of a setting, or `set` in place of one that may hold a password."""
+    if name != _ADDRESS or not value:
+        return value
+    try:
+        check_address(value, "")
+    except ValueError:
+        return "set"
+    return value

@@ -1,0 +1,65 @@
+"""``harbormaster unregister``: the webhook configurations go before the servers do."""
+
+import os
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from webhook.cli.errors import UserError
+from webhook.cli.operating.process_options import OwnHub, own_hub_options
+from webhook.cli.options.base import run
+
+if TYPE_CHECKING:
+    from webhook.processes.unregister import Unregistered
+    from webhook.settings.programs import UnregisterSettings
+
+HELP: Final = """Remove the webhook configurations from a hub.
+
+From then on, the hub's API server asks harbormaster nothing and accepts whatever the definitions allow. Do this before
+you stop the last replica of `serve`: without a replica that answers, nobody could write objects of our kinds. The Helm
+chart does it before an uninstall.
+
+It also counts the objects whose deletion waits for the loop. Delete them before you stop the loop, or keep them for the
+next installation.
+
+\b
+Examples:
+  harbormaster unregister --kubeconfig hub.kubeconfig
+  harbormaster unregister --context hub --webhook-configuration harbormaster-hooks
+
+\b
+Exit codes:
+  0  no webhook configuration of that name is left
+  1  one could not be removed, or the kubeconfig cannot be used
+"""
+
+
+@click.command("unregister", help=HELP, short_help="Remove the webhook configurations from a hub.")
+@own_hub_options
+@click.option("--webhook-configuration", metavar="NAME", help="Name of both.  [default: harbormaster]")
+def command(hub: OwnHub, webhook_configuration: str | None) -> int:
+    """Remove both, and say what waits for a loop."""
+    from webhook.settings.environment import SettingsError
+    from webhook.settings.programs import UnregisterSettings
+
+    try:
+        settings = UnregisterSettings.read(os.environ, webhook_configuration=webhook_configuration)
+    except SettingsError as error:
+        raise UserError(str(error)) from error
+    for line in run(_unregister(hub, settings)).lines():
+        click.echo(line)
+    return 0
+
+
+async def _unregister(hub: OwnHub, settings: "UnregisterSettings") -> "Unregistered":
+    """Do it. Raises `UserError`."""
+    from webhook.kube.client.api_server import ApiServer
+    from webhook.kube.login.connection import ConfigurationError
+    from webhook.kube.ports import StoreError
+    from webhook.processes.unregister import unregister
+
+    try:
+        async with await ApiServer.connect(hub.kubeconfig or settings.kubeconfig_of_hub, hub.context) as server:
+            return await unregister(server, settings.webhook_configuration)
+    except (ConfigurationError, StoreError) as error:
+        raise UserError(str(error)) from error

@@ -1,0 +1,389 @@
+"""``harbormaster up``: a whole hub with simulated members in this process, filled from files."""
+
+import asyncio
+import os
+import shlex
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import click
+
+from scorer.api.family import PlacementRef, placement_ref
+from scorer.api.meta import JsonObject
+from scorer.api.unstructured.documents import name_of, namespace_of, text_at
+from webhook.cli.errors import UserError, complain
+from webhook.cli.files.documents import Loaded, check_metadata, load
+from webhook.cli.files.search import Files, example_fleet
+from webhook.cli.options.base import file_option
+from webhook.cli.options.hub import HubOptions, called_by_kubectl, default_data
+from webhook.cli.process import end_in_order
+from webhook.cli.text.output import is_terminal, print_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from scorer.api.upgrade.run import ClusterUpgradeRun
+    from scorer.staged_update.phase import Situation
+    from scorer.upgrade.views.situation import UpgradeSituation
+    from webhook.processes.up import Up
+    from webhook.settings.programs import UpSettings
+
+HELP = """Run a hub with simulated members, all in this one process.
+
+Serves the admission webhooks, the page, the /v1 API and Kubernetes' own REST interface for the objects, runs the
+controllers, and simulates the member clusters. Applies the files, prints the addresses, waits until everything has
+settled, prints what was placed where, and runs until Ctrl-C. If it is killed, the next start continues where it was.
+
+\b
+Examples:
+  harbormaster up --example                            with the example fleet that comes with the program
+  harbormaster up -f examples/fleet --once             for scripts: ends after the table
+  harbormaster up --data /tmp/hub --https-port 0       any free port
+
+\b
+The data folder is --data, else HARBORMASTER_DATA, else $XDG_STATE_HOME/harbormaster, else
+~/.local/state/harbormaster. Every setting of the server is also a variable HARBORMASTER_<NAME>.
+
+\b
+While the hub runs, its data folder has a kubeconfig that only you can read; its token allows everything.
+  kubectl --kubeconfig ~/.local/state/harbormaster/kubeconfig get crp -o yaml
+  kubectl --kubeconfig ~/.local/state/harbormaster/kubeconfig explain crp.spec.policy
+kubectl create only works with -f.
+
+\b
+Exit codes:
+  0  stopped; with --once: everything settled and every object was admitted
+  1  a file, a port or the data folder cannot be used; with --once also: something is refused or did not settle
+"""
+
+_POLL_SECONDS: Final = 0.25
+_PLAIN_SECONDS: Final = 2.0
+_MOST_WAITS: Final = 3
+"""How many things that a run waits for are named."""
+
+
+@click.command("up", help=HELP, short_help="Run a hub with simulated members, all in this one process.")
+@click.option("--data", type=click.Path(path_type=Path), metavar="DIR", help="Folder of all state; created if missing.")
+@file_option
+@click.option("--example", is_flag=True, help="Apply the example fleet: 12 members, their applications and placements.")
+@click.option("--https-port", type=click.IntRange(0, 65535), help="Port for HTTPS; 0 is any free one.  [default: 9443]")
+@click.option("--http-port", type=click.IntRange(0, 65535), help="Port for the page and probes.  [default: 8081]")
+@click.option("--once", is_flag=True, help="End after the table.")
+@click.option(
+    "--timeout", default=120.0, show_default=True, type=click.FloatRange(0), help="Seconds to wait until it settles."
+)
+@click.option("--no-color", is_flag=True, help="No colours; NO_COLOR does the same.")
+def command(
+    data: Path | None,
+    files: Files,
+    example: bool,
+    https_port: int | None,
+    http_port: int | None,
+    once: bool,
+    timeout: float,
+    no_color: bool,
+) -> int:
+    """Run everything."""
+    if example:
+        files = replace(files, paths=(*files.paths, str(example_fleet())))
+    loaded = load(files) if files else []
+    check_metadata(loaded)
+    from webhook.settings.environment import SettingsError
+    from webhook.settings.programs import UpSettings
+
+    try:
+        settings = UpSettings.read(os.environ, data=data, https_port=https_port, http_port=http_port)
+    except SettingsError as error:
+        raise UserError(str(error)) from error
+    from webhook.telemetry.allocator import limit_allocator
+    from webhook.telemetry.logs import configure
+
+    configure(settings.log_format, settings.log_level)
+    limit_allocator(os.environ)
+    folder = settings.data.absolute()
+    return _run(_Session(settings, folder, loaded, once=once, timeout_seconds=timeout, colour=not no_color))
+
+
+def _run(session: "_Session") -> int:
+    import uvloop
+
+    from certs.context import CertificateError
+    from webhook.kube.ports import StoreError
+    from webhook.processes.data_folder import DataFolderError
+    from webhook.processes.up import Up
+    from webhook.server.listening import ListenError
+    from webhook.settings.environment import SettingsError
+
+    end_in_order()
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(session.run(Up))
+    except (DataFolderError, StoreError, ListenError, CertificateError, SettingsError) as error:
+        raise UserError(str(error)) from error
+
+
+class _Progress(Protocol):
+    """Shows what is being waited for."""
+
+    def say(self, text: str) -> None:
+        """Show *text*."""
+        ...
+
+
+class _Session:
+    """One run of ``up``."""
+
+    def __init__(
+        self,
+        settings: "UpSettings",
+        folder: Path,
+        loaded: list[Loaded],
+        *,
+        once: bool,
+        timeout_seconds: float,
+        colour: bool,
+    ) -> None:
+        self._settings = settings
+        self._folder = folder
+        self._loaded = loaded
+        self._once = once
+        self._timeout = timeout_seconds
+        self._colour = colour
+
+    async def run(self, make: "type[Up]") -> int:
+        """Return the exit code."""
+        async with _signals() as stop, make(self._settings, self._folder) as up:
+            self._print_addresses(up)
+            work = asyncio.create_task(self._fill_and_wait(up))
+            stopping = asyncio.create_task(stop.wait())
+            failing = asyncio.create_task(up.wait())
+            try:
+                await asyncio.wait((work, stopping, failing), return_when=asyncio.FIRST_COMPLETED)
+                if failing.done():
+                    failing.result()
+                if not work.done():  # stopped before everything was at rest
+                    return 1 if self._once else 0
+                code = work.result()
+                if self._once:
+                    self._print_end()
+                    return code
+                if not stopping.done():
+                    click.echo("\nUp until Ctrl-C.")
+                    await asyncio.wait((stopping, failing), return_when=asyncio.FIRST_COMPLETED)
+                if failing.done():
+                    failing.result()
+                return 0
+            finally:
+                for task in (work, stopping, failing):
+                    task.cancel()
+                await asyncio.gather(work, stopping, failing, return_exceptions=True)
+
+    def _print_addresses(self, up: "Up") -> None:
+        """Say where everything is, so that it can be copied."""
+        to_all = self._settings.page_on_http
+        who = "everybody on this machine; with HARBORMASTER_PAGE_ON_HTTP=false only who has the token"
+        for name, value in (
+            ("page", up.http_url if to_all else up.https_url),
+            ("look", who if to_all else "who has the token"),
+            ("https", up.https_url),
+            ("CA", up.ca_file),
+            ("token", up.token_file),
+            ("data", self._folder),
+        ):
+            click.echo(f"{name + ':':<7}{value}")
+        click.echo(f"try:   {_program()} get crp{self._data_option()}")
+        click.echo(f"or:    kubectl --kubeconfig {shlex.quote(str(up.kubeconfig))} get crp\n")
+        sys.stdout.flush()
+
+    def _print_end(self) -> None:
+        """Say that nothing answers at the addresses above any more, and how to look at what is there."""
+        again = f"{_program()} up{self._data_option()}"
+        click.echo(f"\nEnded; what is above stays in {self._folder}. To open its page and to answer runs: {again}")
+
+    def _data_option(self) -> str:
+        is_default = self._folder == default_data(os.environ).absolute()
+        return "" if is_default and not called_by_kubectl() else f" --data {shlex.quote(str(self._folder))}"
+
+    async def _fill_and_wait(self, up: "Up") -> int:
+        refused = await self._apply()
+        settled = await self._settle(up)
+        runs = up.runs()
+        busy = {str(_placement_of(run)): name_of(run) for run, _ in runs}
+        rows = [_row(item, busy.get(str(item["ref"]), "")) for item in up.placements()]
+        if rows:
+            headers = ["PLACEMENT", "TYPE", "WANTED", "PICKED", "AVAILABLE", "STATE", "WHY NOT"]
+            print_table(headers, rows, colour=self._colour)
+        self._print_runs(runs)
+        self._print_upgrades(up.upgrades())
+        if not settled:
+            late = [*(str(item["ref"]) for item in up.unsettled), *(f"run {name}" for name in up.moving_runs)]
+            waiting = ", ".join(late[:10]) or "the fleet is still busy"
+            complain(f"error: not settled after {self._timeout:g} s: {waiting}")
+        sys.stdout.flush()
+        return 0 if settled and not refused else 1
+
+    def _print_runs(self, runs: "Sequence[tuple[JsonObject, Situation]]") -> None:
+        """Print the runs that are not over, what each waits for, and the command that answers."""
+        from webhook.cli.staged_updates.output import answer_to
+        from webhook.cli.staged_updates.run_client import Found
+
+        if not runs:
+            return
+        rows, answers = [], []
+        for run, situation in runs:
+            waits = "; ".join(wait.message for wait in situation.waits[:_MOST_WAITS]) or situation.message
+            rows.append([name_of(run), str(_placement_of(run)), str(situation.phase), situation.stage, waits])
+            commands = (answer_to(wait, Found(run, [], situation), self._hub()) for wait in situation.waits)
+            answers += [command for command in commands if command]
+        click.echo()
+        print_table(["RUN", "PLACEMENT", "STATE", "STAGE", "WAITS FOR"], rows, colour=self._colour)
+        for command in answers:
+            click.echo(f"  {command}")
+
+    def _print_upgrades(self, runs: "Sequence[tuple[ClusterUpgradeRun, UpgradeSituation]]") -> None:
+        """Print the upgrade runs that are not over, what each waits for, and the command that answers."""
+        from webhook.cli.upgrades.output import answer_to
+
+        if not runs:
+            return
+        rows, answers = [], []
+        for run, situation in runs:
+            name, counts = run.metadata.name, run.status.counts
+            waits = "; ".join(wait.message for wait in situation.waits[:_MOST_WAITS]) or situation.message
+            done = f"{counts.completed} of {counts.total}"
+            rows.append([name, situation.phase.value, situation.stage, done, waits])
+            commands = (answer_to(wait, name, self._hub()) for wait in situation.waits)
+            answers += [command for command in commands if command]
+        click.echo()
+        print_table(["UPGRADE", "STATE", "STAGE", "DONE", "WAITS FOR"], rows, colour=self._colour)
+        for command in answers:
+            click.echo(f"  {command}")
+
+    def _hub(self) -> HubOptions:
+        """Return what names this hub in the commands that are shown."""
+        return HubOptions(data=None if self._folder == default_data(os.environ).absolute() else self._folder)
+
+    async def _apply(self) -> int:
+        """Apply the files through the door that everybody uses; return how many objects were refused."""
+        from webhook.cli.hub.client import Client
+        from webhook.cli.objects.apply import tell
+        from webhook.cli.objects.patcher import apply_all
+        from webhook.cli.options.field_validation import FieldCheck
+
+        refused = 0
+        counts: dict[str, int] = {}
+        if not self._loaded:
+            return 0
+        async with Client(HubOptions(data=self._folder).find({})) as client:
+            with _progress(colour=self._colour) as progress:
+                async for outcome in apply_all(client, self._loaded, keep_edits=True):
+                    done = sum(counts.values()) + refused + 1
+                    progress.say(f"applying: {done} of {len(self._loaded)} objects")
+                    if outcome.refusal is None:
+                        counts[outcome.action] = counts.get(outcome.action, 0) + 1
+                    else:
+                        refused += 1
+                        tell(outcome, FieldCheck())
+        said = {"kept": "kept as changed on the hub"}
+        words = [f"{count} {said.get(action, action)}" for action, count in sorted(counts.items())]
+        if refused:
+            words.append(f"{refused} refused")
+        of = "1 object" if len(self._loaded) == 1 else f"{len(self._loaded)} objects"
+        click.echo(f"{of}: {', '.join(words)}")
+        sys.stdout.flush()
+        return refused
+
+    async def _settle(self, up: "Up") -> bool:
+        """Wait until everything is at rest, and show how far it is."""
+        rest = asyncio.create_task(up.settled(self._timeout))
+        try:
+            with _progress(colour=self._colour) as progress:
+                while not rest.done():
+                    left, every = len(up.unsettled), len(up.placements())
+                    progress.say(f"settling: {every - left} of {every} placements")
+                    await asyncio.wait((rest,), timeout=_POLL_SECONDS)
+            return rest.result()
+        finally:
+            rest.cancel()
+
+
+def _program() -> str:
+    return "kubectl harbormaster" if called_by_kubectl() else "harbormaster"
+
+
+def _placement_of(run: JsonObject) -> PlacementRef:
+    """Return the placement that a run takes through its stages."""
+    return placement_ref(text_at(run, "spec", "placementName"), namespace_of(run))
+
+
+def _row(item: dict[str, Any], run: str) -> list[str]:
+    """Return the row of a placement; *run* is taking it through its stages, if it is not empty."""
+    wanted = "all" if item["wanted"] is None else str(item["wanted"])
+    return [
+        str(item["ref"]),
+        str(item["type"]),
+        wanted,
+        str(item["picked"]),
+        str(item["available"]) + (f" (+{item['availableOld']} old)" if item["availableOld"] else ""),
+        str(item["state"]),
+        f"run {run} is under way" if run and item["state"] == "external" else str(item["why"]),
+    ]
+
+
+@contextmanager
+def _progress(*, colour: bool) -> "Iterator[_Progress]":
+    if not is_terminal():
+        yield _PlainProgress()
+        return
+    from rich.console import Console
+
+    console = Console(no_color=None if colour else True, highlight=False)
+    with console.status("") as status:
+        yield _StatusLine(status)
+
+
+class _StatusLine:
+    """A spinning line that each text replaces."""
+
+    def __init__(self, status: Any) -> None:
+        self._status = status
+
+    def say(self, text: str) -> None:
+        """Show *text*."""
+        self._status.update(text)
+
+
+class _PlainProgress:
+    """Lines, when something has changed, not too often."""
+
+    def __init__(self) -> None:
+        self._text = ""
+        self._last = time.monotonic()
+
+    def say(self, text: str) -> None:
+        """Print *text* if it is news and some time has passed."""
+        if text != self._text and time.monotonic() - self._last >= _PLAIN_SECONDS:
+            click.echo(text)
+            sys.stdout.flush()
+            self._text, self._last = text, time.monotonic()
+
+
+@asynccontextmanager
+async def _signals() -> AsyncIterator[asyncio.Event]:
+    """Yield an event that SIGINT and SIGTERM set."""
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    for number in numbers:
+        loop.add_signal_handler(number, stop.set)
+    try:
+        yield stop
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)

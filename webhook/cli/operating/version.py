@@ -1,0 +1,125 @@
+"""``harbormaster version``: of this program, of the hub, of `harbormaster serve` on it, and of the agents."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, Final
+
+import click
+
+from scorer.api.kinds import KINDS, MEMBER_CLUSTER
+from scorer.api.names import AGENT_VERSION
+from scorer.api.unstructured.documents import label, name_of, namespace_of, text_at
+from scorer.api.values.quoting import printable
+from webhook.cli.errors import UserError, complain
+from webhook.cli.hub.client import Client, Place, RefusedError
+from webhook.cli.hub.connection import Connection
+from webhook.cli.options.base import output_option, run
+from webhook.cli.options.hub import HubOptions, hub_options
+from webhook.cli.text.output import print_document
+from webhook.runtime.distribution import installed_version
+
+_WHAT: Final = {"server": "what is installed on the hub", "agents": "the members of the fleet"}
+HELP = """Print the versions of this program, of the hub, and of what runs there.
+
+The version of `harbormaster serve` and of the loop are those that their Pods are labelled with; the versions of the
+agents are what the members report. Without a hub, only the client is told.
+
+\b
+Examples:
+  harbormaster version --client
+  harbormaster version --context hub
+  harbormaster version -o json
+
+\b
+Exit codes:
+  0  printed, also when no hub could be asked
+  1  a hub is named that cannot be asked
+"""
+
+
+@click.command("version", help=HELP, short_help="Print the versions of the program, the hub and the agents.")
+@click.option("--client", "only_client", is_flag=True, help="Only that of this program; no hub is asked.")
+@output_option()
+@hub_options
+def command(only_client: bool, output: str, hub: HubOptions) -> int:
+    """Print the versions."""
+    found: dict[str, Any] = {"version": installed_version()}
+    if not only_client and (connection := _hub(hub)) is not None:
+        found |= _told(connection, named=bool(hub))
+    if output != "table":
+        print_document(found, output)
+        return 0
+    click.echo(f"harbormaster {found['version']}")
+    for line in _lines(found):
+        click.echo(printable(line))
+    return 0
+
+
+def _hub(hub: HubOptions) -> Connection | None:
+    """Return the hub that is named, or the one that there is; None: there is none."""
+    try:
+        return hub.find()
+    except UserError:
+        if hub:
+            raise
+        return None
+
+
+def _told(connection: Connection, *, named: bool) -> dict[str, Any]:
+    """Return what the hub says. Raises `UserError` when one that the user has named does not answer."""
+    try:
+        return run(_ask(connection))
+    except UserError as error:
+        if named:
+            raise
+        complain(f"note: only the client's version is known: {error.lines[0]}")
+        return {}
+
+
+async def _ask(connection: Connection) -> dict[str, Any]:
+    from webhook.cli.hub.discovery import server_version
+
+    async with Client(connection) as client:
+        found: dict[str, Any] = {"hub": await server_version(client)}
+        for name, ask in (("server", _servers), ("agents", _agents)):
+            try:
+                found[name] = await ask(client)
+            except RefusedError as error:
+                complain(f"note: {_WHAT[name]} could not be read: {error.message}")
+        return found
+
+
+async def _servers(client: Client) -> list[dict[str, str]]:
+    """Return what is installed on the hub: the Deployments that Helm has labelled."""
+    if client.simulated:  # `up` is all of it
+        return []
+    listing = await client.list(Place(KINDS["apps", "Deployment"]), "app.kubernetes.io/name=harbormaster")
+    places = [
+        (namespace_of(each), name_of(each), label(each, "app.kubernetes.io/version")) for each in listing["items"]
+    ]
+    return [
+        {"namespace": space, "name": name, "version": number or "unknown"} for space, name, number in sorted(places)
+    ]
+
+
+async def _agents(client: Client) -> list[dict[str, Any]]:
+    """Return how many agents of each version there are; ``unknown``: they have not said."""
+    listing = await client.list(Place(MEMBER_CLUSTER))
+    count = Counter(
+        text_at(each, "status", "properties", AGENT_VERSION, "value") or "unknown" for each in listing["items"]
+    )
+    return [{"version": number, "count": count[number]} for number in sorted(count)]
+
+
+def _lines(found: dict[str, Any]) -> Iterator[str]:
+    if "hub" in found:
+        yield f"hub {found['hub']}"
+    for each in found.get("server", ()):
+        yield f"server {each['version']} ({each['namespace']}/{each['name']}){_skew(each['version'], found['version'])}"
+    for each in found.get("agents", ()):
+        number = "1 member" if each["count"] == 1 else f"{each['count']} members"
+        yield f"agents {each['version']} ({number}){_skew(each['version'], found['version'])}"
+
+
+def _skew(number: str, own: str) -> str:
+    return "" if number in (own, "unknown") else f" is not {own}, that of this program"

@@ -1,0 +1,120 @@
+"""``harbormaster webhook-configuration``: the objects that make an API server call us, made from the registry."""
+
+import os
+from pathlib import Path
+
+import click
+
+from scorer.api.values.name_grammar import dns_label_error, dns_subdomain_error
+from webhook.cli.errors import UserError
+from webhook.cli.options.base import output_option
+from webhook.cli.text.output import print_document
+from webhook.kube.transport.addresses import check_address
+from webhook.runtime.files import read_bounded
+
+HELP = """Print the ValidatingWebhookConfiguration and the MutatingWebhookConfiguration.
+
+One entry per kind. Guard rails appear when their setting is on, as for `serve`: HARBORMASTER_GUARD_RAIL=true and so on.
+With HARBORMASTER_WEBHOOK_SECRET_FILE, as for `serve`, the hub calls below the secret path: keep the output secret then.
+
+\b
+Examples:
+  harbormaster webhook-configuration --ca ca.crt | kubectl apply -f -
+  harbormaster webhook-configuration --url https://10.0.0.7:9443 --ca ca.crt
+  HARBORMASTER_BLOCK_WORKLOADS=true harbormaster webhook-configuration --ca ca.crt -o json
+
+\b
+Exit codes:
+  0  printed
+  1  an error
+"""
+
+
+@click.command("webhook-configuration", help=HELP, short_help="Print the objects that register the webhooks.")
+@click.option(
+    "-n", "--namespace", metavar="NS", help="Namespace where harbormaster is installed.  [default: harbormaster-system]"
+)
+@click.option("--service", default="harbormaster", show_default=True, metavar="NAME", help="Name of its Service.")
+@click.option("--port", default=443, show_default=True, type=click.IntRange(1, 65535), help="Port of the Service.")
+@click.option("--url", default="", metavar="URL", help="https://HOST:PORT instead of a Service.")
+@click.option(
+    "--ca", type=click.Path(path_type=Path), metavar="FILE", help="Authority that the API server is to trust, in PEM."
+)
+@click.option(
+    "--no-ca",
+    is_flag=True,
+    help="Name no authority: the API server's machine already trusts the certificate, or another tool fills it in.",
+)
+@output_option("yaml", "json")
+def command(
+    namespace: str | None, service: str, port: int, url: str, ca: Path | None, output: str, *, no_ca: bool
+) -> int:
+    """Print both objects: YAML documents, or one JSON list."""
+    if (ca is None) is not no_ca:
+        raise click.UsageError(
+            "name the authority that signed the certificate: --ca FILE; "
+            "without it the API server would not trust the certificate, and refuse every write (or give --no-ca)"
+            if ca is None
+            else "--ca and --no-ca: give only one of them"
+        )
+    from webhook.admission.registration import Endpoint, webhook_configurations
+    from webhook.settings.environment import SettingsError
+    from webhook.settings.programs import RegistrationSettings
+    from webhook.settings.secret_files import read_secrets, secret_path
+
+    try:
+        settings = RegistrationSettings.read(os.environ, namespace=namespace)
+        secrets = read_secrets(settings.webhook_secret_file)
+    except SettingsError as error:
+        raise UserError(str(error)) from error
+    if url:
+        _check_url(url)
+    elif secrets and dns_subdomain_error(secrets[0]):  # API servers check no URL for that
+        raise UserError(
+            "HARBORMASTER_WEBHOOK_SECRET_FILE: the first secret must consist of lower case letters, digits and -, and "
+            "start and end with a letter or digit, when the hub calls a Service: make another (openssl rand -hex 32), "
+            "or give --url"
+        )
+    if mistake := dns_label_error(service):
+        raise UserError(f"--service {service[:64]!a}: {mistake}")
+    trust = _trust(ca) if ca else b""
+    endpoint = Endpoint(settings.namespace, service, port, url, trust, settings.username_of_loop, secret_path(secrets))
+    objects = webhook_configurations(endpoint, settings.admission())
+    if output == "json":
+        print_document({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": list(objects)}, "json")
+        return 0
+    from webhook.cli.text.yaml import format_yaml
+
+    click.echo("---\n".join(format_yaml(document) for document in objects), nl=False)
+    return 0
+
+
+def _check_url(url: str) -> None:
+    """Raise `UserError` for what no API server can call: the paths of the hooks are put behind it."""
+    if not url.isascii():
+        raise UserError(f"--url {url!a}: a host name of other letters is written in ASCII, as xn--…")
+    expected = "must be https://HOST:PORT, without user, path, query or fragment"
+    try:
+        host = check_address(url, expected, schemes=("https",)).hostname or ""
+    except ValueError as error:
+        raise UserError(f"--url {url!r}: {error}") from error
+    if ":" not in host and not all(label and not dns_label_error(label) for label in host.split(".")):
+        raise UserError(f"--url {url!r}: {expected}")  # nothing else resolves in a cluster
+
+
+def _trust(path: Path) -> bytes:
+    """Read the certificates that a file begins with or consists of.
+
+    Raises:
+        UserError: There are none, or there is a key among them, which must not end up in a configuration.
+    """
+    from cryptography import x509
+
+    content = read_bounded(path)
+    if b"PRIVATE KEY" in content:
+        raise UserError(f"--ca {path}: holds a private key; give it the certificate alone")
+    try:
+        x509.load_pem_x509_certificates(content)
+    except ValueError as error:
+        raise UserError(f"--ca {path}: holds no certificate in PEM") from error
+    return content

@@ -1,0 +1,169 @@
+"""Shell completion of arguments: kinds, names, runs, reservations and contexts, read from the hub.
+
+The shell waits for it. It takes at most `SECONDS`, and prints nothing when the hub does not answer.
+"""
+
+import asyncio
+import contextlib
+import io
+import os
+from collections.abc import Callable, Coroutine, Iterable
+from pathlib import Path
+from typing import Any, Final
+
+import click
+from click.shell_completion import CompletionItem
+
+from scorer.api.family import PLACEMENTS, Family, family_in
+from scorer.api.kinds import (
+    CATEGORIES,
+    KINDS,
+    MEMBER_CLUSTER,
+    NAMESPACE,
+    NODE_POOL,
+    OUR_KINDS,
+    UPGRADE_GATE,
+    UPGRADE_RUN,
+    Kind,
+    find_kind,
+)
+from scorer.api.unstructured.documents import dicts_at, name_of, namespace_of, text_at
+from webhook.cli.hub.client import Client, Place
+from webhook.cli.hub.resource_arguments import ALL, MOST, object_names
+from webhook.cli.options.hub import HubOptions
+from webhook.cli.process import KUBECTL
+
+SECONDS: Final = 2.0
+_OPTIONS: Final = ("data", "server", "token_file", "ca_file", "kubeconfig", "context")
+
+Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+
+
+def complete_objects(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return kinds, or names once a kind is typed; the callback of ``KIND[/NAME] [NAME]...``."""
+    given = ctx.params.get(param.name or "") or ()
+    typed = [given] if isinstance(given, str) else [*given]
+    word, slash, beginning = incomplete.partition("/")
+    if slash or any("/" in each for each in typed):
+        found = _names(ctx, find_kind(word)) if slash else []
+        return _items((f"{word}/{name}" for name in found if name.startswith(beginning)), incomplete)
+    if typed:
+        return _items((each for each in _names(ctx, find_kind(typed[0])) if each not in typed), incomplete)
+    done, comma, _ = incomplete.rpartition(",")
+    return _items((f"{done}{comma}{each}" for each in _kind_words()), incomplete)
+
+
+def complete_kind_of(kind: Kind) -> Complete:
+    """Return the callback of an argument that names objects of one kind."""
+
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        given = ctx.params.get(param.name or "")
+        typed = given if isinstance(given, tuple | list) else ()
+        return _items((each for each in _names(ctx, kind) if each not in typed), incomplete)
+
+    return complete
+
+
+complete_clusters: Final = complete_kind_of(MEMBER_CLUSTER)
+complete_pools: Final = complete_kind_of(NODE_POOL)
+complete_namespaces: Final = complete_kind_of(NAMESPACE)
+complete_upgrades: Final = complete_kind_of(UPGRADE_RUN)
+
+
+def complete_of_family(kind: Callable[[Family], Kind]) -> Complete:
+    """Return the callback of what names an object of one kind of a staged update; ``-n`` says of which family."""
+
+    def complete(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        return _items(_names(ctx, kind(_family(ctx))), incomplete)
+
+    return complete
+
+
+complete_updates: Final = complete_of_family(lambda family: family.run)
+complete_strategies: Final = complete_of_family(lambda family: family.strategy)
+complete_updated: Final = complete_of_family(lambda family: family.placement)
+
+
+def complete_answerable(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return what can be approved or rejected: runs, requests for approval, and gates of upgrade runs."""
+    family, space = _family(ctx), ctx.params.get("namespace") or None
+    kinds = [family.run, family.approval_request, *(() if space else (UPGRADE_RUN, UPGRADE_GATE))]
+
+    async def ask(client: Client) -> list[str]:
+        return [name for kind in kinds for name in await object_names(client, Place(kind, space))]
+
+    return _items(_asked(ctx, ask), incomplete)
+
+
+def complete_reservations(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the ids of the user's own reservations."""
+
+    async def ask(client: Client) -> list[str]:
+        return [text_at(each, "id") for each in dicts_at(await client.read_json("/v1/gate/reservations"), "items")]
+
+    return _items(filter(None, _asked(ctx, ask)), incomplete)
+
+
+def complete_placements(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return placements, as ``crp/NAME`` and ``rp/NAMESPACE/NAME``."""
+    return _items(_asked(ctx, _placements), incomplete)
+
+
+def complete_contexts(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the contexts of the kubeconfigs."""
+    from webhook.cli.hub.kubeconfig import context_names
+
+    given = ctx.params.get("kubeconfig")
+    return _items(context_names(Path(given) if given else None, os.environ), incomplete)
+
+
+def _kind_words() -> list[str]:
+    ours = {kind.plural for kind in OUR_KINDS} | {short for kind in OUR_KINDS for short in kind.short_names}
+    theirs = {kind.plural for kind in KINDS.values() if kind.built_in}
+    return sorted(ours | theirs | {ALL} | {word for words in CATEGORIES.values() for word in words})
+
+
+def _items(words: Iterable[str], incomplete: str) -> list[CompletionItem]:
+    return [CompletionItem(word) for word in dict.fromkeys(words) if word.startswith(incomplete)]
+
+
+def _family(ctx: click.Context) -> Family:
+    return family_in(ctx.params.get("namespace") or "")
+
+
+def _names(ctx: click.Context, kind: Kind | None) -> list[str]:
+    if kind is None:
+        return []
+    wanted = kind
+
+    async def ask(client: Client) -> list[str]:
+        space = ctx.params.get("namespace") or client.namespace
+        everywhere = ctx.params.get("everywhere") or not wanted.namespaced
+        return await object_names(client, Place(wanted, None if everywhere else space))
+
+    return _asked(ctx, ask)
+
+
+async def _placements(client: Client) -> list[str]:
+    found = []
+    for kind in PLACEMENTS:
+        for each in dicts_at(await client.few(Place(kind), MOST), "items"):
+            space = namespace_of(each)
+            found.append(f"rp/{space}/{name_of(each)}" if space else f"crp/{name_of(each)}")
+    return found
+
+
+def _asked(ctx: click.Context, ask: Callable[[Client], Coroutine[Any, Any, list[str]]]) -> list[str]:
+    """Return what the hub answers; nothing when there is none, or it does not answer in time."""
+    plugin = (ctx.find_root().info_name or "").startswith(KUBECTL)
+
+    async def work() -> list[str]:
+        async with asyncio.timeout(SECONDS), Client(hub.find(plugin=plugin)) as client:
+            return await ask(client)
+
+    hub = HubOptions(**{name: ctx.params[name] for name in _OPTIONS if ctx.params.get(name)})
+    with contextlib.redirect_stderr(io.StringIO()):
+        try:
+            return asyncio.run(work())
+        except Exception:  # noqa: BLE001 - whatever it is, a Tab must not fill the line with it
+            return []

@@ -1,0 +1,157 @@
+"""Options that several commands share, how options become one value, and how a command's coroutine is run."""
+
+import asyncio
+import functools
+from collections.abc import Callable, Coroutine
+from dataclasses import fields
+from importlib import import_module
+from typing import Any, Final, TypeVar
+
+import click
+from click.core import ParameterSource
+from click.shell_completion import CompletionItem
+
+from webhook.cli.errors import UserError
+from webhook.cli.files.search import Files
+from webhook.cli.process import end_in_order
+
+_Result = TypeVar("_Result")
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def tab(what: str) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
+    """Return the completion of an argument: ``complete_<what>`` of `argument_completion`, imported on Tab."""
+
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        completions = import_module("webhook.cli.options.argument_completion")
+        found: list[CompletionItem] = getattr(completions, f"complete_{what}")(ctx, param, incomplete)
+        return found
+
+    return complete
+
+
+namespace_option = click.option(
+    "-n",
+    "--namespace",
+    default=None,
+    metavar="NS",
+    shell_complete=tab("namespaces"),
+    help="Namespace.  [default: default]",
+)
+hub_namespace_option = click.option(
+    "-n",
+    "--namespace",
+    default=None,
+    metavar="NS",
+    shell_complete=tab("namespaces"),
+    help='Namespace.  [default: that of the kubeconfig\'s context, or "default"]',
+)
+FORMATS: Final = ("table", "json", "yaml")
+
+
+def grouped(name: str, group: type[Any], *options: Callable[[Any], Any]) -> Callable[[_Command], _Command]:
+    """Return a decorator that gives a command options, in this order, and passes their values to it as one value.
+
+    Args:
+        name: The name of the command's parameter.
+        group: A dataclass; every field has the name of an option's parameter, or a default.
+        options: As `click.option` and `click.argument` return them; those without a field are passed on unchanged.
+    """
+    names = [field.name for field in fields(group)]
+
+    def give(command: _Command) -> _Command:
+        @functools.wraps(command)
+        def collected(*arguments: Any, **given: Any) -> Any:
+            value = group(**{each: given.pop(each) for each in names if each in given})
+            return command(*arguments, **given, **{name: value})
+
+        function: Any = collected
+        for option in reversed(options):
+            function = option(function)
+        return function  # type: ignore[no-any-return]  # the command still, as far as click can see
+
+    return give
+
+
+ignore_option = click.option(
+    "--ignore",
+    "ignored",
+    multiple=True,
+    metavar="GLOB",
+    help="Files and folders to pass over: a name, or a path with * and **. May be given several times.",
+)
+file_option = grouped(
+    "files",
+    Files,
+    click.option(
+        "-f",
+        "--filename",
+        "paths",
+        multiple=True,
+        metavar="FILE",
+        help="File, folder (recursively) or - for standard input: YAML or JSON. May be given several times.",
+    ),
+    ignore_option,
+)
+"""What to read; the command gets it as ``files``."""
+
+
+selecting_options = (
+    click.option(
+        "-l",
+        "--selector",
+        default="",
+        metavar="LABELS",
+        # To a hub, a selector of blanks selects everything: it is none, as for kubectl.
+        callback=lambda _context, _parameter, value: value.strip(),
+        help="Those with these labels: key=value, …",
+    ),
+    click.option("--all", "everything", is_flag=True, help="All objects of the kind."),
+    click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="With -l or --all: in all namespaces."),
+)
+"""Which objects of a kind are meant that no name names: ``selector``, ``everything`` and ``everywhere``."""
+
+
+def output_option(*formats: str) -> Callable[[_Command], _Command]:
+    """Return the option ``-o``; the first of *formats* is the default."""
+    return click.option(
+        "-o", "--output", type=click.Choice(formats or FORMATS), default=(formats or FORMATS)[0], show_default=True
+    )
+
+
+def run(work: Coroutine[Any, Any, _Result]) -> _Result:
+    """Run a client command.
+
+    Raises:
+        UserError: The hub refuses a request, and the command has not said so itself.
+    """
+    from webhook.cli.hub.client import RefusedError
+
+    end_in_order()
+    try:
+        return asyncio.run(work)
+    except RefusedError as error:
+        raise UserError(error.lines()) from error
+
+
+def not_empty(context: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Refuse an empty text that the user has given, the callback of options and arguments.
+
+    A script in which a variable is unset would mean another run, another stage or another snapshot by it.
+    """
+    if value == "" and context.get_parameter_source(param.name or "") is not ParameterSource.DEFAULT:
+        raise click.BadParameter("'' is empty", context, param)
+    return value
+
+
+def run_namespace_option(command: _Command) -> _Command:
+    """Give a command the option that says of which family a run is; it gets it as ``namespace``."""
+    return click.option(
+        "-n",
+        "--namespace",
+        default="",
+        callback=not_empty,
+        metavar="NS",
+        shell_complete=tab("namespaces"),
+        help="Namespace of a StagedUpdateRun.  [default: none, a ClusterStagedUpdateRun is meant]",
+    )(command)

@@ -1,0 +1,234 @@
+"""``--kubeconfig``, ``--context``, ``--server`` and the others that select the hub of a command.
+
+Called as ``harbormaster``, a command asks the hub of ``up``, found by the kubeconfig in its data folder; called by
+kubectl, the hub that kubectl would ask. Options name any other hub. If the user may have meant another one, the command
+says which hub it asks before it does anything there.
+
+The environment is read as `webhook.settings.command_line` says.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from webhook.cli.errors import UserError, complain
+from webhook.cli.hub.connection import Connection
+from webhook.cli.hub.kubeconfig import files_of_kubectl, find_kubeconfig
+from webhook.cli.options.base import grouped, tab
+from webhook.cli.process import KUBECTL
+from webhook.kube.transport.addresses import check_address, is_loopback
+from webhook.processes.data_folder import name_of_owner
+from webhook.processes.hub_kubeconfig import FILE
+from webhook.runtime.files import read_bounded
+from webhook.settings.variables import CommandVariables
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def default_data(environment: Mapping[str, str]) -> Path:
+    """Return the data folder of ``up`` where no option names one."""
+    return CommandVariables.read(environment).data
+
+
+@dataclass(frozen=True, slots=True)
+class HubOptions:
+    """What the user says about the hub; all of it may be None.
+
+    Args:
+        data: Data folder of ``up``.
+        server: Address of its listener.
+        token_file: File with the token.
+        ca_file: Trusted authorities.
+        kubeconfig: A kubeconfig.
+        context: A context of a kubeconfig.
+    """
+
+    data: Path | None = None
+    server: str | None = None
+    token_file: Path | None = None
+    ca_file: Path | None = None
+    kubeconfig: Path | None = None
+    context: str | None = None
+
+    def __bool__(self) -> bool:
+        """Whether a hub is named."""
+        return bool(self._of_up or self._of_kubectl)
+
+    @property
+    def _of_up(self) -> list[str]:
+        named = {"--data": self.data, "--server": self.server, "--token-file": self.token_file}
+        return [option for option, value in (named | {"--ca-file": self.ca_file}).items() if value]
+
+    @property
+    def _of_kubectl(self) -> list[str]:
+        named = {"--kubeconfig": self.kubeconfig, "--context": self.context}
+        return [option for option, value in named.items() if value is not None]
+
+    def refuse_with_files(self) -> None:
+        """Raise `click.UsageError` when a hub is named: with files, no hub is asked."""
+        if self:
+            named = ", ".join((*self._of_up, *self._of_kubectl))
+            raise click.UsageError(f"{named}: with -f the answer comes from the files, not from a hub")
+
+    def find(self, environment: Mapping[str, str] | None = None, *, plugin: bool | None = None) -> Connection:
+        """Find out which hub is meant and how to reach it.
+
+        Args:
+            environment: Environment variables; None: those of the process.
+            plugin: Whether kubectl called us; None: ask `called_by_kubectl`.
+
+        Raises:
+            UserError: The options contradict each other, or lead to no hub.
+        """
+        environment = os.environ if environment is None else environment
+        plugin = called_by_kubectl() if plugin is None else plugin
+        if self._of_up and self._of_kubectl:
+            named = ", ".join(self._of_up)
+            raise UserError(f"{named}: name the hub either by a kubeconfig or by these options, not by both")
+        if self._of_kubectl or (plugin and not self._of_up):
+            found = find_kubeconfig(self.kubeconfig, self.context, environment)
+            if not self and _another_of_up(environment, found):
+                complain(f"asking {found}; for the hub of harbormaster up: --data {default_data(environment)}")
+            return found
+        try:
+            connection = self._find_of_up(environment)
+        except UserError as error:
+            if self:
+                raise
+            raise UserError([*error.lines[:-1], f"{error.lines[-1]}, or name another hub: --kubeconfig FILE"]) from None
+        if not self and (other := _another_of_kubectl(environment, connection)):
+            complain(f"asking {connection}, the hub of harbormaster up; for {other}: --context {other.context}")
+        return connection
+
+    def _find_of_up(self, environment: Mapping[str, str]) -> Connection:
+        """Find the hub of ``up``: by the options, then by the variables, and the rest from the data folder.
+
+        The token in the data folder is only for the hub of that folder. It is sent to another address only if the
+        authority of that folder vouches for the server there.
+
+        Raises:
+            UserError: There is no data folder of a hub, or something in it cannot be read, or there is no token.
+        """
+        server = self.server
+        if self.data is None:  # a folder named by the user decides which hub it is, whatever the variable says
+            server = server or CommandVariables.read(environment).server
+        folder = self.data or default_data(environment)
+        advice = f"start a hub with: harbormaster up{f' --data {folder}' if self.data else ''}"
+        if server and self.token_file:
+            return Connection(_checked(server), _token(self.token_file), self.ca_file, advice=advice)
+        if server and not self.data and not (folder / FILE).exists():
+            raise UserError(
+                f"--server {_checked(server)}: a token is missing; name the file it is in: --token-file FILE"
+            )
+        known = _known(folder / FILE, advice)
+        if server and self.ca_file and not self.token_file:
+            own = known.server.rstrip("/")
+            if _checked(server) != own and self.ca_file != known.ca_file:
+                raise UserError(
+                    f"--server {_checked(server)}: a token is missing, the one in {folder} is for {own}; "
+                    "name the file it is in: --token-file FILE"
+                )
+        return replace(
+            known,
+            server=_checked(server or known.server),
+            token=_token(self.token_file) if self.token_file else known.token,
+            ca_file=self.ca_file or known.ca_file,
+            advice=advice,
+        )
+
+
+def called_by_kubectl() -> bool:
+    """Say whether this process is ``kubectl harbormaster``, under any name the user gave the plugin."""
+    context = click.get_current_context(silent=True)
+    return context is not None and (context.find_root().info_name or "").startswith(KUBECTL)
+
+
+def _another_of_up(environment: Mapping[str, str], found: Connection) -> bool:
+    """Say whether another hub than *found* would be found if kubectl had not called us."""
+    file = default_data(environment) / FILE
+    return bool(CommandVariables.read(environment).server) or (file.exists() and file != found.kubeconfig)
+
+
+def _another_of_kubectl(environment: Mapping[str, str], found: Connection) -> Connection | None:
+    """Return the hub that kubectl would ask, if it is another one; None also if its kubeconfig cannot be used."""
+    if not any(file.exists() for file in files_of_kubectl(environment)):
+        return None
+    try:
+        other = find_kubeconfig(None, None, environment)
+    except UserError:
+        return None
+    return other if other.server != found.server else None
+
+
+def _known(file: Path, advice: str) -> Connection:
+    """Return what the kubeconfig of a data folder says."""
+    try:
+        owner = file.stat().st_uid
+    except FileNotFoundError:
+        raise UserError(f"{file}: no such file, so no hub is known; {advice}") from None
+    except OSError as error:
+        raise UserError(f"{file}: {(error.strerror or str(error)).lower()}") from error
+    if os.geteuid() not in (0, owner):  # another user's hub would get what this user writes
+        raise UserError(f"{file}: belongs to {name_of_owner(owner)} and not to you; {advice}")
+    try:
+        known = find_kubeconfig(file, None, {})
+    except UserError as error:
+        raise UserError(f"{error.message}; {advice}") from error
+    if not known.ours or not known.token:
+        raise UserError(f"{file}: is not that of harbormaster up; {advice}")
+    return replace(known, kubeconfig=None, context="")  # its token is all there is to it
+
+
+def _token(file: Path) -> str:
+    try:
+        token = read_bounded(file).decode("ascii").strip()
+    except OSError as error:
+        raise UserError(f"--token-file {file}: {(error.strerror or str(error)).lower()}") from error
+    except UnicodeDecodeError:
+        raise UserError(f"--token-file {file}: is not a token") from None
+    if not token or not token.isprintable() or " " in token:
+        raise UserError(f"--token-file {file}: is not a token")
+    return token
+
+
+def _checked(server: str) -> str:
+    try:
+        parts = check_address(server, "expected a URL such as https://127.0.0.1:9443")
+    except ValueError as error:
+        raise UserError(f"--server {server!r}: {error}") from error
+    if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
+        raise UserError(f"--server {server!r}: the token is not sent over plain HTTP to another machine; use https")
+    return server.rstrip("/")
+
+
+_path = click.Path(path_type=Path)
+
+
+def hub_options(command: _Command) -> _Command:
+    """Give a command the options that name a hub; it gets them as one `HubOptions` named ``hub``."""
+    return grouped(
+        "hub",
+        HubOptions,
+        click.option(
+            "--kubeconfig",
+            type=_path,
+            metavar="FILE",
+            help="Kubeconfig of the hub.  [default: as a kubectl plugin, kubectl's]",
+        ),
+        click.option(
+            "--context",
+            metavar="NAME",
+            shell_complete=tab("contexts"),
+            help="Context of the kubeconfig.  [default: its current context]",
+        ),
+        click.option(
+            "--data", type=_path, metavar="DIR", help="Data folder of the running `up`, also HARBORMASTER_DATA."
+        ),
+        click.option("--server", metavar="URL", help="Address of the hub, also HARBORMASTER_SERVER."),
+        click.option("--token-file", type=_path, metavar="FILE", help="File with the token to send."),
+        click.option("--ca-file", type=_path, metavar="FILE", help="Certificate authority to trust (PEM)."),
+    )(command)

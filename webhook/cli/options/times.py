@@ -1,0 +1,77 @@
+"""Durations, instants and time zones that options name: ``--timeout``, ``--now``, ``--tz``."""
+
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import click
+
+from scorer.api.unstructured.json_object import parse_time
+from scorer.api.values.duration import parse_wait_time
+from webhook.answers.time_zones import UnknownZoneError, find_zone, local_zone
+from webhook.cli.errors import UserError
+
+
+class Duration(click.ParamType[timedelta]):
+    """A duration such as ``90s`` or ``1h30m``."""
+
+    name = "DURATION"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
+        """Return the duration; fail with a message that shows the value."""
+        if isinstance(value, timedelta):
+            return value
+        try:
+            return parse_wait_time(str(value))
+        except (ValueError, OverflowError) as error:
+            self.fail(str(error), param, ctx)
+
+
+class Instant(click.ParamType[datetime]):
+    """An RFC 3339 instant such as ``2026-03-01T10:00:00Z``."""
+
+    name = "RFC3339"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+        """Return the instant; fail with a message that shows the value."""
+        if isinstance(value, datetime):
+            return value
+        try:
+            return parse_time(str(value))
+        except (ValueError, OverflowError):
+            self.fail(f"{str(value)[:64]!r} is no instant such as 2026-03-01T10:00:00Z", param, ctx)
+
+
+now_option = click.option(
+    "--now",
+    type=Instant(),
+    help="Compute the age of heartbeats and values at this instant.  [default: the files' newest heartbeat, or now]",
+)
+
+
+zone_option = click.option("--tz", "zone", metavar="ZONE", help="Time zone to show times in. Default: this machine's.")
+
+
+def read_zone(name: str | None) -> ZoneInfo:
+    """Return the zone of the option.
+
+    Raises:
+        UserError: There is no zone of that name.
+    """
+    try:
+        return local_zone() if name is None else find_zone(name)
+    except UnknownZoneError as error:
+        raise UserError(f"--tz: {error}") from error
+
+
+def in_zone(instant: datetime, zone: ZoneInfo) -> datetime:
+    """Return *instant* as clocks of *zone* show it; at the ends of the calendar, where they cannot, as it is."""
+    try:
+        return instant.astimezone(zone)
+    except OverflowError:
+        return instant
+
+
+def is_shown_twice(there: datetime) -> bool:
+    """Say whether the clocks of a zone, as they are turned back, show a time a second time."""
+    other = there.replace(fold=1 - there.fold)
+    return other.utcoffset() != there.utcoffset() and other.astimezone(UTC).astimezone(there.tzinfo) == other

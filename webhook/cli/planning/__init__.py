@@ -1,0 +1,1 @@
+"""Commands that explain a placement decision, or plan it and show the plan."""

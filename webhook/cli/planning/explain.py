@@ -1,0 +1,164 @@
+"""``harbormaster explain``: why a placement got the clusters it got, from files or from the running hub."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from urllib.parse import quote
+
+import click
+
+from scorer.api.kinds import Kind
+from scorer.api.meta import JsonObject
+from scorer.api.values.quoting import printable
+from scorer.placement.plan_document import children_of, decide
+from scorer.placement.policy_hash import policy_in_force
+from scorer.placement.trace import Occasion, explanation
+from webhook.cli.errors import UserError
+from webhook.cli.files.documents import load_ours
+from webhook.cli.files.search import Files
+from webhook.cli.hub.connection import Connection
+from webhook.cli.hub.resource_arguments import parse_reference
+from webhook.cli.offline.hub import find_placement, make_hub
+from webhook.cli.options.base import file_option, output_option, run, tab
+from webhook.cli.options.hub import HubOptions, hub_options
+from webhook.cli.options.times import now_option
+from webhook.cli.planning.explanation import advice, details, heading, history, limits, overview, ranges
+from webhook.cli.text.output import print_document, print_table
+
+HELP = """Say why a placement got the clusters it got.
+
+PLACEMENT is crp/NAME or rp/NAMESPACE/NAME. With -f, the files are the hub, as for `harbormaster plan`; otherwise the
+running hub answers. Without CLUSTER, the output has one line per cluster of the fleet. With one or more clusters, it
+shows every check and every point with its numbers, and what would have to be different.
+
+\b
+Examples:
+  harbormaster explain crp/payments
+  harbormaster explain crp/payments busybee keenowl
+  harbormaster explain -f examples/fleet crp/payments busybee
+  harbormaster explain rp/team-a/web -o json
+  harbormaster explain crp/payments --runs     earlier decisions, and what changed between them
+
+\b
+Exit codes:
+  0  explained
+  1  no such placement or cluster, a file cannot be used, or no hub
+"""
+
+
+@click.command("explain", help=HELP, short_help="Say why a placement got the clusters it got.")
+@click.argument("placement", shell_complete=tab("placements"))
+@click.argument("clusters", nargs=-1, metavar="[CLUSTER]...", shell_complete=tab("clusters"))
+@file_option
+@output_option("text", "json", "yaml")
+@click.option("--runs", is_flag=True, help="Show the last decisions, each compared with the one before it.")
+@now_option
+@hub_options
+def command(
+    placement: str,
+    clusters: Sequence[str],
+    files: Files,
+    output: str,
+    runs: bool,
+    now: datetime | None,
+    hub: HubOptions,
+) -> int:
+    """Explain a decision."""
+    kind, namespace, name = parse_reference(placement)
+    if runs:
+        if files or clusters or now is not None:
+            raise click.UsageError("--runs is about a whole placement on the running hub: no -f, no CLUSTER, no --now")
+        connection = hub.find()
+        past = run(_runs_from_hub(connection, namespace, name))
+        if output != "text":
+            print_document(past, output)
+        else:
+            _echo(list(history(past)))
+        return 0
+    if files:
+        hub.refuse_with_files()
+        answer = _from_files(files, kind, namespace, name, now)
+    elif now is not None:
+        raise click.UsageError("--now is for files (-f); the running hub uses its own clock")
+    else:
+        connection = hub.find()
+        answer = run(_from_hub(connection, kind, namespace, name))
+    answer = _only(answer, clusters)
+    if output != "text":
+        print_document(answer, output)
+    else:
+        _print(placement, answer, in_detail=bool(clusters))
+    return 0
+
+
+def _from_files(files: Files, kind: Kind, namespace: str, name: str, now: datetime | None) -> JsonObject:
+    hub = make_hub(load_ours(files), now=now, clock=datetime.now(UTC))
+    placement = find_placement(hub, kind, namespace, name)
+    bindings, snapshots = children_of(placement, hub.bindings), children_of(placement, hub.snapshots)
+    decision = decide(placement, hub.fleet, bindings, snapshots, hub.now)
+    if decision.invalid:
+        raise UserError(f"{name}: the policy cannot be evaluated: {decision.invalid}")
+    occasion = Occasion(f"rp/{namespace}/{name}" if namespace else f"crp/{name}", policy_in_force(placement, snapshots))
+    return explanation(decision, placement["spec"].get("policy"), str(hub.fleet.revision), occasion=occasion)
+
+
+async def _runs_from_hub(connection: Connection, namespace: str, name: str) -> JsonObject:
+    from webhook.cli.hub.client import Client, RefusedError
+
+    path = "/".join(quote(part, safe="") for part in (("rp", namespace, name) if namespace else ("crp", name)))
+    async with Client(connection) as client:
+        try:
+            return await client.read_json(f"/v1/placements/{path}/runs")
+        except RefusedError as error:
+            raise UserError(error.message) from error
+
+
+async def _from_hub(connection: Connection, kind: Kind, namespace: str, name: str) -> JsonObject:
+    from webhook.cli.hub.client import Client, RefusedError
+
+    reference = {"kind": kind.kind, "name": name} | ({"namespace": namespace} if namespace else {})
+    async with Client(connection) as client:
+        try:
+            return await client.ask("/v1/explain", {"placement": {"ref": reference}})
+        except RefusedError as error:
+            raise UserError(error.message) from error
+
+
+def _only(answer: JsonObject, clusters: Sequence[str]) -> JsonObject:
+    """Keep the named clusters, in the order of the decision.
+
+    Raises:
+        UserError: One of them is not in the fleet.
+    """
+    known = [item["cluster"] for item in answer["items"]]
+    for cluster in clusters:
+        if cluster not in known:
+            others = ", ".join(sorted(known)[:20]) or "none"
+            raise UserError(f"there is no member cluster {cluster!r}; the fleet: {others}")
+    if not clusters:
+        return answer
+    return {**answer, "items": [item for item in answer["items"] if item["cluster"] in clusters]}
+
+
+def _print(reference: str, answer: JsonObject, *, in_detail: bool) -> None:
+    items = answer["items"]
+    lines = heading(reference, answer)
+    if in_detail:
+        for item in items:
+            lines += ["", *details(item)]
+        _echo(lines)
+        return
+    _echo([*lines, ""])
+    print_table(*overview(items))
+    over = "Where a limit of the spread would be exceeded (these clusters rank after those that keep it):"
+    for title, notes in (
+        (over, limits(items)),
+        ("Which clusters set the ranges:", ranges(items)),
+        ("What would help:", advice(items)),
+    ):
+        if notes:
+            _echo(["", title, *(f"  {note}" for note in notes)])
+
+
+def _echo(lines: Sequence[str]) -> None:
+    for line in lines:
+        click.echo(printable(line))

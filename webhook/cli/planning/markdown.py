@@ -1,0 +1,179 @@
+"""Plans as Markdown, for a comment on a pull request: what changes in a table, and why below it, folded.
+
+A comment of GitHub has at most 65,536 characters. What does not fit is left out, row by row and detail by detail, and
+the text says how much. Names and messages stand in code, so that none of them is a link, a mention or HTML.
+
+Source: GitHub Flavored Markdown 4.5, 4.10, 6.1; GitHub REST API, issue comments.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import Final
+
+from scorer.api.meta import JsonObject
+from scorer.api.values.quoting import printable
+from webhook.cli.planning.output import fate_of, fleet_words, reference, rollout_lines
+from webhook.cli.planning.run_output import run_lines
+
+LARGEST: Final = 65_536
+"""Characters of a comment, counted as GitHub counts them: in UTF-16."""
+MARKER: Final = "<!-- harbormaster plan -->"
+"""The first line, by which CI finds its comment of an earlier push."""
+
+_MOST_CLUSTERS: Final = 50
+"""How many clusters of each sort a row names."""
+_MOST_REASONS: Final = 200
+"""How many clusters a detail says why of."""
+_HEAD: Final = "| placement | type | wanted | picked | clusters | |\n| --- | --- | --- | --- | --- | --- |\n"
+_RESERVED: Final = 400
+"""Characters that are kept for what says that something was cut."""
+
+
+def markdown(plan: JsonObject, warnings: Sequence[str]) -> str:
+    """Return a plan as a comment.
+
+    Args:
+        plan: The document.
+        warnings: What admission says about what is planned.
+    """
+    entries = [entry for entry in plan["placements"] if entry["changed"]]
+    runs = [run for run in plan.get("runs", ()) if run["changed"]]
+    text = _Text([f"{MARKER}\n### {_summary(plan, entries, runs)}\n"])
+    if words := fleet_words(plan["fleet"]):
+        text.add(f"\nFleet: {code(words)}\n")
+    if entries:
+        text.add_all("placements", ["\n" + _HEAD + _row(entries[0]), *map(_row, entries[1:])])
+    details = [_folded(_title(entry), _details(entry)) for entry in entries]
+    details += [_folded(f"run {_run_name(run)}", run_lines(run)) for run in runs]
+    text.add_all("details", details)
+    if warnings:
+        text.add_all("warnings", [_folded(_counted(len(warnings), "warning"), warnings)])
+    return text.whole()
+
+
+class _Text:
+    """A text that stays within its bounds, and says what was left out."""
+
+    def __init__(self, parts: Iterable[str]) -> None:
+        self._parts = list(parts)
+        self._left = LARGEST - _RESERVED - sum(map(_length, self._parts))
+        self._cuts: list[str] = []
+
+    def add(self, part: str) -> bool:
+        """Add a part if it fits; return whether it does."""
+        if _length(part) > self._left:
+            return False
+        self._parts.append(part)
+        self._left -= _length(part)
+        return True
+
+    def add_all(self, what: str, parts: Sequence[str]) -> None:
+        """Add parts up to the first that does not fit."""
+        added = next((at for at, part in enumerate(parts) if not self.add(part)), len(parts))
+        if added < len(parts):
+            self._cuts.append(f"{what} {added} of {len(parts)}")
+
+    def whole(self) -> str:
+        """Return the text, with what was cut."""
+        if self._cuts:
+            rest = "; ".join(self._cuts)
+            note = f"Cut to fit into a comment: {rest}. `harbormaster plan` shows all of it."
+            self._parts.append(f"\n> {note}\n")
+        return "".join(self._parts)
+
+
+def _length(text: str) -> int:
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def _summary(plan: JsonObject, entries: Sequence[JsonObject], runs: Sequence[JsonObject]) -> str:
+    rest = len(plan["placements"]) - len(entries)
+    gained = sum(len(entry["moves"]["gained"]) for entry in entries)
+    lost = sum(len(entry["moves"]["lost"]) for entry in entries)
+    if not (entries or runs):
+        return f"No placement changes: {_counted(rest, 'placement')} {_stay(rest)}"
+    words = [f"{_counted(len(entries), 'placement')} {'changes' if len(entries) == 1 else 'change'}"]
+    words += [f"{_counted(count, 'cluster')} {verb}" for count, verb in ((gained, "gained"), (lost, "lost")) if count]
+    words += [f"{rest} {_stay(rest)}"] if rest else []
+    words += [f"{_counted(len(runs), 'run')} would do something"] if runs else []
+    return ", ".join(words)
+
+
+def _stay(count: int) -> str:
+    return "stays as it is" if count == 1 else "stay as they are"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"1 {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def _row(entry: JsonObject) -> str:
+    gained, lost = entry["moves"]["gained"], entry["moves"]["lost"]
+    new = set(gained)
+    kept = [pick["cluster"] for pick in entry["picked"] if pick["cluster"] not in new]
+    signs = (("+", gained), ("-", lost), ("", kept))
+    clusters = "<br>".join(_named(sign, names) for sign, names in signs if names)
+    wanted = "all" if entry["wanted"] is None else str(entry["wanted"])
+    note = "" if entry["satisfied"] and entry["rollout"]["type"] != "Deletion" else code(entry["message"], cell=True)
+    kind = entry["type"] if entry["type"].isalnum() else code(entry["type"], cell=True)  # as written, if it is none
+    cells = (code(reference(entry), cell=True), kind, wanted, str(len(entry["picked"])), clusters, note)
+    return f"| {' | '.join(cells)} |\n"
+
+
+def _named(sign: str, names: Sequence[str]) -> str:
+    shown = " ".join(code(f"{sign}{name}", cell=True) for name in names[:_MOST_CLUSTERS])
+    return shown if len(names) <= _MOST_CLUSTERS else f"{shown} and {len(names) - _MOST_CLUSTERS} more"
+
+
+def _title(entry: JsonObject) -> str:
+    gained, lost = len(entry["moves"]["gained"]), len(entry["moves"]["lost"])
+    return f"{reference(entry)}: +{gained} -{lost}"
+
+
+def _details(entry: JsonObject) -> Iterator[str]:
+    yield entry["message"]
+    for sign, names in (("+", entry["moves"]["gained"]), ("-", entry["moves"]["lost"])):
+        yield from (f"{sign} {fate_of(entry, name)}" for name in names[:_MOST_REASONS])
+        if len(names) > _MOST_REASONS:
+            yield f"{sign} and {len(names) - _MOST_REASONS} more"
+    rollout = list(rollout_lines(entry["rollout"], entry["moves"]["stays"]))
+    if rollout:
+        yield "Rollout:"
+        yield from (f"  {line}" for line in rollout)
+
+
+def _run_name(run: JsonObject) -> str:
+    return f"{run['namespace']}/{run['name']}" if run["namespace"] else str(run["name"])
+
+
+def _folded(title: str, lines: Iterable[str]) -> str:
+    body = "\n".join(map(printable, lines))
+    fence = "`" * max(3, 1 + _longest_ticks(body))
+    return f"\n<details><summary>{_html(title)}</summary>\n\n{fence}text\n{body}\n{fence}\n\n</details>\n"
+
+
+def _html(text: str) -> str:
+    """Return a text as HTML that is neither markup nor Markdown, not even a mention."""
+    return "".join(
+        letter if letter.isalnum() or letter in " -./:+" else f"&#{ord(letter)};" for letter in printable(text)
+    )
+
+
+def code(text: str, *, cell: bool = False) -> str:
+    """Return a text as a code span, in a cell of a table if *cell*."""
+    shown = printable(text)
+    if cell:
+        *before, last = shown.split("|")
+        shown = "".join(f"{part}{_escaped_bar(part)}" for part in before) + last
+    ticks = "`" * (1 + _longest_ticks(shown))
+    blank = " " if "`" in shown else ""
+    return f"{ticks}{blank}{shown}{blank}{ticks}"
+
+
+def _escaped_bar(before: str) -> str:
+    """Return a bar that ends no cell: a backslash more before it, or none where the text has an odd number of them."""
+    return "|" if (len(before) - len(before.rstrip("\\"))) % 2 else "\\|"
+
+
+def _longest_ticks(text: str) -> int:
+    return max((len(list(run)) for letter, run in groupby(text) if letter == "`"), default=0)

@@ -1,0 +1,181 @@
+"""Plans as tables: moves first, then the rollout. Also single lines about a placement or a cluster.
+
+Unchanged placements are only counted.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import click
+
+from scorer.api.meta import JsonObject
+from scorer.api.values.quoting import printable
+from webhook.cli.errors import complain
+from webhook.cli.planning.run_output import print_runs
+from webhook.cli.text.output import print_table
+
+MOST_KEPT: Final = 12
+"""How many of the clusters that a placement keeps are named; those that it gains or loses all are."""
+
+_HEADERS: Final = ("PLACEMENT", "TYPE", "WANTED", "PICKED", "CLUSTERS", "WHY")
+
+
+def print_plan(plan: JsonObject, *, everything: bool) -> None:
+    """Print a plan.
+
+    Args:
+        plan: The document.
+        everything: Show also what stays as it is.
+    """
+    runs = [run for run in plan.get("runs", ()) if everything or run["changed"]]
+    entries = sorted(plan["placements"], key=lambda entry: not entry["changed"])
+    shown = entries if everything else [entry for entry in entries if entry["changed"]]
+    if not (entries or runs):
+        complain("No placements in these files" if everything else "There are no placements")
+        return
+    _print_fleet(plan["fleet"])
+    if shown:
+        print_table(_HEADERS, [_row(entry) for entry in shown])
+    for line in _rollouts(shown):
+        click.echo(printable(line))
+    if rest := len(entries) - len(shown):
+        what = "1 placement stays as it is." if rest == 1 else f"{rest} placements stay as they are."
+        click.echo(f"\n{what}" if shown else what)
+    print_runs(runs, after_other=bool(entries))
+
+
+def _print_fleet(fleet: Mapping[str, Sequence[str]]) -> None:
+    if words := fleet_words(fleet):
+        click.echo(printable(f"Fleet: {words}"))
+        click.echo()
+
+
+def fleet_words(fleet: Mapping[str, Sequence[str]]) -> str:
+    """Return which members a plan assumes to come, change or go; empty: none."""
+    return ", ".join(
+        f"{word} {' '.join(fleet[word])}" for word in ("gained", "changed", "drained", "lost") if fleet[word]
+    )
+
+
+def _row(entry: JsonObject) -> list[str]:
+    """Return one placement; ``+`` marks what it would get, ``-`` what it would lose."""
+    gained, lost = set(entry["moves"]["gained"]), entry["moves"]["lost"]
+    picked = [pick["cluster"] for pick in entry["picked"]]
+    kept = [cluster for cluster in picked if cluster not in gained]
+    words = [f"+{cluster}" for cluster in picked if cluster in gained]
+    words += kept[:MOST_KEPT]
+    if len(kept) > MOST_KEPT:
+        words.append(f"(and {len(kept) - MOST_KEPT} more)")
+    words += [f"-{cluster}" for cluster in lost]
+    wanted = "all" if entry["wanted"] is None else str(entry["wanted"])
+    ends = entry["rollout"]["type"] == "Deletion"
+    why = "" if entry["satisfied"] and not ends else entry["message"]
+    return [reference(entry), entry["type"], wanted, str(len(picked)), " ".join(words), why]
+
+
+def _rollouts(entries: Sequence[JsonObject]) -> Iterator[str]:
+    """Yield how placements would be rolled out, apart from those that reach all their clusters in one step."""
+    first = True
+    for entry in entries:
+        lines = list(rollout_lines(entry["rollout"], entry["moves"]["stays"]))
+        if lines:
+            if first:
+                yield ""
+                yield "Rollout:"
+                first = False
+            yield f"  {reference(entry)}"
+            yield from (f"    {line}" for line in lines)
+
+
+def print_comparison(answer: JsonObject, names: tuple[str, str]) -> None:
+    """Print two policies side by side: the clusters they disagree about, and a count of the rest.
+
+    Args:
+        answer: The document.
+        names: What the two are called.
+    """
+    for name, side in zip(names, ("left", "right"), strict=True):
+        head = answer[side]
+        wanted = "all" if head["wanted"] is None else head["wanted"]
+        line = f"{name}: {reference(head)}, {head['type']}, wants {wanted}, gets {head['found']}"
+        click.echo(printable(line if head["satisfied"] else f"{line}: {head['message']}"))
+    different = [cluster for cluster in answer["clusters"] if cluster["differs"]]
+    if different:
+        click.echo()
+        rows = [[one["cluster"], *_sides(one), one["why"]] for one in different]
+        print_table(["CLUSTER", *names, "WHY"], rows)
+    if rest := len(answer["clusters"]) - len(different):
+        what = "1 cluster is" if rest == 1 else f"{rest} clusters are"
+        click.echo(f"\n{what} judged the same by both.")
+
+
+def _sides(one: JsonObject) -> list[str]:
+    return [_verdict(one["left"]), _verdict(one["right"])]
+
+
+def _verdict(verdict: JsonObject) -> str:
+    if verdict["rank"] is None:
+        return str(verdict["verdict"])
+    score = verdict["score"]
+    points = str(score["affinity"]) + (f"{score['topologySpread']:+d}" if score["topologySpread"] else "")
+    return f"{verdict['rank']}. {verdict['verdict']} ({points})"
+
+
+def reference(entry: Mapping[str, Any]) -> str:
+    """Return what users call the placement of an entry."""
+    return f"rp/{entry['namespace']}/{entry['name']}" if entry["namespace"] else f"crp/{entry['name']}"
+
+
+def fate_of(entry: JsonObject, cluster: str) -> str:
+    """Return what became of a cluster in the decision on a placement, in one line."""
+    for pick in entry["picked"]:
+        if pick["cluster"] == cluster:
+            return f"{cluster}: picked as number {pick['rank']}{_scored(pick.get('score'))}"
+    for one in entry["filtered"]:
+        if one["cluster"] == cluster:
+            return printable(f"{cluster}: {one['plugin']}: {one['reason']}")
+    for one in entry["notPicked"]:
+        if one["cluster"] == cluster:
+            last = entry["picked"][-1] if entry["picked"] else None
+            against = f"; the last one picked, {last['cluster']}, has{_scored(last.get('score'))[1:]}" if last else ""
+            return f"{cluster}: ScoreTooLow: passes every check{_scored(one.get('score'))}{against}"
+    if any(one["cluster"] == cluster for one in entry["dropped"]):
+        ends = entry["rollout"]["type"] == "Deletion"
+        return f"{cluster}: {'goes with the placement' if ends else 'goes: it is no longer a member of the fleet'}"
+    return f"{cluster}: is no member of the fleet, or was not looked at"
+
+
+def _scored(score: Mapping[str, Any] | None) -> str:
+    if not score:
+        return ""
+    spread = f", spread {score['topologySpread']}" if score["topologySpread"] else ""
+    return f", affinity score {score['affinity']}{spread}"
+
+
+def rollout_lines(rollout: JsonObject, stays: Sequence[str]) -> Iterator[str]:
+    """Yield what the table does not say: what blocks the rollout, and the order of its steps if there are several."""
+    for eviction in rollout["evictions"]:
+        cluster = eviction["cluster"]
+        if not eviction["executed"]:
+            yield f"not evicted from {cluster}: {eviction['message']}"
+        elif cluster in stays:
+            yield f"evicted from {cluster}, and placed there again, because it tolerates the taint"
+        elif eviction["budget"]:
+            yield f"evicted from {cluster}: {eviction['message']}"
+    if rollout["applyStrategy"]:
+        yield f"apply strategy changed at once on {' '.join(rollout['applyStrategy'])}"
+    for wait in rollout["waits"]:
+        yield f"waits: {wait['cluster']}: {wait['message']}"
+    steps = rollout["steps"]
+    if len(steps) > 1 or any(step["update"] for step in steps) or (steps and rollout["blocked"]):
+        yield from (f"{step['step']}. {_step(step)}" for step in steps)
+        if rollout["more"]:
+            yield f"   and so on, for {rollout['more']} more clusters"
+    if blocked := rollout["blocked"]:
+        waiting = f"{' '.join(blocked['clusters'])}: " if blocked["clusters"] else ""
+        yield f"waits: {waiting}{blocked['message']}"
+
+
+def _step(step: JsonObject) -> str:
+    words = (("update", "update"), ("bind", "place on"), ("remove", "remove from"))
+    return "; ".join(f"{verb} {' '.join(step[key])}" for key, verb in words if step[key])

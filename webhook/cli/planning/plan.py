@@ -1,0 +1,419 @@
+"""``harbormaster plan``: what would happen to the placements, on files or on the running hub, without doing it."""
+
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+
+from scorer.api.family import PLACEMENTS, family_in
+from scorer.api.kinds import UPGRADE_RUN
+from scorer.api.meta import JsonObject
+from scorer.what_if.comparison import compare
+from scorer.what_if.document import changes_anything
+from scorer.what_if.state import Identity
+from webhook.admission.catalogue import what_rules_demand
+from webhook.answers.proposal import RUNS
+from webhook.cli.errors import UserError, complain
+from webhook.cli.files.documents import DEFAULT_NAMESPACE, Loaded, load, load_ours
+from webhook.cli.files.search import Files
+from webhook.cli.hub.connection import Connection
+from webhook.cli.linting.reports import failures_told
+from webhook.cli.linting.sarif import findings, sarif_log
+from webhook.cli.offline.plan import Fate, Places, plan_changes, plan_files
+from webhook.cli.options.base import file_option, grouped, output_option, run, run_namespace_option, tab
+from webhook.cli.options.field_validation import FieldCheck, Validation, validate_option
+from webhook.cli.options.hub import HubOptions, called_by_kubectl, hub_options
+from webhook.cli.options.times import now_option
+from webhook.cli.planning.markdown import markdown
+from webhook.cli.planning.output import print_comparison, print_plan
+from webhook.cli.text.output import print_document
+
+HELP = """Show what would happen to the placements, and what staged update runs would do, without doing it.
+
+With -f alone, the files are both the hub and what is planned on it: MemberClusters, placements, and existing bindings
+and snapshots, if any. A member that has never reported is simulated as `harbormaster up` would do it. A dump of a real
+hub is evaluated at the moment it was taken.
+
+With --on, or on a running hub (--hub, or an option that names one), -f is what would be applied to it: new or changed
+placements, runs, member clusters, budgets or other objects. Admission judges all of it first. Nothing is written.
+
+A staged update run that is not over is shown with its stages, their clusters in order, what they wait for, what changes
+on the clusters, and when it is done at the earliest. What would end the run is told too; nothing is refused for that.
+
+With -o markdown, the plan is a comment for a pull request: what changes in a table, and why below it, folded; at most
+65,536 characters. With -o sarif, it is what admission says about the files.
+
+\b
+Examples:
+  harbormaster plan -f examples/fleet                        # what would these placements get?
+  harbormaster plan --hub -f payments.yaml                   # what would this change on the running hub?
+  harbormaster plan --server https://hub:9443 --lost dover   # what if dover were gone?
+  harbormaster plan --on dump.yaml --drained dover           # on a dump: what if dover were drained?
+  harbormaster plan --hub --run spring                       # what is still to come of this run?
+  harbormaster plan --compare a.yaml b.yaml -f examples/fleet
+  kubectl get memberclusters,crp,rp,crb,rb,csps,sps,crs,resourcesnapshots -A -o yaml > dump.yaml
+  harbormaster plan --on dump.yaml -f new.yaml
+
+In the kubectl command, write resourcesnapshots in full: kubectl takes its short name rs for ReplicaSets.
+
+\b
+Exit codes:
+  0  no placement would change: nothing moves, is rolled out or evicted, and no placement becomes blocked or short;
+     and no run would change anything on a cluster
+  1  an error, or admission refuses an object: file, document and field are on standard error
+  2  a placement would change, or is new, or a run would change something; with --compare: a policy picks a cluster that
+     the other does not
+"""
+
+CHANGES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class _Ground:
+    """The hub to plan on: a running one, or files.
+
+    Args:
+        connection: The running hub; None: files.
+        base: The objects of the hub, if it is files.
+        now: The instant to plan for, if the user gives one.
+    """
+
+    connection: Connection | None
+    base: Sequence[Loaded] = ()
+    now: datetime | None = None
+
+    def plan(
+        self,
+        given: Sequence[Loaded],
+        *,
+        lost: Sequence[str] = (),
+        drained: Sequence[str] = (),
+        only: Sequence[Loaded] | None = None,
+        named: Identity | None = None,
+    ) -> JsonObject:
+        """Return the plan of applying *given*, or that of one run after that. Raises `UserError`."""
+        if self.connection is not None:
+            return run(_ask(self.connection, given, lost, drained, _wanted_part(only, named)))
+        fate = Fate(lost, drained)
+        document = plan_changes(self.base, given, fate, now=self.now, clock=datetime.now(UTC), named=named)
+        if only is not None:
+            wanted = {(one.namespace, one.name) for one in only}
+            found = [entry for entry in document["placements"] if (entry["namespace"], entry["name"]) in wanted]
+            document = {**document, "placements": found}
+        return document
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What to plan.
+
+    Args:
+        files: What would be applied; the hub as well, if no other option says what that is.
+        bases: The hub, as files.
+        live: Plan on the running hub.
+        lost: Members that are gone.
+        drained: Members that are tainted and emptied.
+        pair: Two files whose policies are compared.
+        named: The run that the plan is about; None: all placements, and all runs that are not over.
+        namespace: That of the run.
+        validation: How unknown fields in *files* are treated.
+    """
+
+    files: Files
+    bases: Sequence[str]
+    live: bool
+    lost: Sequence[str]
+    drained: Sequence[str]
+    pair: tuple[str, str] | None
+    named: str | None
+    namespace: str
+    validation: Validation
+
+    @property
+    def run(self) -> Identity | None:
+        """What identifies the run; None: the plan is not about one."""
+        if self.named is None:
+            return None
+        return Identity(*family_in(self.namespace).run.group_kind, self.named, self.namespace)
+
+    def is_of_hub(self, hub: HubOptions, now: datetime | None) -> bool:
+        """Return whether to plan on the running hub: if the user asks for it, or gives no files.
+
+        Raises:
+            click.UsageError: The options do not fit together.
+        """
+        live = self.live or bool(hub)
+        if self.namespace and self.named is None:
+            raise click.UsageError("-n is the namespace of the run that --run names")
+        if self.pair is not None and (self.lost or self.drained or self.named):
+            option = "--lost" if self.lost else "--drained" if self.drained else "--run"
+            raise click.UsageError(
+                f"--compare takes no {option}: it compares two policies on an unchanged fleet: "
+                "that of a hub (--hub), of a dump (--on FILE), or of files (-f FILE)"
+            )
+        if live and self.bases:
+            raise click.UsageError("--on takes the hub from files; it cannot be combined with a running hub")
+        if not (live or self.files or self.bases or self.lost or self.drained or self.pair or self.named):
+            raise click.UsageError("say what to plan: -f FILE, --run NAME, --lost CLUSTER or --drained CLUSTER")
+        live = live or not (self.files or self.bases)
+        if live and now is not None:
+            raise click.UsageError("--now is for files; the running hub uses its own clock")
+        return live
+
+
+@click.command("plan", help=HELP, short_help="Show what would happen to placements and what runs would do.")
+@grouped(
+    "wanted",
+    Wanted,
+    file_option,
+    click.option(
+        "--on",
+        "bases",
+        multiple=True,
+        metavar="FILE",
+        help="The hub, as files; -f is what would be applied to it. Repeatable.",
+    ),
+    click.option("--hub", "live", is_flag=True, help="Plan on the running hub; so does an option that names one."),
+    click.option(
+        "--lost",
+        multiple=True,
+        metavar="CLUSTER",
+        shell_complete=tab("clusters"),
+        help="A member cluster that is gone. Repeatable.",
+    ),
+    click.option(
+        "--drained",
+        multiple=True,
+        metavar="CLUSTER",
+        shell_complete=tab("clusters"),
+        help="A member cluster that is tainted and emptied. Repeatable.",
+    ),
+    click.option(
+        "--compare",
+        "pair",
+        nargs=2,
+        metavar="A B",
+        help="Compare the policies of two files with one placement each, as if nothing were placed yet.",
+    ),
+    click.option(
+        "--run",
+        "named",
+        metavar="NAME",
+        shell_complete=tab("updates"),
+        help="Only what this staged update run would do.",
+    ),
+    run_namespace_option,
+    validate_option,
+)
+@output_option("table", "json", "yaml", "markdown", "sarif")
+@now_option
+@hub_options
+def command(wanted: Wanted, output: str, now: datetime | None, hub: HubOptions) -> int:
+    """Plan."""
+    with failures_told(output):
+        return _plan(wanted, output, now, hub)
+
+
+def _plan(wanted: Wanted, output: str, now: datetime | None, hub: HubOptions) -> int:
+    live = wanted.is_of_hub(hub, now)
+    files, bases, lost, drained = wanted.files, wanted.bases, wanted.lost, wanted.drained
+    connection, texts = hub.find() if live else None, dict[str, str]()
+    if wanted.pair is not None:
+        if output in ("markdown", "sarif"):
+            raise click.UsageError(f"--compare takes no -o {output}: it is a table, json or yaml")
+        if files and (live or bases):
+            raise click.UsageError(
+                "--compare takes two files and one fleet: that of a hub (--hub), of a dump (--on FILE), or of files "
+                "(-f FILE)"
+            )
+        ground = _Ground(connection, load_ours(Files((*files.paths, *bases), files.ignored)) if not live else (), now)
+        return _compare(wanted.pair, ground, output, wanted.validation)
+    if connection is None and not bases:
+        if called_by_kubectl():
+            complain("planning on these files alone; to plan on the hub of the current context, give --hub")
+        return _plan_files(load_ours(files, texts=texts), wanted, _Report(output, texts), now)
+    namespace = connection.namespace if connection else DEFAULT_NAMESPACE
+    given = load_ours(files, namespace=namespace, texts=texts) if files else []
+    _point_to_upgrades(given)
+    fields = FieldCheck.of(wanted.validation, given)
+    hub_files = Files(bases, files.ignored)
+    document = _Ground(connection, load_ours(hub_files) if bases else (), now).plan(
+        given, lost=lost, drained=drained, named=wanted.run
+    )
+    document = _settled(document, given, fields, of_hub=connection is not None)
+    return _Report(output, texts).show(document, given, everything=wanted.run is not None)
+
+
+def _settled(document: JsonObject, given: Sequence[Loaded], fields: FieldCheck, *, of_hub: bool) -> JsonObject:
+    """Return a plan with the unknown fields of *given* settled in its verdicts."""
+    own = [fields.settled(each, one, of_hub=of_hub) for each, one in zip(document["admission"], given, strict=False)]
+    return {**document, "admission": [*own, *document["admission"][len(own) :]]}
+
+
+def _point_to_upgrades(loaded: Sequence[Loaded]) -> None:
+    """Say of files that are about an upgrade, and not about placements, which command plans that."""
+    kinds = {one.kind for one in loaded}
+    if UPGRADE_RUN in kinds and not kinds & {*PLACEMENTS, *RUNS}:
+        complain("note: what an upgrade run would do: harbormaster upgrade plan -f FILE")
+
+
+def _plan_files(loaded: Sequence[Loaded], wanted: Wanted, report: "_Report", now: datetime | None) -> int:
+    """Plan on files that are both the hub and what is planned on it."""
+    _point_to_upgrades(loaded)
+    fate = Fate(wanted.lost, wanted.drained)
+    fields = FieldCheck.of(wanted.validation, loaded)
+    fields.check(one for one in loaded if one.kind not in (*PLACEMENTS, *RUNS))
+    document, planned = plan_files(loaded, fate, now=now, clock=datetime.now(UTC), named=wanted.run)
+    document = _settled(document, planned, fields, of_hub=False)
+    everything = wanted.run is not None or not (wanted.lost or wanted.drained)
+    return report.show(document, planned, everything=everything)
+
+
+class _Part(NamedTuple):
+    """The part of a plan that the answer is about.
+
+    Args:
+        members: Of the request body; none: it is about everything.
+        named: The only run; None: there is no such limit.
+    """
+
+    members: JsonObject
+    named: Identity | None
+
+
+def _wanted_part(only: Sequence[Loaded] | None, named: Identity | None) -> _Part:
+    if named is not None:
+        return _Part({"placements": [], "runs": [{"name": named.name, "namespace": named.namespace}]}, named)
+    if only is None:
+        return _Part({}, None)
+    places = [{"kind": one.kind.kind, "name": one.name, **_place(one)} for one in only]
+    return _Part({"placements": places}, None)
+
+
+async def _ask(
+    connection: Connection,
+    given: Sequence[Loaded],
+    lost: Sequence[str],
+    drained: Sequence[str],
+    part: "_Part",
+) -> JsonObject:
+    from webhook.cli.hub.client import Client, RefusedError
+
+    changes: JsonObject = {"objects": [one.document for one in given], "lost": list(lost), "drained": list(drained)}
+    async with Client(connection) as client:
+        try:
+            return await client.ask("/v1/plan", changes | part.members)
+        except RefusedError as error:
+            places = Places(given, Fate(lost, drained), part.named)
+            told = [places.told(pointer, detail) for pointer, detail in error.mistakes]
+            raise UserError(told or error.message) from error
+
+
+class _Report(NamedTuple):
+    """How a plan is shown.
+
+    Args:
+        output: The format.
+        texts: Of the files that are planned, for what is shown with lines.
+    """
+
+    output: str
+    texts: Mapping[str, str]
+
+    def show(self, document: JsonObject, given: Sequence[Loaded], *, everything: bool) -> int:
+        """Print a plan, unless admission refuses part of it; return the exit code."""
+        if self.output == "sarif":
+            results = list(findings(document["admission"], given, self.texts))
+            print_document(sarif_log(results, what_rules_demand(), Path.cwd()), "json")
+            return _code(document)
+        _check(document["admission"], given)
+        if self.output == "markdown":
+            warnings = [f"{one.source}: {warning}" for one, warning in _warnings(document["admission"], given)]
+            click.echo(markdown(document, warnings), nl=False)
+        elif self.output == "table":
+            print_plan(document, everything=everything)
+        else:
+            print_document(document, self.output)
+        return _code(document)
+
+
+def _code(document: JsonObject) -> int:
+    if any(verdict["errors"] for verdict in document["admission"]):
+        return 1
+    return CHANGES if changes_anything(document) else 0
+
+
+def _warnings(admission: Sequence[JsonObject], given: Sequence[Loaded]) -> Iterator[tuple[Loaded, str]]:
+    for verdict, one in zip(admission, given, strict=False):
+        yield from ((one, warning) for warning in verdict["warnings"])
+
+
+def _check(admission: Sequence[JsonObject], given: Sequence[Loaded]) -> None:
+    """Tell what admission says; the verdicts are in the order of *given*.
+
+    Raises:
+        UserError: Something is refused.
+    """
+    refusals = [
+        ": ".join(filter(None, (str(one.source), error["field"], error["message"])))
+        for verdict, one in zip(admission, given, strict=False)
+        for error in verdict["errors"]
+    ]
+    if refusals:
+        raise UserError(refusals)
+    for one, warning in _warnings(admission, given):
+        complain(f"Warning: {one.source}: {warning}")
+
+
+def _compare(pair: tuple[str, str], ground: _Ground, output: str, validation: Validation) -> int:
+    """Compare two policies: both are planned as new placements in one request, so on the same state of the fleet."""
+    originals = [_the_placement(file) for file in pair]
+    suffix = secrets.token_hex(4)  # so that the new names do not meet placements of the hub
+    renamed = [
+        one.with_document({**one.document, "metadata": {**_place(one), "name": f"compare-{side}-{suffix}"}})
+        for side, one in zip(("left", "right"), originals, strict=True)
+    ]
+    fields = FieldCheck.of(validation, originals)
+    document = _settled(ground.plan(renamed, only=renamed), originals, fields, of_hub=ground.connection is not None)
+    _check(document["admission"], originals)
+    entries = {entry["name"]: entry for entry in document["placements"]}
+    if any(one.name not in entries for one in renamed):
+        raise UserError("you may not list placements of this kind on the hub, so the hub shows nothing about them")
+    sides = [
+        {**entries[new.name], "name": old.name, "file": file}
+        for new, old, file in zip(renamed, originals, pair, strict=True)
+    ]
+    names = _names(pair)
+    answer = compare(sides[0], sides[1], names)
+    for side, file in zip(("left", "right"), pair, strict=True):
+        answer[side] = {"file": file, **answer[side]}
+    answer |= {key: document[key] for key in ("evaluatedAt", "fleetRevision") if key in document}
+    if output != "table":
+        print_document(answer, output)
+    else:
+        print_comparison(answer, names)
+    return CHANGES if answer["differs"] else 0
+
+
+def _names(pair: tuple[str, str]) -> tuple[str, str]:
+    """Return what to call two files: by their base names unless those are the same."""
+    left, right = (Path(file).name for file in pair)
+    if left != right:
+        return left, right
+    return pair if pair[0] != pair[1] else (f"{left} (1)", f"{right} (2)")
+
+
+def _place(one: Loaded) -> JsonObject:
+    return {"namespace": one.namespace} if one.namespace else {}
+
+
+def _the_placement(file: str) -> Loaded:
+    """Return the only placement in *file*. Raises `UserError`."""
+    found = [one for one in load(Files((file,))) if one.kind in PLACEMENTS]
+    if len(found) != 1:
+        raise UserError(f"{file}: has {len(found) or 'no'} placements, expected one")
+    return found[0]

@@ -1,0 +1,133 @@
+"""The expected course of staged update runs in a plan: stages, waits, changes, and the earliest finish."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import click
+
+from scorer.api.meta import JsonObject
+from scorer.api.values.quoting import printable
+
+_SIGNS: Final = {"Added": "+", "Removed": "-", "Changed": "~"}
+_VERDICTS: Final = {
+    "Refused": "cannot be initialised",
+    "Aborted": "would be aborted",
+    "Pending": "cannot begin yet",
+    "Over": "is over",
+}
+_MOST_NAMED: Final = 12
+"""How many of the clusters that something changes on are named, besides the stages."""
+_MOST_BATCHES: Final = 20
+"""How many batches of a stage are shown."""
+
+
+def print_runs(runs: Sequence[JsonObject], *, after_other: bool) -> None:
+    """Print runs.
+
+    Args:
+        runs: Their entries in a plan.
+        after_other: Something has been printed before.
+    """
+    for place, run in enumerate(runs):
+        if place or after_other:
+            click.echo()
+        for line in run_lines(run):
+            click.echo(printable(line))
+
+
+def run_lines(run: JsonObject) -> Iterator[str]:
+    """Yield what a run would do, line by line."""
+    namespace = f"{run['namespace']}/" if run["namespace"] else ""
+    placement = f"rp/{namespace}{run['placement']}" if namespace else f"crp/{run['placement']}"
+    name = f"Run {namespace}{run['name']} of {placement}"
+    if (finding := run["finding"]) is not None:
+        yield f"{name} {_VERDICTS[run['phase']]}: {': '.join(filter(None, (finding['cause'], finding['message'])))}"
+        return
+    doing = "goes on with" if run["phase"] == "UnderWay" else "rolls out"
+    yield f"{name} {doing} {run['snapshot']} by strategy {run['strategy']}:"
+    yield from (f"  {line}" for line in _course(run))
+
+
+def _course(run: JsonObject) -> Iterator[str]:
+    for number, stage in enumerate(run["stages"], start=1):
+        yield f"{number}. {_stage(stage)}"
+        yield from (f"   {line}" for line in _waits(stage))
+    if run["removed"]:
+        yield f"{len(run['stages']) + 1}. removed from {_named(run['removed'])}"
+    for content in run["contents"]:
+        yield from _content(content)
+    yield from _overrides(run)
+    if (policy := run["failurePolicy"]) is not None:
+        some = policy["maxFailures"]
+        failed = f"more than {some} clusters of a stage are" if some else "a cluster is"
+        yield f"{policy['onFailure']} as soon as {failed} not done within {policy['clusterDeadline']}"
+    yield f"Done at {run['earliestFinish']} at the earliest{':' if run['assumptions'] else ''}"
+    yield from (f"  {assumption}" for assumption in run["assumptions"])
+
+
+def _stage(stage: JsonObject) -> str:
+    if stage["progress"] == "Done":
+        return f"{stage['name']}: done"
+    if not stage["clusters"]:
+        return f"{stage['name']}: no clusters, skipped with its tasks"
+    batches = [" ".join(batch) for batch in stage["batches"][:_MOST_BATCHES]]
+    more = f"; and {left} more such batches" if (left := len(stage["batches"]) - len(batches)) else ""
+    at_once = f", {stage['atOnce']} at a time" if len(stage["batches"]) > 1 else ""
+    return f"{stage['name']}{at_once}: {'; '.join(batches) or 'all clusters are done'}{more}"
+
+
+def _waits(stage: JsonObject) -> Iterator[str]:
+    """Yield what a stage waits for."""
+    if stage["progress"] == "Done":
+        return
+    for task in (task for task in stage["tasks"] if not task["done"]):
+        when = "before it starts" if task["place"] == "Before" else "after it"
+        if task["request"]:
+            yield f"{when}: approval {task['request']}"
+        else:
+            yield f"{when}: {task['wait']}, until {task['until']} at the earliest"
+    for cluster in stage["clusters"]:
+        if cluster["waitsFor"]:
+            yield f"{cluster['cluster']} waits: {cluster['waitsFor']}"
+
+
+def _content(content: JsonObject) -> Iterator[str]:
+    clusters = _named(content["clusters"])
+    if not content["from"]:
+        yield f"New on {clusters}:"
+    else:
+        yield f"Changes from {content['from']}, on {clusters}:"
+    if content["hidden"]:
+        yield "  you may not list resource snapshots, so the changes are not shown"
+    elif not content["known"]:
+        yield f"  {content['from']} is not retained, so the changes are not known"
+    elif not content["objects"]:
+        yield "  none: the objects are the same"
+    for each in content["objects"]:
+        yield from (f"  {line}" for line in _change(each))
+    if content["more"]:
+        yield f"  and {content['more']} more objects"
+
+
+def _change(change: JsonObject) -> Iterator[str]:
+    kind = f"{change['kind']}.{change['group']}" if change["group"] else change["kind"]
+    name = f"{change['namespace']}/{change['name']}" if change["namespace"] else change["name"]
+    inside = f" in {change['envelope']}" if change["envelope"] else ""
+    yield f"{_SIGNS[change['change']]} {kind} {name}{inside}"
+    for field in change["fields"]:
+        yield f"    {field['path']}: {field['before'] or '(absent)'} -> {field['after'] or '(absent)'}"
+    if change["more"]:
+        yield f"    and {change['more']} more fields"
+
+
+def _overrides(run: JsonObject) -> Iterator[str]:
+    """Yield the clusters whose overrides or apply strategy change."""
+    clusters = [cluster for stage in run["stages"] for cluster in stage["clusters"]]
+    for key, words in (("overrides", "Other overrides"), ("applyStrategy", "Another apply strategy")):
+        if names := [cluster["cluster"] for cluster in clusters if key in cluster["differs"]]:
+            yield f"{words} on {_named(names)}"
+
+
+def _named(clusters: Sequence[str]) -> str:
+    more = f" (and {len(clusters) - _MOST_NAMED} more)" if len(clusters) > _MOST_NAMED else ""
+    return " ".join(clusters[:_MOST_NAMED]) + more

@@ -1,0 +1,1 @@
+"""``harbormaster test``: the file format, the runner, the comparison and the reports."""

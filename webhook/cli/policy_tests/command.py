@@ -1,0 +1,167 @@
+"""``harbormaster test``: runs test files for placements, admission, budgets and the gate, in CI."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import click
+
+from webhook.cli.errors import UserError, complain
+from webhook.cli.files.search import Files
+from webhook.cli.linting.reports import Report, annotations, failures_told, report_option, write
+from webhook.cli.linting.sarif import sarif_log
+from webhook.cli.options.base import grouped, ignore_option, output_option
+from webhook.cli.policy_tests.coverage import Coverage
+from webhook.cli.policy_tests.file_format import PlacedCase, PolicyTest, read_tests, shown_name
+from webhook.cli.policy_tests.output import RULES, counts_of, document, findings, junit, print_outcomes, summary
+from webhook.cli.policy_tests.runner import Outcome, Result, Scene
+from webhook.cli.text.output import print_document
+
+HELP: Final = """Run tests of placements, admission, budgets and the gate.
+
+PATH is a file with tests, or a folder: in it, and in the folders below, files called harbormaster-test.yaml or
+NAME.harbormaster-test.yaml are run. Without PATH, it is the current folder. A test names the files of a hub, and asks
+cases: which clusters a placement gets, what admission says to a write, what the gate answers, what budgets allow at an
+instant. The answers are those of the commands `plan`, `validate`, `gate` and `budgets`, and of the running hub.
+
+\b
+A test:
+  apiVersion: cli.harbormaster.dev/v1alpha1
+  kind: Test
+  fleet: [../fleet]
+  cases:
+  - name: payments goes to production only
+    placement: crp/payments
+    expect:
+      picked: [bravelion, smartfish, calmheron]
+      notPicked: [{cluster: dryduck, plugin: TaintToleration}]
+
+\b
+Output:
+  table   all cases, and below them what is not as expected, and why
+  json    the same for programs
+  junit   JUnit XML, which most CI systems show
+  sarif   SARIF 2.1.0, for tools that show findings in a code review
+  github  one annotation per case that did not pass, which GitHub shows beside the lines
+
+\b
+Examples:
+  harbormaster test examples
+  harbormaster test --filter payments
+  harbormaster test examples --coverage --coverage-minimum 20
+  harbormaster test --report junit=results.xml
+
+\b
+Exit codes:
+  0  every case passed
+  1  an error: a file cannot be used, a case cannot be asked, or there is none
+  2  a case failed, or --coverage-minimum is not reached
+"""
+FAILED: Final = 2
+FORMATS: Final = ("table", "json", "junit", "sarif", "github")
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """Which cases to run, and what to demand of them.
+
+    Args:
+        wanted: A part of the names of the cases to run.
+        fail_fast: Stop after the first that does not pass.
+        coverage: Show which rules of admission were exercised.
+        coverage_minimum: How many percent of them at least, with *coverage* or without.
+    """
+
+    wanted: str
+    fail_fast: bool
+    coverage: bool
+    coverage_minimum: float | None
+
+
+@click.command("test", help=HELP, short_help="Run tests of placements, admission, budgets and the gate.")
+@click.argument("paths", nargs=-1, metavar="[PATH]...")
+@ignore_option
+@grouped(
+    "choices",
+    Choices,
+    click.option(
+        "--filter", "wanted", default="", metavar="TEXT", help="Only the cases with this in `TEST: CASE`, in any case."
+    ),
+    click.option("--fail-fast", is_flag=True, help="Stop after the first case that does not pass."),
+    click.option("--coverage", is_flag=True, help="Show which rules of admission were exercised."),
+    click.option(
+        "--coverage-minimum",
+        type=click.FloatRange(0, 100),
+        metavar="PERCENT",
+        help="Exit with 2 if fewer rules were exercised.",
+    ),
+)
+@output_option(*FORMATS)
+@report_option(*FORMATS)
+def command(
+    paths: Sequence[str], ignored: Sequence[str], choices: Choices, output: str, reports: Sequence[Report]
+) -> int:
+    """Run tests."""
+    files = Files(paths or (".",), ignored)
+    with failures_told(output, reports):
+        outcomes = list(_run(_chosen(read_tests(files), choices.wanted), choices))
+    measured = choices.coverage or choices.coverage_minimum is not None
+    coverage = Coverage.of(outcome.judged for outcome in outcomes if outcome.judged is not None) if measured else None
+    write(reports, lambda wanted: _print(outcomes, coverage, choices, wanted))
+    _print(outcomes, coverage, choices, output)
+    counts = counts_of(outcomes)
+    if counts[Result.ERROR]:
+        return 1
+    short = (
+        coverage is not None and choices.coverage_minimum is not None and coverage.percent < choices.coverage_minimum
+    )
+    if short and coverage is not None:
+        complain(f"{coverage.summary()}, wanted are {choices.coverage_minimum:g} %")
+    return FAILED if counts[Result.FAILED] or short else 0
+
+
+def _chosen(tests: Sequence[PolicyTest], wanted: str) -> list[tuple[PolicyTest, list[PlacedCase]]]:
+    """Return the cases to run, by test. Raises `UserError` if there are none."""
+    chosen = [
+        (test, [placed for placed in test.cases if wanted.lower() in shown_name(test, placed.case).lower()])
+        for test in tests
+    ]
+    if not any(cases for _, cases in chosen):
+        raise UserError(f"--filter {wanted!r}: no case has this in its name")
+    return [(test, cases) for test, cases in chosen if cases]
+
+
+def _run(chosen: Sequence[tuple[PolicyTest, list[PlacedCase]]], choices: Choices) -> Iterator[Outcome]:
+    """Yield what becomes of the cases, in order. Raises `UserError` before the first if files cannot be used."""
+    clock, problems, scenes = datetime.now(UTC), list[str](), list[tuple[Scene, list[PlacedCase]]]()
+    for test, cases in chosen:
+        try:
+            scenes.append((Scene.of(test, clock), cases))
+        except UserError as error:
+            problems += (f"{test.file}: {line}" for line in error.lines)
+    if problems:
+        raise UserError(problems)
+    stopped = False
+    for scene, cases in scenes:
+        for placed in cases:
+            outcome = Outcome(scene.test, placed, Result.NOT_RUN) if stopped else scene.run(placed)
+            stopped = stopped or (choices.fail_fast and outcome.result is not Result.PASSED)
+            yield outcome
+
+
+def _print(outcomes: Sequence[Outcome], coverage: Coverage | None, choices: Choices, output: str) -> None:
+    match output:
+        case "table":
+            print_outcomes(outcomes, coverage if choices.coverage else None)
+        case "json":
+            print_document(document(outcomes, coverage), "json")
+        case "junit":
+            click.echo(junit(outcomes), nl=False)
+        case "sarif":
+            print_document(sarif_log(findings(outcomes), RULES, Path.cwd()), "json")
+        case _:
+            for line in annotations(findings(outcomes), Path.cwd()):
+                click.echo(line)
+            click.echo(summary(outcomes))

@@ -1,0 +1,75 @@
+"""Rule coverage: the admission rules that reported something in at least one case.
+
+Counted are the rules that refuse or warn, of the kinds that cases write and for the operations that they do. Rules that
+fill in or rewrite fields are seen in what is stored, and rules that allow something say nothing.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from scorer.api.kinds import Kind
+from scorer.api.meta import JsonObject
+from webhook.admission.catalogue import catalogue
+from webhook.cli.policy_tests.runner import Judged
+from webhook.validation.framework.rule import Rule, Severity
+
+_SPEAK: Final = frozenset({Severity.DENY, Severity.WARN})
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How often each rule had something to say.
+
+    Args:
+        counts: The rules that could have, in the order of the catalogue, each with the number of cases.
+        kinds: The kinds that the cases write.
+    """
+
+    counts: Sequence[tuple[Rule, int]]
+    kinds: Sequence[Kind]
+
+    @classmethod
+    def of(cls, judged: Iterable[Judged]) -> "Coverage":
+        """Return the coverage of the writes that cases were about."""
+        writes = list(judged)
+        done = {(each.kind, each.operation) for each in writes}
+        said = Counter(rule for each in writes for rule in each.rules)
+        counts = [
+            (entry.rule, said[entry.rule.id])
+            for entry in catalogue()
+            if not _SPEAK.isdisjoint(entry.rule.severity)
+            and any((each.kind, operation) in done for each in entry.enforced for operation in each.operations)
+        ]
+        return cls(counts, sorted({kind for kind, _ in done}, key=lambda kind: kind.plural))
+
+    @property
+    def exercised(self) -> int:
+        """How many rules had something to say."""
+        return sum(count > 0 for _, count in self.counts)
+
+    @property
+    def percent(self) -> float:
+        """The share of them; 100 where there is none."""
+        return 100 * self.exercised / len(self.counts) if self.counts else 100.0
+
+    def rows(self) -> Iterator[list[str]]:
+        """Yield one row per rule."""
+        for rule, count in self.counts:
+            yield [rule.id, str(count) if count else "-", ",".join(rule.severity), rule.what]
+
+    def summary(self) -> str:
+        """Return the coverage in one line."""
+        kinds = ", ".join(kind.plural for kind in self.kinds) or "no kind"
+        return f"{self.exercised} of {len(self.counts)} rules for {kinds} exercised: {self.percent:.1f} %"
+
+    def document(self) -> JsonObject:
+        """Return the coverage as JSON."""
+        return {
+            "kinds": [kind.plural for kind in self.kinds],
+            "rules": len(self.counts),
+            "exercised": self.exercised,
+            "percent": round(self.percent, 1),
+            "items": [{"rule": rule.id, "cases": count, "demands": rule.what} for rule, count in self.counts],
+        }

@@ -1,0 +1,203 @@
+"""Differences between an answer and the expectations of a case, with the engine's reason."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+from scorer.api.meta import JsonObject, dump_json
+from scorer.api.values.quoting import printable, quote
+from webhook.cli.offline.admission import Verdict
+from webhook.cli.planning.output import fate_of
+from webhook.cli.policy_tests.file_format import AdmissionCase, ErrorExpectation, PlacementCase, WarningExpectation
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One thing that is not as expected.
+
+    Args:
+        what: The field of ``expect``.
+        expected: As the case has it, in words.
+        actual: As the engine has it, in words.
+        why: Why it is so, line by line.
+    """
+
+    what: str
+    expected: str
+    actual: str
+    why: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An error or a warning of admission."""
+
+    rules: tuple[str, ...]
+    field: str
+    message: str
+
+    def __str__(self) -> str:
+        rule = f"{' or '.join(self.rules)} " if self.rules else ""
+        return printable(rule + (f"{self.field}: {self.message}" if self.field else self.message))
+
+
+def compact(value: Any) -> str:
+    """Return a value as JSON in one line."""
+    return printable(dump_json(value).decode())
+
+
+def words(value: Any) -> str:
+    """Return a value as one says it."""
+    if isinstance(value, list | tuple):
+        return " ".join(map(str, value)) or "none"
+    return "none" if value is None else str(value).lower() if isinstance(value, bool) else printable(str(value))
+
+
+def same(what: str, expected: Any, actual: Any, why: tuple[str, ...] = ()) -> Iterator[Difference]:
+    """Compare two values, which have to be of one type."""
+    if type(expected) is not type(actual) or expected != actual:
+        yield Difference(what, words(expected), words(actual), why)
+
+
+def has_part(what: str, part: str, actual: str) -> Iterator[Difference]:
+    """Compare a text with a part of it."""
+    if part not in actual:
+        yield Difference(what, f"a text with {quote(part)}", printable(actual))
+
+
+def compare_placement(case: PlacementCase, entry: JsonObject) -> Iterator[Difference]:
+    """Compare what a case expects of a placement with its entry in a plan."""
+    expect = case.expect
+    picked = [pick["cluster"] for pick in entry["picked"]]
+    if expect.picked is not None and (set(expect.picked) != set(picked) or len(expect.picked) != len(picked)):
+        yield Difference("picked", words(sorted(expect.picked)), words(sorted(picked)), _why(entry, expect.picked))
+    if expect.ranking is not None and expect.ranking != picked:
+        yield Difference("ranking", words(expect.ranking), words(picked), _why_ranked(entry, expect.ranking))
+    if expect.includes is not None and (missing := [name for name in expect.includes if name not in picked]):
+        why = tuple(fate_of(entry, name) for name in missing)
+        yield Difference("includes", words(expect.includes), words(picked), why)
+    for wanted in expect.not_picked or ():
+        yield from _compare_not_picked(entry, wanted.cluster, wanted.plugin, wanted.reason)
+    if expect.count is not None:
+        yield from same("count", expect.count, len(picked), (entry["message"],))
+    if expect.satisfied is not None:
+        yield from same("satisfied", expect.satisfied, entry["satisfied"], (entry["message"],))
+    if expect.message is not None:
+        yield from has_part("message", expect.message, entry["message"])
+
+
+def _compare_not_picked(
+    entry: JsonObject, cluster: str, plugin: str | None, reason: str | None
+) -> Iterator[Difference]:
+    filtered = next((one for one in entry["filtered"] if one["cluster"] == cluster), None)
+    fate, what = fate_of(entry, cluster), f"notPicked {cluster}"
+    if any(pick["cluster"] == cluster for pick in entry["picked"]):
+        yield Difference(what, "not picked", "picked", (fate,))
+        return
+    if plugin is not None and (filtered is None or filtered["plugin"] != plugin):
+        actual = "turned away by no plugin" if filtered is None else f"turned away by {filtered['plugin']}"
+        yield Difference(what, f"turned away by {plugin}", actual, (fate,))
+    if reason is not None and reason not in fate:
+        yield Difference(what, f"a reason with {quote(reason)}", fate)
+
+
+def _why(entry: JsonObject, expected: Sequence[str]) -> tuple[str, ...]:
+    """Say of each cluster that is in one list only why it is there, or is not."""
+    picked = [pick["cluster"] for pick in entry["picked"]]
+    missing = [name for name in expected if name not in picked]
+    extra = [name for name in picked if name not in expected]
+    return tuple(fate_of(entry, name) for name in dict.fromkeys((*missing, *extra)))
+
+
+def _why_ranked(entry: JsonObject, expected: Sequence[str]) -> tuple[str, ...]:
+    """Say the same of each cluster whose rank differs."""
+    picked = [pick["cluster"] for pick in entry["picked"]]
+    pairs = zip_longest(expected, picked)
+    names = [name for one, other in pairs if one != other for name in (one, other) if name is not None]
+    return tuple(fate_of(entry, name) for name in dict.fromkeys(names))
+
+
+def compare_admission(
+    case: AdmissionCase, verdict: Verdict, errors: Sequence[Told], warnings: Sequence[Told]
+) -> Iterator[Difference]:
+    """Compare what a case expects of admission with its verdict."""
+    expect = case.expect
+    if expect.allowed is not None and expect.allowed is not verdict.allowed:
+        words = {True: "allowed", False: "refused"}
+        yield Difference("allowed", words[expect.allowed], words[verdict.allowed], tuple(map(str, errors)))
+    if expect.errors is not None:
+        yield from _complete("errors", expect.errors, errors, _is_error)
+    if expect.warnings is not None:
+        yield from _complete("warnings", expect.warnings, warnings, _is_warning)
+    if expect.stored is not None:
+        yield from _subset("stored", expect.stored, verdict.document)
+
+
+def _is_error(wanted: Any, told: Told) -> bool:
+    assert isinstance(wanted, ErrorExpectation)
+    return (wanted.field is None or wanted.field == told.field) and _is_told(wanted.rule, wanted.message, told)
+
+
+def _is_warning(wanted: Any, told: Told) -> bool:
+    assert isinstance(wanted, WarningExpectation)
+    return _is_told(wanted.rule, wanted.message, told)
+
+
+def _is_told(rule: str | None, message: str | None, told: Told) -> bool:
+    whole = f"{told.field}: {told.message}" if told.field else told.message
+    return (rule is None or rule in told.rules) and (message is None or message in whole)
+
+
+def _complete(
+    what: str, expected: Sequence[Any], actual: Sequence[Told], fits: Callable[[Any, Told], bool]
+) -> Iterator[Difference]:
+    """Compare a complete list: each side has one for each of the other."""
+    taken = _pairs([[at for at, told in enumerate(actual) if fits(wanted, told)] for wanted in expected])
+    for position, wanted in enumerate(expected):
+        if position not in taken.values():
+            yield Difference(what, _wanted_words(wanted), "not told", tuple(f"told: {told}" for told in actual))
+    for at, told in enumerate(actual):
+        if at not in taken:
+            yield Difference(what, "nothing else", str(told))
+
+
+def _pairs(choices: Sequence[Sequence[int]]) -> dict[int, int]:
+    """Give as many as possible one of their choices; return who has what, by what.
+
+    A vague expectation takes none that another one needs: whoever has it looks for another.
+    """
+    taken: dict[int, int] = {}
+
+    def serve(who: int, asked: set[int]) -> bool:
+        for choice in choices[who]:
+            if choice not in asked:
+                asked.add(choice)
+                if choice not in taken or serve(taken[choice], asked):
+                    taken[choice] = who
+                    return True
+        return False
+
+    for who in range(len(choices)):
+        serve(who, set())
+    return taken
+
+
+def _wanted_words(wanted: Any) -> str:
+    given = wanted.model_dump(exclude_none=True, by_alias=True)
+    return ", ".join(f"{name} {quote(value)}" for name, value in given.items()) or "any"
+
+
+def _subset(at: str, expected: Any, actual: Any) -> Iterator[Difference]:
+    """Compare objects member by member, and lists item by item; members that are not expected do not matter."""
+    if isinstance(expected, dict) and isinstance(actual, dict):
+        for name, value in expected.items():
+            if name in actual:
+                yield from _subset(f"{at}.{name}", value, actual[name])
+            elif value is not None:
+                yield Difference(f"{at}.{name}", compact(value), "absent")
+    elif isinstance(expected, list) and isinstance(actual, list) and len(expected) == len(actual):
+        for position, (one, other) in enumerate(zip(expected, actual, strict=True)):
+            yield from _subset(f"{at}[{position}]", one, other)
+    elif type(expected) is not type(actual) or expected != actual:
+        yield Difference(at, compact(expected), compact(actual))

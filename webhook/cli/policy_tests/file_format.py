@@ -1,0 +1,492 @@
+"""Test files: their models, and how they are found and read.
+
+A test says on which hub its cases are asked, as files, and each case asks one question of the engine: where a placement
+goes, what admission says to a write, what the gate answers, what the budgets of a pool allow. A field that is not known
+here is an error, as everything else that would make a case pass without checking anything.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, TypeAlias
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic.alias_generators import to_camel
+
+from scorer.api.meta import JsonObject, parse_time
+from scorer.api.values.field_path import FieldPath
+from scorer.api.values.quoting import LONGEST_NAME, printable, quote, shortened
+from scorer.node_budgets.answer import Verdict
+from scorer.node_budgets.blockers import DisruptionClass
+from scorer.node_budgets.question import QUESTION_REASONS
+from webhook.admission.catalogue import what_rules_demand
+from webhook.cli.disruption.options import LARGEST_COUNT
+from webhook.cli.errors import UserError
+from webhook.cli.files.documents import Source, objects_in
+from webhook.cli.files.positions import Place, Positions
+from webhook.cli.files.search import TEST_FILE, Files, Search, UnreadableError
+from webhook.settings.admission import AdmissionSettings, ReviewSettings
+from webhook.settings.environment import SettingsError
+from webhook.validation.framework.field import Cause, FieldError, invalid, path_of, shape_errors
+
+API_VERSION: Final = "cli.harbormaster.dev/v1alpha1"
+KIND: Final = "Test"
+MOST_CASES: Final = 10_000
+FILE_NAMES: Final = "harbormaster-test.yaml or *.harbormaster-test.yaml"
+
+UNLIMITED: Final = "unlimited"
+_KINDS: Final = ("placement", "admission", "gate", "budget")
+"""What a case may ask about."""
+
+
+def _read_instant(value: object) -> object:
+    if not isinstance(value, str):
+        raise ValueError("must be an instant such as 2026-03-01T10:00:00Z")  # noqa: TRY004 - what pydantic takes
+    try:
+        return parse_time(value)
+    except (ValueError, OverflowError):
+        raise ValueError("must be an instant such as 2026-03-01T10:00:00Z") from None
+
+
+def _read_object(value: object) -> object:
+    if not (isinstance(value, dict) or (isinstance(value, str) and value)):
+        raise ValueError("must be an object, the path of a file, or KIND/NAME")
+    return value
+
+
+def _read_granted(value: object) -> object:
+    if not (_is_count(value) or (isinstance(value, list) and all(isinstance(name, str) for name in value))):
+        raise ValueError("must be a number, or the names of nodes")
+    return value
+
+
+def _read_limit(value: object) -> object:
+    if not (_is_count(value) or value == UNLIMITED):
+        raise ValueError("must be a number, or unlimited")
+    return value
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LARGEST_COUNT
+
+
+Instant: TypeAlias = Annotated[datetime, BeforeValidator(_read_instant)]
+Text: TypeAlias = Annotated[str, Field(min_length=1)]
+ObjectOrPath: TypeAlias = Annotated[Any, BeforeValidator(_read_object)]
+Granted: TypeAlias = Annotated[Any, BeforeValidator(_read_granted)]
+Limit: TypeAlias = Annotated[Any, BeforeValidator(_read_limit)]
+Count: TypeAlias = Annotated[int, Field(ge=0, le=LARGEST_COUNT)]
+
+
+class _Shape(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, alias_generator=to_camel, populate_by_name=True)
+
+
+class _Expectation(_Shape):
+    @model_validator(mode="after")
+    def _expects_something(self) -> "_Expectation":
+        if not self.model_fields_set:
+            raise ValueError("a case that expects nothing checks nothing")
+        return self
+
+    def wants(self, name: str) -> bool:
+        """Say whether the case says anything about it, be it null."""
+        return name in self.model_fields_set
+
+
+class NotPicked(_Shape):
+    """A cluster that is not picked: by which plugin, if it was turned away, and a part of the reason."""
+
+    cluster: Text
+    plugin: Text | None = None
+    reason: Text | None = None
+
+
+class PlacementExpectation(_Expectation):
+    """Where a placement goes.
+
+    Args:
+        picked: Exactly these clusters, in any order.
+        ranking: Exactly these clusters, in this order.
+        includes: These clusters, among others.
+        not_picked: These clusters are not among them.
+        count: How many there are.
+        satisfied: Whether the placement gets all it wants.
+        message: A part of the message.
+    """
+
+    picked: list[Text] | None = None
+    ranking: list[Text] | None = None
+    includes: list[Text] | None = None
+    not_picked: list[NotPicked] | None = None
+    count: Count | None = None
+    satisfied: bool | None = None
+    message: Text | None = None
+
+
+class WarningExpectation(_Shape):
+    """One warning of admission; what is left out does not matter. A text stands for a part of the message."""
+
+    rule: Text | None = None
+    message: Text | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_message(cls, value: Any) -> Any:
+        return {"message": value} if isinstance(value, str) else value
+
+
+class ErrorExpectation(WarningExpectation):
+    """One mistake that admission names, likewise; its field is empty if it is not about one."""
+
+    field: str | None = None
+
+
+class AdmissionExpectation(_Expectation):
+    """What admission says; the lists are complete.
+
+    Args:
+        allowed: Whether the write goes through.
+        errors: Why it does not.
+        warnings: What its author is told.
+        stored: A part of the object as it would be stored.
+    """
+
+    allowed: bool | None = None
+    errors: list[ErrorExpectation] | None = None
+    warnings: list[WarningExpectation] | None = None
+    stored: JsonObject | None = None
+
+
+class GateExpectation(_Expectation):
+    """The answer of the gate; see ``/v1/gate/disruption``."""
+
+    allowed: bool | None = None
+    granted: Granted = None
+    verdict: Literal[tuple(each.value for each in Verdict)] | None = None  # type: ignore[valid-type]  # as above
+    next_open: Instant | None = None
+    message: Text | None = None
+
+
+class BudgetExpectation(_Expectation):
+    """What the budgets allow; see ``/v1/budgets``."""
+
+    limit: Limit = None
+    remaining: Limit = None
+    next_open: Instant | None = None
+    never_opens: bool | None = None
+
+
+class User(_Shape):
+    """Who writes."""
+
+    name: Text
+    groups: list[Text] = []
+
+
+class AdmissionQuestion(_Shape):
+    """A write.
+
+    Args:
+        operation: What is done.
+        object: The object itself, the path of a file with one object, or KIND/NAME or KIND/NAMESPACE/NAME of an object
+            in the files of the test.
+        patch: What is different about it, as a JSON merge patch.
+        user: Who writes; None: an administrator.
+    """
+
+    operation: Literal["create", "update", "delete"] = "create"
+    object: ObjectOrPath
+    patch: JsonObject | None = None
+    user: User | None = None
+
+    @model_validator(mode="after")
+    def _deletes_what_is_stored(self) -> "AdmissionQuestion":
+        if self.operation == "delete" and self.patch is not None:
+            raise ValueError("what is deleted is deleted as it is stored: there is nothing to patch")
+        return self
+
+
+class Counts(_Shape):
+    """The nodes of a pool, for files without nodes."""
+
+    total: Count
+    deleting: Count = 0
+    not_ready: Count = 0
+
+    @model_validator(mode="after")
+    def _parts_fit(self) -> "Counts":
+        if self.deleting + self.not_ready > self.total:
+            raise ValueError("deleting and notReady are parts of total, and larger than it")
+        return self
+
+
+class GateQuestion(_Shape):
+    """May nodes of a pool be disrupted?"""
+
+    pool: Text
+    reason: Literal[QUESTION_REASONS]  # type: ignore[valid-type]  # the words that the engine knows
+    nodes: list[Text] | None = Field(default=None, min_length=1)
+    count: Count | None = None
+    class_: Literal[tuple(each.value for each in DisruptionClass)] = Field(  # type: ignore[valid-type]  # the same
+        default=DisruptionClass.GRACEFUL.value, alias="class"
+    )
+    up_to: bool = False
+    observed: Counts | None = None
+
+    @model_validator(mode="after")
+    def _asks_for_something(self) -> "GateQuestion":
+        if (self.nodes is None) == (self.count is None):
+            raise ValueError("name the nodes, or say with count how many")
+        return self
+
+
+class BudgetQuestion(_Shape):
+    """What do the budgets of a pool allow?"""
+
+    pool: Text
+    reason: Literal["Underutilized", "Empty", "Drifted"]
+    observed: Counts | None = None
+
+
+class _Case(_Shape):
+    name: Text
+    now: Instant | None = None
+
+
+class PlacementCase(_Case):
+    """Where does a placement go, also if members are lost or drained?"""
+
+    placement: Text
+    lost: list[Text] = []
+    drained: list[Text] = []
+    expect: PlacementExpectation
+
+
+class AdmissionCase(_Case):
+    """What does admission say to a write?"""
+
+    admission: AdmissionQuestion
+    expect: AdmissionExpectation
+
+
+class GateCase(_Case):
+    """May nodes be disrupted?"""
+
+    gate: GateQuestion
+    expect: GateExpectation
+
+
+class BudgetCase(_Case):
+    """What do budgets allow?"""
+
+    budget: BudgetQuestion
+    expect: BudgetExpectation
+
+
+Case: TypeAlias = PlacementCase | AdmissionCase | GateCase | BudgetCase
+_CASES: Final[Mapping[str, type[Case]]] = {
+    "placement": PlacementCase,
+    "admission": AdmissionCase,
+    "gate": GateCase,
+    "budget": BudgetCase,
+}
+
+
+class _TestShape(_Shape):
+    api_version: Literal["cli.harbormaster.dev/v1alpha1"]
+    kind: Literal["Test"]
+    name: Text | None = None
+    fleet: list[Text] = []
+    objects: list[Text] = []
+    now: Instant | None = None
+    settings: JsonObject = {}
+    cases: list[JsonObject] = Field(min_length=1, max_length=MOST_CASES)
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedCase:
+    """A case, and where it is in its file."""
+
+    case: Case
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyTest:
+    """One test, as it is written.
+
+    Args:
+        file: As messages show it.
+        name: What it is called.
+        fleet: Paths of the files of the hub.
+        objects: Paths of the files that are applied to it.
+        now: The instant of its cases, if they say nothing else.
+        settings: The switches of admission.
+        cases: What is asked.
+    """
+
+    file: str
+    name: str
+    fleet: Sequence[str]
+    objects: Sequence[str]
+    now: datetime | None
+    settings: AdmissionSettings
+    cases: Sequence[PlacedCase]
+
+    def path(self, written: str) -> str:
+        """Return a path that the file names, which is relative to its folder."""
+        return str(Path(self.file).parent / written)
+
+
+def read_tests(files: Files) -> list[PolicyTest]:
+    """Read the tests in *files*; in folders, those in files of the names for that.
+
+    Raises:
+        UserError: Something cannot be read or is no test, and every such mistake is named; or there is no test.
+    """
+    found: list[PolicyTest] = []
+    search = Search(files, wanted=lambda name: TEST_FILE.fullmatch(name) is not None, may_be_empty=True)
+    for name, text in search.texts():
+        positions = Positions({name: text})
+        problems: list[str] = []
+        try:
+            documents = objects_in(name, text, problems)
+            tests = [_read(each.document, each.source, positions, problems) for each in documents]
+            found += (test for test in tests if test is not None)
+        except UnreadableError as error:
+            problems.append(str(error))
+        if problems and search.is_confidential(name):
+            problems = [f"{name}: is no test; the mistakes are not shown, because a link leads to the file"]
+        search.problems += problems
+    if search.problems:
+        raise UserError(search.problems)
+    if not found:
+        raise UserError(f"no tests in {files}: no file is called {FILE_NAMES}")
+    return found
+
+
+def _read(document: JsonObject, source: Source, positions: Positions, problems: list[str]) -> PolicyTest | None:
+    """Return one test; None where it has mistakes, which are told."""
+    mistakes: list[FieldError] = []
+    shape, cases = None, []
+    try:
+        shape = _TestShape.model_validate(document)
+    except ValidationError as error:
+        mistakes += _mistakes(error, _TestShape, FieldPath())
+    raw = document.get("cases")
+    for position, each in enumerate(raw if isinstance(raw, list) else ()):
+        if isinstance(each, dict):
+            at = FieldPath.of("cases") / position
+            case = _read_case(each, at, mistakes)
+            if case is not None:
+                cases.append(PlacedCase(case, positions.place(source, at)))
+                mistakes += _unknown_rules(case, at)
+    mistakes += _doubled(cases)
+    settings, given = AdmissionSettings(), document.get("settings")
+    if isinstance(given, dict):
+        try:
+            settings = _read_settings(given)
+        except SettingsError as error:
+            at = FieldPath.of("settings")
+            mistakes += (FieldError(at, Cause.INVALID, mistake) for mistake in error.mistakes)
+    placed = sorted((positions.place(source, mistake.field)[:2], str(mistake)) for mistake in mistakes)
+    problems += (f"{source.file}:{line}:{column}: {mistake}" for (line, column), mistake in placed)
+    if shape is None or mistakes:
+        return None
+    name = shape.name or Path(source.file).parent.name or source.file
+    return PolicyTest(source.file, name, shape.fleet, shape.objects, shape.now, settings, cases)
+
+
+def _read_case(document: JsonObject, at: FieldPath, mistakes: list[FieldError]) -> Case | None:
+    asked = [kind for kind in _KINDS if kind in document]
+    if len(asked) != 1:
+        what = f"asks about {' and '.join(asked)}" if asked else "asks about nothing"
+        mistakes.append(FieldError(at, Cause.INVALID, f"a case {what}: give one of {', '.join(_KINDS)}"))
+        return None
+    model = _CASES[asked[0]]
+    try:
+        return model.model_validate(document)
+    except ValidationError as error:
+        mistakes += _mistakes(error, model, at)
+        return None
+
+
+def _unknown_rules(case: Case, at: FieldPath) -> Iterator[FieldError]:
+    """Yield the rules that a case expects and that there are not: it would wait for them for ever."""
+    if not isinstance(case, AdmissionCase):
+        return
+    told: Mapping[str, Sequence[WarningExpectation]] = {
+        "errors": case.expect.errors or (),
+        "warnings": case.expect.warnings or (),
+    }
+    known = what_rules_demand() if any(each.rule for several in told.values() for each in several) else {}
+    for name, several in told.items():
+        for position, each in enumerate(several):
+            if each.rule is not None and each.rule not in known:
+                why = "there is no such rule; `harbormaster rules` has all of them"
+                yield invalid(at.below("expect", name, position, "rule"), each.rule, why)
+
+
+def _doubled(cases: Sequence[PlacedCase]) -> Iterator[FieldError]:
+    """Yield the cases with a name that an earlier one has: a report could not tell them apart."""
+    seen: set[str] = set()
+    for position, placed in enumerate(cases):
+        if placed.case.name in seen:
+            yield FieldError(FieldPath.of("cases") / position / "name", Cause.DUPLICATE, quote(placed.case.name))
+        seen.add(placed.case.name)
+
+
+def _read_settings(given: JsonObject) -> AdmissionSettings:
+    """Return the switches of admission; raises `SettingsError`."""
+    values = {name: ",".join(map(str, value)) if isinstance(value, list) else value for name, value in given.items()}
+    return ReviewSettings.read({}, **values).admission()
+
+
+def _mistakes(error: ValidationError, model: type[BaseModel], at: FieldPath) -> Iterator[FieldError]:
+    """Yield what is wrong with the shape of a part of the file, field by field."""
+    strange = {
+        path_of(detail["loc"]): detail["input"]
+        for detail in error.errors(include_url=False)
+        if detail["type"] == "extra_forbidden"
+    }
+    for mistake in shape_errors(error):
+        path = FieldPath((*at, *mistake.field))
+        if mistake.field in strange:
+            *parents, name = mistake.field
+            close = get_close_matches(str(name), _fields_at(model, parents), n=1)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            yield FieldError(path, Cause.FORBIDDEN, f"there is no such field{hint}")
+        else:
+            yield FieldError(path, mistake.cause, mistake.message)
+
+
+def _fields_at(model: type[BaseModel], parents: Sequence[Any]) -> list[str]:
+    """Return the names of the fields that may stand at a path."""
+    schema = model.model_json_schema(by_alias=True)
+    node: Any = schema
+    for part in parents:
+        node = _resolved(schema, node)
+        node = node.get("items", {}) if isinstance(part, int) else node.get("properties", {}).get(part, {})
+    return list(_resolved(schema, node).get("properties", ()))
+
+
+def _resolved(schema: JsonObject, node: Any) -> Any:
+    for branch in (node, *node.get("anyOf", ())):
+        if "$ref" in branch:
+            return schema["$defs"][branch["$ref"].rpartition("/")[2]]
+        if "items" in branch:
+            return branch
+    return node
+
+
+def described(case: Case) -> str:
+    """Return the kind of question that a case asks."""
+    return next(kind for kind, model in _CASES.items() if isinstance(case, model))
+
+
+def shown_name(test: PolicyTest, case: Case) -> str:
+    """Return the full name of a case, fit for a terminal."""
+    return printable(f"{shortened(test.name, LONGEST_NAME)}: {shortened(case.name, LONGEST_NAME)}")

@@ -1,0 +1,316 @@
+"""Runs a case against the engine, and compares the answer with its expectations.
+
+The answers are those of ``plan``, of admission, of the gate and of ``budgets``: nothing is decided here. What differs
+is told with what was expected, what there is, and why, in the words of the engine.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Final
+
+from scorer.api.kinds import MEMBER_CLUSTER, Kind, find_kind
+from scorer.api.meta import JsonObject, format_time
+from scorer.api.values.quoting import printable, quote
+from webhook.access.user import UserInfo
+from webhook.admission.failures import log_failure
+from webhook.admission.judge import as_warnings
+from webhook.answers.proposal import Given, as_written
+from webhook.cli.disruption.budgets import pools_in_files
+from webhook.cli.errors import UserError
+from webhook.cli.files.documents import Found, Loaded, Source, definitions, load, load_ours, resolve
+from webhook.cli.files.search import SUFFIXES, Files
+from webhook.cli.hub.resource_arguments import parse_reference
+from webhook.cli.offline.admission import Verdict, admit, admit_deletion, field_warnings, refusing_rules
+from webhook.cli.offline.hub import store
+from webhook.cli.offline.plan import Fate, plan_changes, plan_files
+from webhook.cli.offline.pools import gate_answer, offline_pools
+from webhook.cli.planning.output import reference
+from webhook.cli.policy_tests.differences import (
+    Difference,
+    Told,
+    compact,
+    compare_admission,
+    compare_placement,
+    has_part,
+    same,
+)
+from webhook.cli.policy_tests.file_format import (
+    UNLIMITED,
+    AdmissionCase,
+    BudgetCase,
+    Case,
+    Counts,
+    GateCase,
+    PlacedCase,
+    PlacementCase,
+    PolicyTest,
+)
+from webhook.embedded.patches.merge_patches import merge_patch
+from webhook.validation.framework.context import Context
+
+_ADMINISTRATOR: Final = UserInfo("harbormaster:test", frozenset({"system:masters", "system:authenticated"}))
+_UNKNOWN_FIELD: Final = "unknown field"
+
+
+class Result(StrEnum):
+    """What became of a case."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    ERROR = "error"
+    NOT_RUN = "not run"
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The write that a case was about: its kind and operation, and the rules that had something to say to it."""
+
+    kind: Kind
+    operation: str
+    rules: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a case.
+
+    Args:
+        test: The test.
+        placed: The case.
+        result: Whether it passed.
+        differences: What is not as expected.
+        mistakes: Why the case could not be asked.
+        judged: The write that it was about, if it was about one.
+    """
+
+    test: PolicyTest
+    placed: PlacedCase
+    result: Result
+    differences: tuple[Difference, ...] = ()
+    mistakes: tuple[str, ...] = ()
+    judged: Judged | None = None
+
+
+@dataclass(slots=True)
+class Scene:
+    """The hub of one test, and its answers; each plan is made once.
+
+    Args:
+        test: The test.
+        clock: The time of day, for cases that name no instant.
+        fleet: The objects of the hub.
+        objects: What is applied to it.
+    """
+
+    test: PolicyTest
+    clock: datetime
+    fleet: Sequence[Loaded]
+    objects: Sequence[Loaded]
+    _plans: dict[tuple[Any, ...], JsonObject] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, test: PolicyTest, clock: datetime) -> "Scene":
+        """Read the files of a test.
+
+        Raises:
+            UserError: One cannot be used; every mistake is named.
+        """
+        fleet, objects = (
+            load_ours(Files(tuple(map(test.path, paths)), named_in=test.file)) if paths else []
+            for paths in (test.fleet, test.objects)
+        )
+        return cls(test, clock, fleet, objects)
+
+    def run(self, placed: PlacedCase) -> Outcome:
+        """Ask what a case asks."""
+        case, judged = placed.case, None
+        try:
+            match case:
+                case PlacementCase():
+                    differences = list(self._placement(case))
+                case AdmissionCase():
+                    verdict, context = self._verdict(case)
+                    told = list(_errors(verdict, context)), list(_warnings(verdict, context))
+                    rules = frozenset(rule for each in (*told[0], *told[1]) for rule in each.rules)
+                    judged = Judged(verdict.loaded.kind, verdict.operation, rules)
+                    differences = list(compare_admission(case, verdict, *told))
+                case GateCase():
+                    differences = list(self._gate(case))
+                case BudgetCase():
+                    differences = list(self._budget(case))
+        except UserError as error:
+            return Outcome(self.test, placed, Result.ERROR, mistakes=error.lines)
+        result = Result.FAILED if differences else Result.PASSED
+        return Outcome(self.test, placed, result, tuple(differences), judged=judged)
+
+    def _now(self, case: Case) -> datetime | None:
+        return case.now or self.test.now
+
+    def _instant(self, case: Case) -> datetime:
+        """Return the instant of a case that depends on one. Raises `UserError`."""
+        now = self._now(case)
+        if now is None:
+            raise UserError("now: required: the answer depends on the instant; give it here or in the test")
+        return now
+
+    def _plan(self, case: PlacementCase) -> JsonObject:
+        now, fate = self._now(case), Fate(tuple(case.lost), tuple(case.drained))
+        key = (now, fate)
+        if key not in self._plans:
+            instants = {"now": now, "clock": self.clock}
+            settings = self.test.settings
+            if self.objects:
+                plan = plan_changes(self.fleet, self.objects, fate, **instants, settings=settings)  # type: ignore[arg-type]
+            else:
+                plan, _ = plan_files(self.fleet, fate, **instants, settings=settings)  # type: ignore[arg-type]
+            self._plans[key] = plan
+        return self._plans[key]
+
+    def _placement(self, case: PlacementCase) -> Iterator[Difference]:
+        kind, namespace, name = parse_reference(case.placement)
+        plan = self._plan(case)
+        wanted = (namespace, name)
+        entry = next((one for one in plan["placements"] if (one["namespace"], one["name"]) == wanted), None)
+        refused = [
+            printable(": ".join(filter(None, (error["rule"], error["field"], error["message"]))))
+            for verdict in plan["admission"]
+            if (verdict["kind"], verdict["namespace"], verdict["name"]) == (kind.kind, *wanted)
+            for error in verdict["errors"]
+        ]
+        if refused:
+            yield Difference("placement", "admitted", "refused by admission", tuple(refused))
+        elif entry is None:
+            others = ", ".join(reference(one) for one in plan["placements"][:10]) or "none"
+            raise UserError(f"there is no {case.placement} in the files of the test; the placements there: {others}")
+        else:
+            yield from compare_placement(case, entry)
+
+    def _verdict(self, case: AdmissionCase) -> tuple[Verdict, Context]:
+        question = case.admission
+        user = _ADMINISTRATOR if question.user is None else _user(question.user.name, question.user.groups)
+        context = self._context(case).asked_by(user)
+        stored = {one.identity: one for one in self.fleet}
+        found = self._object(question.object)
+        document = found.document if question.patch is None else merge_patch(found.document, question.patch)
+        if question.operation == "create":
+            (written,) = resolve([Found(document, found.source)], custom=self._custom())
+            return admit(written, context), context
+        old = stored.get(found.identity)
+        if old is None:
+            place = f"{found.namespace}/{found.name}" if found.namespace else found.name
+            raise UserError(f"{found.kind.kind} {place}: only what is in the fleet can be {question.operation}d")
+        if question.operation == "delete":
+            return admit_deletion(old, context), context
+        document, _ = as_written(Given(old.kind, document), old.document, context.now)
+        return admit(old.with_document(document), context, old.document), context
+
+    def _context(self, case: AdmissionCase) -> Context:
+        """Return what admission reads: with a fleet, all that a hub knows; without, what is not there is not known."""
+        every = [*self.fleet, *self.objects]
+        now = self._now(case)
+        context = Context.of_objects(
+            [one.document for one in every], settings=self.test.settings, now=now or self.clock, on_failure=log_failure
+        )
+        if not any(one.kind == MEMBER_CLUSTER for one in every):
+            return context
+        stored = store(every, now=now, clock=self.clock)
+        return replace(context, hub=stored.hub, existing=stored.hub.existing, now=stored.now)
+
+    def _custom(self) -> Mapping[tuple[str, str], Kind]:
+        return definitions(Found(one.document, one.source) for one in (*self.fleet, *self.objects))
+
+    def _object(self, given: Any) -> Loaded:
+        """Return the object that a case names. Raises `UserError`."""
+        if isinstance(given, dict):
+            (found,) = resolve([Found(given, Source(self.test.file))], custom=self._custom())
+            return found
+        if given.endswith(SUFFIXES):
+            several = load(Files((self.test.path(given),), named_in=self.test.file))
+            if len(several) != 1:
+                raise UserError(f"{given}: has {len(several)} objects: name one of the files of the test as KIND/NAME")
+            return several[0]
+        word, *names = given.split("/")
+        kind = find_kind(word)
+        if kind is None or len(names) != (2 if kind.namespaced else 1) or not all(names):
+            raise UserError(f"{quote(given)}: neither the path of a file nor KIND/NAME or KIND/NAMESPACE/NAME")
+        identity = (*kind.group_kind, *(names if kind.namespaced else ("", *names)))
+        for one in (*self.objects, *self.fleet):
+            if one.identity == identity:
+                return one
+        raise UserError(f"there is no {given} in the files of the test")
+
+    def _gate(self, case: GateCase) -> Iterator[Difference]:
+        asked = case.gate
+        question: JsonObject = {"pool": asked.pool, "reason": asked.reason, "class": asked.class_}
+        question |= {"mode": "upTo" if asked.up_to else "all", "now": format_time(self._instant(case))}
+        question |= {"nodes": list(asked.nodes)} if asked.nodes is not None else {"count": asked.count}
+        if asked.observed is not None:
+            question["observed"] = _counts(asked.observed)
+        answer = gate_answer(offline_pools((*self.fleet, *self.objects)), question, self.clock)
+        expect, why = case.expect, (answer["message"],)
+        for name, key in (("allowed", "allowed"), ("granted", "granted"), ("verdict", "verdict")):
+            if expect.wants(name):
+                yield from same(key, getattr(expect, name), answer[key], why)
+        if expect.wants("next_open"):
+            yield from same("nextOpen", _instant_text(expect.next_open), answer["nextOpen"], why)
+        if expect.message is not None:
+            yield from has_part("message", expect.message, answer["message"])
+
+    def _budget(self, case: BudgetCase) -> Iterator[Difference]:
+        from scorer.node_budgets.budgets import NodeCounts
+        from scorer.node_budgets.documents import overview
+
+        asked, at = case.budget, self._instant(case)
+        seen = asked.observed
+        counts = None if seen is None else NodeCounts(seen.total, seen.deleting, seen.not_ready)
+        pools = pools_in_files((*self.fleet, *self.objects), [asked.pool], counts)
+        answer = overview(pools, at)
+        (item,) = (each for each in answer["items"] if each["reason"] == asked.reason)
+        actual = {**item, **({"limit": UNLIMITED, "remaining": UNLIMITED} if item["unlimited"] else {})}
+        expect, why = case.expect, tuple(_budgets_in_force(item, answer["pools"][0]))
+        for name, key in (("limit", "limit"), ("remaining", "remaining"), ("never_opens", "neverOpens")):
+            if expect.wants(name):
+                yield from same(key, getattr(expect, name), actual[key], why)
+        if expect.wants("next_open"):
+            yield from same("nextOpen", _instant_text(expect.next_open), item["nextOpen"], why)
+
+
+def _user(name: str, groups: Iterable[str]) -> UserInfo:
+    return UserInfo(name, frozenset(groups))
+
+
+def _counts(counts: Counts) -> JsonObject:
+    return {"total": counts.total, "deleting": counts.deleting, "notReady": counts.not_ready}
+
+
+def _instant_text(instant: datetime | None) -> str | None:
+    return None if instant is None else format_time(instant)
+
+
+def _budgets_in_force(item: JsonObject, pool: JsonObject) -> Iterator[str]:
+    total = item["total"]
+    yield f"{item['disrupting']} of {total} nodes are being disrupted or not ready"
+    for position in item["active"]:
+        sets = ", which sets the limit" if position in item["binding"] else ""
+        yield f"budgets[{position}] is in force{sets}: {compact(pool['budgets'][position])}"
+    if not item["active"]:
+        yield "no budget is in force"
+
+
+def _errors(verdict: Verdict, context: Context) -> Iterator[Told]:
+    for error in verdict.errors:
+        yield Told((error.rule,) if error.rule else (), str(error.field), error.text())
+    if verdict.refusal:
+        yield Told(refusing_rules(verdict, context), "", verdict.refusal)
+
+
+def _warnings(verdict: Verdict, context: Context) -> Iterator[Told]:
+    known: set[str] = set()
+    for warning in field_warnings(verdict, context):
+        known.update(as_warnings([warning]))
+        yield Told((warning.rule,) if warning.rule else (), str(warning.field), warning.message)
+    for text in verdict.warnings:
+        if text not in known:
+            yield Told((), "", text)

@@ -1,0 +1,4 @@
+"""Commands for staged update runs: start, stop, resume, undo, show and wait.
+
+Approvals live in `webhook.cli.approvals`.
+"""

@@ -1,0 +1,141 @@
+"""A staged update run in a terminal: where it stands, its clusters, what it waits for and the command for that."""
+
+import shlex
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import click
+
+from scorer.api.meta import JsonObject, format_time
+from scorer.api.unstructured.documents import dicts_at
+from scorer.api.values.duration import format_duration
+from scorer.api.values.quoting import printable
+from scorer.staged_update.orders import answer_words
+from scorer.staged_update.phase import RunWait
+from scorer.staged_update.views.overview import overview
+from webhook.cli.options.hub import HubOptions
+from webhook.cli.staged_updates.run_client import Found
+from webhook.cli.text.output import print_table
+
+HEADERS: Final = ("STAGE", "CLUSTER", "STATE", "SINCE", "FINISHED", "MESSAGE")
+MOST_CLUSTERS: Final = 5
+"""How many clusters that are waited for are named below the table, which shows all."""
+
+
+def hub_words(hub: HubOptions) -> list[str]:
+    """Return the options by which the user has named the hub; a command that is shown repeats them."""
+    named = {
+        "--kubeconfig": hub.kubeconfig,
+        "--context": hub.context,
+        "--data": hub.data,
+        "--server": hub.server,
+        "--token-file": hub.token_file,
+        "--ca-file": hub.ca_file,
+    }
+    return [word for option, value in named.items() if value is not None for word in (option, str(value))]
+
+
+def answer_to(wait: RunWait, found: Found, hub: HubOptions) -> str:
+    """Return the command that answers what a run waits for; empty: no command does."""
+    words = answer_words(found.run, found.situation, wait)
+    if not words:
+        return ""
+    context = click.get_current_context(silent=True)
+    program = (context.find_root().info_name if context is not None else None) or "harbormaster"
+    return f"{program} {shlex.join([*words, *hub_words(hub)])}"
+
+
+def run_document(found: Found, hub: HubOptions) -> JsonObject:
+    """Return the whole of a run, with the commands that answer what it waits for."""
+    document = overview(found.run, found.situation)
+    for shown, wait in zip(document["waits"], found.situation.waits, strict=True):
+        shown["command"] = answer_to(wait, found, hub) or None
+    return document
+
+
+def print_run(document: JsonObject, now: datetime) -> None:
+    """Print a run as a table."""
+    about = document["run"]
+    index = about["resourceSnapshotIndex"]
+    content = f", resource snapshot {index}" if index else ""
+    whole = f"{about['name']}: {about['phase']}  placement {about['placement']}, strategy {about['strategy']}{content}"
+    click.echo(printable(whole))
+    for line in _remarks(about):
+        click.echo(printable(line))
+    rows = list(_rows(document))
+    if rows:
+        print_table(HEADERS, rows)
+    for line in wait_lines(document, now):
+        click.echo(printable(line))
+
+
+def _remarks(about: JsonObject) -> Iterator[str]:
+    if about["rollbackOf"]:
+        yield f"takes back run {about['rollbackOf']}"
+    if about["rejected"]:
+        yield f"rejected: {about['rejected']}"
+    if about["message"] and about["phase"] in ("Failed", "Aborted", "Stuck", "Initializing"):
+        yield about["message"]
+
+
+def _rows(document: JsonObject) -> Iterator[tuple[str, ...]]:
+    """Yield a row per stage, and one per cluster below it."""
+    for stage in document["stages"]:
+        clusters = dicts_at(stage, "clusters")
+        done = sum(cluster["state"] == "done" for cluster in clusters)
+        counted = f"{done} of {len(clusters)}"
+        yield (
+            stage["stage"],
+            counted,
+            stage["state"],
+            stage["startTime"] or "-",
+            stage["endTime"] or "-",
+            stage["message"],
+        )
+        for each in clusters:
+            yield "", each["cluster"], each["state"], each["since"] or "-", each["finished"] or "-", each["message"]
+
+
+def wait_lines(document: JsonObject, now: datetime) -> Iterator[str]:
+    """Yield what a run waits for, each with the command that answers it."""
+    clusters = [wait for wait in document["waits"] if wait["cluster"]]
+    for wait in document["waits"]:
+        if wait in clusters[MOST_CLUSTERS:]:
+            continue
+        yield f"waits for {wait['message']}{_times(wait, now)}"
+        if wait["command"]:
+            yield f"  {wait['command']}"
+    if len(clusters) > MOST_CLUSTERS:
+        yield f"waits for {len(clusters) - MOST_CLUSTERS} more clusters"
+
+
+def _times(wait: JsonObject, now: datetime) -> str:
+    if wait["until"]:
+        left = datetime.fromisoformat(wait["until"]) - now
+        return f", until {wait['until']} (in {format_duration(max(left, timedelta()))})"
+    if wait["since"]:
+        return f", since {wait['since']} ({format_duration(now - datetime.fromisoformat(wait['since']))})"
+    return ""
+
+
+def news(before: JsonObject, after: JsonObject) -> Iterator[str]:
+    """Yield what has changed about a run, a line each, with the time in front."""
+    at = format_time(datetime.now(UTC))
+    if before["run"]["phase"] != after["run"]["phase"]:
+        yield f"{at}  {after['run']['name']}: {after['run']['phase']}"
+    known = {key: text for key, text, _ in _states(before)}
+    for key, text, message in _states(after):
+        if known.get(key) != text:
+            yield f"{at}  {key}: {text}{f'  {message}' if message else ''}"
+    seen = [wait["message"] for wait in before["waits"] if wait["needsPerson"]]
+    for wait in after["waits"]:
+        if wait["needsPerson"] and wait["message"] not in seen:
+            yield f"{at}  waits for {wait['message']}: {wait['command']}"
+
+
+def _states(document: JsonObject) -> Iterator[tuple[str, str, str]]:
+    for stage in document["stages"]:
+        yield f"stage {stage['stage']}", stage["state"], stage["message"]
+        for each in dicts_at(stage, "clusters"):
+            yield f"stage {stage['stage']}, {each['cluster']}", each["state"], each["message"]

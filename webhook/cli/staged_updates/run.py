@@ -1,0 +1,305 @@
+"""``harbormaster run``: staged update runs are started, stopped, resumed and looked at."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+import click
+
+from scorer.api.meta import JsonObject
+from scorer.api.placement.staged_update import RunState
+from scorer.api.unstructured.documents import name_of
+from scorer.staged_update.orders import (
+    WantedRun,
+    order_resume,
+    order_start,
+    order_stop,
+    state_patch,
+)
+from scorer.staged_update.phase import Situation
+from webhook.cli.hub.client import Client
+from webhook.cli.hub.connection import Connection
+from webhook.cli.options.base import grouped, not_empty, output_option, run, run_namespace_option, tab
+from webhook.cli.options.hub import HubOptions, hub_options
+from webhook.cli.staged_updates.output import news, print_run, run_document, wait_lines
+from webhook.cli.staged_updates.run_client import Found, Runs, told_to_user
+from webhook.cli.staged_updates.view import Shown, View
+from webhook.cli.staged_updates.wait import (
+    DONE,
+    Waiting,
+    follow,
+    initialised,
+    report,
+    stopped,
+    stopping_options,
+    wait_for,
+    waiting_options,
+)
+from webhook.runtime.clock import utc_now
+
+SHORT: Final = "Start, stop, resume and watch staged updates."
+_WAITING_CODES: Final = """  1  an error; with --wait also: the run could not be initialised, or was aborted
+  2  with --wait: it goes on only when somebody acts; what it waits for is on standard output
+  3  with --wait: the time is up
+"""
+HELP: Final = """Start, stop, resume and watch staged updates.
+
+A run takes a placement with strategy type External through the stages of a strategy. `harbormaster approve` and
+`harbormaster reject` answer the approvals that it waits for, `harbormaster undo` takes it back.
+
+\b
+Examples:
+  harbormaster run start spring --placement payments --strategy careful
+  harbormaster run status spring
+  harbormaster run stop spring --wait
+
+\b
+Exit codes:
+  0  done
+  1  an error, or the run has failed
+  2  with --wait: it goes on only when somebody acts
+  3  with --wait: the time is up
+"""
+START_HELP: Final = f"""Start a staged update.
+
+Creates the run NAME. If it is there already, initialised or stopped, it is started. With --initialize-only it is only
+planned: its stages and clusters are fixed and can be looked at, and nothing is touched until it is started.
+
+\b
+Examples:
+  harbormaster run start spring --placement payments --strategy careful
+  harbormaster run start spring --placement payments --strategy careful --initialize-only
+  harbormaster run start spring --wait --timeout 2h
+  harbormaster run start web-7 -n team-a --placement web --strategy careful --snapshot 7
+
+\b
+Exit codes:
+  0  started, or had been; with --wait: it has succeeded, with --initialize-only as well: it is planned
+{_WAITING_CODES}"""
+STOP_HELP: Final = """Stop a staged update.
+
+No further cluster is started; those in flight are brought to an end. `harbormaster run resume` lets it go on.
+
+\b
+Examples:
+  harbormaster run stop spring
+  harbormaster run stop spring --wait --timeout 10m
+
+\b
+Exit codes:
+  0  told to stop, or had been; with --wait: nothing is in flight any more
+  1  an error: no such run, or it is over or has not been started; with --wait also: it was aborted
+  3  with --wait: the time is up
+"""
+RESUME_HELP: Final = f"""Let a stopped staged update go on.
+
+\b
+Examples:
+  harbormaster run resume spring
+  harbormaster run resume spring --wait --through-approvals
+
+\b
+Exit codes:
+  0  told to go on, or was going on; with --wait: it has succeeded
+{_WAITING_CODES}"""
+STATUS_HELP: Final = f"""Show where a staged update stands.
+
+Its stages and clusters, what it waits for, and the command that answers it. -w shows every change until the run is
+over.
+
+\b
+Examples:
+  harbormaster run status spring
+  harbormaster run status spring -w
+  harbormaster run status web-7 -n team-a -o json
+  harbormaster run status spring --wait --timeout 2h --through-approvals
+
+\b
+Phases:  Initializing, Initialized, Running, Waiting, Stuck, Stopping, Stopped, Failed (not initialised), Aborted,
+         Succeeded
+States of a stage:    pending, waiting, updating, stopping, stopped, done, skipped, failed
+States of a cluster:  pending, held (may not be touched now), updating, done, failed
+
+\b
+-o json (yaml: the same; with -w one document per change):
+  run         kind namespace name placement strategy resourceSnapshotIndex state phase stage message rejected
+              rollbackOf
+  waits[]     kind (State, Approval, TimedWait, Cluster, Held) stage cluster approvalRequest since until needsPerson
+              message command
+  stages[]    stage state startTime endTime message clusters[]
+  clusters[]  cluster state since finished message
+
+\b
+Exit codes:
+  0  shown; with --wait: it has succeeded
+{_WAITING_CODES}"""
+
+
+VIEW: Final = View(run_document, print_run, news)
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What a new run rolls out.
+
+    Args:
+        placement: Its placement.
+        strategy: Its stages.
+        snapshot: The resource snapshot; None: what is selected now.
+        initialize_only: Plan it, and wait.
+    """
+
+    placement: str | None
+    strategy: str | None
+    snapshot: str | None
+    initialize_only: bool
+
+    def wanted(self, name: str, namespace: str) -> WantedRun:
+        """Return the run that is wanted."""
+        state = RunState.INITIALIZE if self.initialize_only else RunState.RUN
+        return WantedRun(name, namespace, self.placement or "", self.strategy or "", self.snapshot or "", state)
+
+
+@click.group("run", help=HELP, short_help=SHORT)
+def command() -> None:
+    """Hold the commands."""
+
+
+@command.command("start", help=START_HELP, short_help="Start a staged update.")
+@click.argument("name", callback=not_empty, shell_complete=tab("updates"))
+@grouped(
+    "content",
+    Content,
+    click.option(
+        "--placement",
+        metavar="NAME",
+        callback=not_empty,
+        shell_complete=tab("updated"),
+        help="What is rolled out; its strategy type is External.",
+    ),
+    click.option(
+        "--strategy",
+        metavar="NAME",
+        callback=not_empty,
+        shell_complete=tab("strategies"),
+        help="The staged update strategy.",
+    ),
+    click.option(
+        "--snapshot",
+        metavar="INDEX",
+        callback=not_empty,
+        help="Index of the resource snapshot.  [default: what is selected now]",
+    ),
+    click.option("--initialize-only", is_flag=True, help="Plan the run, and touch nothing until it is started."),
+)
+@run_namespace_option
+@waiting_options
+@hub_options
+def start(name: str, content: Content, namespace: str, waiting: Waiting, hub: HubOptions) -> int:
+    """Start a run."""
+    waiting.check()
+    return run(_start(hub.find(), content.wanted(name, namespace), waiting, hub))
+
+
+async def _start(connection: Connection, wanted: WantedRun, waiting: Waiting, hub: HubOptions) -> int:
+    planning = wanted.state is RunState.INITIALIZE
+    async with Client(connection) as client:
+        runs = Runs(client, wanted.namespace)
+        found = await runs.find(wanted.name)
+        if found is None:
+            _check_complete(wanted)
+            await runs.check(wanted)
+            title = await runs.create(wanted.document())
+            click.echo(f"{title} created{' to be planned only' if planning else ''}")
+        else:
+            said = ("planned already", "planned") if planning else ("running already", "started")
+            with told_to_user():
+                state = order_start(found.run, found.situation, wanted)
+            await _order(runs, found.run, state, *said)
+        return await wait_for(runs, wanted.name, waiting, initialised if planning else waiting.finished, hub)
+
+
+def _check_complete(wanted: WantedRun) -> None:
+    given = {"--placement": wanted.placement, "--strategy": wanted.strategy}
+    missing = " and ".join(option for option, value in given.items() if not value)
+    if missing:
+        raise click.UsageError(f"{missing}: missing, and there is no run {wanted.name} yet")
+
+
+async def _order(runs: Runs, document: JsonObject, state: RunState | None, already: str, done: str) -> None:
+    """Give a run its state, and say so."""
+    if state is not None:
+        await runs.patch(document, state_patch(state))
+    click.echo(f"{runs.title(name_of(document))} {done if state is not None else already}")
+
+
+@command.command("stop", help=STOP_HELP, short_help="Stop a staged update.")
+@click.argument("name", callback=not_empty, shell_complete=tab("updates"))
+@run_namespace_option
+@stopping_options
+@hub_options
+def stop(name: str, namespace: str, waiting: Waiting, hub: HubOptions) -> int:
+    """Stop a run."""
+    waiting.check()
+    return run(_change(hub, name, namespace, waiting, order_stop, ("stopped already", "told to stop")))
+
+
+@command.command("resume", help=RESUME_HELP, short_help="Let a stopped staged update go on.")
+@click.argument("name", callback=not_empty, shell_complete=tab("updates"))
+@run_namespace_option
+@waiting_options
+@hub_options
+def resume(name: str, namespace: str, waiting: Waiting, hub: HubOptions) -> int:
+    """Resume a run."""
+    waiting.check()
+    return run(_change(hub, name, namespace, waiting, order_resume, ("going on already", "resumed")))
+
+
+async def _change(
+    hub: HubOptions,
+    name: str,
+    namespace: str,
+    waiting: Waiting,
+    order: Callable[[JsonObject, Situation], RunState | None],
+    said: tuple[str, str],
+) -> int:
+    async with Client(hub.find()) as client:
+        runs = Runs(client, namespace)
+        found = await runs.get(name)
+        with told_to_user():
+            state = order(found.run, found.situation)
+        await _order(runs, found.run, state, *said)
+        return await wait_for(runs, name, waiting, stopped if order is order_stop else waiting.finished, hub)
+
+
+@command.command("status", help=STATUS_HELP, short_help="Show where a staged update stands.")
+@click.argument("name", callback=not_empty, shell_complete=tab("updates"))
+@click.option("-w", "--watch", is_flag=True, help="Show every change until the run is over, or until Ctrl-C.")
+@output_option("table", "json", "yaml")
+@run_namespace_option
+@waiting_options
+@hub_options
+def status(name: str, watch: bool, output: str, namespace: str, waiting: Waiting, hub: HubOptions) -> int:
+    """Show a run."""
+    waiting.check()
+    with suppress(KeyboardInterrupt):
+        return run(_status(name, namespace, waiting, Shown(VIEW, output, hub, watch=watch)))
+    return 0
+
+
+async def _status(name: str, namespace: str, waiting: Waiting, shown: Shown[Found]) -> int:
+    async with Client(shown.hub.find()) as client:
+        runs = Runs(client, namespace)
+        if shown.watch:
+            ends = waiting.finished if waiting.wait else (lambda found: DONE if found.situation.is_over else None)
+            code, found = await follow(runs, name, waiting, ends, shown.show)
+        elif waiting.wait:
+            code, found = await follow(runs, name, waiting, waiting.finished)
+            shown.show(found)
+        else:
+            shown.show(await runs.get(name))
+            return 0
+        if not waiting.wait or shown.output != "table":
+            return code
+        return report(code, found, waiting, lambda: wait_lines(run_document(found, shown.hub), utc_now()))

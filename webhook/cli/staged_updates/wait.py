@@ -1,0 +1,271 @@
+"""Waits for a run, with an exit code for pipelines (``--wait``)."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from typing import Any, Final, Protocol, TypeVar
+
+import click
+
+from scorer.api.meta import JsonObject
+from scorer.api.values.duration import format_duration
+from scorer.api.values.quoting import printable
+from scorer.staged_update.phase import RunPhase, WaitKind
+from webhook.cli.errors import UserError, complain
+from webhook.cli.hub.client import RefusedError
+from webhook.cli.options.base import grouped
+from webhook.cli.options.hub import HubOptions
+from webhook.cli.options.times import Duration
+from webhook.cli.staged_updates.output import run_document, wait_lines
+from webhook.cli.staged_updates.run_client import Found, Runs
+from webhook.runtime.clock import utc_now
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+DONE: Final = 0
+FAILED: Final = 1
+NEEDS_PERSON: Final = 2
+TIMED_OUT: Final = 3
+
+POLL_SECONDS: Final = 1.0
+_PASSING: Final = frozenset({429, 500, 502, 503, 504})
+"""Answers of an API server that is in trouble for a moment."""
+
+_WAIT: Final = (
+    click.option("--wait", is_flag=True, help="Wait, and end with an exit code that says how it went."),
+    click.option("--timeout", type=Duration(), help="With --wait: at most this long, such as 90s or 1h30m."),
+)
+_THROUGH_APPROVALS: Final = click.option(
+    "--through-approvals",
+    is_flag=True,
+    help="With --wait: do not end with 2 while an approval is missing, wait for it.",
+)
+
+
+class Wait(Protocol):
+    """Something that a run waits for."""
+
+    @property
+    def message(self) -> str:
+        """For people."""
+        ...
+
+
+class Standing(Protocol):
+    """Where a run of any kind stands."""
+
+    @property
+    def phase(self) -> StrEnum:
+        """How far it is."""
+        ...
+
+    @property
+    def stage(self) -> str:
+        """The stage that it is at; empty: none."""
+        ...
+
+    @property
+    def message(self) -> str:
+        """What people should know of it; empty: nothing."""
+        ...
+
+    @property
+    def waits(self) -> Sequence[Wait]:
+        """What it waits for."""
+        ...
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing follows."""
+        ...
+
+
+class FoundRun(Protocol):
+    """A run of any kind, and where it stands."""
+
+    @property
+    def run(self) -> JsonObject:
+        """As it is stored."""
+        ...
+
+    @property
+    def situation(self) -> Standing:
+        """Where it stands."""
+        ...
+
+
+F = TypeVar("F", bound=FoundRun)
+F_co = TypeVar("F_co", bound=FoundRun, covariant=True)
+
+
+class RunReader(Protocol[F_co]):
+    """Where runs of one kind are read."""
+
+    async def find(self, name: str) -> F_co | None:
+        """Return a run; None: there is none of that name."""
+        ...
+
+    async def get(self, name: str) -> F_co:
+        """Return a run. Raises `UserError` if there is none."""
+        ...
+
+    def title(self, name: str) -> str:
+        """Return how messages name a run."""
+        ...
+
+
+Verdict = Callable[[F], int | None]
+"""Says with which code a wait ends; None: it goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Whether and how long to wait.
+
+    Args:
+        wait: Wait at all.
+        timeout: The longest; None: however long it takes.
+        through_approvals: Keep waiting while a person is asked; whoever waits for a stop is never held up by that.
+    """
+
+    wait: bool
+    timeout: timedelta | None
+    through_approvals: bool = False
+
+    def check(self) -> None:
+        """Raise `click.UsageError` for an option that says how to wait where nothing is waited for."""
+        if not self.wait and (self.timeout is not None or self.through_approvals):
+            given = "--timeout" if self.timeout is not None else "--through-approvals"
+            raise click.UsageError(f"{given}: only with --wait")
+
+    def finished(self, found: Found) -> int | None:
+        """End when the run is over, or when nothing happens until somebody acts."""
+        if found.situation.is_over:
+            return DONE if found.situation.phase is RunPhase.SUCCEEDED else FAILED
+        persons = [wait.kind for wait in found.situation.waits if wait.needs_person]
+        if self.through_approvals:
+            persons = [kind for kind in persons if kind is not WaitKind.APPROVAL]
+        return NEEDS_PERSON if persons else None
+
+
+def stopped(found: Found) -> int | None:
+    """End when the run is stopped, or over."""
+    if found.situation.is_over:
+        return DONE if found.situation.phase is RunPhase.SUCCEEDED else FAILED
+    return DONE if found.situation.phase is RunPhase.STOPPED else None
+
+
+def initialised(found: Found) -> int | None:
+    """End when the run has its plan, or cannot have one."""
+    if found.situation.phase is RunPhase.INITIALIZING:
+        return None
+    return FAILED if found.situation.phase is RunPhase.FAILED else DONE
+
+
+def stopping_options(command: _Command) -> _Command:
+    """Give a command the options of `Waiting` that make sense for the end of what is in flight."""
+    return grouped("waiting", Waiting, *_WAIT)(command)
+
+
+def waiting_options(command: _Command) -> _Command:
+    """Give a command the options of `Waiting`; it gets them as ``waiting``."""
+    return grouped("waiting", Waiting, *_WAIT, _THROUGH_APPROVALS)(command)
+
+
+async def follow(
+    runs: RunReader[F], name: str, waiting: Waiting, verdict: Verdict[F], seen: Callable[[F], None] | None = None
+) -> tuple[int, F]:
+    """Wait for a run; return the exit code, and the run as it was last.
+
+    A hub that cannot be reached for a moment is asked again: a rollout takes hours, and a pipeline shall survive that.
+
+    Args:
+        runs: Where it is.
+        name: Its name.
+        waiting: How long.
+        verdict: When to end.
+        seen: Called with the run each time it has been read.
+    """
+    clock = asyncio.get_running_loop().time
+    end = None if waiting.timeout is None else clock() + waiting.timeout.total_seconds()
+    found = await runs.get(name)
+    while True:
+        if seen is not None:
+            seen(found)
+        code = verdict(found)
+        if code is not None:
+            return code, found
+        if end is not None and clock() >= end:
+            return TIMED_OUT, found
+        await asyncio.sleep(POLL_SECONDS if end is None else max(0.0, min(POLL_SECONDS, end - clock())))
+        found = await _again(runs, name) or found
+
+
+async def _again(runs: RunReader[F], name: str) -> F | None:
+    """Read a run once more; None: the hub cannot be asked just now.
+
+    Raises:
+        UserError: The run is gone.
+    """
+    try:
+        found = await runs.find(name)
+    except RefusedError as error:
+        if error.code not in _PASSING:
+            raise
+        complain(f"waiting: {error.message}")
+        return None
+    except UserError as error:
+        complain(f"waiting: {error.message}")
+        return None
+    if found is None:
+        raise UserError(f"run {runs.title(name)} is gone")
+    return found
+
+
+def tell_waits() -> Callable[[FoundRun], None]:
+    """Return what says on standard error what a run waits for, whenever that changes."""
+    said = ""
+
+    def tell(found: FoundRun) -> None:
+        nonlocal said
+        waits = "; ".join(wait.message for wait in found.situation.waits) or found.situation.message
+        line = f"{found.situation.phase}: {waits}" if waits else str(found.situation.phase)
+        if line != said and not found.situation.is_over:
+            complain(f"waiting: {line}")
+        said = line
+
+    return tell
+
+
+def report(code: int, found: FoundRun, waiting: Waiting, lines: Callable[[], Iterable[str]]) -> int:
+    """Say how a wait has ended; return the exit code.
+
+    Args:
+        code: The exit code.
+        found: The run as it was last.
+        waiting: How long it was waited for.
+        lines: Returns what the run waits for, where somebody has to act.
+    """
+    name, situation = found.run["metadata"]["name"], found.situation
+    if code == FAILED:
+        where = f" at stage {situation.stage}" if situation.stage else ""
+        complain(f"error: run {name} has ended as {situation.phase}{where}: {situation.message}")
+    elif code == TIMED_OUT:
+        after = format_duration(waiting.timeout or timedelta())
+        complain(f"error: run {name} is still {situation.phase} after {after}: {situation.message}")
+    else:
+        click.echo(f"run {name}: {situation.phase}")
+    if code == NEEDS_PERSON:
+        for line in lines():
+            click.echo(printable(line))
+    return code
+
+
+async def wait_for(runs: Runs, name: str, waiting: Waiting, verdict: Verdict[Found], hub: HubOptions) -> int:
+    """Wait for a run if that is wanted; return the exit code."""
+    if not waiting.wait:
+        return DONE
+    code, found = await follow(runs, name, waiting, verdict, tell_waits())
+    return report(code, found, waiting, lambda: wait_lines(run_document(found, hub), utc_now()))

@@ -1,0 +1,153 @@
+"""Answers on standard output: tables for people, JSON and YAML for machines.
+
+On a terminal tables are coloured and wrapped (``NO_COLOR`` is honoured); anywhere else they are plain columns,
+never cut, that ``awk`` and ``grep`` can read.
+"""
+
+import json
+import os
+import re
+import sys
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+import orjson
+
+from scorer.api.values.quoting import printable
+from webhook.settings.variables import CommandVariables
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_GAP: Final = "   "
+_NARROWEST: Final = 3
+"""Plain columns are as wide as those of kubectl, which takes six with the gap."""
+_UNESCAPED: Final = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+"""What `printable` replaces and JSON allows in a text."""
+_STYLES: Final = {
+    **dict.fromkeys(("True", "available", "allowed", "yes", "Picked", "Kept", "done"), "green"),
+    **dict.fromkeys(("False", "failed", "invalid", "stalled", "refused", "no"), "red"),
+    **dict.fromkeys(("rolling out", "short", "pending", "held", "Unknown"), "yellow"),
+}
+
+
+def is_terminal() -> bool:
+    """Say whether standard output is a terminal that can do more than print."""
+    return sys.stdout.isatty() and not CommandVariables.read(os.environ).can_only_print
+
+
+def print_table(
+    headers: Sequence[str], rows: Iterable[Sequence[object]], *, colour: bool = True, whole: Collection[str] = ()
+) -> None:
+    """Print rows under headers; on a terminal wrapped to its width, else as plain columns.
+
+    Args:
+        headers: One per column.
+        rows: One cell per column.
+        colour: Whether there may be colours.
+        whole: Headers of columns that are never wrapped, however long their cells are.
+    """
+    headers = [printable(header) for header in headers]
+    texts = [[printable(str(cell)) for cell in row] for row in rows]
+    if not is_terminal():
+        print_plain(headers, texts)
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(no_color=None if colour else True, highlight=False)
+    widths = [max(len(cell) for cell in column) for column in zip(headers, *texts, strict=True)]
+    prose = [
+        position
+        for position, (header, width) in enumerate(zip(headers, widths, strict=True))
+        if width > _LONGEST_WORD and header not in whole
+    ]
+    needed = sum(widths[position] for position in range(len(headers)) if position not in prose)
+    room = console.width - needed - len(_GAP) * len(headers)
+    below = prose if prose and room < _NARROWEST_PROSE * len(prose) else []
+    if needed + len(_GAP) * len(headers) > console.width:
+        print_plain(headers, texts)  # no column is cut: the terminal wraps, as it does for kubectl
+        return
+    table = Table(box=None, pad_edge=False, padding=(0, len(_GAP), 0, 0), header_style="bold")
+    for position, header in enumerate(headers):
+        if position in prose:
+            table.add_column(header, overflow="fold")
+        else:
+            table.add_column(header, no_wrap=True, min_width=widths[position])
+    if below:
+        _print_with_prose_below(console, headers, texts, widths, below)
+        return
+    for row in texts:
+        table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
+    console.print(table)
+
+
+_LONGEST_WORD: Final = 32
+"""A column with a longer cell holds prose, which may be wrapped; the others are never cut."""
+_NARROWEST_PROSE: Final = 24
+_INDENT: Final = "    "
+
+
+def _print_with_prose_below(
+    console: "Console", headers: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int], prose: list[int]
+) -> None:
+    """Print the short columns in one line, and below each row the texts that do not fit beside them."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    short = [position for position in range(len(headers)) if position not in prose]
+
+    def line(cells: Sequence[str], style: str = "") -> Text:
+        parts = [
+            (cells[position].ljust(widths[position]) + _GAP, style or _STYLES.get(cells[position], ""))
+            for position in short
+        ]
+        return Text.assemble(*parts)
+
+    console.print(line(headers, "bold"), overflow="ignore", no_wrap=True)
+    for row in rows:
+        console.print(line(row), overflow="ignore", no_wrap=True)
+        for position in prose:
+            if row[position]:
+                console.print(Padding(Text(f"{headers[position].lower()}: {row[position]}"), (0, 0, 0, len(_INDENT))))
+
+
+def print_plain(
+    headers: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int] | None = None
+) -> list[int]:
+    """Print plain columns; return their widths, so that later rows can be put under the same headers."""
+    lines = [[printable(cell) for cell in row] for row in ([headers, *rows] if headers else rows)]
+    found = [max((len(cell) for cell in column), default=0) for column in zip(*lines, strict=True)]
+    found = [max(width, _NARROWEST) for width in found]
+    found = [max(pair) for pair in zip(found, widths, strict=True)] if widths else found
+    for line in lines:
+        click.echo(_GAP.join(cell.ljust(width) for cell, width in zip(line, found, strict=True)).rstrip())
+    return found
+
+
+def print_document(value: Any, output: str) -> None:
+    """Print *value*, decoded JSON, as ``json`` or ``yaml``."""
+    if output == "json":
+        click.echo(format_json(value))
+        return
+    from webhook.cli.text.yaml import format_yaml
+
+    click.echo(format_yaml(value), nl=False)
+
+
+def print_text(text: str) -> None:
+    """Print a text as it is; on a terminal, without what could control it."""
+    if sys.stdout.isatty():
+        text = "\n".join("\t".join(map(printable, line.split("\t"))) for line in text.split("\n"))
+    click.echo(text, nl=False)
+
+
+def format_json(value: Any) -> str:
+    """Write *value* as indented JSON; what could control a terminal is escaped, also where JSON does not demand it."""
+    try:
+        text = orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+        return _UNESCAPED.sub(lambda letter: f"\\u{ord(letter[0]):04x}", text)
+    except orjson.JSONEncodeError:  # lone surrogates, integers beyond 64 bits
+        return json.dumps(value, indent=2)

@@ -1,0 +1,1 @@
+"""Commands for upgrade runs: start, stop, skip, retry, plan and show."""

@@ -1,0 +1,210 @@
+"""Upgrade runs in a terminal: one in detail or all in a list.
+
+With the waits of each, and the command that answers them.
+"""
+
+import shlex
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import click
+
+from scorer.api.meta import JsonObject, format_time, parse_time
+from scorer.api.unstructured.documents import dict_at, dicts_at, status_of
+from scorer.api.values.duration import format_duration
+from scorer.api.values.quoting import printable
+from scorer.upgrade.views.situation import UpgradeWait, WaitKind, overview
+from webhook.cli.hub.client import Client
+from webhook.cli.options.hub import HubOptions
+from webhook.cli.staged_updates.output import hub_words
+from webhook.cli.text.output import print_document, print_table
+from webhook.cli.upgrades.run_client import FoundUpgrade, UpgradeRuns
+from webhook.runtime.clock import utc_now
+
+HEADERS: Final = ("STAGE", "GROUP", "MEMBER", "STATE", "VERSION", "SINCE", "FINISHED", "MESSAGE")
+_NOT_GOING_ON: Final = ("NotStarted", "Stopped", "Failed")
+"""States in which a run has a plan of what would come of a start."""
+
+
+def answer_to(wait: UpgradeWait, name: str, hub: HubOptions) -> str:
+    """Return the command that answers what the run of that name waits for; empty: no command does."""
+    match wait.kind:
+        case WaitKind.GATE if wait.gate and not wait.answered:
+            words = ["approve", wait.gate]
+        case WaitKind.START:
+            words = ["upgrade", "start", name]
+        case _:
+            return ""
+    return command_line(words, hub)
+
+
+def command_line(words: Sequence[str], hub: HubOptions) -> str:
+    """Return a command of this program for the same hub, as it can be copied."""
+    context = click.get_current_context(silent=True)
+    program = (context.find_root().info_name if context is not None else None) or "harbormaster"
+    return f"{program} {shlex.join([*words, *hub_words(hub)])}"
+
+
+def upgrade_document(found: FoundUpgrade, hub: HubOptions) -> JsonObject:
+    """Return the whole of a run, with the commands that answer what it waits for and show its plan."""
+    document: JsonObject = dict(overview(found.read, found.situation))
+    for shown, wait in zip(document["waits"], found.situation.waits, strict=True):
+        shown["command"] = answer_to(wait, found.read.metadata.name, hub) or None
+    plan = dict_at(status_of(found.run), "plan")
+    document["plan"] = None
+    if plan:
+        shows = command_line(["upgrade", "plan", found.read.metadata.name], hub)
+        document["plan"] = {**{key: plan.get(key) for key in ("computedAt", "eta", "etaP90")}, "command": shows}
+    return document
+
+
+def print_upgrade(document: JsonObject, now: datetime) -> None:
+    """Print a run as a table."""
+    about = document["run"]
+    counts = about["counts"]
+    version = f" to {about['kubernetesVersion']}" if about["kubernetesVersion"] else ""
+    whole = (
+        f"{about['name']}: {about['phase']}  {about['type']}{version}, {counts['completed']} of {counts['total']} done"
+    )
+    click.echo(printable(whole))
+    if about["message"] and about["phase"] in ("Failed", "NotStarted", "Stopping", "Stopped"):
+        click.echo(printable(about["message"]))
+    if rows := list(_rows(document)):
+        shown = [at for at, header in enumerate(HEADERS) if header != "VERSION" or any(row[at] for row in rows)]
+        print_table([HEADERS[at] for at in shown], [[row[at] for at in shown] for row in rows])
+    for line in upgrade_wait_lines(document, now):
+        click.echo(printable(line))
+    if document["plan"] is not None and (end := expected_end(document["plan"], about["phase"], now)):
+        click.echo(printable(end))
+
+
+def expected_end(plan: JsonObject, phase: str, now: datetime) -> str:
+    """Say when a run is expected to be over; empty: that would say nothing.
+
+    Args:
+        plan: With ``eta``, ``etaP90``, and the ``command`` that shows all of it.
+        phase: The state of the run; one that does not go on is over only if somebody starts it.
+        now: The moment.
+    """
+    if plan["eta"] is None:
+        return f"no end is in sight; why: {plan['command']}"
+    left = parse_time(plan["eta"]) - now
+    late = f", at the latest {plan['etaP90']}" if plan["etaP90"] else ""
+    if phase in _NOT_GOING_ON:
+        starting = f"if it were started now, it would be over {plan['eta']} (in {format_duration(left)}{late})"
+        return starting if left > timedelta() else ""
+    if phase == "Stopping":
+        return ""
+    if left >= timedelta():
+        return f"expected to be over {plan['eta']} (in {format_duration(left)}{late})"
+    return f"overdue by {format_duration(-left)}: it was expected to be over {plan['eta']}{late}"
+
+
+def _rows(document: JsonObject) -> Iterator[tuple[str, ...]]:
+    """Yield a row per stage, one per group, and one per member below it."""
+    for stage in document["stages"]:
+        yield _row((stage["name"], "", ""), stage)
+        for group in dicts_at(stage, "groups"):
+            yield _row(("", group["name"], ""), group)
+            for member in dicts_at(group, "members"):
+                yield _row(("", "", member["name"]), member)
+
+
+def _row(place: tuple[str, str, str], part: JsonObject) -> tuple[str, ...]:
+    since = part.get("pendingSince") or part.get("startTime") or "-"
+    reason, message = part.get("reason", ""), part.get("message", "")
+    said = f"{reason}: {message}" if reason and message else reason or message
+    return (*place, part["state"], _version(part), since, part.get("completionTime") or "-", said)
+
+
+def _version(part: JsonObject) -> str:
+    """Return from which version to which a member is taken; empty where that is not known, as of stages and groups."""
+    before, after = part.get("fromVersion", ""), part.get("toVersion", "")
+    return f"{before} -> {after}" if before and after and before != after else after or before
+
+
+def upgrade_wait_lines(document: JsonObject, now: datetime) -> Iterator[str]:
+    """Yield what a run waits for, each with the command that answers it."""
+    for wait in document["waits"]:
+        yield f"waits for {wait['message']}{_times(wait, now)}"
+        if wait["command"]:
+            yield f"  {wait['command']}"
+
+
+def _times(wait: JsonObject, now: datetime) -> str:
+    if wait["until"]:
+        left = parse_time(wait["until"]) - now
+        if wait["kind"] == WaitKind.MEMBERS:  # which opens when stands in the message
+            first = "the first " if len(wait["members"]) > 1 else ""
+            return f" ({first}in {format_duration(max(left, timedelta()))})"
+        return f", until {wait['until']} (in {format_duration(max(left, timedelta()))})"
+    if wait["since"]:
+        return f", since {wait['since']} ({format_duration(now - parse_time(wait['since']))})"
+    return ""
+
+
+def upgrade_news(before: JsonObject, after: JsonObject) -> Iterator[str]:
+    """Yield what has changed about a run, a line each, with the time in front."""
+    at = format_time(datetime.now(UTC))
+    if before["run"]["phase"] != after["run"]["phase"]:
+        yield f"{at}  {after['run']['name']}: {after['run']['phase']}"
+    known = {key: state for key, state, _ in _states(before)}
+    for key, state, message in _states(after):
+        if known.get(key) != state:
+            yield f"{at}  {key}: {state}{f'  {message}' if message else ''}"
+    seen = [wait["message"] for wait in before["waits"] if wait["needsPerson"]]
+    for wait in after["waits"]:
+        if wait["needsPerson"] and wait["message"] not in seen:
+            yield f"{at}  waits for {wait['message']}{': ' + wait['command'] if wait['command'] else ''}"
+
+
+def _states(document: JsonObject) -> Iterator[tuple[str, str, str]]:
+    for stage in document["stages"]:
+        yield f"stage {stage['name']}", stage["state"], stage.get("message", "")
+        for group in dicts_at(stage, "groups"):
+            for member in dicts_at(group, "members"):
+                yield f"member {member['name']}", member["state"], _row(("", "", ""), member)[-1]
+
+
+LIST_HEADERS: Final = ("RUN", "STATE", "STAGE", "UPGRADE", "DONE", "OVER", "WAITS FOR")
+_MOST_WAITS: Final = 3
+"""How many things that a run waits for are named."""
+
+
+async def list_upgrades(hub: HubOptions, output: str) -> int:
+    """Print all upgrade runs, those that are not over first."""
+    async with Client(hub.find()) as client:
+        found = await UpgradeRuns(client).all()
+    found.sort(key=lambda each: (each.situation.is_over, each.read.metadata.name))
+    documents = [upgrade_document(each, hub) for each in found]
+    if output != "table":
+        print_document({"items": [{key: each[key] for key in ("run", "waits", "plan")} for each in documents]}, output)
+    elif documents:
+        print_table(LIST_HEADERS, [_list_row(each, utc_now()) for each in documents])
+    else:
+        click.echo("there are no upgrade runs", err=True)
+    return 0
+
+
+def _list_row(document: JsonObject, now: datetime) -> tuple[str, ...]:
+    about, counts = document["run"], document["run"]["counts"]
+    version = f" to {about['kubernetesVersion']}" if about["kubernetesVersion"] else ""
+    waits = "; ".join(wait["message"] for wait in document["waits"][:_MOST_WAITS]) or about["message"]
+    return (
+        about["name"],
+        about["phase"],
+        about["stage"] or "-",
+        f"{about['type']}{version}",
+        f"{counts['completed']} of {counts['total']}",
+        about["completionTime"] or _expected(document, now),
+        waits,
+    )
+
+
+def _expected(document: JsonObject, now: datetime) -> str:
+    """Return when a run that goes on is expected to be over."""
+    eta = (document["plan"] or {}).get("eta")
+    if not eta or document["run"]["phase"] not in ("Running", "Pending"):
+        return "-"
+    return f"~{eta}" if parse_time(eta) >= now else "overdue"

@@ -1,0 +1,165 @@
+"""``harbormaster upgrade plan``: when a run reaches each member, of a run on the hub or in files."""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Final
+
+import click
+
+from scorer.api.kinds import UPGRADE_RUN, UPGRADE_STRATEGY
+from scorer.api.meta import JsonObject
+from scorer.api.unstructured.documents import annotation, dict_at, name_of, spec_of, status_of, text_at
+from scorer.upgrade.back_ends.inventories import OBSERVED
+from webhook.cli.errors import UserError, complain
+from webhook.cli.files.documents import Loaded, load_ours
+from webhook.cli.files.search import Files
+from webhook.cli.hub.client import Client, Place, RefusedError
+from webhook.cli.offline.admission import admit, context_of
+from webhook.cli.options.base import file_option, output_option, run, tab
+from webhook.cli.options.field_validation import FieldCheck, Validation, validate_option
+from webhook.cli.options.hub import HubOptions, hub_options
+from webhook.cli.text.output import print_document
+from webhook.cli.upgrades.output import command_line
+from webhook.cli.upgrades.plan_output import Background, print_plan
+from webhook.cli.upgrades.plan_request import PLANNED, plan_question
+from webhook.cli.upgrades.run_client import FoundUpgrade, UpgradeRuns
+from webhook.runtime.clock import utc_now
+
+HELP: Final = """Show when an upgrade run reaches each member.
+
+The plan in the run's status: the engine on a moved clock, with upgrades that take as long as expected, approvals given
+at once, and no failures. It is made anew when something changes, at most once a minute.
+
+With -f, the plan of a run that need not be on the hub: of the one in the files, or of that of the given name, in the
+files or else on the hub. A strategy, and windows, catalogs and members in the files take the place of all that the hub
+has of their kind; other objects are left out, with a note. The files are checked first, as by `harbormaster lint`.
+Nothing is written.
+
+\b
+Examples:
+  harbormaster upgrade plan kubernetes-1-31
+  harbormaster upgrade plan kubernetes-1-31 -o json
+  harbormaster upgrade plan -f run.yaml
+  harbormaster upgrade plan kubernetes-1-31 -f windows.yaml
+  harbormaster upgrade plan kubernetes-1-31 -f examples/fleet/upgrades.yaml
+
+\b
+Actions:   Upgrade, Skip, Blocked (never, as things are), Fail, NotReached; of what has begun: Upgrading, Upgraded,
+           Skipped, Failed
+Bound by:  Sequence, Window, Gate, Wait, StageCeiling, Version
+
+\b
+Exit codes:
+  0  shown
+  1  an error: no such run, or it has no plan: it is over, or the loop does not run; or a mistake in a file
+"""
+
+_MOST_NAMED: Final = 3
+POLL_SECONDS: Final = 0.5
+PATIENCE_SECONDS: Final = 6.0
+"""How long a run that has just been made may have no plan: the loop makes one within seconds."""
+
+
+@click.command("plan", help=HELP, short_help="Show when an upgrade run reaches each member.")
+@click.argument("name", default="", shell_complete=tab("upgrades"))
+@file_option
+@validate_option
+@output_option("table", "json", "yaml")
+@hub_options
+def command(name: str, files: Files, validation: Validation, output: str, hub: HubOptions) -> int:
+    """Show the plan of a run."""
+    if not name and not files:
+        raise click.UsageError("name a run, or give files with -f")
+    return run(_plan_of_files(hub, name, files, validation, output) if files else _plan(hub, name, output))
+
+
+async def _plan_of_files(hub: HubOptions, name: str, files: Files, validation: Validation, output: str) -> int:
+    loaded = _checked(files, validation)
+    given = {one.name for one in loaded if one.kind == UPGRADE_RUN}
+    async with Client(hub.find()) as client:
+        follows = ""
+        if name and name not in given:
+            follows = text_at((await UpgradeRuns(client).get(name)).run, "spec", "strategyRef", "name")
+        question, notes = plan_question(name, loaded, follows)
+        for note in (*notes, *_unknown(question)):
+            complain(f"note: {note}")
+        planned = await client.ask("/v1/upgrade/plan", question)
+        if output != "table":
+            print_document(planned, output)
+            return 0
+        wanted = question["run"]
+        title = wanted if isinstance(wanted, str) else name_of(wanted)
+        print_plan(planned, title, utc_now(), await _background(client, question))
+    return 0
+
+
+def _checked(files: Files, validation: Validation) -> list[Loaded]:
+    """Read files, and check what a plan is made from as admission would.
+
+    Raises:
+        UserError: With every mistake.
+    """
+    loaded = load_ours(files)
+    FieldCheck.of(validation, loaded).check(loaded)
+    context = context_of(loaded, datetime.now(UTC))
+    verdicts = [admit(one, context) for one in loaded if one.kind in PLANNED]
+    if mistakes := [line for verdict in verdicts if not verdict.allowed for line in verdict.lines()]:
+        raise UserError(mistakes)
+    return loaded
+
+
+def _unknown(question: JsonObject) -> Iterator[str]:
+    """Say of which members of the files nobody knows what they run: those are never reached."""
+    if names := [name_of(each) for each in question.get("members", ()) if not annotation(each, OBSERVED)]:
+        more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+        told = ", ".join(names[:_MOST_NAMED]) + more
+        yield f"what members of the files run has to stand in their annotation {OBSERVED}; it is missing of {told}"
+
+
+async def _background(client: Client, question: JsonObject) -> Background:
+    """Return what is known of the run of a question."""
+    wanted = question["run"]
+    if isinstance(wanted, str):
+        found = await UpgradeRuns(client).find(wanted)
+        known = Background() if found is None else Background.of(found.run)
+        return replace(known, strategy=spec_of(question["strategy"])) if "strategy" in question else known
+    if "strategy" in question:
+        return Background(spec_of(question["strategy"]))
+    if strategy := dict_at(spec_of(wanted), "strategy"):
+        return Background(strategy)
+    if not (name := text_at(wanted, "spec", "strategyRef", "name")):
+        return Background()
+    try:
+        return Background(spec_of(await client.get(Place(UPGRADE_STRATEGY, name=name))))
+    except RefusedError:
+        return Background()
+
+
+async def _plan(hub: HubOptions, name: str, output: str) -> int:
+    async with Client(hub.find()) as client:
+        found = await _planned(UpgradeRuns(client), name)
+    planned = dict_at(status_of(found.run), "plan")
+    if not planned:
+        why = "the loop has not made one: does it run?"
+        if found.situation.is_over:
+            status = command_line(["upgrade", "status", name], hub)
+            why = f"it is {found.situation.phase.value}; how it went: {status}"
+        raise UserError(f"run {name} has no plan: {why}")
+    if output == "table":
+        print_plan(planned, name, utc_now(), Background.of(found.run))
+    else:
+        print_document(planned, output)
+    return 0
+
+
+async def _planned(runs: UpgradeRuns, name: str) -> FoundUpgrade:
+    """Return a run with its plan, or without one if none is made within seconds."""
+    clock = asyncio.get_running_loop().time
+    end = clock() + PATIENCE_SECONDS
+    found = await runs.get(name)
+    while not found.situation.is_over and not dict_at(status_of(found.run), "plan") and clock() < end:
+        await asyncio.sleep(POLL_SECONDS)
+        found = await runs.find(name) or found
+    return found

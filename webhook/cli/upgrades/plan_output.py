@@ -1,0 +1,140 @@
+"""The plan of an upgrade run in a terminal: when each member is reached, and what to know before."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import click
+
+from scorer.api.meta import JsonObject, parse_time
+from scorer.api.unstructured.documents import dict_at, dicts_at, text_at
+from scorer.api.upgrade.fields import LONGEST_GENERATED_NAME
+from scorer.api.values.duration import format_duration
+from scorer.api.values.quoting import printable
+from webhook.cli.text.output import print_table
+
+HEADERS: Final = ("MEMBER", "ACTION", "START", "END", "BOUND BY", "REASON")
+_HASH: Final = 9
+"""Characters that end the name of a gate's object: a dash and a hash."""
+_DONE: Final = {"Completed": "Upgraded", "Failed": "Failed", "Skipped": "Skipped", "Running": "Upgrading"}
+"""What is said of a member in place of what is planned for it, by its state."""
+
+
+@dataclass(frozen=True, slots=True)
+class Background:
+    """What is known of a run besides its plan.
+
+    Args:
+        strategy: What it follows, which knows gates by more than the names of their objects; empty: that is not known.
+        states: How far each member is by now; empty: the run is not on the hub.
+    """
+
+    strategy: JsonObject = field(default_factory=dict)
+    states: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, run: JsonObject) -> "Background":
+        """Return what a run of the hub says itself."""
+        states = {
+            str(entry.get("name", "")): str(entry.get("state", ""))
+            for stage in dicts_at(run, "status", "stages")
+            for group in dicts_at(stage, "groups")
+            for entry in dicts_at(group, "members")
+        }
+        return cls(dict_at(run, "status", "strategySnapshot"), states)
+
+
+def print_plan(plan: JsonObject, name: str, now: datetime, known: Background) -> None:
+    """Print a plan as a table.
+
+    Args:
+        plan: Of an upgrade run.
+        name: Of the run.
+        now: The moment.
+        known: What is known of the run besides.
+    """
+    late = f", at the latest {plan['etaP90']}" if plan.get("etaP90") else ""
+    click.echo(printable(f"{name}: {_over(plan, now)}{late}, as of {plan.get('computedAt', '')}"))
+    many = f"{plan.get('maxConcurrent', 0)} at once at most"
+    click.echo(printable(f"{many}; {plan.get('exposure', 0)} upgraded before anybody looks"))
+    rows = [_planned(member, known.states) for member in dicts_at(plan, "members")]
+    if rows:
+        print_table(HEADERS, rows)
+    for line in _besides(plan, gates_by_name(name, known.strategy)):
+        click.echo(printable(line))
+
+
+def _over(plan: JsonObject, now: datetime) -> str:
+    if not plan.get("eta"):
+        return "no end in sight"
+    left = parse_time(plan["eta"]) - now
+    if left < timedelta():
+        return f"overdue by {format_duration(-left)}, it was to be over {plan['eta']}"
+    return f"over {plan['eta']} (in {format_duration(left)})"
+
+
+def _planned(member: JsonObject, states: Mapping[str, str]) -> tuple[str, ...]:
+    def text(key: str) -> str:
+        return text_at(member, key) or "-"
+
+    action = _DONE.get(states.get(member["name"], ""), text("action"))
+    return (text("name"), action, text("start"), text("end"), text("boundBy"), text("reason"))
+
+
+def _besides(plan: JsonObject, gates: Mapping[str, str]) -> Iterator[str]:
+    path = [_step(step, gates) for step in dicts_at(plan, "criticalPath")]
+    if path:
+        yield f"the end depends on: {' > '.join(path)}"
+    for missed in dicts_at(plan, "windowsMissed"):
+        lost = format_duration(timedelta(seconds=missed["lostSeconds"]))
+        yield f"{missed['name']} just misses its window at {missed['turn']}, and waits for {lost}"
+    for stage in dicts_at(plan, "blastRadius", "stages"):
+        yield from _exposed(stage)
+    for warning in plan.get("warnings") or ():
+        yield f"warning: {warning}"
+
+
+def _step(step: JsonObject, gates: Mapping[str, str]) -> str:
+    name = step["name"]
+    match step["type"]:
+        case "Gate":
+            return gates.get(name[:-_HASH], f"gate {name}")
+        case "Wait":
+            return f"wait after {name}"
+        case _:
+            return f"member {name}"
+
+
+def gates_by_name(run: str, strategy: JsonObject) -> dict[str, str]:
+    """Return where the gates of a run are and what they are called, by the name of their objects without the hash.
+
+    Args:
+        run: Its name.
+        strategy: With its stages.
+
+    Source: upgrade-runs.md 3.5.
+    """
+    found: dict[str, str] = {}
+    for stage in dicts_at(strategy, "stages"):
+        _add_gates(found, stage, [run, stage["name"]], f"stage {stage['name']}")
+        for group in dicts_at(stage, "groups"):
+            _add_gates(found, group, [run, stage["name"], group["name"]], f"group {group['name']}")
+    return found
+
+
+def _add_gates(found: dict[str, str], part: JsonObject, place: Sequence[str], where: str) -> None:
+    for timing in ("before", "after"):
+        for index, gate in enumerate(dicts_at(part, f"{timing}Gates")):
+            name = "-".join((*place, timing, str(index)))[: LONGEST_GENERATED_NAME - _HASH]
+            title = f' "{gate["displayName"]}"' if gate.get("displayName") else ""
+            found.setdefault(name, f"gate{title} {timing} {where}")
+
+
+def _exposed(stage: dict[str, Any]) -> Iterator[str]:
+    for each in dicts_at(stage, "placements"):
+        if each.get("fullyExposed"):
+            name = f"{each['namespace']}/{each['name']}" if each.get("namespace") else each["name"]
+            at_once = f"all {each['clusters']} clusters of placement {name} are in upgrade at once"
+            only = f"the only cluster of placement {name} is in upgrade"
+            yield f"stage {stage['name']}: {only if each['clusters'] == 1 else at_once}"

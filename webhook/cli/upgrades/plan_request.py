@@ -1,0 +1,95 @@
+"""The request of ``/v1/upgrade/plan``, made from files.
+
+Runs, strategies, windows and members that need not be on the hub.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from scorer.api import kinds
+from scorer.api.kinds import Kind
+from scorer.api.meta import JsonObject
+from scorer.api.unstructured.documents import name_of, text_at
+from webhook.cli.errors import UserError
+from webhook.cli.files.documents import Loaded
+
+_LISTS: Final = {
+    kinds.MAINTENANCE_WINDOW: "windows",
+    kinds.VERSION_CATALOG: "catalogs",
+    kinds.MEMBER_CLUSTER: "members",
+}
+PLANNED: Final = frozenset({*_LISTS, kinds.UPGRADE_RUN, kinds.UPGRADE_STRATEGY})
+"""The kinds that a plan is made from."""
+
+
+def plan_question(name: str, loaded: Iterable[Loaded], follows: str = "") -> tuple[JsonObject, list[str]]:
+    """Return the body of the question, and what to know of how it has come about.
+
+    Args:
+        name: Of the run, in the files or else on the hub; empty: it is the only one in the files.
+        loaded: What the files say.
+        follows: The strategy that a run of the hub names; empty: none.
+
+    Raises:
+        UserError: It is not clear which run is meant, or which strategy it follows.
+    """
+    found: dict[Kind, list[JsonObject]] = {}
+    for each in loaded:
+        found.setdefault(each.kind, []).append(each.document)
+    run = _run(name, found.get(kinds.UPGRADE_RUN, ()))
+    question: JsonObject = {_LISTS[kind]: documents for kind, documents in found.items() if kind in _LISTS}
+    question["run"] = run
+    notes = []
+    strategies = found.get(kinds.UPGRADE_STRATEGY, ())
+    strategy = _of_hub_run(follows, strategies) if isinstance(run, str) else _of_file(run, strategies)
+    if strategy is not None:
+        question["strategy"] = strategy
+        if isinstance(run, str) and name_of(strategy) != follows:
+            instead = f"in place of {follows}" if follows else "which it does not name"
+            notes.append(f"the run follows strategy {name_of(strategy)} of the files, {instead}")
+    if unused := _unused(run, strategy, found):
+        notes.append(f"not used for this plan: {unused}")
+    return question, notes
+
+
+def _run(name: str, runs: Sequence[JsonObject]) -> JsonObject | str:
+    if name:
+        return _named(name, runs) or name
+    if not runs:
+        raise UserError(
+            "there is no ClusterUpgradeRun in the files: name the run of the hub that is meant, "
+            "as in harbormaster upgrade plan NAME -f FILE"
+        )
+    if len(runs) > 1:
+        names = ", ".join(map(name_of, runs))
+        raise UserError(f"there are {len(runs)} upgrade runs in the files: name the one that is meant, of {names}")
+    return runs[0]
+
+
+def _of_hub_run(follows: str, strategies: Sequence[JsonObject]) -> JsonObject | None:
+    """Return the strategy of the files that a run of the hub is to follow: a single one takes the place of its own."""
+    if (named := _named(follows, strategies)) is not None:
+        return named
+    if len(strategies) > 1:
+        raise UserError(f"there are {len(strategies)} strategies in the files, none of which the run names: give one")
+    return strategies[0] if strategies else None
+
+
+def _of_file(run: JsonObject, strategies: Sequence[JsonObject]) -> JsonObject | None:
+    """Return the strategy of the files that a run of the files names."""
+    return _named(text_at(run, "spec", "strategyRef", "name"), strategies)
+
+
+def _named(name: str, documents: Sequence[JsonObject]) -> JsonObject | None:
+    return next((each for each in documents if name_of(each) == name), None)
+
+
+def _unused(run: JsonObject | str, strategy: JsonObject | None, found: dict[Kind, list[JsonObject]]) -> str:
+    counts = Counter(
+        kind.kind
+        for kind, documents in found.items()
+        for document in documents
+        if kind not in _LISTS and document is not run and document is not strategy
+    )
+    return ", ".join(f"{kind} ({count})" for kind, count in sorted(counts.items()))

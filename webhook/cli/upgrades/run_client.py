@@ -1,0 +1,218 @@
+"""Reads and writes upgrade runs and their gates on a hub, and waits until a start order is processed."""
+
+import asyncio
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import pydantic
+
+from scorer.api.conditions import FALSE, find_condition
+from scorer.api.kinds import UPGRADE_GATE, UPGRADE_RUN, Kind
+from scorer.api.meta import JsonObject, first_mistake
+from scorer.api.unstructured.documents import dicts_at, name_of, text_at
+from scorer.api.upgrade.run import ClusterUpgradeRun
+from scorer.upgrade.evaluation.conditions import INITIALIZED
+from scorer.upgrade.patches import order_answer
+from scorer.upgrade.views.situation import UpgradeSituation, WaitKind, approved_gates, situation_of
+from webhook.cli.errors import UserError, complain
+from webhook.cli.files.documents import title_of
+from webhook.cli.hub.client import Client, Place, RefusedError, retry_on_conflict
+from webhook.cli.staged_updates.run_client import tell_warnings, told_to_user
+from webhook.runtime.clock import utc_now
+
+_FORBIDDEN: Final = 403
+_MISSING: Final = 404
+_TOKEN_BYTES: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class FoundUpgrade:
+    """An upgrade run, and where it stands.
+
+    Args:
+        run: As it is stored.
+        read: As it is read.
+        situation: Where it stands.
+    """
+
+    run: JsonObject
+    read: ClusterUpgradeRun
+    situation: UpgradeSituation
+
+
+class UpgradeRuns:
+    """The upgrade runs of a hub.
+
+    Args:
+        client: Of the hub.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def find(self, name: str) -> FoundUpgrade | None:
+        """Return a run; None: there is none of that name."""
+        document = await self._get(UPGRADE_RUN, name)
+        return None if document is None else await self._found(document)
+
+    async def get(self, name: str) -> FoundUpgrade:
+        """Return a run.
+
+        Raises:
+            UserError: There is none of that name.
+        """
+        found = await self.find(name)
+        if found is None:
+            raise UserError(f"there is no {UPGRADE_RUN.kind} {name}")
+        return found
+
+    async def seen(self, name: str) -> FoundUpgrade | None:
+        """Return a run; None: there is none of that name, or none that the caller may see."""
+        try:
+            return await self._found(await self._client.get(Place(UPGRADE_RUN, name=name)))
+        except RefusedError as error:
+            if error.code not in (_FORBIDDEN, _MISSING):
+                raise
+            return None
+
+    async def all(self) -> list[FoundUpgrade]:
+        """Return all runs; what cannot be read is named on standard error."""
+        found = []
+        for document in dicts_at(await self._client.list(Place(UPGRADE_RUN)), "items"):
+            try:
+                found.append(await self._found(document))
+            except UserError as error:
+                complain(f"warning: {error.message}")
+        return found
+
+    async def create(self, document: JsonObject) -> str:
+        """Create a run; return its title."""
+        tell_warnings(await self._client.create(UPGRADE_RUN, document))
+        return self.title(name_of(document))
+
+    async def order(self, name: str, decide: Callable[[FoundUpgrade], JsonObject | None]) -> bool:
+        """Change a run and return True, or return False when *decide* returns no patch.
+
+        Args:
+            name: Of the run.
+            decide: Returns the patch for a run as it was read. The write expects that version.
+
+        Raises:
+            UserError: The run does not exist, or the order is refused.
+        """
+
+        async def attempt() -> bool:
+            found = await self.get(name)
+            with told_to_user():
+                patch = decide(found)
+            if patch is None:
+                return False
+            version = text_at(found.run, "metadata", "resourceVersion")
+            whole = {**patch, "metadata": {"resourceVersion": version}}
+            tell_warnings(await self._client.patch(Place(UPGRADE_RUN, name=name), whole))
+            return True
+
+        return await retry_on_conflict(attempt)
+
+    async def answer(self, gate: str, message: str, *, approve: bool) -> bool:
+        """Approve or reject a gate; return whether it was not answered so before.
+
+        Raises:
+            UserError: It does not wait any more.
+        """
+
+        async def attempt() -> bool:
+            document = await self._client.get(Place(UPGRADE_GATE, name=gate))
+            with told_to_user():
+                conditions = order_answer(document, message, utc_now(), approve=approve)
+            if conditions is None:
+                return False
+            version = text_at(document, "metadata", "resourceVersion")
+            patch = {"metadata": {"resourceVersion": version}, "status": {"conditions": conditions}}
+            tell_warnings(await self._client.patch(Place(UPGRADE_GATE, name=gate, subresource="status"), patch))
+            return True
+
+        return await retry_on_conflict(attempt)
+
+    async def gate(self, name: str) -> JsonObject | None:
+        """Return a gate; None: there is none of that name, or none that the caller may see."""
+        try:
+            return await self._client.get(Place(UPGRADE_GATE, name=name))
+        except RefusedError as error:
+            if error.code not in (_FORBIDDEN, _MISSING):
+                raise
+            return None
+
+    def title(self, name: str) -> str:
+        """Return how messages name a run."""
+        return title_of(UPGRADE_RUN, name)
+
+    async def _get(self, kind: Kind, name: str) -> JsonObject | None:
+        try:
+            return await self._client.get(Place(kind, name=name))
+        except RefusedError as error:
+            if error.code != _MISSING:
+                raise
+            if name in error.message:
+                return None
+            raise UserError(f"the hub knows no {kind.plural}; install them: harbormaster crds") from error
+
+    async def _found(self, document: JsonObject) -> FoundUpgrade:
+        try:
+            read = ClusterUpgradeRun.read(document)
+        except pydantic.ValidationError as error:
+            raise UserError(f"run {name_of(document)} cannot be read: {first_mistake(error)}") from error
+        situation = situation_of(read)
+        # The approval is on its gate first. The run shows it only after the loop has taken it in.
+        waiting = [wait.gate for wait in situation.waits if wait.kind is WaitKind.GATE and wait.needs_person]
+        if waiting:
+            gates = [gate for name in waiting if (gate := await self.gate(name)) is not None]
+            situation = situation_of(read, approved_gates(gates))
+        return FoundUpgrade(document, read, situation)
+
+
+def new_token() -> str:
+    """Return a token that no run has seen."""
+    return secrets.token_hex(_TOKEN_BYTES)
+
+
+POLL_SECONDS: Final = 0.25
+PATIENCE_SECONDS: Final = 5.0
+"""How long the loop is given to take an order in before the command says what it has come to."""
+
+
+def why_not(found: FoundUpgrade) -> str:
+    """Return why a run cannot start, as the loop says; empty: it says no such thing."""
+    status = found.read.status
+    initialized = find_condition(status.conditions, INITIALIZED)
+    if status.start_time is not None or initialized is None or initialized.status != FALSE:
+        return ""
+    return f"{initialized.reason}: {initialized.message}"
+
+
+async def taken_in(runs: UpgradeRuns, ordered: FoundUpgrade) -> FoundUpgrade:
+    """Return a run once the loop has taken an order to start in; if that does not come within seconds, as it is then.
+
+    Args:
+        runs: Where it is.
+        ordered: The run with the order.
+    """
+    clock = asyncio.get_running_loop().time
+    end = clock() + PATIENCE_SECONDS
+    found = ordered
+    while not has_taken(found) and clock() < end:
+        await asyncio.sleep(POLL_SECONDS)
+        found = await runs.get(name_of(ordered.run))
+    return found
+
+
+def has_taken(found: FoundUpgrade) -> bool:
+    """Say whether the order to start has come to something: the run has begun, or it is known why it cannot."""
+    spec, status = found.read.spec, found.read.status
+    if status.observed_generation < found.read.metadata.generation:
+        return False
+    if status.start_time is None:
+        return bool(why_not(found))
+    return status.observed_restart_token == spec.restart_token

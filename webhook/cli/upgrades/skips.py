@@ -1,0 +1,141 @@
+"""The effect of skipping parts of an upgrade run, computed before the order is sent.
+
+Source: upgrade-runs.md 9.2.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from scorer.api.upgrade.fields import UpgradeState
+from scorer.api.upgrade.run import (
+    ClusterUpgradeRun,
+    GateReport,
+    GroupStatus,
+    MemberStatus,
+    SkipTarget,
+    SkipTargetType,
+    StageStatus,
+)
+
+_HALTED: Final = frozenset({UpgradeState.STOPPED, UpgradeState.FAILED})
+_LEFT: Final = frozenset({UpgradeState.NOT_STARTED, UpgradeState.PENDING, UpgradeState.STOPPED})
+"""States of a member, and of a wait besides Running, that a skip ends."""
+_WHY_NOT: Final = {
+    UpgradeState.RUNNING: "is being upgraded: that is brought to its end",
+    UpgradeState.COMPLETED: "is upgraded already",
+    UpgradeState.SKIPPED: "is skipped already",
+    UpgradeState.FAILED: "has failed: it can be skipped while the run is stopped or has failed",
+}
+_MOST_NAMED: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What one target of a skip comes to.
+
+    Args:
+        target: What is to be skipped.
+        members: Those that are left out by it.
+        more: Whether gates or a wait end by it.
+        notes: What it does not affect, and why.
+    """
+
+    target: SkipTarget
+    members: tuple[str, ...] = ()
+    more: bool = False
+    notes: tuple[str, ...] = ()
+
+    @property
+    def does_something(self) -> bool:
+        """Say whether anything is left out."""
+        return bool(self.members) or self.more
+
+    @property
+    def words(self) -> str:
+        """What is left out, for people; of a part its members."""
+        named = f"{self.target.type.value} {self.target.name}"
+        if self.target.type not in (SkipTargetType.GROUP, SkipTargetType.STAGE) or not self.members:
+            return named
+        rest = len(self.members) - _MOST_NAMED
+        return f"{named} ({', '.join(self.members[:_MOST_NAMED])}{f' and {rest} more' if rest > 0 else ''})"
+
+
+def effects(run: ClusterUpgradeRun, targets: Sequence[SkipTarget]) -> list[Effect]:
+    """Return what a skip comes to, target by target; a run that has no stages yet takes every target on trust.
+
+    Args:
+        run: As it stands.
+        targets: Parts that the run has.
+    """
+    if not run.status.stages:
+        return [Effect(target, more=True) for target in targets]
+    halted = run.status.state in _HALTED
+    return [_effect(run.status.stages, target, halted=halted) for target in targets]
+
+
+def _effect(stages: Sequence[StageStatus], target: SkipTarget, *, halted: bool) -> Effect:
+    match target.type:
+        case SkipTargetType.MEMBER:
+            groups = [group for stage in stages for group in stage.groups]
+            return _of_members(target, (each for each in _members(groups) if each.name == target.name), halted=halted)
+        case SkipTargetType.GROUP:
+            groups = [group for stage in stages for group in stage.groups if group.name == target.name]
+            found = _of_members(target, _members(groups), halted=halted)
+            return _with_more(found, more=any(map(_is_open, _gates_of(groups))), groups=groups)
+        case SkipTargetType.STAGE:
+            stage = next(each for each in stages if each.name == target.name)
+            found = _of_members(target, _members(stage.groups), halted=halted)
+            gates = (*stage.before_gates, *stage.after_gates, *_gates_of(stage.groups))
+            return _with_more(found, more=any(map(_is_open, gates)) or _waits(stage), groups=stage.groups)
+        case _:
+            stage = next(each for each in stages if each.name == target.name)
+            return _of_wait(target, stage)
+
+
+def _of_members(target: SkipTarget, entries: Iterator[MemberStatus], *, halted: bool) -> Effect:
+    left, notes = [], []
+    for entry in entries:
+        if entry.state in _LEFT or (entry.state is UpgradeState.FAILED and halted):
+            left.append(entry.name)
+        else:
+            notes.append(f"{entry.name} {_WHY_NOT[entry.state]}")
+    return Effect(target, tuple(left), notes=tuple(notes))
+
+
+def _with_more(found: Effect, *, more: bool, groups: Sequence[GroupStatus]) -> Effect:
+    """Return the effect on a part: an empty one that is still to come is left out, too."""
+    to_come = all(group.state is UpgradeState.NOT_STARTED for group in groups)
+    more = more or (to_come and not any(group.members for group in groups))
+    notes = found.notes
+    if not found.members and not more and not notes:
+        notes = (f"{found.target.type.value.lower()} {found.target.name} is over already",)
+    return Effect(found.target, found.members, more, notes)
+
+
+def _of_wait(target: SkipTarget, stage: StageStatus) -> Effect:
+    if _waits(stage):
+        return Effect(target, more=True)
+    wait = stage.after_stage_wait
+    if wait is None or not wait.seconds:
+        return Effect(target, notes=(f"there is no wait after stage {stage.name}",))
+    return Effect(target, notes=(f"the wait after stage {stage.name} is {wait.state.value} already",))
+
+
+def _waits(stage: StageStatus) -> bool:
+    """Say whether the wait after a stage is still to come or goes on."""
+    wait = stage.after_stage_wait
+    return wait is not None and bool(wait.seconds) and wait.state in (*_LEFT, UpgradeState.RUNNING)
+
+
+def _is_open(gate: GateReport) -> bool:
+    """Say whether a gate still holds something, or will."""
+    return gate.state not in (UpgradeState.COMPLETED, UpgradeState.SKIPPED)
+
+
+def _members(groups: Sequence[GroupStatus]) -> Iterator[MemberStatus]:
+    return (entry for group in groups for entry in group.members)
+
+
+def _gates_of(groups: Sequence[GroupStatus]) -> list[GateReport]:
+    return [gate for group in groups for gate in (*group.before_gates, *group.after_gates)]

@@ -1,0 +1,392 @@
+"""``harbormaster upgrade``: start, stop, skip, retry and show upgrade runs."""
+
+from contextlib import suppress
+from typing import Final
+
+import click
+
+from scorer.api.unstructured.documents import name_of
+from scorer.api.unstructured.json_object import JsonObject
+from scorer.api.upgrade.fields import UpgradeState
+from scorer.api.upgrade.run import SkipTarget, SkipTargetType
+from scorer.api.values.quoting import printable
+from scorer.upgrade.patches import order_skip, order_start, order_stop, retry_run
+from scorer.upgrade.views.situation import WaitKind
+from webhook.cli.errors import UserError, complain
+from webhook.cli.hub.client import Client
+from webhook.cli.options.base import not_empty, output_option, run, tab
+from webhook.cli.options.hub import HubOptions, hub_options
+from webhook.cli.staged_updates.run_client import told_to_user
+from webhook.cli.staged_updates.view import Shown, View
+from webhook.cli.staged_updates.wait import (
+    DONE,
+    FAILED,
+    NEEDS_PERSON,
+    Verdict,
+    Waiting,
+    follow,
+    report,
+    stopping_options,
+    tell_waits,
+    waiting_options,
+)
+from webhook.cli.text.output import print_document
+from webhook.cli.upgrades.output import (
+    list_upgrades,
+    print_upgrade,
+    upgrade_document,
+    upgrade_news,
+    upgrade_wait_lines,
+)
+from webhook.cli.upgrades.plan import command as plan
+from webhook.cli.upgrades.run_client import FoundUpgrade, UpgradeRuns, has_taken, new_token, taken_in, why_not
+from webhook.cli.upgrades.skips import Effect, effects
+from webhook.runtime.clock import utc_now
+
+_WAITS: Final = """  2  with --wait: it goes on only when somebody acts; what it waits for is on standard output
+  3  with --wait: the time is up
+"""
+_WAITING_CODES: Final = f"""  1  an error; with --wait also: the run has failed
+{_WAITS}"""
+HELP: Final = """Start, stop and watch upgrades of member clusters.
+
+A ClusterUpgradeRun takes members to a Kubernetes version or to newer node images, in the stages and groups of a
+strategy. It is made with `harbormaster apply`; `harbormaster approve` and `harbormaster reject` answer its gates.
+
+\b
+Examples:
+  harbormaster upgrade plan kubernetes-1-31
+  harbormaster upgrade start kubernetes-1-31 --wait
+  harbormaster upgrade status kubernetes-1-31 -w
+  harbormaster upgrade skip kubernetes-1-31 --member east
+
+\b
+Exit codes:
+  0  done
+  1  an error, or the run has failed
+  2  with --wait: it goes on only when somebody acts
+  3  with --wait: the time is up
+"""
+START_HELP: Final = f"""Start an upgrade run, or start one again that is stopped or has failed.
+
+After a failure, the members of the stage that failed have another turn; what is upgraded stays so. A run that cannot
+start is told to all the same: it starts when nothing is in the way any more.
+
+\b
+Examples:
+  harbormaster upgrade start kubernetes-1-31
+  harbormaster upgrade start kubernetes-1-31 --wait --timeout 8h
+
+\b
+Exit codes:
+  0  started, or had been; with --wait: it is over
+  1  an error, or the run cannot start; with --wait also: it has failed
+{_WAITS}"""
+STOP_HELP: Final = """Stop an upgrade run.
+
+No further member is upgraded; upgrades that are under way are brought to an end.
+
+\b
+Examples:
+  harbormaster upgrade stop kubernetes-1-31 --wait
+
+\b
+Exit codes:
+  0  told to stop, or had been; with --wait: nothing is in flight any more
+  1  an error: no such run, or it is over or has not been started; with --wait also: it has failed
+  3  with --wait: the time is up
+"""
+SKIP_HELP: Final = """Leave out members, groups, stages or the wait after a stage.
+
+What is in upgrade, or has been upgraded, is not affected, and the command says so. Skipping cannot be taken back.
+
+\b
+Examples:
+  harbormaster upgrade skip kubernetes-1-31 --member east --member west
+  harbormaster upgrade skip kubernetes-1-31 --stage production
+  harbormaster upgrade skip kubernetes-1-31 --wait-after canary
+
+\b
+Exit codes:
+  0  something is left out
+  1  an error: no such run or part of it, it is over, or nothing of what is named can be left out any more
+"""
+RETRY_HELP: Final = """Make a run that does again what another one has skipped or failed to do.
+
+It has the versions and images that the other one had chosen, and is not started: look at it, then start it.
+
+\b
+Examples:
+  harbormaster upgrade retry kubernetes-1-31
+  harbormaster upgrade retry kubernetes-1-31 --name second-try --dry-run
+
+\b
+Exit codes:
+  0  made; with --dry-run: printed
+  1  an error: no such run, it is going on, it has left nothing to do again, or there is a run of the new name
+"""
+STATUS_HELP: Final = f"""Show where an upgrade run stands; without a name, where all of them stand.
+
+Its stages, groups and members, what it waits for, and the command that answers it. -w shows every change until the run
+is over.
+
+\b
+Examples:
+  harbormaster upgrade status
+  harbormaster upgrade status kubernetes-1-31
+  harbormaster upgrade status kubernetes-1-31 -w
+  harbormaster upgrade status kubernetes-1-31 -o json
+  harbormaster upgrade status kubernetes-1-31 --wait --timeout 8h --through-approvals
+
+\b
+States:  NotStarted, Running, Pending (waits), Stopping, Stopped, Failed, Completed, Skipped
+
+\b
+-o json (yaml: the same; with -w one document per change):
+  run      name phase stage message type kubernetesVersion counts startTime completionTime
+  waits[]  kind (Initialization, Start, Gate, TimedWait, Members) stage gate members since until needsPerson message
+           command
+  stages[] as in status.stages of the run
+  plan     computedAt eta etaP90 command
+  Without a name: items[], each with run, waits[] and plan.
+
+\b
+Exit codes:
+  0  shown; with --wait: it is over
+{_WAITING_CODES}"""
+VIEW: Final = View(upgrade_document, print_upgrade, upgrade_news)
+
+
+@click.group("upgrade", help=HELP, short_help="Start, stop and watch upgrades of member clusters.")
+def command() -> None:
+    """Hold the commands."""
+
+
+def finished(waiting: Waiting) -> Verdict[FoundUpgrade]:
+    """Return what ends a wait when the run is over, or when nothing happens until somebody acts."""
+
+    def verdict(found: FoundUpgrade) -> int | None:
+        if found.situation.is_over:
+            return DONE
+        if found.situation.phase == "Failed":
+            return FAILED
+        persons = [wait.kind for wait in found.situation.waits if wait.needs_person]
+        if waiting.through_approvals:
+            persons = [kind for kind in persons if kind is not WaitKind.GATE]
+        return NEEDS_PERSON if persons else None
+
+    return verdict
+
+
+def _stopped(found: FoundUpgrade) -> int | None:
+    """End when the run is stopped, or over."""
+    if found.situation.phase == "Failed":
+        return FAILED
+    return DONE if found.situation.is_over or found.situation.is_halted else None
+
+
+@command.command("start", help=START_HELP, short_help="Start an upgrade run, or start it again.")
+@click.argument("name", callback=not_empty, shell_complete=tab("upgrades"))
+@waiting_options
+@hub_options
+def start(name: str, waiting: Waiting, hub: HubOptions) -> int:
+    """Start a run."""
+    waiting.check()
+    return run(_start(hub, name, waiting, new_token()))
+
+
+async def _start(hub: HubOptions, name: str, waiting: Waiting, token: str) -> int:
+    async with Client(hub.find()) as client:
+        runs = UpgradeRuns(client)
+        ordered = await runs.order(name, lambda found: order_start(found.read, token))
+        found = await runs.get(name)
+        if not ordered and found.read.status.start_time is not None:
+            click.echo(f"{runs.title(name)} running already")
+        else:
+            await _tell_start(runs, found, waiting)
+        return await _follow(runs, found, waiting, finished(waiting), hub)
+
+
+async def _tell_start(runs: UpgradeRuns, found: FoundUpgrade, waiting: Waiting) -> None:
+    """Say what has become of the order to start.
+
+    Raises:
+        UserError: The run cannot start, and nobody waits for it.
+    """
+    title = runs.title(name_of(found.run))
+    found = await taken_in(runs, found)
+    if why := why_not(found):
+        told = f"{title} is told to start, but cannot: {why}"
+        if not waiting.wait:
+            raise UserError(told)
+        complain(told)
+    elif has_taken(found):
+        click.echo(f"{title} started")
+    else:
+        click.echo(f"{title} is told to start; the loop has not taken that in yet")
+
+
+@command.command("stop", help=STOP_HELP, short_help="Stop an upgrade run.")
+@click.argument("name", callback=not_empty, shell_complete=tab("upgrades"))
+@stopping_options
+@hub_options
+def stop(name: str, waiting: Waiting, hub: HubOptions) -> int:
+    """Stop a run."""
+    waiting.check()
+    return run(_stop(hub, name, waiting))
+
+
+async def _stop(hub: HubOptions, name: str, waiting: Waiting) -> int:
+    async with Client(hub.find()) as client:
+        runs = UpgradeRuns(client)
+        ordered = await runs.order(name, lambda found: order_stop(found.read))
+        found = await runs.get(name)
+        click.echo(f"{runs.title(name)} {'told to stop' if ordered else 'stopped already'}")
+        return await _follow(runs, found, waiting, _stopped, hub)
+
+
+async def _follow(
+    runs: UpgradeRuns, found: FoundUpgrade, waiting: Waiting, verdict: Verdict[FoundUpgrade], hub: HubOptions
+) -> int:
+    """Wait for what an order comes to, if that is wanted; return the exit code."""
+    if not waiting.wait:
+        return DONE
+    generation = found.read.metadata.generation
+
+    def taken(now: FoundUpgrade) -> int | None:
+        """Say how the wait ends, once the run has taken the order in."""
+        return verdict(now) if now.read.status.observed_generation >= generation else None
+
+    code, ended = await follow(runs, name_of(found.run), waiting, taken, tell_waits())
+    return report(code, ended, waiting, lambda: upgrade_wait_lines(upgrade_document(ended, hub), utc_now()))
+
+
+def _targets(kind: SkipTargetType, names: tuple[str, ...]) -> list[SkipTarget]:
+    return [SkipTarget(type=kind, name=name) for name in names]
+
+
+@command.command("skip", help=SKIP_HELP, short_help="Leave out members, groups, stages or waits.")
+@click.argument("name", callback=not_empty, shell_complete=tab("upgrades"))
+@click.option("--member", "members", multiple=True, metavar="NAME", help="A member; may be repeated.")
+@click.option("--group", "groups", multiple=True, metavar="NAME", help="A group; may be repeated.")
+@click.option("--stage", "stages", multiple=True, metavar="NAME", help="A stage; may be repeated.")
+@click.option("--wait-after", "waits", multiple=True, metavar="STAGE", help="The wait after a stage; may be repeated.")
+@hub_options
+def skip(
+    name: str,
+    members: tuple[str, ...],
+    groups: tuple[str, ...],
+    stages: tuple[str, ...],
+    waits: tuple[str, ...],
+    hub: HubOptions,
+) -> int:
+    """Skip parts of a run."""
+    given = {
+        SkipTargetType.MEMBER: members,
+        SkipTargetType.GROUP: groups,
+        SkipTargetType.STAGE: stages,
+        SkipTargetType.AFTER_STAGE_WAIT: waits,
+    }
+    if any(not each for names in given.values() for each in names):
+        raise click.UsageError("'' is empty: a part of the run has a name")
+    targets = [target for kind, names in given.items() for target in _targets(kind, names)]
+    if not targets:
+        raise click.UsageError("say what to skip: --member, --group, --stage or --wait-after")
+    return run(_skip(hub, name, targets))
+
+
+async def _skip(hub: HubOptions, name: str, targets: list[SkipTarget]) -> int:
+    told: list[Effect] = []
+    notes: list[str] = []
+
+    def decide(found: FoundUpgrade) -> JsonObject:
+        order_skip(found.read, targets)  # names that the run does not have are mistakes
+        told[:] = effects(found.read, targets)
+        notes[:] = dict.fromkeys(note for each in told for note in each.notes)
+        effective = [each.target for each in told if each.does_something]
+        if not effective:
+            raise UserError([f"{note}: nothing to skip" for note in notes])
+        return order_skip(found.read, effective)
+
+    async with Client(hub.find()) as client:
+        runs = UpgradeRuns(client)
+        await runs.order(name, decide)
+    words = ", ".join(each.words for each in told if each.does_something)
+    click.echo(printable(f"{runs.title(name)} is to leave out {words}"))
+    for note in notes:
+        complain(printable(f"note: {note}"))
+    return DONE
+
+
+@command.command("retry", help=RETRY_HELP, short_help="Make a run that does again what another has not done.")
+@click.argument("name", callback=not_empty, shell_complete=tab("upgrades"))
+@click.option("--name", "new", default="", metavar="NAME", help="Of the new run.  [default: the old one with -retry]")
+@click.option("--dry-run", is_flag=True, help="Print the new run, and do not create it.")
+@hub_options
+def retry(name: str, new: str, dry_run: bool, hub: HubOptions) -> int:
+    """Make a run again."""
+    return run(_retry(hub, name, new, dry_run=dry_run))
+
+
+async def _retry(hub: HubOptions, name: str, new: str, *, dry_run: bool) -> int:
+    async with Client(hub.find()) as client:
+        runs = UpgradeRuns(client)
+        found = await runs.get(name)
+        with told_to_user():
+            document = retry_run(found.read, new)
+        if not _is_left(found):
+            raise UserError(f"run {name} has left nothing to do again: its members run what it was to bring")
+        if dry_run:
+            print_document(document, "yaml")
+            return DONE
+        title = await runs.create(document)
+    click.echo(f"{title} created, not started: harbormaster upgrade start {name_of(document)}")
+    return DONE
+
+
+def _is_left(found: FoundUpgrade) -> bool:
+    """Say whether any member of a run does not run what it was to bring."""
+    entries = (entry for stage in found.read.status.stages for group in stage.groups for entry in group.members)
+    return any(
+        entry.state is not UpgradeState.COMPLETED and entry.reason not in ("AlreadyAtTarget", "AheadOfTarget")
+        for entry in entries
+    )
+
+
+@command.command("status", help=STATUS_HELP, short_help="Show where an upgrade run stands.")
+@click.argument("name", default="", callback=not_empty, shell_complete=tab("upgrades"))
+@click.option("-w", "--watch", is_flag=True, help="Show every change until the run is over, or until Ctrl-C.")
+@output_option("table", "json", "yaml")
+@waiting_options
+@hub_options
+def status(name: str, watch: bool, output: str, waiting: Waiting, hub: HubOptions) -> int:
+    """Show a run."""
+    waiting.check()
+    if not name:
+        if watch or waiting.wait:
+            raise click.UsageError("name the run that is to be followed")
+        return run(list_upgrades(hub, output))
+    with suppress(KeyboardInterrupt):
+        return run(_status(name, waiting, Shown(VIEW, output, hub, watch=watch)))
+    return DONE
+
+
+async def _status(name: str, waiting: Waiting, shown: Shown[FoundUpgrade]) -> int:
+    async with Client(shown.hub.find()) as client:
+        runs = UpgradeRuns(client)
+        verdict = finished(waiting)
+        if shown.watch:
+            ends = verdict if waiting.wait else (lambda found: DONE if found.situation.is_over else None)
+            code, found = await follow(runs, name, waiting, ends, shown.show)
+        elif waiting.wait:
+            code, found = await follow(runs, name, waiting, verdict)
+            shown.show(found)
+        else:
+            shown.show(await runs.get(name))
+            return DONE
+        if not waiting.wait or shown.output != "table":
+            return code
+        return report(code, found, waiting, lambda: upgrade_wait_lines(upgrade_document(found, shown.hub), utc_now()))
+
+
+command.add_command(plan)

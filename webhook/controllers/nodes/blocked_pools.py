@@ -1,0 +1,216 @@
+"""Events and a metric for node pools whose budgets have allowed no disruption for more than a day.
+
+An Event is not repeated before the pool has been open. When a pool was shut is computed from its budgets, for a day
+back and with the present nodes; for a pool that was shut all that time, the day begins when this process first sees it.
+So a process that takes over repeats nothing at once. It may repeat a day later what the process before it said. The
+metric counts such a pool from the start: an alert that is over because another process leads would be wrong.
+
+Source: nodepool-disruption.md 12; serving.md 6.3.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+from scorer.api.event import Event
+from scorer.api.kinds import NODE_POOL
+from scorer.api.meta import JsonObject, format_time, parse_time
+from scorer.api.node_pool import DisruptionReason
+from scorer.api.unstructured.documents import is_deleting, text_at
+from scorer.node_budgets.budgets import allowance
+from scorer.node_budgets.calendar import calendar
+from scorer.node_budgets.opening import next_open
+from scorer.node_budgets.pool_view import PoolView
+from scorer.node_budgets.wording import describe_budget
+from webhook.controllers.machinery.failures import concerned_of
+from webhook.controllers.machinery.observer import UNOBSERVED, LoopObserver
+from webhook.controllers.machinery.result import DONE, Result
+from webhook.controllers.machinery.wiring import NODES, Signal, Wiring, always
+from webhook.gate.pools import HubNodePools
+from webhook.kube.cache.hub import Hub
+
+PATIENCE: Final = timedelta(days=1)
+"""How long a pool may be shut before an Event says so."""
+LOOK_AGAIN: Final = PATIENCE / 2
+"""Often enough to find out when a pool has shut, and seldom enough to cost nothing."""
+BLOCKED: Final = "DisruptionBlocked"
+UNBLOCKED: Final = "DisruptionUnblocked"
+
+
+@dataclass(slots=True)
+class _Memory:
+    """What is known of one pool.
+
+    Args:
+        uid: Of the NodePool; one that was created again is another.
+        since: When each reason that is shut now was shut.
+        told: Reasons that an Event has named.
+        before: Reasons that had been shut for a day when the pool was first seen.
+    """
+
+    uid: str
+    since: dict[str, datetime] = field(default_factory=dict)
+    told: set[str] = field(default_factory=set)
+    before: set[str] = field(default_factory=set)
+
+
+class NodePoolController:
+    """Looks at one pool at a time.
+
+    Args:
+        hub: Where the NodePools are.
+        pools: The pools with their nodes. What is reserved of them makes no difference here.
+        now: The clock.
+        record: Takes events.
+        observer: Is told which pools have been shut for a day.
+    """
+
+    def __init__(
+        self,
+        hub: Hub,
+        pools: HubNodePools,
+        now: Callable[[], datetime],
+        record: Callable[[JsonObject, Event], None],
+        observer: LoopObserver = UNOBSERVED,
+    ) -> None:
+        self._hub = hub
+        self._pools = pools
+        self._now = now
+        self._record = record
+        self._observer = observer
+        self._memories: dict[str, _Memory] = {}
+
+    def wiring(self) -> Wiring[str]:
+        """Say what wakes it: a pool that has changed, itself or in its nodes."""
+        return Wiring(
+            name="node_pool",
+            reconcile=self.reconcile,
+            concerned=concerned_of(NODE_POOL),
+            owner=always(NODES),
+            watches=(Signal(self._pools.subscribe, lambda name: (name,)),),
+            resync=self._pools.names,
+            ends=(self._pools.end,),
+        )
+
+    async def reconcile(self, name: str) -> Result:
+        """Tell of a pool that has been shut for too long, or is open again after that."""
+        document, pool = self._hub.cache.get(NODE_POOL, name), self._pools.pool(name)
+        if document is None or pool is None or is_deleting(document):
+            self._memories.pop(name, None)
+            self._observer.stands(NODE_POOL, name, still=False)
+            return DONE
+        uid = document["metadata"].get("uid", "")
+        memory = self._memories.get(name)
+        now, is_new = self._now(), memory is None or memory.uid != uid
+        if memory is None or is_new:
+            memory = self._memories[name] = _Memory(uid)
+        shut = _shut(pool, now)
+        self._tell_open(document, memory, shut)
+        starts = _starts(pool, now) if shut.keys() - memory.since.keys() else {}
+        if is_new and _is_older(document, now - PATIENCE):
+            memory.before = shut.keys() - starts.keys()
+        for reason in shut:
+            memory.since.setdefault(reason, starts.get(reason, now))
+        self._tell_shut(document, pool, memory, shut, now)
+        self._observer.stands(NODE_POOL, name, still=bool(memory.told or memory.before))
+        return _look_again(memory, shut, now)
+
+    def _tell_open(self, document: JsonObject, memory: _Memory, shut: "dict[str, _Shut]") -> None:
+        """Tell once of all reasons that are open again, and forget those that are."""
+        again = [reason for reason in DisruptionReason if reason in memory.told - shut.keys()]
+        memory.told &= shut.keys()
+        memory.before &= shut.keys()
+        for reason in memory.since.keys() - shut.keys():
+            del memory.since[reason]
+        if again:
+            self._record(document, Event(UNBLOCKED, f"Nodes may be disrupted again: {', '.join(again)}"))
+
+    def _tell_shut(
+        self, document: JsonObject, pool: PoolView, memory: _Memory, shut: "dict[str, _Shut]", now: datetime
+    ) -> None:
+        """Tell of what has been shut for too long, in one Event: reasons with the same cause in one sentence."""
+        by_cause: dict[_Shut, list[str]] = {}
+        for reason, cause in shut.items():
+            if reason not in memory.told and now - memory.since[reason] >= PATIENCE:
+                by_cause.setdefault(cause, []).append(reason)
+        for reasons in by_cause.values():
+            memory.told.update(reasons)
+        if by_cause:
+            sentences = (_message(pool, cause, reasons) for cause, reasons in by_cause.items())
+            self._record(document, Event(BLOCKED, ". ".join(sentences), "Warning"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Shut:
+    """Why no node may go.
+
+    Args:
+        budgets: Positions of the budgets that prevent it.
+        mistakes: What is wrong with those that cannot be used.
+        until: When it ends; None: not by itself.
+    """
+
+    budgets: tuple[int, ...]
+    mistakes: tuple[str, ...]
+    until: datetime | None
+
+
+def _shut(pool: PoolView, now: datetime) -> dict[str, _Shut]:
+    """Return the reasons for which the budgets let no node go, however few are in flight; none of an empty pool."""
+    counts = pool.counts()
+    found: dict[str, _Shut] = {}
+    if not counts.total:
+        return found
+    for reason in DisruptionReason:
+        allowed = allowance(pool.budgets, counts, reason, now)
+        if allowed.limit:
+            continue
+        unusable = allowed.unusable
+        until = None if unusable else next_open(pool.budgets, counts, reason, 1, now).instant
+        positions = tuple(position for position, _ in unusable) or allowed.binding
+        found[reason.value] = _Shut(positions, tuple(mistake for _, mistake in unusable), until)
+    return found
+
+
+def _starts(pool: PoolView, now: datetime) -> dict[str, datetime]:
+    """Return when each reason that is shut now was shut, where that was within a day."""
+    found: dict[str, datetime] = {}
+    past = calendar(pool.budgets, pool.counts(), now - PATIENCE, now + timedelta(minutes=1))
+    for of_reason in past.reasons:
+        start: datetime | None = None
+        for span in of_reason.spans:
+            if span.start > now:
+                break
+            if span.limit:
+                start = None
+            elif start is None:
+                start = span.start
+        if start is not None and start > past.start:
+            found[of_reason.reason] = start
+    return found
+
+
+def _is_older(document: JsonObject, instant: datetime) -> bool:
+    """Say whether a pool was there already at an instant."""
+    try:
+        return parse_time(text_at(document, "metadata", "creationTimestamp")) <= instant
+    except ValueError:
+        return False
+
+
+def _message(pool: PoolView, cause: _Shut, reasons: Iterable[str]) -> str:
+    budgets = " and ".join(describe_budget(position, pool.budgets[position]) for position in cause.budgets)
+    start = f"No node may be disrupted ({', '.join(reasons)}), for more than a day now, because of {budgets}"
+    if cause.mistakes:
+        return f"{start}, which cannot be used: {cause.mistakes[0]}"
+    if cause.until is None:
+        return f"{start}; that does not end by itself"
+    return f"{start}; that ends at {format_time(cause.until)}"
+
+
+def _look_again(memory: _Memory, shut: dict[str, _Shut], now: datetime) -> Result:
+    instants = [now + LOOK_AGAIN]
+    instants += [memory.since[reason] + PATIENCE for reason in shut if reason not in memory.told]
+    instants += [cause.until for cause in shut.values() if cause.until is not None]
+    return Result(max(min(instants) - now, timedelta(seconds=1)))

@@ -1,0 +1,148 @@
+"""The cache of the cluster for node disruption: trimmed Pods, Nodes, NodeClaims and NodePools.
+
+Pods are watched, and of each is kept what planning reads (`scorer.node_disruption.cluster.cache_transforms`): less than
+a fifth of it. To list them anew for every decision would cost the API server a hundred megabytes every ten seconds
+where there are 30,000, and to share the cache of the process would not do: there the gate keeps less of a pod than
+planning needs, and what a placement selects is kept whole. Gate and planner of this controller read the same pods, from
+here. Nothing is watched but NodePools before there is one, and then only by the process that leads.
+
+Source: nodepool-disruption.md 5.1.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from scorer.api import kinds
+from scorer.api.kinds import KINDS
+from scorer.api.meta import JsonObject
+from scorer.api.unstructured.documents import metadata_of
+from scorer.node_disruption.cluster.cache_transforms import planned_node, planned_pod
+from webhook.gate.pools import HubNodePools, Trims
+from webhook.kube.cache.changes import Change, Channel
+from webhook.kube.cache.hub import Hub
+from webhook.kube.cache.informer import Cache
+from webhook.kube.ports import Store
+
+DAEMON_SET: Final = KINDS["apps", "DaemonSet"]
+VOLUME: Final = KINDS["", "PersistentVolume"]
+VOLUME_CLAIM: Final = KINDS["", "PersistentVolumeClaim"]
+
+NEEDED: Final = (kinds.NODE_POOL, kinds.NODE_CLAIM, kinds.NODE, kinds.POD, kinds.POD_DISRUPTION_BUDGET)
+"""Without these nothing is decided."""
+HELPFUL: Final = (DAEMON_SET, kinds.NAMESPACE, VOLUME, VOLUME_CLAIM)
+"""What is not known of these is taken to put no limits on pods."""
+_PROMPT: Final = (kinds.NODE_POOL, kinds.NODE_CLAIM, kinds.NODE, kinds.POD_DISRUPTION_BUDGET)
+"""Kinds of which a change wakes the controller at once."""
+_UNREAD: Final = ("resourceVersion", "managedFields", "generation")
+
+
+class NodeWorld:
+    """What is known of the cluster.
+
+    Args:
+        store: The cluster.
+        template_do_not_disrupt: Whether do-not-disrupt in the template of a pool holds for nodes that exist already.
+    """
+
+    def __init__(self, store: Store, *, template_do_not_disrupt: bool) -> None:
+        self.cache = Cache(store)
+        self.hub = Hub(store, self.cache)
+        self.pools = HubNodePools(
+            self.cache,
+            template_do_not_disrupt=template_do_not_disrupt,
+            trims=Trims(planned_node, planned_pod),
+        )
+        self.changes = 0
+        """Grows with every change that could alter a decision."""
+        self._told = Channel[None]()
+        self.cache.want((*NEEDED, *HELPFUL))
+        self.cache.trim(DAEMON_SET, _planned_daemon_set)
+        self.cache.trim(VOLUME, _planned_volume)
+        self.cache.trim(VOLUME_CLAIM, _planned_volume_claim)
+        self._subscriptions = [
+            self.cache.subscribe(kind, self._noting(kind in _PROMPT)) for kind in (*NEEDED, *HELPFUL)
+        ]
+
+    async def run(self) -> None:
+        """Keep it up to date until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.cache.run(), name="node disruption: cache")
+            tasks.create_task(self.hub.run(), name="node disruption: statuses")
+
+    def end(self) -> None:
+        """Follow no changes any more."""
+        self.pools.end()
+        for end in self._subscriptions:
+            end()
+
+    @property
+    def trouble(self) -> str:
+        """Why nothing can be decided; empty when something can."""
+        for kind in NEEDED:
+            if refusal := self.cache.refusal(kind):
+                return f"{kind.plural} may not be read: {refusal}"
+        return ""
+
+    @property
+    def synced(self) -> bool:
+        """Whether everything has been listed once, or may not be read."""
+        return all(self.cache.has_answered(kind) for kind in (*NEEDED, *HELPFUL))
+
+    def subscribe(self, handler: Callable[[None], None]) -> Callable[[], None]:
+        """Call *handler* after changes of pools, claims, nodes and budgets of pods; returns what ends that."""
+        return self._told.subscribe(handler)
+
+    def documents(self) -> list[JsonObject]:
+        """Return everything that planning reads; it is safe to read in a thread, as objects are never changed."""
+        return [document for kind in (*NEEDED, *HELPFUL) for document in self.cache.shelf(kind).objects.values()]
+
+    def nodes(self) -> Iterator[JsonObject]:
+        """Yield the nodes."""
+        yield from self.cache.shelf(kinds.NODE).objects.values()
+
+    def claim_of(self, node: str) -> JsonObject | None:
+        """Return the claim of a node; None: it has none."""
+        return self.pools.claim_of_node(node)
+
+    def claim(self, name: str) -> JsonObject | None:
+        """Return a claim; None: there is none of that name."""
+        return self.cache.get(kinds.NODE_CLAIM, name)
+
+    def pods_on(self, node: str) -> list[JsonObject]:
+        """Return the pods of a node, by namespace and name."""
+        keys = [(pod.namespace, pod.name) for pod in self.pools.pods_on(node)]
+        found = (self.cache.get(kinds.POD, name, namespace) for namespace, name in keys)
+        return [pod for pod in found if pod is not None]
+
+    def _noting(self, prompt: bool) -> Callable[[Change], None]:
+        def note(change: Change) -> None:
+            if not change.touches(_essence):
+                return
+            self.changes += 1
+            if prompt:
+                self._told.tell(None)
+
+        return note
+
+
+def _essence(document: JsonObject) -> object:
+    """View what is kept of an object, apart from what changes with every write of it."""
+    metadata = {key: value for key, value in metadata_of(document).items() if key not in _UNREAD}
+    return {**document, "metadata": metadata}
+
+
+def _planned_daemon_set(document: JsonObject) -> JsonObject:
+    return {**document, "status": {}}
+
+
+def _planned_volume(document: JsonObject) -> JsonObject:
+    spec = document.get("spec") or {}
+    kept = {key: spec[key] for key in ("nodeAffinity",) if key in spec}
+    return {**document, "spec": kept, "status": {}}
+
+
+def _planned_volume_claim(document: JsonObject) -> JsonObject:
+    spec = document.get("spec") or {}
+    kept = {key: spec[key] for key in ("volumeName",) if key in spec}
+    return {**document, "spec": kept, "status": {}}

@@ -1,0 +1,484 @@
+"""The node disruption controller: continue accepted commands, then plan new ones, under one queue key.
+
+All of it is one key of the queue. A pass first goes on with the commands that are under way, as they show on the nodes,
+and then looks at the cluster if something has changed. Nothing is remembered that a restart would lose: what has been
+accepted is written on the nodes (`scorer.node_disruption.execution.command_annotation`), and what has not is decided
+again.
+
+In mode Act a command is accepted when its nodes have been reserved at the gate of their pools, like those of any other
+client, and from then on they count against the budgets by their taint. While a Karpenter leads, nothing is written to
+nodes or claims, not even to undo what was begun: what its own commands do not hold it cleans up itself.
+
+Source: nodepool-disruption.md 5.1, 7.1, 9 and 10.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Final
+
+from scorer.api import kinds
+from scorer.api.conditions import UNKNOWN
+from scorer.api.event import Event
+from scorer.api.meta import JsonObject
+from scorer.api.unstructured.documents import uid_of
+from scorer.node_budgets.nodes import DISRUPTED_TAINT
+from scorer.node_disruption.execution.command_annotation import Order, expiration_of, is_marked, is_tainted, order_of
+from scorer.node_disruption.execution.replacement_claims import claims_of
+from scorer.node_disruption.execution.reporting import (
+    Circumstance,
+    Note,
+    Standing,
+    StandingReason,
+    ToldReason,
+    describe,
+    notes,
+    standings,
+)
+from scorer.node_disruption.methods.command import Command
+from scorer.node_disruption.methods.validation import Failure
+from webhook.controllers.machinery.failures import Concerned
+from webhook.controllers.machinery.result import DONE, Result
+from webhook.controllers.machinery.wiring import NODES, Later, Signal, Watch, Wiring, always
+from webhook.controllers.nodes.cache import NodeWorld
+from webhook.controllers.nodes.drain import POLL, NodeDraining, is_going
+from webhook.controllers.nodes.events import NodeAdvice, counted_by_cause, joined
+from webhook.controllers.nodes.observer import UNOBSERVED_NODES, NodeDisruptionObserver
+from webhook.controllers.nodes.orchestration import NodeOrders, under_way
+from webhook.controllers.nodes.planning import PASS, NodePlanning, Pass
+from webhook.controllers.nodes.preconditions import RIVAL_EVERY, SKEW, NodeRivals
+from webhook.controllers.nodes.reservations import NodeTurns
+from webhook.controllers.nodes.writes import NodeCommands
+from webhook.gate.reservations import LeaseReservations
+from webhook.kube.cache.changes import Channel
+from webhook.kube.cache.hub import Hub, at_once
+from webhook.kube.client.evictions import NodeWork
+from webhook.kube.leader_election.candidate import monotonic
+from webhook.kube.ports import Key, StoreError, UnavailableError
+from webhook.settings.gate import NodeDisruptionMode, NodeDisruptionOptions
+
+NAME: Final = "node_disruption"
+KEY: Final = "nodes"
+DEBOUNCE: Final = timedelta(seconds=1)
+"""How long changes are collected before they are looked at."""
+SYNC: Final = timedelta(seconds=1)
+MOST_OF_ONE: Final = 100
+"""How many nodes are begun at once: each node of an accepted command carries the names of all."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodePlace:
+    """Where nodes are disrupted.
+
+    Args:
+        hub: The cluster, with a cache that tells whether there are NodePools.
+        work: Evicts and deletes pods; None: nobody can here, so nothing is carried out.
+        namespace: Where reservations are kept; empty: nobody reserves nodes here.
+    """
+
+    hub: Hub
+    work: NodeWork | None
+    namespace: str
+
+
+class NodeDisruptionController:
+    """Looks at all pools at once: a command may take nodes of several.
+
+    Args:
+        place: The cluster.
+        options: What the operator decided.
+        now: The clock.
+        record: Takes events.
+        observer: Is told what is found and done.
+        clock: Seconds, of a clock that never jumps.
+    """
+
+    def __init__(
+        self,
+        place: NodePlace,
+        options: NodeDisruptionOptions,
+        now: Callable[[], datetime],
+        record: Callable[[JsonObject, Event], None],
+        observer: NodeDisruptionObserver = UNOBSERVED_NODES,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self._place = place
+        self._options = options
+        self._now = now
+        self._record = record
+        self._observer = observer
+        self._clock = clock
+        self._rivals = NodeRivals(place.work, options, now, clock)
+        self._told = Channel[None]()
+        self._opened = asyncio.Event()
+        self._site: _Site | None = None
+        self._set_to: timedelta | None = None
+        self._why_not = ""
+        self._acted = False
+        self._has_begun = False
+        self._refused: frozenset[str] = frozenset()
+        """Nodes of the command that the gate has refused last."""
+        self._advised: tuple[Command, ...] = ()
+
+    def wiring(self) -> Wiring[str]:
+        """Say what wakes it: pools, claims, nodes, and what guards pods; the rest is asked for by time."""
+        return Wiring(
+            name=NAME,
+            reconcile=self.reconcile,
+            concerned=lambda _: Concerned(kinds.NODE_POOL, Key(min(self._pools(), default=KEY))),
+            owner=always(NODES),
+            watches=(
+                Watch(kinds.NODE_POOL, lambda _: (Later(KEY, DEBOUNCE),)),
+                Signal(self._told.subscribe, lambda _: (Later(KEY, DEBOUNCE),)),
+            ),
+            workers=1,
+            background=(self.run,),
+            ends=(self.end,),
+        )
+
+    async def run(self) -> None:
+        """Follow the cluster until cancelled, from when there is a pool."""
+        await self._opened.wait()
+        assert self._site is not None
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._site.world.run())
+            if self._site.turns is not None:
+                tasks.create_task(self._site.turns.reservations.run())
+
+    def end(self) -> None:
+        """Follow nothing any more."""
+        if self._site is not None:
+            self._site.world.end()
+        self._observer.ended()
+
+    async def reconcile(self, _: str) -> Result:
+        """Go on with what is under way, and look for more.
+
+        Raises:
+            UnavailableError: Nobody can tell now whether Karpenter runs; it is to be tried again soon.
+        """
+        if self._options.mode is NodeDisruptionMode.OFF or (self._site is None and not self._pools()):
+            return DONE
+        site = self._opened_site()
+        if not site.synced:
+            return Result(SYNC)
+        site.advice.begin_pass()
+        self._heed_the_clock(site)
+        if trouble := site.world.trouble:
+            site.advice.cannot_read(trouble)
+            self._observer.ended()
+            return Result(RIVAL_EVERY)
+        acting = await self._may_act()
+        if acting is not self._acted:
+            self._acted = acting
+            site.planning.hurry()
+        is_at_work = await self._go_on(site) if acting else False
+        if not acting:
+            self._observer.draining(0)
+        now = self._now()
+        if site.planning.next_look(now) <= now:
+            await self._look(site, acting)
+        return Result(self._pause(site, is_at_work=is_at_work))
+
+    async def _go_on(self, site: "_Site") -> bool:
+        """Go on with what is under way; says whether anything is."""
+        if not self._has_begun and site.turns is not None:
+            await site.turns.give_back_all()
+        self._has_begun = True
+        return await site.orders.go_on()
+
+    def _pause(self, site: "_Site", *, is_at_work: bool) -> timedelta:
+        """Return how long to wait at most: changes of pods wake nobody."""
+        now = self._now()
+        pauses = [site.planning.next_look(now) - now, PASS]
+        pauses += [POLL] if is_at_work else []
+        pauses += [self._rivals.due_in] if self._options.mode is NodeDisruptionMode.ACT else []
+        return max(min(pauses), POLL / 10)
+
+    def _heed_the_clock(self, site: "_Site") -> None:
+        """Forget what waits for an instant when the clock has been set: that may come too late, or be another one."""
+        set_to = self._now() - _EPOCH - timedelta(seconds=self._clock())
+        if self._set_to is None or abs(set_to - self._set_to) > SKEW:
+            site.planning.begin_again()
+            site.advice.forget()
+            self._rivals.look_again()
+            self._set_to = set_to
+
+    def _pools(self) -> list[str]:
+        return [key.name for key in self._place.hub.cache.shelf(kinds.NODE_POOL).objects]
+
+    def _opened_site(self) -> "_Site":
+        if self._site is None:
+            self._site = _Site(
+                self._place, self._options, self._record, self._observer, now=self._now, clock=self._clock
+            )
+            self._site.world.subscribe(self._told.tell)
+            self._opened.set()
+        return self._site
+
+    async def _may_act(self, *, surely: bool = False) -> bool:
+        """Say whether commands are carried out now; `_why_not` says why not, where they should be.
+
+        Args:
+            surely: Look at the Lease of Karpenter now, however short a while ago that was.
+        """
+        if self._options.mode is not NodeDisruptionMode.ACT:
+            return False
+        try:
+            self._why_not = await self._rivals.why_not(surely=surely)
+        except UnavailableError as error:
+            raise UnavailableError(str(error), error.retry_after or RIVAL_EVERY.total_seconds()) from error
+        return not self._why_not
+
+    async def _look(self, site: "_Site", acting: bool) -> None:
+        """Decide, begin what has been decided, and tell of it."""
+        found = await site.planning.look(site.orders.shunned if acting else {})
+        decision = found.decision
+        causes = counted_by_cause((each.reason, each.node) for each in decision.held)
+        self._observer.looked(decision.eligible, causes)
+        if acting:
+            await self._begin_all(site, found)
+        elif decision.commands != self._advised:
+            self._advised = decision.commands
+            for command in decision.commands:
+                self._observer.decided(command.method, command.decided)
+        self._stand(site, found, acting)
+        site.advice.tell(self._notes(found, acting))
+        site.advice.tell_of_annotations()
+
+    def _stand(self, site: "_Site", found: Pass, acting: bool) -> None:
+        """Say on every pool how things are; of one that cannot be read, that."""
+        going = under_way(site.world)
+        trouble = found.problem or site.planning.types.problem
+        given = Circumstance(acting, self._why_not, trouble, going if acting else None)
+        left = tuple(name for name in found.decision.expired if not _is_of_others(site.world, name))
+        told = standings(replace(found.decision, expired=left), found.cluster, given)
+        if not acting:
+            told = {name: _with_stuck(each, _of_pool(site.world, going, name)) for name, each in told.items()}
+        unreadable = sorted(set(site.world.pools.names()) - set(told))
+        site.advice.stand({**told, **dict.fromkeys(unreadable, _UNREADABLE)})
+
+    def _notes(self, found: Pass, acting: bool) -> Iterable[Note]:
+        if self._why_not:
+            for name in found.cluster.pools:
+                yield Note("NodePool", name, ToldReason.REFUSED, self._why_not, warning=True)
+        yield from joined(notes(found.decision, found.cluster, found.views, acting=acting))
+
+    async def _begin_all(self, site: "_Site", found: Pass) -> None:
+        decision = found.decision
+        for start in range(0, len(decision.expired), MOST_OF_ONE):
+            several = decision.expired[start : start + MOST_OF_ONE]
+            await at_once(self._expire_or_repeat(site, name, found.uids.get(name, "")) for name in several)
+        if isinstance(found.checked, Failure) and found.waited is not None:
+            self._fail(site, found.waited, found.checked)
+        elif isinstance(found.checked, Command):
+            await self._begin(site, found.checked, found)
+            return
+        if site.planning.waiting is not None or site.orders.resting:
+            return
+        for command in decision.commands:
+            if command.validate_after:
+                site.planning.waiting = command, self._now() + command.validate_after
+                said = f"{describe(command)}; it is looked at again in {command.validate_after.seconds} s"
+                site.advice.tell(Note("Node", node, ToldReason.CANDIDATE, said) for node in command.nodes)
+                return
+            await self._begin(site, command, found)
+
+    def _fail(self, site: "_Site", command: Command, failure: Failure) -> None:
+        self._observer.failed(command.method, failure.word)
+        said = f"{command.reason}: {failure.word}: {failure.message}"
+        site.advice.tell(Note("Node", node, ToldReason.REJECTED, said) for node in command.nodes)
+
+    async def _expire_or_repeat(self, site: "_Site", name: str, uid: str) -> None:
+        if not await site.orders.about(name, partial(self._expire, site, name, uid)):
+            site.planning.repeat()
+
+    async def _expire(self, site: "_Site", name: str, uid: str) -> None:
+        node = site.world.cache.get(kinds.NODE, name)
+        if node is None or uid_of(node) != uid or is_marked(node) or is_going(site.world, name):
+            return
+        if _is_of_others(site.world, name):
+            said = f"it has reached its age, and has the taint {DISRUPTED_TAINT} of somebody else: it goes without that"
+            site.advice.tell([Note("Node", name, ToldReason.BLOCKED, said, warning=True)])
+            return
+        if not await self._may_act(surely=True):
+            return
+        order = expiration_of(name, uid, self._now())
+        if self._options.graceful_expiration and not await self._reserved(site, order, uid):
+            return
+        self._observer.decided(order.method, "delete")
+        await site.draining.advance(name, uid, order)
+        site.planning.hurry()
+
+    async def _begin(self, site: "_Site", command: Command, found: Pass) -> None:
+        """Accept a command: in parts, where its nodes do not depend on each other."""
+        if command.replacements:
+            await self._accept(site, command, found)
+            return
+        for start in range(0, len(command.nodes), MOST_OF_ONE):
+            await self._accept(site, replace(command, nodes=command.nodes[start : start + MOST_OF_ONE]), found)
+
+    async def _accept(self, site: "_Site", command: Command, found: Pass) -> None:
+        """Reserve the nodes of a command, mark them, and have its replacements made."""
+        uids = {name: found.uids.get(name, "") for name in sorted(command.nodes)}
+        pools = {each.pool: site.world.cache.get(kinds.NODE_POOL, each.pool) for each in command.replacements}
+        known = {name: pool for name, pool in pools.items() if pool is not None}
+        if len(known) < len(pools) or any(_uid(site.world, name) != uid for name, uid in uids.items()):
+            site.planning.hurry()
+            return
+        if not await self._may_act(surely=True):
+            return
+        order = order_of(command, uids.values(), self._now())
+        async with self._turn(site, order, command) as refusal:
+            if refusal:
+                self._refuse(site, command, refusal)
+                return
+            self._observer.decided(command.method, command.decided)
+            site.advice.tell(Note("Node", name, ToldReason.APPROVED, describe(command)) for name in order.nodes)
+            site.planning.hurry()
+            await self._mark(site, order, uids, claims_of(order, command.replacements, known))
+
+    async def _mark(self, site: "_Site", order: Order, uids: dict[str, str], replacements: list[JsonObject]) -> None:
+        marked: dict[str, str] = {}
+
+        async def mark(name: str) -> None:
+            if not await site.commands.mark(name, uids[name], order):
+                return
+            marked[name] = uids[name]
+            if (claim := site.world.claim_of(name)) is not None:
+                await site.commands.set_condition(claim, order.reason, f"{order.method}, command {order.id}")
+
+        await at_once(site.orders.about(name, partial(mark, name)) for name in order.nodes)
+        for name in set(order.nodes).difference(marked):
+            site.orders.shun(name, "it could not be marked for a command")
+        if not replacements:
+            return
+        if len(marked) < len(order.nodes):
+            await site.orders.undo(order, marked, "not every node of the command could be marked")
+            return
+        said = f"{order.reason}: waits for {', '.join(order.replacements)}"
+        site.advice.tell(Note("Node", name, ToldReason.LAUNCHING, said) for name in sorted(marked))
+        try:
+            await site.commands.create(replacements)
+        except StoreError as error:
+            await site.orders.undo(order, marked, f"no replacement can be made: {error}")
+
+    def _refuse(self, site: "_Site", command: Command, refusal: str) -> None:
+        site.orders.rest(RIVAL_EVERY)
+        self._observer.failed(command.method, "gate")
+        said = f"{command.reason}: the gate says no: {refusal}"
+        for name in self._refused.intersection(command.nodes):  # once may be because something has just changed
+            site.orders.shun(name, f"the gate says no again and again: {refusal}")
+        self._refused = frozenset(command.nodes)
+        site.advice.tell(Note("Node", node, ToldReason.BLOCKED, said) for node in command.nodes)
+
+    @asynccontextmanager
+    async def _turn(self, site: "_Site", order: Order, command: Command | None) -> AsyncIterator[str]:
+        """Hold the nodes of an order at the gate meanwhile; yields why that is refused, empty when it is not."""
+        assert site.turns is not None
+        try:
+            refusal, taken = await site.turns.take(order, found_pools(site.world, order), command)
+        except StoreError as error:
+            refusal, taken = f"nothing can be reserved now: {error}", []
+        try:
+            yield refusal
+        finally:
+            await site.turns.give_back(taken)
+
+    async def _reserved(self, site: "_Site", order: Order, uid: str) -> bool:
+        """Say whether the gate lets a node go that has reached its age; it is marked at once."""
+        async with self._turn(site, order, None) as refusal:
+            return not refusal and await site.commands.mark(order.nodes[0], uid, order)
+
+
+class _Site:
+    """Everything that is made when there is a pool."""
+
+    def __init__(
+        self,
+        place: NodePlace,
+        options: NodeDisruptionOptions,
+        record: Callable[[JsonObject, Event], None],
+        observer: NodeDisruptionObserver,
+        *,
+        now: Callable[[], datetime],
+        clock: Callable[[], float],
+    ) -> None:
+        store = place.hub.store
+        self.world = NodeWorld(store, template_do_not_disrupt=options.gate.template_do_not_disrupt)
+        self.advice = NodeAdvice(self.world, record, now)
+        self.commands = NodeCommands(self.world, now)
+        reservations = LeaseReservations(store, place.namespace, now) if place.namespace else None
+        self.turns = None if reservations is None else NodeTurns(self.world, reservations, store, options.gate, now)
+        self.planning = NodePlanning(self.world, options, reservations, now)
+        self._draining: NodeDraining | None = None
+        self._orders: NodeOrders | None = None
+        if place.work is not None:
+            self._draining = NodeDraining(self.world, place.work, self.commands, self.advice, now, clock)
+            self._orders = NodeOrders(
+                self.world, self.commands, self._draining, self.planning, self.advice, observer, now, clock
+            )
+
+    @property
+    def draining(self) -> NodeDraining:
+        """What drains nodes; only asked for where something is carried out."""
+        assert self._draining is not None
+        return self._draining
+
+    @property
+    def orders(self) -> NodeOrders:
+        """The commands under way; only asked for where something is carried out."""
+        assert self._orders is not None
+        return self._orders
+
+    @property
+    def synced(self) -> bool:
+        """Whether everything has been read once."""
+        return self.world.synced and (self.turns is None or self.turns.reservations.synced)
+
+
+_EPOCH: Final = datetime.fromtimestamp(0, UTC)
+_UNREADABLE: Final = Standing(
+    UNKNOWN,
+    StandingReason.CANNOT_READ,
+    "the NodePool is none that Karpenter would take, and so its nodes stay until they reach their age",
+)
+
+
+def found_pools(world: NodeWorld, order: Order) -> dict[str, list[str]]:
+    """Return the nodes of an order by their pools."""
+    found: dict[str, list[str]] = {}
+    for name in order.nodes:
+        known = world.pools.node(name)
+        if known is not None:
+            found.setdefault(known[0], []).append(name)
+    return dict(sorted(found.items()))
+
+
+def _uid(world: NodeWorld, name: str) -> str | None:
+    node = world.cache.get(kinds.NODE, name)
+    return None if node is None else uid_of(node)
+
+
+def _is_of_others(world: NodeWorld, name: str) -> bool:
+    """Say whether a node has the taint of a node that goes, and not by a command of ours."""
+    node = world.cache.get(kinds.NODE, name)
+    return node is not None and is_tainted(node) and not is_marked(node)
+
+
+def _of_pool(world: NodeWorld, names: Iterable[str], pool: str) -> list[str]:
+    return sorted(name for name in names if (known := world.pools.node(name)) is not None and known[0] == pool)
+
+
+def _with_stuck(standing: Standing, nodes: list[str]) -> Standing:
+    """Return what is said of a pool some of whose nodes carry commands that nobody carries out now."""
+    if not nodes:
+        return standing
+    listed = ", ".join(nodes[:_NAMED]) + (f" and {len(nodes) - _NAMED} more" if len(nodes) > _NAMED else "")
+    return replace(standing, message=f"{standing.message}; begun in mode Act, and left as they are: {listed}")
+
+
+_NAMED: Final = 5

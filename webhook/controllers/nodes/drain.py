@@ -1,0 +1,223 @@
+"""Node drain: evict Pods step by step until the NodeClaim can be deleted.
+
+The drain comes before the deletion of the claim, so that no instance is taken away under its pods, whoever owns the
+claim. A pod that cannot be evicted is tried again after a pause that grows; that is remembered here alone, so a process
+that takes over tries at once.
+
+Source: nodepool-disruption.md 9.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from scorer.api import kinds
+from scorer.api.meta import JsonObject, format_time
+from scorer.api.unstructured.documents import is_deleting, text_at, uid_of
+from scorer.node_budgets.blockers import PodGuard, read_pod_guard
+from scorer.node_disruption.cluster.pod import Pod, read_pod
+from scorer.node_disruption.cluster.snapshot import read_claim
+from scorer.node_disruption.drain.eviction import Hold
+from scorer.node_disruption.drain.step import DrainStep, drain_deadline, drain_step
+from scorer.node_disruption.execution.command_annotation import DELETION, Order, drained_from, read_order
+from scorer.node_disruption.execution.reporting import Note, ToldReason
+from webhook.controllers.nodes.backoff import FIRST_PAUSE, LONGEST_PAUSE, Pauses
+from webhook.controllers.nodes.cache import NodeWorld
+from webhook.controllers.nodes.events import NodeAdvice
+from webhook.controllers.nodes.preconditions import SKEW
+from webhook.controllers.nodes.writes import NodeCommands
+from webhook.kube.client.evictions import NodeWork
+from webhook.kube.ports import Key, StoreError
+
+POLL: Final = timedelta(seconds=1)
+"""How often a drain is looked at: pods that end tell nobody here."""
+MOST_AT_ONCE: Final = 50
+"""How many pods of one node are evicted or deleted in one step; then it is the turn of others."""
+_FINISHED: Final = ("Succeeded", "Failed")
+"""Phases of pods that nobody waits for; there may be thousands of them."""
+_NAMED: Final = 3
+"""How many pods an Event names."""
+
+
+class NodeDraining:
+    """Drains nodes.
+
+    Args:
+        world: Where nodes and pods are.
+        work: Evicts and deletes pods.
+        commands: Writes about nodes and claims.
+        advice: Is told what goes on.
+        now: The clock.
+        clock: Seconds, of a clock that never jumps.
+    """
+
+    def __init__(
+        self,
+        world: NodeWorld,
+        work: NodeWork,
+        commands: NodeCommands,
+        advice: NodeAdvice,
+        now: Callable[[], datetime],
+        clock: Callable[[], float],
+    ) -> None:
+        self._world = world
+        self._work = work
+        self._commands = commands
+        self._advice = advice
+        self._now = now
+        self._pauses = Pauses[tuple[str, bool]](clock, FIRST_PAUSE, LONGEST_PAUSE)
+        """By uid of a pod, and whether it is to be deleted."""
+
+    async def advance(self, name: str, uid: str, order: Order) -> None:
+        """Take the next step of the drain of a node.
+
+        Args:
+            name: Of the node.
+            uid: Of the node: another one of that name is left alone.
+            order: Why it goes.
+
+        Raises:
+            StoreError: It cannot be taken now.
+        """
+        since = await self._begin(name, uid, order)
+        if since is None:
+            return
+        deadline = await self._tell_claim(name, order, since)
+        step = self._step(self._world.pods_on(name), since, deadline)
+        errors = await self._carry_out(step)
+        self._advice.tell(_notes(name, step, errors))
+        if step.is_over and not self._commands.is_deleted(name) and await self._is_empty(name, since, deadline):
+            await self._commands.delete(name, uid)
+
+    def forget(self) -> None:
+        """Forget pods that are gone."""
+        known = {pod["metadata"].get("uid", "") for pod in self._world.cache.shelf(kinds.POD).objects.values()}
+        self._pauses.keep({(uid, by_force) for uid in known for by_force in (True, False)})
+
+    async def _begin(self, name: str, uid: str, order: Order) -> datetime | None:
+        """Return since when a node is drained, from now on if it was not; None: it is gone, or not ours."""
+        node = self._world.cache.get(kinds.NODE, name)
+        if node is None or uid_of(node) != uid:
+            return None
+        known, now = read_order(node), self._now()
+        begun = drained_from(order, now)
+        if known is not None and known.id == order.id and known.draining is not None:
+            if known.draining <= now + SKEW:
+                return known.draining
+            begun = replace(order, draining=now.replace(microsecond=0))
+        mark = self._commands.mark_deleted if order.method == DELETION else self._commands.mark
+        if not await mark(name, uid, begun):
+            return None
+        self._advice.tell(
+            [Note("Node", name, ToldReason.TERMINATING, f"{order.reason}: it is drained, and then deleted")]
+        )
+        return begun.draining
+
+    async def _tell_claim(self, name: str, order: Order, since: datetime) -> datetime | None:
+        """Say on the claim of a node why it goes, and when at the latest; returns that; None: it waits for its pods.
+
+        What the claim says already about the end counts only while it is being deleted, and if it is no older than the
+        drain: else it is of an earlier one that was broken off.
+        """
+        claim = self._world.claim_of(name)
+        if claim is None:
+            return None
+        if order.method != DELETION or not is_deleting(claim):
+            await self._commands.set_condition(claim, order.reason, f"{order.method}, command {order.id}")
+            claim = self._world.claim_of(name) or claim
+        read = read_claim(claim)
+        announced = read.terminates_at if read.deletion is not None else None
+        if announced is not None and announced < since:
+            announced = None
+        deadline = drain_deadline(read.deletion or since, read.termination_grace, announced)
+        if deadline is not None:
+            await self._commands.set_deadline(claim, deadline)
+            said = f"its drain ends at {format_time(deadline)}, whatever pods remain"
+            self._advice.tell([Note("Node", name, ToldReason.EXPIRING, said, quiet=timedelta(days=1))])
+        return deadline
+
+    def _step(self, pods: Iterable[JsonObject], since: datetime, deadline: datetime | None) -> DrainStep:
+        left = [read_pod(pod) for pod in pods if text_at(pod, "status", "phase") not in _FINISHED]
+        return drain_step(left, self._guards(), self._now(), since=since, deadline=deadline)
+
+    async def _is_empty(self, name: str, since: datetime, deadline: datetime | None) -> bool:
+        """Ask the server itself whether no pod is left: a watch is behind at times, and the next step ends them all."""
+        found = await self._work.pods_on(name)
+        for pod in found:
+            self._world.cache.shelf(kinds.POD).put(pod)
+        return self._step(found, since, deadline).is_over
+
+    async def _carry_out(self, step: DrainStep) -> dict[str, str]:
+        """Evict and delete what can wait least; returns what could not be, and why, by key of the pod."""
+        wanted: list[tuple[Pod, int | None]] = [(each.pod, int(each.grace.total_seconds())) for each in step.delete]
+        wanted += [(pod, None) for pod in step.evict]
+        due = [each for each in wanted if _key(*each) not in self._pauses]
+        due.sort(key=lambda each: (each[1] is None, self._pauses.until(_key(*each))))
+        tried = due[:MOST_AT_ONCE]
+        found = await asyncio.gather(*(self._attempt(*each) for each in tried), return_exceptions=True)
+        errors = {}
+        for (pod, seconds), error in zip(tried, found, strict=True):
+            if isinstance(error, StoreError):
+                errors[pod.key] = f"pod {pod.key} cannot be {'evicted' if seconds is None else 'deleted'}: {error}"
+            elif error is not None:
+                raise error
+        return errors
+
+    async def _attempt(self, pod: Pod, grace_seconds: int | None) -> None:
+        """Evict a pod, or delete it. Raises `StoreError`: a budget, a policy, the server, another pod of that name."""
+        key = Key(pod.name, pod.namespace)
+        try:
+            if grace_seconds is None:
+                await self._work.evict(key, pod.uid)
+            else:
+                await self._work.delete(key, pod.uid, grace_seconds)
+        except StoreError:
+            self._pauses.failed(_key(pod, grace_seconds))
+            raise
+        self._pauses.rest(_key(pod, grace_seconds))  # it is ending, which the watch tells in a moment
+        self._advice.tell([_told_of(pod, grace_seconds)])
+
+    def _guards(self) -> Mapping[str, Sequence[PodGuard]]:
+        found: dict[str, list[PodGuard]] = {}
+        for document in self._world.cache.list(kinds.POD_DISRUPTION_BUDGET):
+            guard = read_pod_guard(document)
+            found.setdefault(guard.namespace, []).append(guard)
+        return found
+
+
+def _key(pod: Pod, grace_seconds: int | None) -> tuple[str, bool]:
+    return pod.uid, grace_seconds is not None
+
+
+def _notes(node: str, step: DrainStep, errors: Mapping[str, str]) -> Iterator[Note]:
+    """Yield what keeps pods: budgets and annotations, and what the server says of those that neither keeps."""
+    held = {each.pod for each in step.holds}
+    said = [f"{each.message}{_until(each)}" for each in step.holds]
+    said += [error for key, error in sorted(errors.items()) if key not in held]
+    if said:
+        more = f" and {len(said) - _NAMED} more pods" if len(said) > _NAMED else ""
+        yield Note("Node", node, ToldReason.FAILED_DRAINING, "; ".join(said[:_NAMED]) + more, warning=True)
+
+
+def _until(hold: Hold) -> str:
+    """Return when a pod is deleted all the same, where its hold does not end by itself before that."""
+    if hold.until is None or (at := format_time(hold.until)) in hold.message:
+        return ""
+    return f", until it is deleted at {at}"
+
+
+def _told_of(pod: Pod, grace_seconds: int | None) -> Note:
+    if grace_seconds is None:
+        return Note(
+            "Pod", pod.name, ToldReason.EVICTED, f"evicted: node {pod.node} is drained", namespace=pod.namespace
+        )
+    message = f"deleted with {grace_seconds} s to end: the time of the drain of node {pod.node} is over"
+    return Note("Pod", pod.name, ToldReason.DISRUPTED, message, warning=True, namespace=pod.namespace)
+
+
+def is_going(world: NodeWorld, name: str) -> bool:
+    """Say whether somebody deletes a node or its claim."""
+    node, claim = world.cache.get(kinds.NODE, name), world.claim_of(name)
+    return any(each is not None and is_deleting(each) for each in (node, claim))

@@ -1,0 +1,155 @@
+"""Events on nodes, Pods and pools about disruption, and the disruption condition of pools.
+
+An Event that has been recorded is not recorded again for a while. That is remembered here alone: a process that takes
+over may repeat one, which the API server then counts.
+
+Source: nodepool-disruption.md 12.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Final
+
+from scorer.api import kinds
+from scorer.api.conditions import UNKNOWN, make_condition
+from scorer.api.event import Event
+from scorer.api.meta import JsonObject
+from scorer.api.names import OURS
+from scorer.api.unstructured.documents import annotation, conditions_of, generation_of, status_of, text_at
+from scorer.node_budgets.nodes import DO_NOT_DISRUPT
+from scorer.node_disruption.execution.reporting import DISRUPTION, Note, Standing, StandingReason, ToldReason
+from webhook.controllers.nodes.cache import NodeWorld
+
+CONDITION: Final = OURS + DISRUPTION
+MOST_EVENTS: Final = 100
+"""How many Events one pass records; the others are recorded by those that follow."""
+_SAID_ONCE: Final = frozenset((ToldReason.FAILED_DRAINING,))
+"""What such an Event names changes from one second to the next, and is not told again for that."""
+
+Record = Callable[[JsonObject, Event], None]
+
+
+class NodeAdvice:
+    """Tells what has been found.
+
+    Args:
+        world: Where the objects are.
+        record: Takes Events.
+        now: The clock.
+    """
+
+    def __init__(self, world: NodeWorld, record: Record, now: Callable[[], datetime]) -> None:
+        self._world = world
+        self._record = record
+        self._now = now
+        self._told: dict[Note, datetime] = {}
+        self._recorded = 0
+
+    def begin_pass(self) -> None:
+        """Let as many Events be recorded again as one pass may."""
+        now = self._now()
+        self._recorded = 0
+        self._told = {note: until for note, until in self._told.items() if until > now}
+
+    def forget(self) -> None:
+        """Forget when what was told: the clock has been set back."""
+        self._told = {}
+
+    def stand(self, standings: Mapping[str, Standing]) -> None:
+        """Set the condition of pools by name; writes nothing where it says that already."""
+        for name, standing in standings.items():
+            document = self._world.cache.get(kinds.NODE_POOL, name)
+            if document is not None:
+                self._world.hub.report(kinds.NODE_POOL, document, _status(document, standing, self._now()))
+
+    def cannot_read(self, why: str) -> None:
+        """Say on all pools that nothing can be decided, and why."""
+        standing = Standing(UNKNOWN, StandingReason.CANNOT_READ, why)
+        names = (document["metadata"]["name"] for document in self._world.cache.list(kinds.NODE_POOL))
+        self.stand(dict.fromkeys(names, standing))
+
+    def tell(self, notes: Iterable[Note]) -> None:
+        """Record Events that have not been recorded a short while ago, as many as one pass may."""
+        now = self._now()
+        for note in notes:
+            if self._recorded >= MOST_EVENTS:
+                return
+            what = replace(note, message="") if note.reason in _SAID_ONCE else note
+            if self._told.get(what, now) <= now:
+                self._told[what] = now + note.quiet
+                self._recorded += self._tell(note)
+
+    def tell_of_annotations(self) -> None:
+        """Tell of pods whose do-not-disrupt annotation says nothing that anybody understands."""
+        self.tell(
+            Note(
+                kinds.POD.kind,
+                pod.name,
+                ToldReason.INVALID_ANNOTATION,
+                _INVALID,
+                warning=True,
+                namespace=pod.namespace,
+            )
+            for node in self._world.nodes()
+            for pod in self._world.pools.pods_on(node["metadata"]["name"])
+            if pod.active and not pod.protected and self._says_something(pod.namespace, pod.name)
+        )
+
+    def _says_something(self, namespace: str, name: str) -> bool:
+        document = self._world.cache.get(kinds.POD, name, namespace)
+        return document is not None and annotation(document, DO_NOT_DISRUPT) not in ("", "false")
+
+    def _tell(self, note: Note) -> int:
+        event = Event(note.reason, note.message, "Warning" if note.warning else "Normal")
+        found = [document for document in self._objects(note) if document is not None]
+        for document in found:
+            self._record(document, event)
+        return len(found)
+
+    def _objects(self, note: Note) -> list[JsonObject | None]:
+        cache = self._world.cache
+        match note.kind:
+            case kinds.NODE.kind:
+                return [cache.get(kinds.NODE, note.name), self._world.claim_of(note.name)]
+            case kinds.NODE_POOL.kind:
+                return [cache.get(kinds.NODE_POOL, note.name)]
+        return [cache.get(kinds.POD, note.name, note.namespace)]
+
+
+_INVALID: Final = f'annotation {DO_NOT_DISRUPT} is neither "true" nor a positive duration like "4h": it has no effect'
+
+
+def joined(notes: Iterable[Note]) -> Iterator[Note]:
+    """Yield *notes* with those of one object and one reason as one: an API server keeps only the first of several."""
+    found: dict[tuple[str, str, str, str], list[Note]] = {}
+    for each in notes:
+        found.setdefault((each.kind, each.namespace, each.name, each.reason), []).append(each)
+    for several in found.values():
+        messages = "; ".join(dict.fromkeys(each.message for each in several))
+        yield replace(several[0], message=messages, quiet=min(each.quiet for each in several))
+
+
+def counted_by_cause(held: Iterable[tuple[str, str]]) -> dict[str, int]:
+    """Return how many nodes each cause keeps, from pairs of cause and node."""
+    return dict(sorted(Counter(cause for cause, _ in set(held)).items()))
+
+
+def _status(pool: JsonObject, standing: Standing, now: datetime) -> JsonObject:
+    """Return the status of a pool with our condition, and everything else as it is."""
+    status, generation = status_of(pool), generation_of(pool)
+    known = next((each for each in conditions_of(pool) if each.get("type") == CONDITION), None)
+    made = make_condition(
+        CONDITION, standing.status, standing.reason, standing.message[:_LONGEST], generation=generation, now=now
+    )
+    if known is not None and text_at(known, "status") == standing.status:
+        made["lastTransitionTime"] = known.get("lastTransitionTime") or made["lastTransitionTime"]
+    if known == made:
+        return status
+    others = [each for each in conditions_of(pool) if each.get("type") != CONDITION]
+    return {**status, "conditions": [*others, made]}
+
+
+_LONGEST: Final = 4096
+"""Characters of a message."""

@@ -1,0 +1,271 @@
+"""Accepted disruption commands: advance each to completion, or roll it back.
+
+What goes wrong about one node is told on it and left alone for a while: it holds up no other. A policy of the cluster
+may refuse any of these writes for good, and annotations of nodes are written by others, too.
+
+Source: nodepool-disruption.md 5.1, 7.1 and 9.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Final
+
+from scorer.api import kinds
+from scorer.api.meta import JsonObject, format_time
+from scorer.api.unstructured.documents import conditions_of, is_deleting, label, name_of, text_at, uid_of
+from scorer.node_budgets.nodes import INITIALIZED_LABEL
+from scorer.node_disruption.cluster.pod import read_instant, read_pod
+from scorer.node_disruption.execution.command_annotation import (
+    Order,
+    deletion_of,
+    is_marked,
+    orders_on,
+    own_order,
+    read_order,
+    strays,
+)
+from scorer.node_disruption.execution.progress import Next, Step, next_step
+from scorer.node_disruption.execution.reporting import Note, ToldReason
+from webhook.controllers.nodes.backoff import FIRST_PAUSE, LONGEST_PAUSE, Pauses
+from webhook.controllers.nodes.cache import NodeWorld
+from webhook.controllers.nodes.drain import NodeDraining, is_going
+from webhook.controllers.nodes.events import NodeAdvice
+from webhook.controllers.nodes.observer import NodeDisruptionObserver
+from webhook.controllers.nodes.planning import NodePlanning
+from webhook.controllers.nodes.preconditions import SKEW
+from webhook.controllers.nodes.writes import NodeCommands
+from webhook.kube.cache.hub import at_once
+from webhook.kube.ports import ConflictError, StoreError
+
+FIRST_SHUN: Final = timedelta(minutes=10)
+LONGEST_SHUN: Final = timedelta(hours=24)
+"""How long a node is left out of decisions that could not be marked, or whose command was taken back: others have their
+turn meanwhile, and would not if it were the first again each time."""
+REST: Final = timedelta(minutes=1)
+"""How long no command is accepted after one could not be carried out; one whose process was killed says nothing."""
+
+log = logging.getLogger(__name__)
+
+
+class NodeOrders:
+    """The commands under way.
+
+    Args:
+        world: Where nodes, claims and pods are.
+        commands: Writes about them.
+        draining: Drains nodes.
+        planning: Is told when something has changed.
+        advice: Tells of it on the objects.
+        observer: Counts it.
+        now: The clock.
+        clock: Seconds, of a clock that never jumps.
+    """
+
+    def __init__(
+        self,
+        world: NodeWorld,
+        commands: NodeCommands,
+        draining: NodeDraining,
+        planning: NodePlanning,
+        advice: NodeAdvice,
+        observer: NodeDisruptionObserver,
+        now: Callable[[], datetime],
+        clock: Callable[[], float],
+    ) -> None:
+        self._world = world
+        self._commands = commands
+        self._draining = draining
+        self._planning = planning
+        self._advice = advice
+        self._observer = observer
+        self._now = now
+        self._clock = clock
+        self._pauses = Pauses[str](clock, FIRST_PAUSE, LONGEST_PAUSE)
+        """By name of a node or a claim; the claim of a node has its own name, or that of its node."""
+        self._shunned = Pauses[str](clock, FIRST_SHUN, LONGEST_SHUN)
+        self._why: dict[str, str] = {}
+        self._rests_until = float("-inf")
+        self._takes_over = True
+        """Whether this is the first step of this process."""
+
+    @property
+    def resting(self) -> bool:
+        """Whether no command is to be accepted now."""
+        return self._clock() < self._rests_until
+
+    def rest(self, how_long: timedelta) -> None:
+        """Accept no command for a while."""
+        self._rests_until = self._clock() + how_long.total_seconds()
+
+    @property
+    def shunned(self) -> dict[str, str]:
+        """The nodes that are to be left out of decisions now, each with why."""
+        return {name: why for name, why in self._why.items() if name in self._shunned}
+
+    def shun(self, name: str, why: str) -> None:
+        """Leave a node out of decisions for a while, longer each time."""
+        self._shunned.failed(name)
+        self._why[name] = why
+
+    async def go_on(self) -> bool:
+        """Take the next step of every command; says whether there is any."""
+        world = self._world
+        await at_once(
+            self.about(name_of(node), partial(self._commands.unmark, name_of(node), uid_of(node)))
+            for node in strays(world.nodes())
+        )
+        orders, adopted = orders_on(world.nodes()), list(self._adopted())
+        doings = [self._advance(order, carrying, len(orders)) for order, carrying in orders.values()]
+        await at_once([*doings, *(self._drain(name, uid, order) for name, uid, order in adopted)])
+        await self._clear()
+        self._takes_over = False
+        self._draining.forget()
+        self._forget()
+        self._observer.draining(sum(_is_drained(node) for node in world.nodes()))
+        return bool(orders or adopted)
+
+    def _forget(self) -> None:
+        """Forget what is gone."""
+        known = {name_of(each) for kind in _WRITTEN for each in self._world.cache.shelf(kind).objects.values()}
+        self._pauses.keep(known)
+        self._shunned.keep(known)
+        self._why = {name: why for name, why in self._why.items() if name in known}
+
+    async def about(self, name: str, doing: Callable[[], Awaitable[object]]) -> bool:
+        """Do something about a node, unless it went wrong a moment ago; says whether it was done."""
+        if name in self._pauses:
+            return False
+        try:
+            await doing()
+        except StoreError as error:
+            self._pauses.failed(name)
+            if not isinstance(error, ConflictError):  # which nearly always passes at once
+                log.warning("cannot disrupt a node", extra={"node": name, "error": str(error)})
+                self._advice.tell([Note("Node", name, ToldReason.BLOCKED, f"it cannot go on: {error}", warning=True)])
+            return False
+        except Exception:  # a bug that one node brings to light must not hold up the others; logged with the traceback
+            self._pauses.failed(name)
+            log.exception("cannot disrupt a node", extra={"node": name})
+            return False
+        self._pauses.over(name)
+        return True
+
+    async def undo(self, order: Order, carrying: Mapping[str, str], why: str) -> None:
+        """Take a command back.
+
+        Args:
+            order: The command.
+            carrying: Uids of the nodes that carry it, by name.
+            why: For people.
+        """
+        done = False
+        for name, uid in carrying.items():
+            if await self.about(name, partial(self._commands.unmark, name, uid)):
+                done = True
+                said = f"{order.reason}: it stays: {why}"
+                self._advice.tell([Note("Node", name, ToldReason.UNDONE, said, warning=True)])
+        if done:
+            if not self._takes_over:
+                self.rest(REST)
+                for name in carrying:
+                    self.shun(name, f"a command that takes it was taken back: {why}")
+            self._observer.failed(order.method, "undone")
+            self._planning.hurry()
+
+    def _adopted(self) -> Iterator[tuple[str, str, Order]]:
+        """Yield the nodes that somebody else deletes and that carry no command, but pods; with a command for each."""
+        for node in self._world.nodes():
+            name = name_of(node)
+            if is_marked(node) or not is_going(self._world, name) or self._world.claim_of(name) is None:
+                continue
+            if any(pod.evictable for pod in self._world.pools.pods_on(name)):
+                yield name, uid_of(node), self._deletion(node)
+
+    def _deletion(self, node: JsonObject) -> Order:
+        """Return the command for a node that somebody else deletes, or its claim."""
+        documents = (self._world.claim_of(name_of(node)), node)
+        found = (read_instant(each["metadata"].get("deletionTimestamp")) for each in documents if each is not None)
+        return deletion_of(name_of(node), uid_of(node), next(filter(None, found), self._now()))
+
+    async def _drain(self, name: str, uid: str, order: Order) -> None:
+        await self.about(name, partial(self._draining.advance, name, uid, order))
+
+    async def _advance(self, order: Order, carrying: Mapping[str, JsonObject], commands: int) -> None:
+        world = self._world
+        drained = [name for name, node in carrying.items() if _is_drained(node)]
+        deleted = [name for name in carrying if is_going(world, name)]
+        known = {name: claim for name in order.replacements if (claim := world.claim(name)) is not None}
+        replacements = {name: _is_initialized(claim) for name, claim in known.items() if not is_deleting(claim)}
+        uids = {name: uid_of(node) for name, node in carrying.items()}
+        is_ready = len(replacements) == len(order.replacements) and all(replacements.values())
+        if not drained and not is_ready and 0 < len(deleted) < len(carrying):
+            # Somebody deletes some of them, which is no reason for the others to go before their pods have a place.
+            await at_once(self._drain(name, uids[name], self._deletion(carrying[name])) for name in deleted)
+            return
+        if not drained and not deleted and order.since > self._now() + SKEW:
+            await self.undo(order, uids, f"it was accepted at {format_time(order.since)}, which is still to come")
+            return
+        step = next_step(
+            order,
+            there=[name for name in order.nodes if world.cache.get(kinds.NODE, name) is not None],
+            marked=carrying,
+            going=[*drained, *deleted],
+            replacements=replacements,
+            commands=commands,
+            now=self._now(),
+        )
+        await self._carry_out(order, uids, step)
+
+    async def _carry_out(self, order: Order, uids: Mapping[str, str], step: Step) -> None:
+        match step.next:
+            case Next.WAIT:
+                until = f", until {format_time(step.until)} at the latest" if step.until is not None else ""
+                for name in uids:
+                    await self.about(name, partial(self._tell_claim, name, order))
+                said = f"{step.message}{until}"
+                self._advice.tell(Note("Node", name, ToldReason.WAITING, said) for name in uids)
+            case Next.UNDO:
+                await self.undo(order, uids, step.message)
+            case Next.DRAIN:
+                await at_once(self._drain(name, uid, order) for name, uid in uids.items())
+
+    async def _tell_claim(self, name: str, order: Order) -> None:
+        if (claim := self._world.claim_of(name)) is not None:
+            await self._commands.set_condition(claim, order.reason, f"{order.method}, command {order.id}")
+
+    async def _clear(self) -> None:
+        """Delete claims that were made for commands which no node carries any more, unless they have become nodes."""
+        running = {order.id for order, _ in orders_on(self._world.nodes()).values()}
+        for claim in self._world.cache.list(kinds.NODE_CLAIM):
+            order = read_order(claim)
+            if order is None or name_of(claim) not in order.replacements or order.id in running:
+                continue
+            if not self._has_become_a_node(claim):
+                await self.about(name_of(claim), partial(self._commands.delete_claim, claim))
+
+    def _has_become_a_node(self, claim: JsonObject) -> bool:
+        """Say whether something may run by a claim: now, or because its node has been initialized at any time."""
+        name = text_at(claim, "status", "nodeName")
+        node = self._world.cache.get(kinds.NODE, name) if name else None
+        if _is_initialized(claim) or (node is not None and label(node, INITIALIZED_LABEL) == "true"):
+            return True
+        return node is not None and any(read_pod(each).reschedulable for each in self._world.pods_on(name))
+
+
+_WRITTEN: Final = (kinds.NODE, kinds.NODE_CLAIM)
+
+
+def under_way(world: NodeWorld) -> dict[str, str]:
+    """Return the reason of every node that a command takes, by its name."""
+    return {name_of(node): order.reason for node in world.nodes() if (order := own_order(node)) is not None}
+
+
+def _is_drained(node: JsonObject) -> bool:
+    order = own_order(node)
+    return order is not None and order.draining is not None
+
+
+def _is_initialized(claim: JsonObject) -> bool:
+    return any(each.get("type") == "Initialized" and each.get("status") == "True" for each in conditions_of(claim))

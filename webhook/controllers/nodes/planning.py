@@ -1,0 +1,206 @@
+"""Runs the disruption planner in a thread, and holds a command until its validation is due.
+
+A command that has to be validated waits here until its time has come. That is all that is remembered of what is to be
+done: a process that takes over decides again, and waits again. What was read and decided last is kept only so that what
+has not changed since need not be worked out again.
+
+Source: nodepool-disruption.md 5.1 and 7.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from scorer.api.kinds import NODE
+from scorer.api.meta import JsonObject
+from scorer.api.unstructured.documents import name_of, uid_of
+from scorer.node_budgets.blockers import Blocker, DisruptionClass
+from scorer.node_budgets.nodes import PoolNode
+from scorer.node_budgets.pool_view import PoolView
+from scorer.node_disruption.cluster.reader import Reading, read_again
+from scorer.node_disruption.cluster.snapshot import Cluster
+from scorer.node_disruption.instance_types.catalog import Catalog, lacking
+from scorer.node_disruption.methods.command import Command
+from scorer.node_disruption.methods.planner import Decision, Settings, decide, pool_views, validate
+from scorer.node_disruption.methods.validation import Failure
+from scorer.reservations import DISRUPTION, Reservation, UnreadableReservationsError
+from webhook.controllers.nodes.cache import NodeWorld
+from webhook.gate.instance_types import InstanceTypesFile
+from webhook.gate.reservations import LeaseReservations
+from webhook.settings.gate import NodeDisruptionOptions
+
+PASS: Final = timedelta(seconds=10)
+"""How long after a decision the next one is made, when pods have changed since."""
+FORGET: Final = timedelta(minutes=5)
+"""How long it is believed that nothing is to be done while nothing changes."""
+SHUNNED: Final = "FailedBefore"
+"""What keeps a node that could not be disrupted a while ago, beside what the planner finds."""
+SHARE: Final = 4
+"""How many times as long as a decision takes nothing is decided after it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One look at the cluster.
+
+    Args:
+        cluster: As it was read.
+        decision: What was found.
+        views: The pools, with what is reserved of them.
+        waited: A command that was decided some time ago, and has been validated now; None: there was none.
+        checked: What is left of that, or why nothing is.
+        problem: Why the instance types are not used; empty when they are.
+        uids: Of the nodes, by name: what has been decided about one is not about another that has taken its name since.
+    """
+
+    cluster: Cluster
+    decision: Decision
+    views: Mapping[str, PoolView]
+    waited: Command | None = None
+    checked: Command | Failure | None = None
+    problem: str = ""
+    uids: Mapping[str, str] = field(default_factory=dict)
+
+
+class NodePlanning:
+    """Decides about the nodes of a cluster.
+
+    Args:
+        world: The cluster.
+        options: What the operator decided.
+        reservations: What is reserved of its pools; None: nothing is.
+        now: The clock.
+    """
+
+    def __init__(
+        self,
+        world: NodeWorld,
+        options: NodeDisruptionOptions,
+        reservations: LeaseReservations | None,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._world = world
+        self._reservations = reservations
+        self._now = now
+        self.types = InstanceTypesFile(options.prices)
+        self._settings = Settings(
+            spot_to_spot=options.spot_to_spot,
+            graceful_expiration=options.graceful_expiration,
+            template_do_not_disrupt=options.gate.template_do_not_disrupt,
+        )
+        self.waiting: tuple[Command, datetime] | None = None
+        """A command that has to be validated, and when."""
+        self._unseen: frozenset[str] = frozenset()
+        self._reading: Reading | None = None
+        self._decision: Decision | None = None
+        self._seen = -1
+        self._due: datetime | None = None
+        self._earliest: datetime | None = None
+        self._catalog: Catalog | None = None
+
+    def hurry(self) -> None:
+        """Have the next look come at once: something was done."""
+        self._earliest = None
+        self._due = self._now()
+
+    def repeat(self) -> None:
+        """Have the next look come as soon as one may after the last: something could not be done."""
+        self._due = self._now()
+
+    def begin_again(self) -> None:
+        """Forget all instants, and what waits for one: the clock has been set back."""
+        self.waiting = None
+        self.hurry()
+
+    def next_look(self, now: datetime) -> datetime:
+        """Return when to look again, as far as is known at *now*; not before that."""
+        soon = now if self._seen != self._world.changes else None
+        due = min(filter(None, (self._due, soon, self.waiting and self.waiting[1])), default=now)
+        return max(now, due, self._earliest or due)
+
+    async def look(self, shunned: Mapping[str, str]) -> Pass:
+        """Read the cluster, and decide; validate the command that waits if its time has come.
+
+        Args:
+            shunned: Nodes that are left out, each with why.
+        """
+        now, started, changes = self._now(), time.monotonic(), self._world.changes
+        catalog = await self.types.current()
+        if catalog is not self._catalog:
+            self._catalog, self._unseen = catalog, frozenset()
+        waits = self.waiting[0] if self.waiting is not None and self.waiting[1] <= now else None
+        documents, held = self._world.documents(), self._held()
+        found = await asyncio.to_thread(self._think, documents, _Left(held, shunned), catalog, now, waits)
+        self._seen, self._unseen = changes, found.decision.unseen
+        took = timedelta(seconds=time.monotonic() - started)
+        self._earliest = now + max(PASS, SHARE * took)
+        self._due = min(filter(None, (found.decision.next_at, now + FORGET)))
+        if waits is not None:
+            self.waiting = None
+        return found
+
+    def _think(
+        self,
+        documents: list[JsonObject],
+        left: "_Left",
+        catalog: Catalog | None,
+        now: datetime,
+        waits: Command | None,
+    ) -> Pass:
+        self._reading = read_again(documents, now, self._reading)
+        cluster = self._reading.cluster
+        problem = "" if catalog is None else lacking(catalog, cluster)
+        if problem:  # else the nodes would count as no longer offered, and go
+            catalog = None
+        views = {name: left.taken_off(view) for name, view in sorted(pool_views(cluster, self._settings).items())}
+        before, settings = self._decision, self._settings
+        found = decide(cluster, catalog, now, settings, views=views, unseen=self._unseen, before=before)
+        self._decision = found
+        checked = None
+        if waits is not None:
+            checked = validate(waits, cluster, catalog, now, settings, views=views, before=found)
+        uids = {name_of(each): uid_of(each) for each in documents if each.get("kind") == NODE.kind}
+        return Pass(cluster, found, views, waits, checked, problem, uids)
+
+    def _held(self) -> dict[str, tuple[Reservation, ...] | None]:
+        """Return what is reserved of every pool; None of one where that cannot be read."""
+        found: dict[str, tuple[Reservation, ...] | None] = {}
+        if self._reservations is None:
+            return found
+        for name in self._world.pools.names():
+            try:
+                found[name] = self._reservations.known(DISRUPTION, name)
+            except UnreadableReservationsError:
+                found[name] = None
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """What is not to be taken.
+
+    Args:
+        held: What is reserved of every pool; None of one where that cannot be read.
+        shunned: Nodes that are left out, each with why.
+    """
+
+    held: Mapping[str, tuple[Reservation, ...] | None]
+    shunned: Mapping[str, str]
+
+    def taken_off(self, view: PoolView) -> PoolView:
+        """Return a pool with what is reserved, and with every node held where that cannot be read."""
+        held = self.held.get(view.name, ())
+        view = view.with_held(frozenset(view.nodes)) if held is None else view.with_reservations(held)
+        own = {name: Blocker(SHUNNED, why) for name, why in self.shunned.items() if name in view.nodes}
+        if not own:
+            return view
+        blockers = view.blockers
+
+        def more(node: PoolNode, class_: DisruptionClass, now: datetime) -> tuple[Blocker, ...]:
+            found = blockers(node, class_, now)
+            return (*found, own[node.name]) if node.name in own else found
+
+        return replace(view, blockers=more)

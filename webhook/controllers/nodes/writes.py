@@ -1,0 +1,158 @@
+"""Writes of node disruption: taint and untaint nodes, set conditions on NodeClaims, create replacements, delete.
+
+Every write is over what has just been read, or names the uid of what it is about, and none is made that would change
+nothing. So each may be interrupted and made again.
+
+Source: nodepool-disruption.md 7.1 and 9.
+"""
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from datetime import datetime
+from typing import Final
+
+from scorer.api import kinds
+from scorer.api.conditions import make_condition
+from scorer.api.meta import JsonObject, format_time
+from scorer.api.unstructured.documents import (
+    annotation,
+    conditions_of,
+    generation_of,
+    is_deleting,
+    metadata_of,
+    name_of,
+    status_of,
+    uid_of,
+)
+from scorer.node_disruption.cluster.snapshot import TERMINATION_TIMESTAMP
+from scorer.node_disruption.execution.command_annotation import (
+    Order,
+    is_marked,
+    is_tainted,
+    marked,
+    read_order,
+    unmarked,
+)
+from webhook.controllers.nodes.cache import NodeWorld
+from webhook.kube.ports import AlreadyExistsError, ConflictError, Key, NotFoundError, NotServedError
+
+DISRUPTION_REASON: Final = "DisruptionReason"
+"""Condition of a NodeClaim that is being disrupted."""
+_ATTEMPTS: Final = 5
+
+Change = Callable[[JsonObject], JsonObject | None]
+"""Given a node, returns it as it should be; None: it is left alone."""
+
+
+class NodeCommands:
+    """Writes about nodes and claims.
+
+    Args:
+        world: Where they are.
+        now: The clock.
+    """
+
+    def __init__(self, world: NodeWorld, now: Callable[[], datetime]) -> None:
+        self._world = world
+        self._hub = world.hub
+        self._now = now
+
+    async def mark(self, name: str, uid: str, order: Order) -> bool:
+        """Put taint and annotation on a node; False: it is gone, or somebody else has marked or tainted it.
+
+        Args:
+            name: Of the node.
+            uid: Of the node: another one of that name is left alone.
+            order: What it says.
+        """
+
+        def change(node: JsonObject) -> JsonObject | None:
+            known = read_order(node)
+            taken = known.id != order.id if known is not None else is_marked(node) or is_tainted(node)
+            return None if taken else marked(node, order)
+
+        return await self._change(name, uid, change) is not None
+
+    async def mark_deleted(self, name: str, uid: str, order: Order) -> bool:
+        """Put taint and annotation on a node that somebody else deletes, whatever it has; False: it is gone."""
+        return await self._change(name, uid, lambda node: marked(node, order)) is not None
+
+    async def unmark(self, name: str, uid: str) -> None:
+        """Take both off a node that has our annotation, and the condition off its claim; any other node stays."""
+        claim = self._world.claim_of(name)
+        if claim is not None:
+            await self.set_condition(claim, "")
+        await self._change(name, uid, lambda node: unmarked(node) if is_marked(node) else None)
+
+    async def set_condition(self, claim: JsonObject, reason: str, message: str = "") -> None:
+        """Say on a claim why it is disrupted; empty: take that back."""
+        known = next((each for each in conditions_of(claim) if each.get("type") == DISRUPTION_REASON), None)
+        if (known or {}).get("status") == "True" if reason else known is None:
+            return
+        conditions = [each for each in conditions_of(claim) if each.get("type") != DISRUPTION_REASON]
+        if reason:
+            generation = generation_of(claim)
+            conditions.append(
+                make_condition(DISRUPTION_REASON, "True", reason, message, generation=generation, now=self._now())
+            )
+        await self._hub.store_status(kinds.NODE_CLAIM, claim, {**status_of(claim), "conditions": conditions})
+
+    async def set_deadline(self, claim: JsonObject, deadline: datetime) -> None:
+        """Write on a claim when its drain ends, unless it says so already."""
+        said = format_time(deadline)
+        if annotation(claim, TERMINATION_TIMESTAMP) == said:
+            return
+        metadata = metadata_of(claim)
+        annotations = {**(metadata.get("annotations") or {}), TERMINATION_TIMESTAMP: said}
+        changed = {**claim, "metadata": {**metadata, "annotations": annotations}}
+        await self._hub.amend(kinds.NODE_CLAIM, changed)
+
+    async def create(self, claims: Iterable[JsonObject]) -> None:
+        """Create claims that do not exist."""
+        for claim in claims:
+            if self._world.claim(name_of(claim)) is None:
+                with suppress(AlreadyExistsError):
+                    await self._hub.create(kinds.NODE_CLAIM, claim)
+
+    def is_deleted(self, name: str) -> bool:
+        """Say whether nothing is left to be deleted of a node: its claim is being deleted, or the node without one."""
+        document = self._world.claim_of(name) or self._world.cache.get(kinds.NODE, name)
+        return document is None or is_deleting(document)
+
+    async def delete(self, name: str, uid: str) -> None:
+        """Delete the claim of a node that has been drained, or the node where no claim is left."""
+        node = self._world.cache.get(kinds.NODE, name)
+        if node is None or uid_of(node) != uid:
+            return
+        if (claim := self._world.claim_of(name)) is not None:
+            await self.delete_claim(claim)
+        elif not is_deleting(node):
+            await self._hub.delete(kinds.NODE, node)
+
+    async def delete_claim(self, claim: JsonObject) -> None:
+        """Delete a claim, unless it is being deleted already."""
+        if not is_deleting(claim):
+            await self._hub.delete(kinds.NODE_CLAIM, claim)
+
+    async def _change(self, name: str, uid: str, change: Change) -> JsonObject | None:
+        """Change a node as it is stored, which is more than is cached; None: it is gone, or left alone."""
+        known = self._world.cache.get(kinds.NODE, name)
+        for _ in range(_ATTEMPTS):
+            try:
+                found = await self._hub.store.get(kinds.NODE, Key(name))
+            except NotServedError:
+                raise
+            except NotFoundError:
+                if known is not None:
+                    self._world.cache.shelf(kinds.NODE).drop(known)
+                return None
+            if uid_of(found) != uid:
+                self._world.cache.shelf(kinds.NODE).put(found)
+                return None
+            wanted = change(found)
+            if wanted is None or wanted == found:
+                self._world.cache.shelf(kinds.NODE).put(found)
+                return wanted
+            with suppress(ConflictError):  # the kubelet writes, too: read again
+                return await self._hub.replace(kinds.NODE, wanted)
+        raise ConflictError(f"the node {name} is being changed by others again and again")

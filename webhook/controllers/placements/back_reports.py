@@ -1,0 +1,182 @@
+"""Status back-reporting: the statuses that a member reports go onto the hub's own objects.
+
+If a placement asks for it and cannot have it, no condition says so, as there is none for it. The placement gets a
+Warning event and a line in the log, once for every new reason.
+
+Source: rollout.md 18.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+
+from scorer.api.event import Event
+from scorer.api.family import FAMILIES, FAMILY_OF, Family, PlacementRef, placement_of_work
+from scorer.api.kinds import WORK, Kind
+from scorer.api.meta import JsonObject
+from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT, PARENT_PLACEMENT_NAMESPACE
+from scorer.api.unstructured.documents import is_deleting, label, status_of
+from scorer.rollout.status.back_report import (
+    BackReport,
+    plan_back_reports,
+    report_back_error,
+    reports_to_originals,
+    with_reported_status,
+)
+from scorer.rollout.status.failures import failure_of
+from webhook.controllers.machinery.failures import concerned_placement
+from webhook.controllers.machinery.result import DONE, Result
+from webhook.controllers.machinery.wiring import Signal, Waker, Watch, Wiring
+from webhook.controllers.placements.listing import all_placements
+from webhook.controllers.placements.resource_watches import Selectables, Touched
+from webhook.kube.cache.changes import Change, desired
+from webhook.kube.cache.hub import Hub
+from webhook.kube.listers.placements import children
+from webhook.kube.ports import ForbiddenError, InvalidObjectError, Key, NotFoundError, RetryError, ServedKinds
+
+log = logging.getLogger(__name__)
+
+
+class BackReportController:
+    """Copies statuses for one placement at a time.
+
+    Args:
+        hub: Where everything is.
+        served: The kinds that the hub serves.
+        record: Takes the events that are worth telling.
+    """
+
+    def __init__(self, hub: Hub, served: ServedKinds, record: Callable[[JsonObject, Event], None]) -> None:
+        self._hub = hub
+        self._served = served
+        self._record = record
+        self._told: dict[PlacementRef, tuple[str, str]] = {}
+
+    def wiring(self, selectables: Selectables) -> Wiring[PlacementRef]:
+        """Say what wakes it: what members report, and objects that have not the status that was reported.
+
+        Args:
+            selectables: Tells of the objects that placements select.
+        """
+        return Wiring(
+            name="back_report",
+            reconcile=self.reconcile,
+            concerned=concerned_placement,
+            owner=str,  # also of what it writes on objects; two placements that report for one contradict each other
+            watches=tuple(self._watches(selectables)),
+            resync=lambda: (ref for ref, placement in all_placements(self._hub.cache) if _reports(placement)),
+        )
+
+    def _watches(self, selectables: Selectables) -> Iterator[Waker[PlacementRef]]:
+        for family in FAMILIES:
+            yield Watch(family.placement, partial(_itself, family))
+            yield Watch(family.binding, partial(self._of_binding, family))
+        yield Watch(WORK, self._of_work)
+        yield Signal(selectables.subscribe, self._of_selected)
+
+    def _of_binding(self, family: Family, change: Change) -> Iterator[PlacementRef]:
+        """Yield the placement of a binding."""
+        return self._reporting(family.parent(change.document))
+
+    def _of_work(self, change: Change) -> Iterator[PlacementRef]:
+        """Yield the placement of a Work, which carries statuses, and the one that its labels named before."""
+        for document in change:
+            if document is not None and label(document, PARENT_BINDING):
+                yield from self._reporting(placement_of_work(document))
+
+    def _of_selected(self, touched: Touched) -> Iterator[PlacementRef]:
+        """Yield a placement one of whose objects is new: it does not have the status that was reported for it."""
+        if touched.is_new:
+            yield from self._reporting(touched.ref)
+
+    def _reporting(self, ref: PlacementRef) -> Iterator[PlacementRef]:
+        """Yield a placement if it has statuses reported back, or no longer has but still says that it failed."""
+        placement = self._hub.cache.get(FAMILY_OF[ref.kind].placement, ref.name, ref.namespace)
+        if placement is not None and _reports(placement):
+            yield ref
+
+    async def reconcile(self, ref: PlacementRef) -> Result:
+        """Give every object that a placement reports back the status it has on the member.
+
+        Raises:
+            ConflictError: Another client wrote to an object first; the queue tries again.
+            RetryError: It is not known yet what the hub serves.
+        """
+        family = FAMILY_OF[ref.kind]
+        placement = self._hub.cache.get(family.placement, ref.name, ref.namespace)
+        if placement is None or is_deleting(placement) or not reports_to_originals(placement):
+            self._told.pop(ref, None)
+            return DONE
+        if error := report_back_error(placement):
+            self._tell(ref, placement, "InvalidReportBackStrategy", error)
+            return DONE
+        bindings = children(self._hub.cache, family.binding, ref)
+        reports = plan_back_reports(placement, bindings, self._works(ref))
+        if reports and not self._served.kinds:
+            raise RetryError("it is not known yet what the hub serves")
+        answers = [(report, await self._copy(report)) for report in reports]
+        problems = "; ".join(f"{report}: {problem}" for report, problem in answers if problem)
+        self._tell(ref, placement, "StatusNotReportedBack", problems)
+        return DONE
+
+    def _works(self, ref: PlacementRef) -> list[JsonObject]:
+        found = self._hub.cache.labelled(WORK, PARENT_PLACEMENT, ref.name)
+        return [work for work in found if label(work, PARENT_PLACEMENT_NAMESPACE) == ref.namespace]
+
+    async def _copy(self, report: BackReport) -> str:
+        """Copy one status to its object; returns what prevents that, empty when nothing does."""
+        kind = self._kind(report)
+        if kind is None:
+            return f"the hub does not serve the kind {report.kind} of {report.group}/{report.version}"
+        try:
+            # From the store, as its kind may not be in the cache; written over this version, so that a user's write in
+            # between is a conflict and not lost.
+            stored = await self._hub.store.get(kind, Key(report.name, report.namespace))
+        except NotFoundError:  # it was deleted, so it is about to leave the placement
+            return ""
+        except ForbiddenError as error:
+            return str(error)
+        if (changed := with_reported_status(stored, report)) is None:
+            return ""
+        if not kind.has_status:
+            return "its status is no subresource, so it is the user's to write"
+        self._hub.writes += 1
+        try:
+            await self._hub.store.replace_status(kind, changed)
+        except NotFoundError:
+            return ""
+        except (ForbiddenError, InvalidObjectError) as error:
+            return str(error)
+        return ""
+
+    def _kind(self, report: BackReport) -> Kind | None:
+        """Return the kind of an object, with the version that was selected and placed in front."""
+        kind = self._served.kinds.get((report.group, report.kind))
+        if kind is None or report.version not in kind.versions:
+            return None
+        return replace(kind, versions=(report.version, *(each for each in kind.versions if each != report.version)))
+
+    def _tell(self, ref: PlacementRef, placement: JsonObject, reason: str, problem: str) -> None:
+        """Tell of a problem if it is another than before; empty: there is none."""
+        if not problem:
+            self._told.pop(ref, None)
+        elif self._told.get(ref) != (reason, problem):
+            self._told[ref] = reason, problem
+            log.warning("cannot report back", extra={"placement": str(ref), "reason": reason, "error": problem})
+            self._record(placement, Event(reason, problem, type="Warning"))
+
+
+def _itself(family: Family, change: Change) -> Iterator[PlacementRef]:
+    """Yield a placement whose spec or selection has changed, if it has statuses reported back."""
+    new = change.new
+    if new is not None and _reports(new) and (change.touches(desired) or change.alters(_selected)):
+        yield family.ref(new)
+
+
+def _reports(placement: JsonObject) -> bool:
+    return reports_to_originals(placement) or bool(failure_of(placement))
+
+
+def _selected(placement: JsonObject) -> object:
+    return status_of(placement).get("selectedResources")

@@ -1,0 +1,143 @@
+"""Overrides: keep their snapshots, and find those that a placement and its bindings need.
+
+Source: rollout.md 6 and 20.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from scorer.api.event import Event
+from scorer.api.family import FAMILIES, PlacementRef, family_in, placement_ref
+from scorer.api.kinds import (
+    Kind,
+)
+from scorer.api.meta import JsonObject
+from scorer.api.names import OVERRIDE_CLEANUP, PARENT_OVERRIDE
+from scorer.api.unstructured.documents import is_deleting, label, namespace_of, with_finalizer, without_finalizer
+from scorer.rollout.overrides.matching import placement_key
+from scorer.rollout.overrides.rules import override_spec
+from scorer.rollout.snapshots.overrides import plan_override_snapshots
+from webhook.controllers.machinery.failures import Concerned
+from webhook.controllers.machinery.result import DONE, Result, TerminalError
+from webhook.controllers.machinery.wiring import Watch, Wiring
+from webhook.kube.cache.changes import Change, desired
+from webhook.kube.cache.hub import Hub, at_once
+from webhook.kube.ports import Key
+
+
+@dataclass(frozen=True, slots=True)
+class OverrideRef:
+    """Names an override; *namespace* is empty for a ClusterResourceOverride."""
+
+    name: str
+    namespace: str = ""
+
+    @classmethod
+    def of(cls, override: JsonObject) -> "OverrideRef":
+        """Return the reference of a ClusterResourceOverride or ResourceOverride."""
+        return cls(override["metadata"]["name"], override["metadata"].get("namespace", ""))
+
+    @classmethod
+    def parent(cls, snapshot: JsonObject) -> "OverrideRef":
+        """Return the override that a snapshot was made of."""
+        return cls(label(snapshot, PARENT_OVERRIDE), namespace_of(snapshot))
+
+    @property
+    def kind(self) -> Kind:
+        """Which of the two kinds it is."""
+        return family_in(self.namespace).override
+
+    @property
+    def snapshot_kind(self) -> Kind:
+        """The kind of its snapshots."""
+        return family_in(self.namespace).override_snapshot
+
+    def __str__(self) -> str:
+        return f"ro/{self.namespace}/{self.name}" if self.namespace else f"cro/{self.name}"
+
+
+def _of_override(change: Change) -> Iterator[OverrideRef]:
+    """Yield an override that is new or gone, or whose spec or deletion mark has changed."""
+    if change.touches(desired):
+        yield OverrideRef.of(change.document)
+
+
+def _of_snapshot(change: Change) -> Iterator[OverrideRef]:
+    """Yield the override of a snapshot that has been changed or deleted."""
+    if change.old is not None:
+        yield OverrideRef.parent(change.document)
+
+
+WATCHES: Final = tuple(
+    watch
+    for family in FAMILIES
+    for watch in (Watch(family.override, _of_override), Watch(family.override_snapshot, _of_snapshot))
+)
+"""What wakes an override."""
+
+
+class OverrideController:
+    """Keeps the snapshots of one override.
+
+    Args:
+        hub: Where everything is.
+        record: Takes the events that are worth telling.
+    """
+
+    def __init__(self, hub: Hub, record: Callable[[JsonObject, Event], None]) -> None:
+        self._hub = hub
+        self._record = record
+
+    def wiring(self) -> Wiring[OverrideRef]:
+        """Say what wakes it: the override and its snapshots."""
+        return Wiring(
+            name="override",
+            reconcile=self.reconcile,
+            concerned=lambda ref: Concerned(ref.kind, Key(ref.name, ref.namespace)),
+            owner=lambda ref: f"override/{ref.namespace}/{ref.name}",
+            watches=WATCHES,
+            makes=[family.override_snapshot for family in FAMILIES],
+        )
+
+    async def reconcile(self, ref: OverrideRef) -> Result:
+        """Make the latest snapshot of one override hold what the override says now."""
+        override = self._hub.cache.get(ref.kind, ref.name, ref.namespace)
+        if override is None:  # its snapshots were deleted before its finalizer went
+            return DONE
+        if is_deleting(override):
+            return await self._clean_up(ref, override)
+        plan = plan_override_snapshots(override, self._hub.cache.list(ref.snapshot_kind, ref.namespace))
+        if plan.error:
+            self._record(override, Event("OverrideWithoutSnapshot", plan.error, type="Warning"))
+            raise TerminalError(plan.error)
+        # The finalizer before the first snapshot: a deletion in between would leave snapshots that nothing removes.
+        if (held := with_finalizer(override, OVERRIDE_CLEANUP)) is not None:
+            await self._hub.amend(ref.kind, held)
+        await self._hub.carry_out(ref.snapshot_kind, plan.writes)
+        return DONE
+
+    def snapshots(self, ref: OverrideRef) -> list[JsonObject]:
+        """Return the snapshots of an override, by name."""
+        found = self._hub.cache.list(ref.snapshot_kind, ref.namespace)
+        return [snapshot for snapshot in found if OverrideRef.parent(snapshot) == ref]
+
+    async def _clean_up(self, ref: OverrideRef, override: JsonObject) -> Result:
+        """Delete the snapshots of an override that is being deleted; when none is left, take the finalizer off it."""
+        snapshots = (snapshot for snapshot in self.snapshots(ref) if not is_deleting(snapshot))
+        await at_once(self._hub.delete(ref.snapshot_kind, snapshot) for snapshot in snapshots)
+        if self.snapshots(ref):  # another client's finalizer holds one; its end wakes us
+            return DONE
+        if (free := without_finalizer(override, OVERRIDE_CLEANUP)) is not None:
+            await self._hub.amend(ref.kind, free)
+        return DONE
+
+
+def placement_of(snapshot: JsonObject) -> PlacementRef | None:
+    """Return the placement whose rollout has to react to an override snapshot at once; None: it names no placement.
+
+    An override that names no placement is taken up at the next reconcile of each rollout (rollout.md 6.5).
+    """
+    key = placement_key(override_spec(snapshot), namespace_of(snapshot))
+    namespace, _, name = key.rpartition("/")
+    return placement_ref(name, namespace) if name else None

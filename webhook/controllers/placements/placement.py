@@ -1,0 +1,423 @@
+"""Placements: select resources, keep snapshots, report status.
+
+Source: rollout.md 2 to 4, 16, 17, 20.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import partial
+
+from scorer.api.event import Event
+from scorer.api.family import FAMILIES, FAMILY_OF, Family, PlacementRef, placement_of_work, placement_ref
+from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, MEMBER_CLUSTER, NAMESPACE, PLACEMENT_STATUS, WORK
+from scorer.api.meta import JsonObject
+from scorer.api.names import LEFT_OUT, PARENT_PLACEMENT, PLACEMENT_CLEANUP, SCHEDULER_CLEANUP
+from scorer.api.unstructured.documents import (
+    annotation,
+    conditions_of,
+    current_condition,
+    dict_at,
+    dicts_at,
+    is_deleting,
+    label,
+    namespace_of,
+    status_of,
+    text_at,
+    uid_of,
+    with_finalizer,
+    without_finalizer,
+)
+from scorer.membership.silence import is_silent
+from scorer.placement.policy_hash import policy_hash, policy_in_force
+from scorer.rollout.object_size import TooLarge
+from scorer.rollout.removal.finalization import (
+    Remnant,
+    describe_remnants,
+    forgets_works,
+    removal_status,
+    until_reported,
+)
+from scorer.rollout.removal.marks import REMOVED, is_meant
+from scorer.rollout.selection.selector import Selection, SelectionError
+from scorer.rollout.snapshots.policies import latest_policy_snapshots, plan_policy_snapshots
+from scorer.rollout.snapshots.resources import fitting_content, plan_resource_snapshots, plan_strays, snapshot_groups
+from scorer.rollout.status.conditions import is_stalled
+from scorer.rollout.status.namespace_copy import (
+    copy_namespace,
+    moved_namespace_error,
+    plan_status_copy,
+    reported_namespace,
+    with_status_synced,
+)
+from scorer.rollout.status.placement import PlacementReport, SnapshotView, invalid_selection, placement_status
+from scorer.rollout.writes import Write
+from webhook.controllers.machinery.failures import concerned_placement
+from webhook.controllers.machinery.observer import UNOBSERVED, LoopObserver
+from webhook.controllers.machinery.result import DONE, Result, TerminalError, soonest
+from webhook.controllers.machinery.wiring import Later, Poll, Signal, Waker, Watch, Wiring
+from webhook.controllers.placements.listing import placement_refs
+from webhook.controllers.placements.resource_selection import Selecting
+from webhook.controllers.placements.resource_watches import Selectables
+from webhook.kube.cache.changes import Change, desired
+from webhook.kube.cache.hub import Hub, at_once
+from webhook.kube.cache.live_reads import goes_with_its_definition
+from webhook.kube.listers.placements import children, count_children, used_snapshots, works_of
+from webhook.kube.ports import Key, StoreError, key_of
+from webhook.settings.loop import LoopSettings
+
+STATUS_WAIT = timedelta(milliseconds=20)
+"""How long a status waits, for each binding of its placement, after one of them has changed: they change together, and
+a status says something of each."""
+SHORTEST_WAIT, LONGEST_WAIT = timedelta(milliseconds=100), timedelta(seconds=5)
+LOOK_AGAIN = timedelta(seconds=15)
+"""How often to find out whether a kind that could not be read can be read now."""
+RETRY_COPY = timedelta(seconds=5)
+"""How long after a failed write of a copy of a status it is retried."""
+
+
+class PlacementController:
+    """Turns what a placement says into snapshots, and what has become of it into its status.
+
+    Args:
+        hub: Where everything is.
+        now: The clock.
+        record: Takes the events that are worth telling.
+        selectables: Knows the objects that can be selected.
+        settings: How often content may change, and what may be placed.
+        observer: Is told which placements are stalled.
+    """
+
+    def __init__(
+        self,
+        hub: Hub,
+        now: Callable[[], datetime],
+        record: Callable[[JsonObject, Event], None],
+        selectables: Selectables,
+        settings: LoopSettings,
+        observer: LoopObserver = UNOBSERVED,
+    ) -> None:
+        self._hub = hub
+        self._now = now
+        self._record = record
+        self._selectables = selectables
+        self._selecting = Selecting(hub, selectables, settings.selection)
+        self._settings = settings
+        self._observer = observer
+        self._told: dict[PlacementRef, str] = {}
+        self._strays: dict[PlacementRef, set[Key]] = {}
+        """Resource snapshots without the label of the placement that controls them."""
+
+    def wiring(self) -> Wiring[PlacementRef]:
+        """Say what wakes it: all that its snapshots are made of, and all that its status reports."""
+        return Wiring(
+            name="placement",
+            reconcile=self.reconcile,
+            concerned=concerned_placement,
+            owner=str,
+            watches=tuple(self._watches()),
+            resync=self._everything,
+            polls=(Poll(LOOK_AGAIN, self._selectables.recovered),),
+            makes=[kind for family in FAMILIES for kind in (family.policy_snapshot, family.resource_snapshot)],
+            ends=(partial(self._selectables.pause, self._settings.share),),
+        )
+
+    def _watches(self) -> Iterator[Waker[PlacementRef]]:
+        for family in FAMILIES:
+            yield Watch(family.placement, partial(_itself, family))
+            yield Watch(family.policy_snapshot, partial(_of_policy_snapshot, family))
+            yield Watch(family.resource_snapshot, partial(self._of_resource_snapshot, family))
+            yield Watch(family.binding, partial(self._of_binding, family))
+        yield Watch(WORK, _of_deleted_work)
+        yield Watch(PLACEMENT_STATUS, _of_copy)
+        yield Watch(CUSTOM_RESOURCE_DEFINITION, self._of_definition)
+        yield Signal(self._selectables.subscribe, lambda touched: (touched.ref,))
+
+    def _of_resource_snapshot(self, family: Family, change: Change) -> Iterator[PlacementRef]:
+        """Yield the placement of a resource snapshot that was deleted, or whose records were changed."""
+        if change.new is None or change.alters(_left_out):
+            yield family.parent(change.document)
+        elif (owner := _owner(family, change.new)) is not None and owner != family.parent(change.new):
+            self._strays.setdefault(owner, set()).add(key_of(change.new))
+            yield owner
+
+    def _of_binding(self, family: Family, change: Change) -> Iterator[Later[PlacementRef]]:
+        """Yield the placement of a binding, after a while."""
+        ref = family.parent(change.document)
+        count = count_children(self._hub.cache, family.binding, ref)
+        yield Later(ref, min(max(SHORTEST_WAIT, count * STATUS_WAIT), LONGEST_WAIT))
+
+    def _of_definition(self, change: Change) -> Iterator[PlacementRef]:
+        """Yield all placements, to select again: the hub serves other kinds now."""
+        if change.touches(_served):
+            self._selectables.redefined(change)
+            yield from placement_refs(self._hub.cache)
+
+    def _everything(self) -> Iterator[PlacementRef]:
+        self._selectables.stale()  # no event says that a kind without a definition (an aggregated one) is served now
+        yield from placement_refs(self._hub.cache)
+
+    async def reconcile(self, ref: PlacementRef) -> Result:
+        """Make snapshots and status of one placement match what it says now."""
+        family = FAMILY_OF[ref.kind]
+        placement = self._hub.cache.get(family.placement, ref.name, ref.namespace)
+        if placement is None:
+            self._told.pop(ref, None)
+            self._strays.pop(ref, None)
+            self._selectables.forget(ref)
+            self._observer.stands(family.placement, ref, still=False)
+            return DONE
+        if is_deleting(placement):
+            return await self._clean_up(family, ref, placement)
+        placement = await self._hold(family, placement)
+        selection = await self._select(family, ref, placement)
+        if isinstance(selection, SelectionError):
+            await self._collect_strays(family, ref, placement)
+            report = invalid_selection(placement, selection.message, self._now())
+            return await self._report(family, placement, report)
+        policy = self._policy(family, ref, placement)
+        # The first policy snapshot after the content, because it wakes the scheduler, which can then bind what it
+        # creates. A later one before: what is to leave a cluster does not get new content there first.
+        is_first = not children(self._hub.cache, family.policy_snapshot, ref)
+        if not is_first:
+            await self._hub.carry_out(family.policy_snapshot, policy)
+        latest, pending, too_large = await self._keep_resources(family, ref, placement, selection.objects)
+        if is_first:
+            await self._hub.carry_out(family.policy_snapshot, policy)
+        report = self._status(family, ref, placement, latest, too_large)
+        return soonest(await self._report(family, placement, report), pending)
+
+    async def _hold(self, family: Family, placement: JsonObject) -> JsonObject:
+        """Put on the finalizers that deletion needs: the scheduler's too, in one write with ours.
+
+        Before the first snapshot: a deletion in between would leave snapshots that nothing removes.
+        """
+        held = with_finalizer(placement, PLACEMENT_CLEANUP) or placement
+        held = with_finalizer(held, SCHEDULER_CLEANUP) or held
+        return placement if held is placement else await self._hub.amend(family.placement, held)
+
+    async def _collect_strays(self, family: Family, ref: PlacementRef, placement: JsonObject) -> None:
+        """Delete the resource snapshots without the label of the placement, and give it back to those in use.
+
+        On return, the cache has no such snapshot until the caller awaits something: a latest snapshot that cannot be
+        found by its label would be created a second time.
+        """
+        cache, kind = self._hub.cache, family.resource_snapshot
+        while keys := sorted(self._strays.get(ref, ())):
+            snapshots = (cache.get(kind, *key) for key in keys)
+            strays = [each for each in snapshots if each is not None and _is_stray(each, ref, placement)]
+            groups = snapshot_groups(children(cache, kind, ref))
+            await self._hub.carry_out(kind, plan_strays(placement, strays, groups, used_snapshots(cache, family, ref)))
+            self._strays[ref] -= set(keys)
+
+    async def _select(self, family: Family, ref: PlacementRef, placement: JsonObject) -> Selection | SelectionError:
+        copied = not ref.namespace and bool(reported_namespace(placement))
+        if copied and (moved := moved_namespace_error(placement, self._copies(ref))):
+            return SelectionError(moved)
+        selection = await self._selecting.select(family, ref, placement)
+        if isinstance(selection, Selection):
+            self._tell_left_out(ref, placement, self._selectables.unreadable(ref))
+        return selection
+
+    def _tell_left_out(
+        self, ref: PlacementRef, placement: JsonObject, unreadable: Mapping[tuple[str, str], str]
+    ) -> None:
+        """Say which kinds of a namespace are not placed because they cannot be read; once for every change."""
+        if not unreadable:
+            self._told.pop(ref, None)
+            return
+        words = "; ".join(f"{kind}: {why}" for (_, kind), why in sorted(unreadable.items()))
+        if self._told.get(ref) != words:
+            self._told[ref] = words
+            self._record(placement, Event("PlacementKindsNotRead", f"not placed, if there are any: {words}", "Warning"))
+
+    def _policy(self, family: Family, ref: PlacementRef, placement: JsonObject) -> tuple[Write, ...]:
+        """Return the writes after which the latest policy snapshot has the policy of a placement."""
+        snapshots = children(self._hub.cache, family.policy_snapshot, ref)
+        digest = policy_hash(placement["spec"].get("policy"))
+        bindings = children(self._hub.cache, family.binding, ref)
+        in_force = policy_in_force(placement, snapshots)
+        plan = plan_policy_snapshots(placement, snapshots, digest, in_force=in_force, bindings=bindings)
+        if plan.error:
+            raise TerminalError(plan.error)
+        return plan.writes
+
+    async def _keep_resources(
+        self, family: Family, ref: PlacementRef, placement: JsonObject, objects: tuple[JsonObject, ...]
+    ) -> tuple[SnapshotView | None, Result, Sequence[TooLarge]]:
+        await self._collect_strays(family, ref, placement)
+        snapshots = children(self._hub.cache, family.resource_snapshot, ref)
+        if dict_at(placement, "spec", "strategy").get("type") == "External":  # the next update run finds the same
+            return None, DONE, fitting_content(snapshot_groups(snapshots), objects)[0].too_large
+        bindings = children(self._hub.cache, family.binding, ref)
+        throttle = self._settings.snapshots
+        plan = plan_resource_snapshots(placement, snapshots, objects, self._now(), throttle, bindings=bindings)
+        await self._hub.carry_out(family.resource_snapshot, plan.writes)
+        return SnapshotView(plan.name, plan.index, plan.identifiers), Result(plan.requeue_after), plan.too_large
+
+    def _status(
+        self,
+        family: Family,
+        ref: PlacementRef,
+        placement: JsonObject,
+        latest: SnapshotView | None,
+        too_large: Sequence[TooLarge],
+    ) -> PlacementReport:
+        cache = self._hub.cache
+        policies = latest_policy_snapshots(children(cache, family.policy_snapshot, ref))
+        bindings = children(cache, family.binding, ref)
+        snapshots = {}
+        if latest is None:
+            groups = snapshot_groups(children(cache, family.resource_snapshot, ref))
+            snapshots = {
+                group.name: SnapshotView(group.name, group.index, tuple(group.identifiers()))
+                for group in groups
+                if group.name
+            }
+        policy = policies[0] if policies else None
+        return placement_status(
+            placement,
+            policy,
+            bindings,
+            latest,
+            self._now(),
+            snapshots=snapshots,
+            stalled_after=self._settings.stalled_after,
+            too_large=too_large,
+        )
+
+    async def _report(self, family: Family, placement: JsonObject, report: PlacementReport) -> Result:
+        status, copied = await self._copy_status(family.ref(placement), placement, report.status)
+        self._hub.report(family.placement, placement, status)
+        self._observer.stands(family.placement, family.ref(placement), still=is_stalled(placement, status))
+        for event in report.events:
+            self._record(placement, event)
+        return soonest(Result(report.requeue_after), copied)
+
+    async def _copy_status(
+        self, ref: PlacementRef, placement: JsonObject, status: JsonObject
+    ) -> tuple[JsonObject, Result]:
+        """Write the copy for users who may read only the selected namespace; return the status, which tells of that."""
+        if ref.namespace or not reported_namespace({**placement, "status": status}):
+            return status, DONE
+        now = self._now()
+        namespace = copy_namespace({**placement, "status": status}, self._copies(ref))
+        copy = self._hub.cache.get(PLACEMENT_STATUS, ref.name, namespace)
+        write = plan_status_copy(placement, status, copy, now)
+        problem = ""
+        try:  # before the status itself, which says whether the copy was written
+            await self._hub.carry_out(PLACEMENT_STATUS, [write] if write else [])
+        except StoreError as error:
+            problem = str(error)
+        return with_status_synced(placement, status, problem, now), Result(RETRY_COPY if problem else None)
+
+    def _copies(self, ref: PlacementRef) -> list[JsonObject]:
+        copies = self._hub.cache.list(PLACEMENT_STATUS)
+        return [copy for copy in copies if copy["metadata"]["name"] == ref.name]
+
+    async def _clean_up(self, family: Family, ref: PlacementRef, placement: JsonObject) -> Result:
+        """Delete the snapshots of a placement that is being deleted, and release it when its Works are deleted."""
+        self._selectables.forget(ref)
+        self._observer.stands(family.placement, ref, still=False)
+        if (free := without_finalizer(placement, PLACEMENT_CLEANUP)) is None:
+            return DONE
+        left: list[Remnant] = []
+        event = Event("PlacementCleanupFinalizerRemoved", "all snapshots and Works of the placement are deleted")
+        if await goes_with_its_definition(self._hub.store, family.placement):
+            message = (
+                f"the definition {family.placement.resource} is being deleted, which does not count as a deletion of "
+                "each placement: what it placed stays on the members; create the placement again to have it managed"
+            )
+            event = Event("PlacedContentKept", message, "Warning")
+        else:
+            snapshots = [
+                self._hub.delete(kind, snapshot)
+                for kind in (family.policy_snapshot, family.resource_snapshot)
+                for snapshot in children(self._hub.cache, kind, ref)
+            ]
+            await at_once(snapshots)
+            left = self._remnants(family, ref)
+            namespace = self._hub.cache.get(NAMESPACE, ref.namespace) if ref.namespace else None
+            forgets = forgets_works(placement, namespace)
+            if awaited := [remnant for remnant in left if not (forgets and remnant.is_ordered)]:
+                return self._wait_for(family, placement, awaited)
+        await self._hub.amend(family.placement, free)
+        self._record(placement, event)
+        if left:
+            message = f"{family.placement.kind} {ref.name} was released before its Works: {describe_remnants(left)}"
+            # A namespace that is being deleted takes no Event, but one about the namespace itself is in ``default``.
+            self._record(namespace or placement, Event("PlacementWorksLeft", message, "Warning"))
+        return DONE
+
+    def _remnants(self, family: Family, ref: PlacementRef) -> list[Remnant]:
+        """Return the Works that the deletion of a placement waits for, by cluster."""
+        cache, remnants = self._hub.cache, []
+        for binding in children(cache, family.binding, ref):
+            member = cache.get(MEMBER_CLUSTER, text_at(binding, "spec", "targetCluster"))
+            silent = is_silent(status_of(member or {}))
+            remnants.append(Remnant(binding, tuple(works_of(cache, binding)), member, silent))
+        return [remnant for remnant in remnants if remnant.is_awaited]
+
+    def _wait_for(self, family: Family, placement: JsonObject, remnants: Sequence[Remnant]) -> Result:
+        """Report what a deleted placement waits for, once that takes longer than usual."""
+        if (left := until_reported(placement, remnants, self._now())) > timedelta():
+            return Result(min(left, LOOK_AGAIN))
+        status = removal_status(placement, remnants, self._now())
+        if status != status_of(placement):
+            self._hub.report(family.placement, placement, status)
+            self._record(placement, Event("PlacementNotRemoved", describe_remnants(remnants), "Warning"))
+        return Result(LOOK_AGAIN)
+
+
+def _itself(family: Family, change: Change) -> Iterator[PlacementRef]:
+    """Yield a placement that is new or gone, or whose spec or deletion mark has changed."""
+    if change.touches(desired):
+        yield family.ref(change.document)
+
+
+def _of_policy_snapshot(family: Family, change: Change) -> Iterator[PlacementRef]:
+    """Yield the placement whose policy snapshot, the record of its scheduling, has changed or is gone."""
+    if change.new is None or change.alters(_record):
+        yield family.parent(change.document)
+
+
+def _owner(family: Family, snapshot: JsonObject) -> PlacementRef | None:
+    """Return the placement that controls a snapshot, by its owner references. None: unknown."""
+    references = dicts_at(snapshot, "metadata", "ownerReferences")
+    name = next((str(each.get("name")) for each in references if each.get("kind") == family.placement.kind), "")
+    return placement_ref(name, namespace_of(snapshot)) if name else None
+
+
+def _left_out(snapshot: JsonObject) -> str:
+    return annotation(snapshot, LEFT_OUT)
+
+
+def _is_stray(snapshot: JsonObject, ref: PlacementRef, placement: JsonObject) -> bool:
+    """Return whether a snapshot is of this very placement, and lacks the label that names it."""
+    uids = {each.get("uid") for each in dicts_at(snapshot, "metadata", "ownerReferences")}
+    return label(snapshot, PARENT_PLACEMENT) != ref.name and uid_of(placement) in uids and not is_deleting(snapshot)
+
+
+def _of_deleted_work(change: Change) -> Iterator[PlacementRef]:
+    """Yield the placement of a Work that now carries its order, or whose agent reports an obstacle."""
+    if change.new is not None and is_deleting(change.new) and change.alters(_seen_of_deleted_work):
+        yield placement_of_work(change.new)
+
+
+def _of_copy(change: Change) -> Iterator[PlacementRef]:
+    """Yield the placement whose copy of its status has been changed or deleted."""
+    if change.old is not None:
+        yield placement_ref(change.document["metadata"]["name"])
+
+
+def _record(snapshot: JsonObject) -> tuple[object, ...]:
+    metadata = snapshot["metadata"]
+    return metadata.get("labels"), metadata.get("annotations"), snapshot.get("status")
+
+
+def _seen_of_deleted_work(work: JsonObject) -> tuple[object, ...]:
+    return is_deleting(work), is_meant(work), current_condition(work, REMOVED)
+
+
+def _served(definition: JsonObject) -> tuple[object, ...]:
+    conditions = [(condition.get("type"), condition.get("status")) for condition in conditions_of(definition)]
+    return definition["metadata"].get("generation"), conditions

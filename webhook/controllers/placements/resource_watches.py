@@ -1,0 +1,369 @@
+"""Dynamic watches on the kinds that placements select.
+
+A kind is watched from when the first placement selects it until the last one that did is gone, and for a while beyond a
+term of leadership: a replica that regains its Lease need not list everything again. A placement waits only for a while
+for a kind that the hub does not let us read: then `Selectables.unreadable` names it, and says why.
+
+Source: rollout.md 2.4 and 2.9; serving.md 5.3.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+from scorer.api.family import PlacementRef
+from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, KINDS, NAMESPACE, Kind
+from scorer.api.meta import JsonObject
+from scorer.api.names import MEMBER_NAMESPACE_PREFIX
+from scorer.api.placement.placement import SelectionScope
+from scorer.api.unstructured.documents import namespace_of
+from scorer.rollout.selection.kinds import SelectionSettings
+from scorer.rollout.selection.selector import is_concerned
+from scorer.shards import WHOLE, Share
+from webhook.controllers.placements.listing import all_placements, placement_refs
+from webhook.kube.cache.changes import Change, Channel
+from webhook.kube.cache.informer import Cache
+from webhook.kube.ports import RetryError, ServedKinds, StoreError
+
+REFRESH_SECONDS: Final = 10.0
+"""Shortest time between two questions to the hub which kinds it serves, when a placement names an unknown one."""
+
+ANSWER_SECONDS: Final = 5.0
+"""How long a placement waits for the first list of a kind, counted from when the kind was first asked for."""
+
+PATIENCE_SECONDS: Final = 60.0
+"""How long a placement is left as it is while a kind that it needs is not served or not listed; then it says so."""
+
+NEXT_LOOK = timedelta(seconds=1)
+"""When to try again in the meantime."""
+
+KEPT_SECONDS: Final = 60.0
+"""How long kinds are still watched after the end of a term: longer than it takes to regain a Lease."""
+
+_ENDPOINTS, _SERVICE = ("", "Endpoints"), ("", "Service")
+_WITH_DATA: Final = frozenset({("", "ConfigMap"), ("", "Secret")})
+
+Identity = tuple[str, str]
+"""Group and kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Watched:
+    """A kind that is watched for placements.
+
+    Args:
+        kind: As it is watched.
+        unsubscribe: Ends our subscription to its changes.
+        ours: No other part of the process watches it.
+        begun: Since when, in the loop's time.
+    """
+
+    kind: Kind
+    unsubscribe: Callable[[], None]
+    ours: bool
+    begun: float
+
+    def fits(self, kind: Kind) -> bool:
+        """Whether *kind*, the same one, can still be watched at the same place."""
+        here, there = self.kind, kind
+        same = (here.plural, here.namespaced) == (there.plural, there.namespaced)
+        return not self.ours or (same and here.versions[0] in there.versions)
+
+    def end(self, cache: Cache) -> None:
+        """Stop watching it."""
+        self.unsubscribe()
+        if self.ours:
+            cache.release(self.kind)
+
+
+class Touched(NamedTuple):
+    """A placement that has to select again.
+
+    Args:
+        ref: The placement.
+        is_new: The object that has changed is new: it does not have the status of one that was there before.
+    """
+
+    ref: PlacementRef
+    is_new: bool
+
+
+class Selectables:
+    """The selected kinds of one hub, over all terms of a process.
+
+    Args:
+        cache: Where they are watched.
+        served: What the hub serves.
+        settings: What may be selected.
+    """
+
+    def __init__(self, cache: Cache, served: ServedKinds, settings: SelectionSettings) -> None:
+        self.served = served
+        self._cache = cache
+        self._settings = settings
+        self._touched = Channel[Touched]()
+        self._wanted: dict[PlacementRef, frozenset[Identity]] = {}
+        self._left_out: dict[PlacementRef, Mapping[Identity, str]] = {}
+        self._watched: dict[Identity, _Watched] = {}
+        self._missing: dict[Identity, float] = {}
+        """Kinds that are needed and not served, since when."""
+        self._stale = True
+        self._asked = float("-inf")
+        self._asking = asyncio.Lock()
+        self._ending: asyncio.TimerHandle | None = None
+        """Ends all watches, some time after the end of a term."""
+
+    def subscribe(self, handler: Callable[[Touched], None]) -> Callable[[], None]:
+        """Call *handler* for every placement when an object that it selects changes; returns what ends that."""
+        return self._touched.subscribe(handler)
+
+    async def watch(
+        self, ref: PlacementRef, terms: Sequence[JsonObject], placed: Iterable[JsonObject] = ()
+    ) -> Mapping[Identity, Kind]:
+        """Watch what the terms of a placement reach, wait until it is known, and return the kinds that the hub serves.
+
+        For a while, a kind that cannot be read is a `RetryError`; after that it is among `unreadable`.
+
+        Args:
+            ref: The placement.
+            terms: Its selectors.
+            placed: What it has placed, by group, version and kind. A hub that starts, or whose aggregated server is
+                down, does not name all kinds: their objects must not be taken for deleted.
+
+        Raises:
+            RetryError: A kind that is needed is not served, or not listed, now.
+            StoreError: The hub does not say what it serves.
+        """
+        self._resume()
+        kept = [item for item in placed if self._may_reach(terms, item)]
+        if self._stale or any(map(self._is_unknown, terms)) or not all(map(self._is_served, kept)):
+            await self._refresh()
+        left_out = self._lost(terms, kept)
+        served = self.served.kinds
+        wanted = {kind.group_kind: kind for term in terms for kind in self._reached(term, served)}
+        before, self._wanted[ref] = self._wanted.get(ref, frozenset()), frozenset(wanted)
+        for kind in wanted.values():
+            self._watch(kind)
+        if not before <= self._wanted[ref]:
+            self._release()
+        left_out |= await self._unanswered(wanted)
+        left_out |= {identity: words for identity, kind in wanted.items() if (words := self._cache.refusal(kind))}
+        self._left_out[ref] = MappingProxyType(left_out)
+        return served
+
+    def _lost(self, terms: Sequence[JsonObject], kept: Sequence[JsonObject]) -> dict[Identity, str]:
+        """Return the kinds that are needed and exist, but are not served; those that no longer exist are left out.
+
+        A kind no longer exists if its definition was deleted, or if nothing has defined it for a long time.
+        """
+        now, found = asyncio.get_running_loop().time(), {}
+        lost = [item for item in kept if not self._is_served(item)]
+        for item in (*filter(self._is_unknown, terms), *lost):
+            identity = _identity(item)
+            is_placed = item in lost
+            exists = identity[0] in self.served.silent or self._is_defined(item, in_any_version=is_placed)
+            if not exists and not is_placed:
+                continue
+            if now - self._missing.setdefault(identity, now) < PATIENCE_SECONDS:
+                raise RetryError(f"the hub does not serve {identity[1]} now", NEXT_LOOK)
+            if exists:
+                found[identity] = "the hub does not serve them, though they are defined"
+        return found
+
+    def _watch(self, kind: Kind) -> None:
+        watched = self._watched.get(kind.group_kind)
+        if watched is not None and not watched.fits(kind):
+            del self._watched[kind.group_kind]
+            watched.end(self._cache)
+            watched = None
+        if watched is None:
+            ours = not self._cache.watches(kind)
+            end = self._cache.subscribe(kind, self._take, changes_only=True)  # the placement reads what is there anyway
+            self._watched[kind.group_kind] = _Watched(kind, end, ours, asyncio.get_running_loop().time())
+            if kind.group_kind in _WITH_DATA:
+                self._cache.trim(kind, self._without_own_data)
+
+    def _without_own_data(self, document: JsonObject) -> JsonObject:
+        """Return a ConfigMap or Secret without its data if it is in the namespace of the installation.
+
+        Nothing there is ever placed, and the history alone takes up to 16 MiB of ConfigMaps.
+        """
+        if namespace_of(document) != self._settings.home:
+            return document
+        return {name: value for name, value in document.items() if name not in ("data", "binaryData")}
+
+    def _take(self, change: Change) -> None:
+        """Tell of the placements that a change of an object concerns; what members keep on the hub is never placed."""
+        namespace = change.document["metadata"].get("namespace", "")
+        if namespace.startswith(MEMBER_NAMESPACE_PREFIX) or not change.touches(_content):
+            return
+        home = self._cache.get(NAMESPACE, namespace) if namespace else None
+        for ref, placement in all_placements(self._cache):
+            if is_concerned(placement, change.document, home, deleted=change.new is None):
+                self._touched.tell(Touched(ref, change.old is None))
+
+    async def _unanswered(self, wanted: Mapping[Identity, Kind]) -> dict[Identity, str]:
+        """Wait for the first lists of kinds, and return those that have not come for a long time."""
+        begun = {identity: watched.begun for identity, watched in self._watched.items() if identity in wanted}
+        missing = [kind for kind in wanted.values() if not self._cache.has_answered(kind)]
+        if missing:
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(max(begun[kind.group_kind] for kind in missing) + ANSWER_SECONDS):
+                    await self._cache.wait_answered(missing)
+        now, found = asyncio.get_running_loop().time(), {}
+        for identity, kind in wanted.items():
+            if not self._cache.has_answered(kind):
+                if now - begun[identity] < PATIENCE_SECONDS:  # to place half of a namespace is worse than to wait
+                    raise RetryError(f"the hub has not listed {kind.resource} yet", NEXT_LOOK)
+                found[identity] = "the hub does not list them now"
+        return found
+
+    def forget(self, ref: PlacementRef) -> None:
+        """Stop watching what only this placement selected."""
+        self._left_out.pop(ref, None)
+        if self._wanted.pop(ref, None) is not None:
+            self._release()
+
+    def unreadable(self, ref: PlacementRef) -> Mapping[Identity, str]:
+        """Return the kinds that could not be read when a placement was last reconciled, and why."""
+        return self._left_out.get(ref, MappingProxyType({}))
+
+    async def recovered(self) -> list[PlacementRef]:
+        """Return the placements with a kind that could not be read before and can be now.
+
+        Raises:
+            StoreError: The hub does not say what it serves.
+        """
+        if any(identity not in self.served.kinds for left_out in self._left_out.values() for identity in left_out):
+            await self._refresh()
+        return [ref for ref, left_out in self._left_out.items() if any(map(self._is_readable, left_out))]
+
+    def _is_readable(self, identity: Identity) -> bool:
+        kind = self.served.kinds.get(identity)
+        if kind is None or identity not in self._watched:
+            return kind is not None
+        return self._cache.has_answered(kind) and not self._cache.refusal(kind)
+
+    def redefined(self, change: Change) -> None:
+        """Take in a change of a definition: if it is gone, its kind counts as gone, without waiting."""
+        self.stale()
+        if change.new is None:
+            spec = change.document["spec"]
+            self._missing[spec.get("group") or "", str((spec.get("names") or {}).get("kind"))] = float("-inf")
+
+    def stale(self) -> None:
+        """Ask the hub again what it serves, when it is needed next."""
+        self._stale = True
+
+    def pause(self, share: Share = WHOLE) -> None:
+        """End a term: watch nothing any more, unless the next term of this process begins soon.
+
+        Args:
+            share: What the term was for. While the term of another share goes on, only what the placements of this one
+                selected is no longer watched, and at once.
+        """
+        self._stale = True
+        if share.count > 1 and self._touched.is_heard:
+            for ref in [ref for ref in self._wanted if share.owns(str(ref))]:
+                self.forget(ref)
+            return
+        self._missing.clear()  # what is served again by the next term has to be waited for anew if it goes once more
+        self._stay()  # in a term without placements nothing has done so
+        self._ending = asyncio.get_running_loop().call_later(KEPT_SECONDS, self.end)
+
+    def _resume(self) -> None:
+        """Go on with a new term; what was selected by placements that went between the terms is released."""
+        if self._ending is not None:
+            self._stay()
+            there = set(placement_refs(self._cache))
+            self._wanted = {ref: wanted for ref, wanted in self._wanted.items() if ref in there}
+            self._left_out = {ref: left_out for ref, left_out in self._left_out.items() if ref in there}
+            self._release()
+
+    def _stay(self) -> None:
+        if self._ending is not None:
+            self._ending.cancel()
+            self._ending = None
+
+    def end(self) -> None:
+        """Watch nothing any more."""
+        self._ending = None
+        self._left_out.clear()
+        self._wanted.clear()
+        self._release()
+
+    def _may_reach(self, terms: Sequence[JsonObject], item: JsonObject) -> bool:
+        """Say whether *terms* can still select objects of the kind of *item*, which is placed."""
+        identity = _identity(item)
+        if not self._settings.is_selectable(identity[0], str(item.get("version") or ""), identity[1]):
+            return False
+        return any(_identity(term) == identity or _is_whole_namespace(term) for term in terms)
+
+    def _is_served(self, item: Mapping[str, Any]) -> bool:
+        return _identity(item) in self.served.kinds
+
+    def _is_unknown(self, term: Mapping[str, Any]) -> bool:
+        kind = self.served.kinds.get(_identity(term))
+        return kind is None or term.get("version") not in kind.versions
+
+    async def _refresh(self) -> None:
+        async with self._asking:
+            now = asyncio.get_running_loop().time()
+            if self._stale or now - self._asked >= REFRESH_SECONDS:  # else a placement before us in the lock has asked
+                self._stale = False  # before the request: a definition that changes meanwhile makes it stale again
+                try:
+                    await self.served.refresh()
+                except StoreError:
+                    self._stale = True
+                    raise
+                self._asked = now
+                served = self.served.kinds
+                self._missing = {identity: at for identity, at in self._missing.items() if identity not in served}
+
+    def _is_defined(self, item: Mapping[str, Any], *, in_any_version: bool) -> bool:
+        """Say whether there is a definition of the kind that an item names, in that version."""
+        for definition in self._cache.list(CUSTOM_RESOURCE_DEFINITION):
+            spec = definition["spec"]
+            if (spec.get("group"), (spec.get("names") or {}).get("kind")) == _identity(item):
+                served = [version.get("name") for version in spec.get("versions") or () if version.get("served")]
+                return bool(served) if in_any_version else item.get("version") in served
+        return False
+
+    def _reached(self, term: Mapping[str, Any], served: Mapping[tuple[str, str], Kind]) -> Iterator[Kind]:
+        identity = _identity(term)
+        kind = served.get(identity)
+        if kind is None or not self._settings.is_selectable(kind.group, str(term.get("version") or ""), kind.kind):
+            return
+        yield kind
+        if identity == _ENDPOINTS:
+            yield served.get(_SERVICE, KINDS[_SERVICE])
+        if _is_whole_namespace(term):
+            yield from (kind for kind in served.values() if kind.namespaced and self._is_selectable(kind))
+
+    def _is_selectable(self, kind: Kind) -> bool:
+        return self._settings.is_selectable(kind.group, kind.versions[0], kind.kind)
+
+    def _release(self) -> None:
+        wanted = frozenset[tuple[str, str]]().union(*self._wanted.values())
+        for identity in [identity for identity in self._watched if identity not in wanted]:
+            self._watched.pop(identity).end(self._cache)
+
+
+def _identity(item: Mapping[str, Any]) -> Identity:
+    return item.get("group") or "", item.get("kind") or ""
+
+
+def _is_whole_namespace(term: Mapping[str, Any]) -> bool:
+    scope = term.get("selectionScope") or SelectionScope.NAMESPACE_WITH_RESOURCES
+    return _identity(term) == NAMESPACE.group_kind and scope == SelectionScope.NAMESPACE_WITH_RESOURCES
+
+
+def _content(document: JsonObject) -> JsonObject:
+    """View all but the status and the bookkeeping of the store."""
+    ignored = ("resourceVersion", "managedFields", "generation")
+    metadata = {key: value for key, value in document["metadata"].items() if key not in ignored}
+    return {**{key: value for key, value in document.items() if key != "status"}, "metadata": metadata}

@@ -1,0 +1,419 @@
+"""Scheduling: make the bindings of a placement match the decision of this moment.
+
+Source: scheduling.md 2 to 4, 17.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Protocol
+
+from scorer.api.conditions import TRUE
+from scorer.api.event import Event
+from scorer.api.family import FAMILIES, FAMILY_OF, Family, PlacementRef, placement_ref
+from scorer.api.kinds import EVICTION, MEMBER_CLUSTER, WORK
+from scorer.api.meta import JsonObject
+from scorer.api.names import (
+    NUMBER_OF_CLUSTERS,
+    PARENT_PLACEMENT,
+    PLACEMENT_GENERATION,
+    SCHEDULER_BINDING_CLEANUP,
+    SCHEDULER_CLEANUP,
+    WORK_CLEANUP,
+    member_namespace,
+)
+from scorer.api.placement.placement import PlacementType
+from scorer.api.unstructured.documents import (
+    annotation,
+    annotations_of,
+    current_condition,
+    dict_at,
+    is_deleting,
+    name_of,
+    spec_of,
+    text_at,
+    with_finalizer,
+    with_metadata,
+    without_finalizer,
+)
+from scorer.placement.binding_plan import (
+    BrokenBindingError,
+    binding_name,
+    is_readable,
+    lost_binding,
+    plan_bindings,
+    read_binding,
+)
+from scorer.placement.holdings import Binding
+from scorer.placement.record import decision_text, snapshot_status
+from scorer.placement.request import read_request
+from scorer.placement.schedule import Schedule, confirm, hold, schedule
+from scorer.placement.wake import Sleeper, woken
+from scorer.rollout.removal.deletion import (
+    is_to_go,
+    is_unscheduled_by_others,
+    leaves_objects,
+    plan_binding_deletion,
+    plan_states_restored,
+    plan_words_taken_back,
+)
+from scorer.rollout.removal.eviction import EVICTED_BINDING
+from scorer.rollout.removal.marks import is_meant
+from scorer.rollout.snapshots.policies import latest_policy_snapshots
+from scorer.rollout.status.conditions import condition_type
+from scorer.rollout.works.orphans import as_works_say, orphaned_works, unproven_works
+from scorer.rollout.writes import replace
+from scorer.selectors import InvalidPolicyError
+from webhook.controllers.machinery.failures import concerned_placement
+from webhook.controllers.machinery.result import DONE, Result, TerminalError
+from webhook.controllers.machinery.wiring import Waker, Watch, Wiring
+from webhook.controllers.placements.deletion import take_away
+from webhook.controllers.placements.listing import all_placements, placement_refs
+from webhook.history.entry import CLUSTERS_PICKED
+from webhook.kube.cache.changes import Change, desired
+from webhook.kube.cache.hub import Hub, at_once
+from webhook.kube.cache.informer import read_member
+from webhook.kube.cache.live_reads import goes_with_its_definition
+from webhook.kube.listers.placements import children
+from webhook.kube.ports import AlreadyExistsError, NotFoundError, RetryError, key_of
+from webhook.kube.work_signing_keys import WorkKeys
+
+
+class FirstRollout(Protocol):
+    """Begins the rollout of a placement with the creation of its bindings."""
+
+    def first_bindings(self, family: Family, placement: JsonObject, made: Sequence[JsonObject]) -> list[JsonObject]:
+        """Return the first bindings of a placement as they are to be created."""
+        ...
+
+    def say_started(self, family: Family, document: JsonObject) -> None:
+        """Say on a binding that has been created, if it is bound, that its rollout has started."""
+        ...
+
+
+class SchedulerController:
+    """Schedules one placement at a time.
+
+    Args:
+        hub: Where everything is.
+        now: The clock.
+        record: Takes Events.
+        rollout: Begins the rollout of new placements.
+        keys: Verify Works without a binding.
+    """
+
+    def __init__(
+        self,
+        hub: Hub,
+        now: Callable[[], datetime],
+        record: Callable[[JsonObject, Event], None],
+        rollout: FirstRollout,
+        keys: WorkKeys,
+    ) -> None:
+        self._hub = hub
+        self._now = now
+        self._record = record
+        self._rollout = rollout
+        self._keys = keys
+
+    def wiring(self) -> Wiring[PlacementRef]:
+        """Say what wakes it: a new policy, what members are and report, and bindings that are not as it left them."""
+        return Wiring(
+            name="scheduler",
+            reconcile=self.reconcile,
+            concerned=concerned_placement,
+            owner=str,
+            watches=tuple(self._watches()),
+            resync=lambda: placement_refs(self._hub.cache),
+            makes=[family.binding for family in FAMILIES],
+            prepares=(self._keys.load,),
+        )
+
+    def _watches(self) -> Iterator[Waker[PlacementRef]]:
+        for family in FAMILIES:
+            yield Watch(family.placement, partial(_itself, family))
+            yield Watch(family.policy_snapshot, partial(_of_policy_snapshot, family))
+            yield Watch(family.binding, partial(_of_binding, family))
+        yield Watch(EVICTION, _of_eviction)
+        yield Watch(MEMBER_CLUSTER, self._of_member)
+
+    def _of_member(self, change: Change) -> Iterator[PlacementRef]:
+        """Yield the placements that a member leaves, or that could pick it now; see `scorer.placement.wake`."""
+        cache = self._hub.cache
+        before, after = (None if document is None else read_member(document) for document in change)
+        if change.new is None:
+            yield from placement_refs(cache)
+        elif after is not None:  # if it cannot be read, its last good state stays in the fleet
+            sleepers = (self._sleeper(ref, document) for ref, document in all_placements(cache))
+            if names := set(woken(before, after, sleepers, self._now(), cache.limits)):
+                yield from (ref for ref in placement_refs(cache) if str(ref) in names)
+
+    def _sleeper(self, ref: PlacementRef, document: JsonObject) -> Sleeper:
+        kind = dict_at(document, "spec", "policy").get("placementType") or PlacementType.PICK_ALL.value
+        known = kind if kind in tuple(PlacementType) else PlacementType.PICK_ALL
+        return Sleeper(str(ref), PlacementType(known), self._is_fully_scheduled(ref, document))
+
+    def _is_fully_scheduled(self, ref: PlacementRef, document: JsonObject) -> bool:
+        """Say whether a placement says so, and our record as well, which it copies a little later."""
+        said = current_condition(document, condition_type(document, "Scheduled")) or {}
+        if said.get("status") != TRUE:
+            return False
+        family = FAMILY_OF[ref.kind]
+        records = latest_policy_snapshots(children(self._hub.cache, family.policy_snapshot, ref))
+        return all((current_condition(record, "Scheduled") or {}).get("status") == TRUE for record in records)
+
+    async def reconcile(self, ref: PlacementRef) -> Result:
+        """Make the bindings of one placement match the decision of this moment."""
+        family = FAMILY_OF[ref.kind]
+        placement = self._hub.cache.get(family.placement, ref.name, ref.namespace)
+        if placement is None:  # its bindings were deleted before its finalizer went
+            return DONE
+        if is_deleting(placement):
+            return await self._clean_up(family, ref, placement)
+        snapshot = self._latest(family, ref)
+        if snapshot is None:
+            return DONE
+        # The finalizer before the first binding: a deletion in between would leave bindings that nothing removes.
+        if (held := with_finalizer(placement, SCHEDULER_CLEANUP)) is not None:
+            placement = await self._hub.amend(family.placement, held)
+        documents = children(self._hub.cache, family.binding, ref)
+        await at_once(self._let_go(family, document) for document in documents if is_deleting(document))
+        if any(is_deleting(document) and not is_to_go(document) for document in documents):
+            return DONE  # deleted by another client: once it is gone, it is created again before anything is decided
+        name = snapshot["metadata"]["name"]
+        if restored := plan_states_restored(documents):  # before the decision, which would treat the cluster as dropped
+            await self._hub.carry_out_at_once(family.binding, restored)
+            names = ", ".join(write.name for write in restored)
+            message = f"bindings set to Unscheduled by another client than the loop are as they were: {names}"
+            self._record(placement, Event("BindingsRestored", message, "Warning"))
+            documents = children(self._hub.cache, family.binding, ref)
+        if taken_back := plan_words_taken_back(documents, self._hub.cache.shelf(EVICTION).objects.values()):
+            await self._hub.carry_out_at_once(family.binding, taken_back)
+            documents = children(self._hub.cache, family.binding, ref)
+        lost = await self._lost(family, ref, placement, name, documents)
+        run = self.decide(ref, snapshot, documents, lost)
+        try:
+            is_taken = partial(self._is_taken, family, ref)
+            plan = plan_bindings(
+                run, placement, name, documents, _blank(family), lost=lost, now=self._now(), is_taken=is_taken
+            )
+        except BrokenBindingError as error:
+            raise TerminalError(str(error)) from error
+        # New bindings first, dropped ones last: after a crash in between, the placement has a cluster too many, which
+        # the next decision drops, and not one too few.
+        if documents or lost or not plan.create:
+            await at_once(self._create(family, document) for document in plan.create)
+        else:
+            first = self._rollout.first_bindings(family, placement, plan.create)
+            await at_once(self._create_first(family, document) for document in first)
+        going = {binding.name for binding in run.dropped}
+        again = [document for document in plan.replace if name_of(document) not in going]
+        await self._hub.carry_out_at_once(family.binding, map(replace, again))
+        dropped = (document for document in plan.replace if name_of(document) in going)
+        await self._hub.carry_out_at_once(family.binding, map(replace, dropped))
+        generation = _placement_generation(snapshot)
+        status = snapshot_status(run, snapshot, generation, self._now())
+        self._hub.report(family.policy_snapshot, snapshot, status)
+        if text := decision_text(run):
+            self._record(placement, Event(CLUSTERS_PICKED, text))
+        return DONE
+
+    def decide(
+        self, ref: PlacementRef, snapshot: JsonObject, documents: list[JsonObject], lost: Iterable[JsonObject] = ()
+    ) -> Schedule:
+        """Run the engine for one placement, without writing anything."""
+        name = snapshot["metadata"]["name"]
+        try:
+            bindings: list[Binding] = [read_binding(document, name) for document in documents]
+            missing = [read_binding(document, name) for document in lost]
+        except BrokenBindingError as error:
+            raise TerminalError(str(error)) from error
+        fleet, now = self._hub.cache.fleet, self._now()
+        number = annotations_of(snapshot).get(NUMBER_OF_CLUSTERS)
+        try:
+            request = read_request(
+                snapshot["spec"].get("policy"), number=None if number is None else int(number), namespace=ref.namespace
+            )
+        except InvalidPolicyError as error:
+            return hold(str(error), fleet, bindings, now)
+        return schedule(request, fleet, [*bindings, *confirm(request, fleet, missing, now)], now)
+
+    def _latest(self, family: Family, ref: PlacementRef) -> JsonObject | None:
+        latest = latest_policy_snapshots(children(self._hub.cache, family.policy_snapshot, ref))
+        if len(latest) > 1:
+            names = ", ".join(snapshot["metadata"]["name"] for snapshot in latest)
+            raise TerminalError(f"several policy snapshots are labelled latest: {names}")
+        return latest[0] if latest else None
+
+    async def _let_go(self, family: Family, document: JsonObject) -> None:
+        if (free := without_finalizer(document, SCHEDULER_BINDING_CLEANUP)) is not None:
+            await self._hub.replace(family.binding, free)
+
+    async def _lost(
+        self, family: Family, ref: PlacementRef, placement: JsonObject, snapshot: str, documents: list[JsonObject]
+    ) -> list[JsonObject]:
+        """Return the bindings that another client deleted, as their Works describe them (`lost_bindings`).
+
+        They are not stored: the decision judges their clusters first (`scorer.placement.schedule.confirm`).
+
+        Bindings and Works are read from the hub. The cache may lag behind: a Work whose binding was just deleted, or
+        just created, would pass for an orphan.
+
+        Raises:
+            RetryError: A binding exists that the cache does not have yet.
+        """
+        blank, provenance = _blank(family), self._keys.of(placement)
+        is_taken = partial(self._is_taken, family, ref)
+        lost: list[JsonObject] = []
+        orphaned = orphaned_works(placement, documents, self._hub.cache.labelled(WORK, PARENT_PLACEMENT, ref.name))
+        members = {cluster: self._hub.cache.get(MEMBER_CLUSTER, cluster) for cluster in orphaned}
+        clusters = sorted(cluster for cluster, member in members.items() if member and not is_deleting(member))
+        if not clusters:
+            return lost
+        labels = {PARENT_PLACEMENT: ref.name}
+        stored = await self._hub.store.list(family.binding, ref.namespace or None, labels)
+        if unseen := {text_at(binding, "spec", "targetCluster") for binding in stored.items}.intersection(clusters):
+            raise RetryError(f"the cache does not have the binding of {ref} on {min(unseen)} yet")
+        for cluster in clusters:
+            claims = await self._hub.store.list(WORK, member_namespace(cluster), labels)
+            works = [
+                work
+                for work in orphaned_works(placement, documents, claims.items).get(cluster, ())
+                if not is_deleting(work)
+            ]
+            if proven := list(filter(provenance.proves, works)):
+                binding = lost_binding(placement, cluster, snapshot, documents, blank, is_taken)
+                lost.append(as_works_say(binding, proven))
+            elif works:
+                self._record(placement, unproven_works(cluster, works))
+        return lost
+
+    async def _create_first(self, family: Family, document: JsonObject) -> None:
+        if (stored := await self._create(family, document)) is not None:
+            self._rollout.say_started(family, stored)
+
+    def _is_taken(self, family: Family, ref: PlacementRef, name: str) -> bool:
+        """Return whether a binding of another placement has a name.
+
+        The label alone proves nothing, because users edit it: the placement must exist, and have such names.
+        """
+        found = self._hub.cache.get(family.binding, name, ref.namespace)
+        if found is None or (owner := family.parent(found)) == ref or not owner.name:
+            return False
+        if self._hub.cache.get(family.placement, owner.name, owner.namespace) is None:
+            return False
+        return name == binding_name(owner.name, text_at(found, "spec", "targetCluster"), name[-8:])
+
+    async def _create(self, family: Family, document: JsonObject) -> JsonObject | None:
+        """Create a binding, or own it again: by its name it is of this placement and cluster, whatever its labels are.
+
+        Returns what was created; None: it existed.
+
+        It may exist because the cache was behind, and has read it now, or because a user took its labels off.
+
+        Raises:
+            RetryError: It belongs to another placement, and the next pass chooses another name.
+        """
+        try:
+            return await self._hub.create(family.binding, document)
+        except AlreadyExistsError:
+            found = self._hub.cache.get(family.binding, *key_of(document))
+            if self._is_taken(family, family.parent(document), name_of(document)):
+                raise RetryError(f"binding {name_of(document)} of another placement has appeared") from None
+            if found is not None and family.parent(found) != family.parent(document):
+                await self._hub.replace(family.binding, with_metadata(found, labels=document["metadata"]["labels"]))
+            return None
+
+    async def _clean_up(self, family: Family, ref: PlacementRef, placement: JsonObject) -> Result:
+        """Delete all bindings of a placement that is being deleted, and Works without one, then take our finalizer off.
+
+        Nothing is deleted if its definition is being deleted, which takes all placements with it: no user has asked for
+        the end of each of them, and placements that are created again find their bindings. Nor does the cache decide:
+        the hub must now store the same placement, marked as deleted. If its definition is gone, or was restored, it
+        does not.
+        """
+        if not await goes_with_its_definition(self._hub.store, family.placement):
+            try:
+                stored = await self._hub.store.get(family.placement, key_of(placement))
+            except NotFoundError:
+                return DONE
+            if stored["metadata"].get("uid") != placement["metadata"].get("uid") or not is_deleting(stored):
+                raise RetryError(f"what is known of placement {ref} is out of date")
+            documents = children(self._hub.cache, family.binding, ref)
+            await at_once(
+                self._hub.carry_out(family.binding, plan_binding_deletion(placement, [document]))
+                for document in documents
+            )
+            documents = children(self._hub.cache, family.binding, ref)
+            await at_once(self._let_go(family, document) for document in documents)
+            await self._take_orphans_away(placement, documents)
+        if (free := without_finalizer(placement, SCHEDULER_CLEANUP)) is not None:
+            await self._hub.amend(family.placement, free)
+        return DONE
+
+    async def _take_orphans_away(self, placement: JsonObject, bindings: Sequence[JsonObject]) -> None:
+        """Delete the Works of clusters without a binding that waits for them.
+
+        A lost binding may be impossible to create again: in a namespace that is being deleted, with all placements in
+        it, nothing can be created.
+        """
+        waiting = (binding for binding in bindings if with_finalizer(binding, WORK_CLEANUP) is None)
+        works = self._hub.cache.labelled(WORK, PARENT_PLACEMENT, name_of(placement))
+        orphans = orphaned_works(placement, waiting, works)
+        abandoned = leaves_objects(placement)
+        await at_once(
+            take_away(self._hub, found, self._hub.cache.get(MEMBER_CLUSTER, cluster), abandoned=abandoned)
+            for cluster, found in sorted(orphans.items())
+        )
+
+
+def _placement_generation(snapshot: JsonObject) -> int:
+    """Return the generation of the placement that a policy snapshot was made of; 0: it cannot be read any more."""
+    text = annotation(snapshot, PLACEMENT_GENERATION)
+    return int(text) if text.isascii() and text.isdigit() else 0
+
+
+def _blank(family: Family) -> JsonObject:
+    return {"apiVersion": family.binding.api_version, "kind": family.binding.kind}
+
+
+def _itself(family: Family, change: Change) -> Iterator[PlacementRef]:
+    """Yield a placement that is being deleted."""
+    if change.new is not None and is_deleting(change.new) and change.touches(desired):
+        yield family.ref(change.new)
+
+
+def _of_policy_snapshot(family: Family, change: Change) -> Iterator[PlacementRef]:
+    """Yield the placement whose policy snapshot has changed; its status does not count, as we write that ourselves."""
+    if change.touches(_labels_and_annotations):
+        yield family.parent(change.document)
+
+
+def _of_binding(family: Family, change: Change) -> Iterator[PlacementRef]:
+    """Yield the placement of a binding that is going, or that another client has changed or taken away from it."""
+    new = change.new
+    if change.alters(family.parent) and change.old is not None:
+        yield family.parent(change.old)
+    if (
+        new is None
+        or is_deleting(new)
+        or is_meant(new)  # if no eviction stands behind that, the scheduler takes it back
+        or is_unscheduled_by_others(new)
+        or change.alters(_seen_of_binding)
+    ):
+        yield family.parent(change.document)
+
+
+def _of_eviction(change: Change) -> Iterator[PlacementRef]:
+    """Yield the placement of an eviction that is gone: it may have left its word on a binding."""
+    if change.new is None and annotation(change.document, EVICTED_BINDING):
+        yield placement_ref(text_at(change.document, "spec", "placementName"))
+
+
+def _labels_and_annotations(snapshot: JsonObject) -> tuple[object, object]:
+    return snapshot["metadata"].get("labels"), snapshot["metadata"].get("annotations")
+
+
+def _seen_of_binding(binding: JsonObject) -> tuple[object, ...]:
+    """View what of a binding matters here: nothing that the loop itself changes."""
+    return spec_of(binding).get("targetCluster"), is_readable(binding)

@@ -1,0 +1,378 @@
+"""Bindings: one Work per snapshot in the member's namespace, and what the Works say back.
+
+Source: rollout.md 9, 10 and 15.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from operator import is_
+from sys import intern
+
+from scorer.api.event import Event
+from scorer.api.family import FAMILIES, FAMILY_OF, Family, PlacementRef, placement_of_work
+from scorer.api.kinds import KINDS, MEMBER_CLUSTER, NAMESPACE, WORK
+from scorer.api.meta import JsonObject
+from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT, PLACEMENT_CLEANUP, WORK_CLEANUP, member_namespace
+from scorer.api.unstructured.documents import (
+    conditions_of,
+    dict_at,
+    finalizers_of,
+    is_deleting,
+    label,
+    spec_of,
+    status_of,
+    with_finalizer,
+    without_finalizer,
+)
+from scorer.membership.silence import unheard
+from scorer.rollout.bindings import NO_OVERRIDES, Overrides
+from scorer.rollout.removal.deletion import is_abandoned, is_to_go
+from scorer.rollout.removal.finalization import Remnant
+from scorer.rollout.removal.marks import is_meant
+from scorer.rollout.selection.kinds import DEFAULT_SETTINGS, SelectionSettings
+from scorer.rollout.snapshots.resources import SnapshotGroup, snapshot_groups
+from scorer.rollout.status.binding import binding_status
+from scorer.rollout.works.plan import Placeable, WorkCause, WorkPlan, WorkProblem, needs_works, plan_works
+from scorer.rollout.writes import Verb, Write, replace
+from webhook.controllers.machinery.failures import Concerned
+from webhook.controllers.machinery.result import DONE, Result, TerminalError
+from webhook.controllers.machinery.wiring import Waker, Watch, Wiring
+from webhook.controllers.placements.deletion import take_away, whole
+from webhook.controllers.placements.listing import all_bindings, bindings_on, bindings_on_relabelled
+from webhook.kube.cache.changes import Change
+from webhook.kube.cache.hub import Hub
+from webhook.kube.listers.overrides import override_of
+from webhook.kube.listers.placements import children, works_of
+from webhook.kube.ports import ForbiddenError, InvalidObjectError, Key, RetryError, ServedKinds, key_of
+from webhook.kube.work_signing_keys import WorkKeys
+
+FOREIGN_WORK = timedelta(seconds=5)
+
+POLL_DELETION = timedelta(seconds=30)
+"""How often to check whether the Works of a binding that is being deleted are gone, besides their events."""
+
+
+@dataclass(frozen=True, slots=True)
+class BindingRef:
+    """Names a binding; *kind* is that of its placement."""
+
+    kind: str
+    name: str
+    namespace: str = ""
+
+    @classmethod
+    def of(cls, family: Family, binding: JsonObject) -> "BindingRef":
+        """Return the reference of a binding of a family."""
+        metadata = binding["metadata"]
+        return cls(family.placement.kind, metadata["name"], metadata.get("namespace", ""))
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+def without_manifests(work: JsonObject) -> JsonObject:
+    """Return what the loop needs of a Work: not the manifests, which are most of it and can be made again."""
+    spec = {name: value for name, value in spec_of(work).items() if name != "workload"}
+    return {**work, "spec": spec}
+
+
+def _in_turn(writes: Sequence[Write]) -> tuple[list[Write], list[Write], list[Write]]:
+    """Divide writes into Works to create, to change, and to delete, to be carried out in this order.
+
+    So an object that moves is in its new Work before it leaves the old one: in between, the agent would take it for
+    unwanted and remove it; see `webhook.member.deletion.handover`.
+    """
+    order = (Verb.CREATE, Verb.REPLACE, Verb.DELETE)
+    made, kept, gone = ([write for write in writes if write.verb is verb] for verb in order)
+    return made, kept, gone
+
+
+class WorkGenerator:
+    """Keeps the Works of one binding.
+
+    Args:
+        hub: Where everything is.
+        now: The clock.
+        served: Tells the scope of the kinds in envelopes.
+        record: Takes the events that are worth telling.
+        keys: Sign the Works.
+        selection: What may be placed at all.
+    """
+
+    def __init__(
+        self,
+        hub: Hub,
+        now: Callable[[], datetime],
+        served: ServedKinds,
+        record: Callable[[JsonObject, Event], None],
+        keys: WorkKeys,
+        selection: SelectionSettings = DEFAULT_SETTINGS,
+    ) -> None:
+        self._hub = hub
+        self._now = now
+        self._served = served
+        self._record = record
+        self._keys = keys
+        self._selection = selection
+        self._at_rest: dict[BindingRef, tuple[object, ...]] = {}
+        """What the last pass over a binding has read, where that pass had nothing to do."""
+
+    def wiring(self) -> Wiring[BindingRef]:
+        """Say what wakes it: what the Works are made of, and the Works."""
+        return Wiring(
+            name="work",
+            reconcile=self.reconcile,
+            concerned=lambda ref: Concerned(FAMILY_OF[ref.kind].binding, Key(ref.name, ref.namespace)),
+            owner=self._owner,
+            watches=tuple(self._watches()),
+            resync=lambda: (BindingRef.of(family, binding) for family, binding in all_bindings(self._hub.cache)),
+            makes=(WORK,),
+            trims={WORK: without_manifests},
+            prepares=(self._keys.load,),
+            background=(self._keys.keep,),
+        )
+
+    def _watches(self) -> Iterator[Waker[BindingRef]]:
+        for family in FAMILIES:
+            yield Watch(family.placement, partial(self._of_placement, family))
+            yield Watch(family.binding, partial(_itself, family))
+        yield Watch(WORK, _of_work)
+        yield Watch(MEMBER_CLUSTER, self._of_relabelled)
+        yield Watch(MEMBER_CLUSTER, self._of_unheard)
+
+    def _owner(self, ref: BindingRef) -> str | None:
+        family = FAMILY_OF[ref.kind]
+        binding = self._hub.cache.get(family.binding, ref.name, ref.namespace)
+        return None if binding is None else str(family.parent(binding))
+
+    def _of_placement(self, family: Family, change: Change) -> Iterator[BindingRef]:
+        """Yield the bindings of a placement that does not wait for them, or that has its statuses reported elsewhere.
+
+        The latter stands on each Work.
+        """
+        if change.new is None or change.alters(_seen_of_placement):
+            for binding in children(self._hub.cache, family.binding, family.ref(change.document)):
+                yield BindingRef.of(family, binding)
+
+    def _of_relabelled(self, change: Change) -> Iterator[BindingRef]:
+        """Yield the bindings on a member that may have other overrides by its labels now."""
+        for family, binding in bindings_on_relabelled(self._hub.cache, change):
+            yield BindingRef.of(family, binding)
+
+    def _of_unheard(self, change: Change) -> Iterator[BindingRef]:
+        """Yield the bindings on a member whose agent has missed heartbeats, or reports again."""
+        if change.alters(_silence):
+            for family, binding in bindings_on(self._hub.cache, change.document["metadata"]["name"]):
+                yield BindingRef.of(family, binding)
+
+    async def reconcile(self, ref: BindingRef) -> Result:
+        """Make the Works of one binding match its snapshot, and its status match the Works."""
+        family = FAMILY_OF[ref.kind]
+        binding = self._hub.cache.get(family.binding, ref.name, ref.namespace)
+        before = self._at_rest.pop(ref, None)  # kept no longer than it holds: it has snapshots and Works in it
+        if binding is None:
+            return DONE
+        if not family.parent(binding).name:
+            raise TerminalError(f"binding {ref.name} has lost its label {PARENT_PLACEMENT}, which says whose it is")
+        if is_deleting(binding):
+            return await self._clean_up(family, binding)
+        member = self._hub.cache.get(MEMBER_CLUSTER, binding["spec"]["targetCluster"])
+        works = works_of(self._hub.cache, binding)
+        if not needs_works(binding, works) or member is None:
+            return DONE
+        snapshots = children(self._hub.cache, family.resource_snapshot, family.parent(binding))
+        placement = self._hub.cache.get(family.placement, family.parent(binding).name, ref.namespace)
+        strategy = (placement or {}).get("spec", {}).get("strategy") or {}
+        # Interned: `_are_the_same` compares identities, and the MemberCluster is another object after every heartbeat.
+        silence = intern(unheard(status_of(member)))
+        read = self._read_for(binding, works, snapshots, strategy, silence)
+        if before is not None and _are_the_same(read, before):
+            self._at_rest[ref] = before
+            return DONE
+        plan_from = partial(
+            plan_works,
+            binding,
+            _group(binding, snapshots),
+            override=override_of(self._hub.cache, binding, member),
+            report_back=strategy.get("reportBackStrategy"),
+            is_taken=partial(self._is_taken, family.parent(binding), binding["spec"]["targetCluster"]),
+            placeable=Placeable(self._served.kinds or KINDS, self._selection),
+            now=self._now(),
+        )
+        plan = plan_from(works)
+        if plan.needs_manifests:
+            plan = plan_from([(await whole(self._hub, replace(work))).document for work in works])
+        plan = self._keys.of(placement).sign_plan(plan, works)
+        # The finalizer before the first Work: a deletion in between would leave Works that nothing removes.
+        if plan.writes and (held := with_finalizer(binding, WORK_CLEANUP)) is not None:
+            binding = await self._hub.replace(family.binding, held)
+        try:
+            writes = [await whole(self._hub, write) for write in (*plan.writes, *plan.signatures)]
+            made, kept, gone = _in_turn(writes)
+            await self._hub.carry_out_at_once(WORK, made)
+            await self._adopt(family, binding, made)
+            await self._hub.carry_out_at_once(WORK, kept)
+            await take_away(self._hub, (write.document for write in gone), member, abandoned=False)
+        except (ForbiddenError, InvalidObjectError) as error:  # retrying does not help, so the status has to say it
+            refused = WorkPlan(problem=WorkProblem(WorkCause.SYNCHRONIZED, str(error)))
+            self._report(family, binding, refused)
+            raise
+        self._report(family, binding, plan)
+        if plan.problem and plan.problem.cause is WorkCause.DUPLICATE_ENVELOPE_WORKS:
+            self._record(binding, Event(str(plan.problem.cause), plan.problem.message, "Warning"))
+        if plan.problem and plan.problem.retry:
+            raise RetryError(plan.problem.message)
+        is_told = self._hub.cache.get(family.binding, *key_of(binding)) is binding
+        if read and is_told and not plan.changed and plan.problem is None:
+            self._at_rest[ref] = read
+        return DONE
+
+    def _read_for(
+        self,
+        binding: JsonObject,
+        works: list[JsonObject],
+        snapshots: list[JsonObject],
+        strategy: JsonObject,
+        silence: str,
+    ) -> tuple[object, ...]:
+        """Return all that decides what is done for a binding, as it is in the cache; empty: it has overrides.
+
+        If all of it is what it was in a pass that had nothing to do, so has this one: plan and status are made of
+        nothing else but the time, which is written only with something else. Objects in the cache are never changed,
+        so it is enough to look whether they are the same ones.
+        """
+        if Overrides.of(binding["spec"]) != NO_OVERRIDES:  # the member and the override snapshots count as well
+            return ()
+        parts = strategy.get("reportBackStrategy"), self._served.kinds, self._keys.current, silence
+        return binding, *parts, len(works), *works, *snapshots
+
+    def _report(self, family: Family, binding: JsonObject, plan: WorkPlan) -> None:
+        works = works_of(self._hub.cache, binding)
+        member = self._hub.cache.get(MEMBER_CLUSTER, binding["spec"]["targetCluster"])
+        silence = unheard(status_of(member or {}))
+        self._hub.report(family.binding, binding, binding_status(binding, works, plan, self._now(), silence))
+
+    async def _adopt(self, family: Family, binding: JsonObject, writes: Iterable[Write]) -> None:
+        """Take over a Work in the place of ours that belongs to no binding, because its labels were edited.
+
+        Raises:
+            RetryError: It belongs to another placement, and the next pass chooses another name. Or it belongs to
+                another binding, and may be on its way out.
+        """
+        parent = family.parent(binding)
+        ours = {work["metadata"]["name"] for work in works_of(self._hub.cache, binding)}
+        for write in writes:
+            if write.verb is not Verb.CREATE or write.name in ours:
+                continue
+            key = key_of(write.document)
+            found = self._hub.cache.get(WORK, key.name, key.namespace)
+            if self._is_taken(parent, binding["spec"]["targetCluster"], write.name):
+                raise RetryError(f"Work {write.name} of another placement has appeared")
+            owner = placement_of_work(found or {})
+            holder = FAMILY_OF[owner.kind].binding, label(found or {}, PARENT_BINDING), owner.namespace
+            if found is None or is_deleting(found) or self._hub.cache.get(*holder):
+                raise RetryError(f"Work {write.name} of another binding is still there", FOREIGN_WORK)
+            wanted = write.document["metadata"]
+            metadata = {**found["metadata"], "labels": wanted["labels"], "annotations": wanted["annotations"]}
+            await self._hub.replace(WORK, {**write.document, "metadata": metadata})
+
+    def _is_taken(self, parent: PlacementRef, cluster: str, name: str) -> bool:
+        """Return whether a Work of another placement that exists has a name on a cluster."""
+        found = self._hub.cache.get(WORK, name, member_namespace(cluster))
+        if found is None or (owner := placement_of_work(found)) == parent:
+            return False
+        return self._hub.cache.get(FAMILY_OF[owner.kind].placement, owner.name, owner.namespace) is not None
+
+    async def _clean_up(self, family: Family, binding: JsonObject) -> Result:
+        """Delete the Works of a binding that is being deleted; when none is left, take our finalizer off it.
+
+        In a namespace that is being deleted, every Work only has to carry its order.
+
+        If another client has deleted the binding, its Works stay, and the scheduler creates it again.
+        """
+        if not is_to_go(binding):
+            if self._goes_with_its_placement(family, binding):
+                return Result(POLL_DELETION)  # the scheduler is about to write on it that it is to go
+            return await self._let_go(family, binding)
+        works = works_of(self._hub.cache, binding)
+        member = self._hub.cache.get(MEMBER_CLUSTER, binding["spec"]["targetCluster"])
+        await take_away(self._hub, works, member, abandoned=is_abandoned(binding))
+        remnant = Remnant(binding, tuple(works_of(self._hub.cache, binding)), member)
+        # The binding is deleted last: without it no controller looks after its Works. Only a namespace that is being
+        # deleted does not wait for them, once the placement has reported them.
+        forgets = self._is_in_deleted_namespace(family, binding) and self._is_released(family, binding)
+        if remnant.works and not (remnant.is_ordered and forgets):
+            return Result(POLL_DELETION)
+        return await self._let_go(family, binding)
+
+    def _goes_with_its_placement(self, family: Family, binding: JsonObject) -> bool:
+        """Return whether the placement is being deleted or about to be: a namespace deletes both, in any order."""
+        parent = family.parent(binding)
+        placement = self._hub.cache.get(family.placement, parent.name, parent.namespace)
+        if placement is None:
+            return False
+        return is_deleting(placement) or self._is_in_deleted_namespace(family, binding)
+
+    def _is_released(self, family: Family, binding: JsonObject) -> bool:
+        parent = family.parent(binding)
+        placement = self._hub.cache.get(family.placement, parent.name, parent.namespace)
+        return placement is None or _released(placement)
+
+    def _is_in_deleted_namespace(self, family: Family, binding: JsonObject) -> bool:
+        name = family.parent(binding).namespace
+        namespace = self._hub.cache.get(NAMESPACE, name) if name else None
+        return namespace is not None and is_deleting(namespace)
+
+    async def _let_go(self, family: Family, binding: JsonObject) -> Result:
+        if (free := without_finalizer(binding, WORK_CLEANUP)) is not None:
+            await self._hub.replace(family.binding, free)
+        return DONE
+
+
+def _group(binding: JsonObject, snapshots: Iterable[JsonObject]) -> SnapshotGroup | None:
+    name = binding["spec"].get("resourceSnapshotName")
+    return next((group for group in snapshot_groups(snapshots) if name and group.name == name), None)
+
+
+def _are_the_same(read: tuple[object, ...], before: tuple[object, ...]) -> bool:
+    return len(read) == len(before) and all(map(is_, read, before))
+
+
+def _itself(family: Family, change: Change) -> Iterator[BindingRef]:
+    """Yield a binding that asks for other Works."""
+    if change.touches(_seen_of_binding):
+        yield BindingRef.of(family, change.document)
+
+
+def _of_work(change: Change) -> Iterator[BindingRef]:
+    """Yield the binding of a Work, and the one that its labels named before."""
+    for document in change:
+        if document is not None and (binding := label(document, PARENT_BINDING)):
+            ref = placement_of_work(document)
+            yield BindingRef(ref.kind, binding, ref.namespace)
+
+
+def _silence(member: JsonObject) -> str:
+    return unheard(status_of(member))
+
+
+def _seen_of_placement(placement: JsonObject) -> tuple[object, bool]:
+    return dict_at(placement, "spec", "strategy").get("reportBackStrategy"), _released(placement)
+
+
+def _released(placement: JsonObject) -> bool:
+    """Return whether the controller of placements has released a placement that is being deleted."""
+    return is_deleting(placement) and PLACEMENT_CLEANUP not in finalizers_of(placement)
+
+
+def _seen_of_binding(binding: JsonObject) -> tuple[object, ...]:
+    """View what of a binding makes the work generator look again (rollout.md 9.1)."""
+    metadata = binding["metadata"]
+    started = [
+        (condition["status"], condition.get("observedGeneration"))
+        for condition in conditions_of(binding)
+        if condition["type"] == "RolloutStarted"
+    ]
+    return metadata.get("generation"), metadata.get("deletionTimestamp"), is_meant(binding), started

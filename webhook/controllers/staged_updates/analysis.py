@@ -1,0 +1,262 @@
+"""Automatic approval of a stage by a query result or an object's status, through the ordinary approval request.
+
+The annotation ``harbormaster.dev/analysis`` of a run says what is looked at after which stage. The request says by its
+condition ``Analyzed`` how that goes; once the check is met, ``Approved`` follows, as a person would have written it.
+The run does not know the difference, and a person may approve at any time before.
+
+Source: staged-updates.md 6.2.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+
+from scorer.api.conditions import TRUE
+from scorer.api.event import Event
+from scorer.api.family import FAMILIES, family_in, placement_ref
+from scorer.api.kinds import Kind
+from scorer.api.meta import JsonObject
+from scorer.api.names import ANALYSIS, REJECTED
+from scorer.api.unstructured.documents import (
+    annotation,
+    current_condition,
+    dicts_at,
+    is_deleting,
+    name_of,
+    namespace_of,
+    status_of,
+    text_at,
+)
+from scorer.staged_update.approval.analysis import AnalysisError, Check, ObjectCheck, QueryCheck, read_analysis
+from scorer.staged_update.approval.evaluation import (
+    ANALYZED,
+    PASSED,
+    Look,
+    NotSeen,
+    Observation,
+    is_asked,
+    is_met,
+    is_rejected,
+    judge,
+    pause,
+    read_object,
+)
+from scorer.staged_update.approval.requests import APPROVED
+from scorer.staged_update.record import PROGRESSING, REQUEST_CREATED, reason, status, tasks_of
+from webhook.controllers.machinery.failures import Concerned
+from webhook.controllers.machinery.result import DONE, Result
+from webhook.controllers.machinery.wiring import Watch, Wiring
+from webhook.controllers.staged_updates.query_endpoints import QueryEndpoints
+from webhook.kube.cache.changes import Change, desired
+from webhook.kube.cache.hub import Hub
+from webhook.kube.ports import ForbiddenError, Key, NotFoundError, NotServedError, ServedKinds, StoreError
+from webhook.settings.analysis import AnalysisOptions
+
+REFRESH_SECONDS: Final = 60.0
+"""Shortest time between two questions to the hub which kinds it serves."""
+
+Record = Callable[[JsonObject, Event], None]
+
+
+class RequestRef(NamedTuple):
+    """Names an approval request; the namespace, empty or not, determines its family."""
+
+    name: str
+    namespace: str = ""
+
+
+class AnalysisController:
+    """Looks at what stages wait for.
+
+    Args:
+        hub: Where runs, requests and objects are.
+        now: The clock.
+        served: What the hub serves.
+        options: What may be asked.
+        record: Takes the events that are worth telling.
+    """
+
+    def __init__(
+        self, hub: Hub, now: Callable[[], datetime], served: ServedKinds, options: AnalysisOptions, record: Record
+    ) -> None:
+        self._hub = hub
+        self._now = now
+        self._served = served
+        self._options = options
+        self._record = record
+        self._endpoints = QueryEndpoints(options, now)
+        self._failures: dict[RequestRef, int] = {}
+        """How many looks have failed in a row."""
+        self._asked = float("-inf")
+        """When the hub was last asked what it serves, in the loop's time."""
+
+    def wiring(self) -> Wiring[RequestRef]:
+        """Say what wakes it: approval requests, and runs that come to wait for one, or do not any more."""
+        return Wiring(
+            name="analysis",
+            reconcile=self.reconcile,
+            concerned=lambda ref: Concerned(family_in(ref.namespace).approval_request, Key(ref.name, ref.namespace)),
+            owner=self._owner,
+            watches=(
+                *(Watch(family.approval_request, _of_request) for family in FAMILIES),
+                *(Watch(family.run, _of_run) for family in FAMILIES),
+            ),
+        )
+
+    def _owner(self, ref: RequestRef) -> str | None:
+        """Return the placement of a request's run, which writes the request as well."""
+        request, family = self._request(ref), family_in(ref.namespace)
+        parent = text_at(request or {}, "spec", "parentStageRollout")
+        run = self._hub.cache.get(family.run, parent, ref.namespace)
+        return None if run is None else str(placement_ref(text_at(run, "spec", "placementName"), ref.namespace))
+
+    async def reconcile(self, ref: RequestRef) -> Result:
+        """Look at what a request's stage waits for, and approve it once that is met."""
+        look = await self._look(ref)
+        request = self._request(ref)
+        if request is None or look is None:
+            self._failures.pop(ref, None)
+            return DONE
+        if look.status is not None:
+            stored = await self._hub.store_status(family_in(ref.namespace).approval_request, request, look.status)
+            if look.approves:
+                message = text_at(current_condition(stored, APPROVED), "message")
+                self._record(stored, Event(PASSED, f"approved: {message}"))
+        return Result(look.again)
+
+    def _request(self, ref: RequestRef) -> JsonObject | None:
+        return self._hub.cache.get(family_in(ref.namespace).approval_request, ref.name, ref.namespace)
+
+    async def _look(self, ref: RequestRef) -> Look | None:
+        """Return what a look comes to; None: there is nothing to look at."""
+        question = self._question(ref)
+        if not isinstance(question, _Question):
+            return question
+        seen = await self._observe(question.check, ref.namespace)
+        # That took a while: a person may have stopped the run, rejected or approved the request, or changed the check.
+        now = self._question(ref)
+        if not isinstance(now, _Question):
+            return now
+        if now.check != question.check:
+            return Look(None, again=timedelta())
+        failures = self._failures.get(ref, 0)
+        self._failures[ref] = failures + 1 if isinstance(seen, NotSeen) and seen.failed else 0
+        return judge(now.request, now.check, seen, self._now(), failures)
+
+    def _question(self, ref: RequestRef) -> "_Question | Look | None":
+        """Return what has to be looked at for a request, or what is to be said instead; None: nothing."""
+        request = self._request(ref)
+        if request is None or is_deleting(request) or _is_true(request, APPROVED):
+            return None
+        parent = text_at(request, "spec", "parentStageRollout")
+        run = self._hub.cache.get(family_in(ref.namespace).run, parent, ref.namespace)
+        if run is None or not (text := annotation(run, ANALYSIS)):
+            return None
+        if not is_asked(run, request):  # a run that was stopped counts anew once it goes on
+            met = _is_true(request, ANALYZED)
+            return pause(request, "NotAsked", "the run does not wait for this now", self._now()) if met else None
+        if is_rejected(run, request):
+            return pause(request, "Rejected", "a person has rejected it: only a person approves it now", self._now())
+        try:
+            check = read_analysis(text, ref.namespace).get(text_at(request, "spec", "targetStage"))
+        except AnalysisError as error:
+            return pause(request, "AnalysisInvalid", f"annotation {ANALYSIS}: {error}", self._now())
+        if isinstance(check, ObjectCheck):
+            check = check.of_run(parent, ref.namespace)
+        return None if check is None else _Question(request, check)
+
+    async def _observe(self, check: Check, home: str) -> Observation:
+        """Return what there is to see; *home* is the namespace of the run."""
+        if isinstance(check, QueryCheck):
+            return await self._endpoints.ask(check, home)
+        try:
+            return await self._read(check, home)
+        except ForbiddenError:
+            return NotSeen("Forbidden", f"the loop has no right to read objects of kind {check.kind}", failed=True)
+        except StoreError as error:
+            return NotSeen("Unavailable", f"{check.kind} {check.name} cannot be read: {error}"[:200], failed=True)
+
+    async def _read(self, check: ObjectCheck, home: str) -> Observation:
+        kind = await self._kind_of(check)
+        if kind is None or _word(kind) not in self._options.kinds:
+            return NotSeen(
+                "KindNotAllowed", f"the settings of the loop name no kind {check.kind} of {check.api_version}"
+            )
+        if not kind.namespaced and home:
+            return NotSeen("KindNotAllowed", f"objects of kind {check.kind} are in no namespace, and the run is in one")
+        if kind.namespaced and not check.namespace:
+            return NotSeen("NamespaceMissing", f"objects of kind {check.kind} are in namespaces, and none is named")
+        key = Key(check.name, check.namespace if kind.namespaced else "")
+        known = self._known(kind, key, check)
+        return known if known is not None and not is_met(check, known) else await self._read_now(kind, key, check)
+
+    def _known(self, kind: Kind, key: Key, check: ObjectCheck) -> Observation | None:
+        """Return what the cache says of an object; None: the kind is not watched, or not whole, for this alone.
+
+        What the cache says may be a moment old. That the object is not there yet does no harm then, as it is looked at
+        again; but nothing is approved by it.
+        """
+        cache = self._hub.cache
+        return read_object(cache.get(kind, key.name, key.namespace), check) if cache.holds_whole(kind) else None
+
+    async def _read_now(self, kind: Kind, key: Key, check: ObjectCheck) -> Observation:
+        try:
+            found = await self._hub.store.get(kind, key)
+        except NotServedError:
+            return NotSeen("Unavailable", f"the hub does not serve the kind {check.kind} now", failed=True)
+        except NotFoundError:
+            return read_object(None, check)
+        return read_object(found, check)
+
+    async def _kind_of(self, check: ObjectCheck) -> Kind | None:
+        """Return a kind as the hub serves it; the hub is asked again now and then while it is not known."""
+        place, now = (check.group, check.kind), asyncio.get_running_loop().time()
+        if place not in self._served.kinds and now - self._asked >= REFRESH_SECONDS:
+            self._asked = now
+            await self._served.refresh()
+        kind = self._served.kinds.get(place)
+        return kind if kind is not None and check.version in kind.versions else None
+
+
+class _Question(NamedTuple):
+    """What has to be looked at for a request."""
+
+    request: JsonObject
+    check: Check
+
+
+def _is_true(request: JsonObject, kind: str) -> bool:
+    return (current_condition(request, kind) or {}).get("status") == TRUE
+
+
+def _word(kind: Kind) -> str:
+    """Return a kind as the settings name it."""
+    return f"{kind.plural}.{kind.group}".removesuffix(".")
+
+
+def _of_request(change: Change) -> Iterator[RequestRef]:
+    """Yield a request that is new or gone, or that has been answered; what we write ourselves wakes nobody."""
+    if change.touches(_seen_of_request):
+        yield RequestRef(name_of(change.document), namespace_of(change.document))
+
+
+def _seen_of_request(request: JsonObject) -> object:
+    return desired(request), _is_true(request, APPROVED)
+
+
+def _of_run(change: Change) -> Iterator[RequestRef]:
+    """Yield the requests of a run with an analysis that waits for something else than before."""
+    run = change.document
+    if annotation(run, ANALYSIS) and change.touches(_seen_of_run):
+        for stage in dicts_at(status_of(run), "stagesStatus"):
+            names = (text_at(task, "approvalRequestName") for task in dicts_at(stage, "afterStageTaskStatus"))
+            yield from (RequestRef(name, namespace_of(run)) for name in names if name)
+
+
+def _seen_of_run(run: JsonObject) -> object:
+    stages = dicts_at(status_of(run), "stagesStatus")
+    waits = [
+        (reason(stage, PROGRESSING), [status(task, REQUEST_CREATED) for task in tasks_of(stage)]) for stage in stages
+    ]
+    return desired(run), annotation(run, ANALYSIS), annotation(run, REJECTED), waits

@@ -1,0 +1,467 @@
+"""The controller of staged update runs: the record is stored before each write that relies on it.
+
+The record of a run is stored before anything that relies on it is done: a leader that takes over continues from it. A
+leader that ends between two writes leaves a binding that was written and not recorded, which the next one recognises.
+
+Source: staged-updates.md 2 to 11.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace as with_changes
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Final, NamedTuple
+
+from scorer.api.event import Event
+from scorer.api.family import FAMILIES, Family, PlacementRef, family_in, placement_ref
+from scorer.api.kinds import MEMBER_CLUSTER
+from scorer.api.meta import JsonObject
+from scorer.api.names import ON_FAILURE, UPDATE_RUN_FINALIZER
+from scorer.api.unstructured.documents import (
+    annotation,
+    conditions_of,
+    current_condition,
+    dict_at,
+    dicts_at,
+    is_deleting,
+    labels_of,
+    name_of,
+    namespace_of,
+    spec_of,
+    status_of,
+    text_at,
+    with_finalizer,
+    with_metadata,
+    without_finalizer,
+)
+from scorer.member_gate.holds import staged_update_holder, staged_update_holds
+from scorer.rollout.bindings import Overrides
+from scorer.rollout.removal.deletion import awaits_restoration
+from scorer.rollout.snapshots.resources import SnapshotGroup, snapshot_groups
+from scorer.staged_update.approval.evaluation import ANALYZED, is_looked_at, is_still_to_be_looked_at
+from scorer.staged_update.approval.requests import APPROVED, requests_of
+from scorer.staged_update.execution.clusters import started_status
+from scorer.staged_update.execution.engine import advance, is_over
+from scorer.staged_update.facts import Facts, Wait
+from scorer.staged_update.outcome import Accept, Action, Ask, Discard, Remove, Step, Update
+from scorer.staged_update.phase import WaitKind, situation_of
+from scorer.staged_update.plan.initialization import full_name
+from scorer.staged_update.record import INITIALIZED, STARTED, cluster_name, clusters_of, status, tasks_of
+from webhook.controllers.machinery.failures import Concerned
+from webhook.controllers.machinery.observer import UNOBSERVED, LoopObserver
+from webhook.controllers.machinery.result import DONE, Result, soonest
+from webhook.controllers.machinery.wiring import Later, Signal, Waker, Watch, Wiring
+from webhook.controllers.members.reservations import LOOK_AGAIN, Reserved, Turns
+from webhook.controllers.placements.deletion import remove_meant
+from webhook.controllers.placements.resource_selection import Selecting
+from webhook.controllers.placements.resource_watches import Selectables
+from webhook.kube.cache.changes import Change, desired
+from webhook.kube.cache.hub import Hub, at_once
+from webhook.kube.cache.live_reads import goes_with_its_definition
+from webhook.kube.listers.maintenance_windows import MaintenanceWindows
+from webhook.kube.listers.overrides import wanted_overrides
+from webhook.kube.listers.placements import children
+from webhook.kube.ports import Key
+from webhook.settings.loop import LoopSettings
+
+APPROVAL_NEEDED: Final = "ApprovalNeeded"
+"""Reason of the Event that tells of a run that waits for a person; an upgrade run says the same of its gates."""
+BINDING_WAIT: Final = timedelta(milliseconds=2)
+"""How long a run waits, per cluster in flight, after a binding has changed: they change together."""
+LONGEST_WAIT: Final = timedelta(milliseconds=500)
+FEW: Final = 20
+"""With no more clusters in flight than this it does not wait."""
+
+
+class RunRef(NamedTuple):
+    """Names a run; the namespace, empty or not, determines its family."""
+
+    name: str
+    namespace: str = ""
+
+    @classmethod
+    def of(cls, run: JsonObject) -> "RunRef":
+        """Return the reference of a run."""
+        return cls(name_of(run), namespace_of(run))
+
+    @property
+    def family(self) -> Family:
+        """The kinds that belong together with it."""
+        return family_in(self.namespace)
+
+
+class StagedUpdateController:
+    """Takes runs through their stages.
+
+    Args:
+        hub: Where everything is.
+        now: The clock.
+        record: Takes the events that are worth telling.
+        selectables: Knows the objects that can be selected.
+        settings: What may be placed.
+        windows: The maintenance windows of the members.
+        turns: Reserves members; None: runs wait for nothing but their stages.
+        observer: Is told which runs wait for an approval.
+    """
+
+    def __init__(
+        self,
+        hub: Hub,
+        now: Callable[[], datetime],
+        record: Callable[[JsonObject, Event], None],
+        selectables: Selectables,
+        settings: LoopSettings,
+        windows: MaintenanceWindows,
+        turns: Turns | None = None,
+        observer: LoopObserver = UNOBSERVED,
+    ) -> None:
+        self._hub = hub
+        self._now = now
+        self._record = record
+        self._selecting = Selecting(hub, selectables, settings.selection)
+        self._windows = windows
+        self._turns = turns
+        self._observer = observer
+        self._analyses = settings.analysis.is_on
+        self._open: dict[PlacementRef, set[RunRef]] = {}
+        """The runs that are not over, by their placement."""
+        self._waiting: dict[RunRef, frozenset[str]] = {}
+        """The members that runs wait for."""
+        self._in_flight: dict[RunRef, int] = {}
+        """How many clusters of a run are in flight."""
+        self._reserved = Reserved[RunRef](turns)
+        self._told: dict[RunRef, str] = {}
+        """What runs that cannot be initialised yet were told."""
+        self._asked: dict[RunRef, frozenset[str]] = {}
+        """The approval requests that runs wait for until a person answers."""
+
+    def wiring(self) -> Wiring[RunRef]:
+        """Say what wakes it: runs, their approvals, and everything that decides what they may do next."""
+        turns = self._turns
+        return Wiring(
+            name="staged_update",
+            reconcile=self.reconcile,
+            concerned=lambda ref: Concerned(ref.family.run, Key(ref.name, ref.namespace)),
+            owner=self._owner,  # its placement: a run writes the bindings that the placement's controllers write
+            watches=tuple(self._watches()),
+            resync=self._all_open,
+            background=() if turns is None else turns.background,
+            ends=(self._windows.end, *(() if turns is None else turns.ends)),
+        )
+
+    def _watches(self) -> Iterator[Waker[RunRef]]:
+        for family in FAMILIES:
+            yield Watch(family.run, self._of_run)
+            yield Watch(family.approval_request, _of_request)
+            yield Watch(family.placement, partial(self._of_placement, family))
+            yield Watch(family.policy_snapshot, partial(self._of_policy_snapshot, family))
+            yield Watch(family.binding, partial(self._of_binding, family))
+        yield Watch(MEMBER_CLUSTER, self._of_member)
+        yield Signal(self._windows.subscribe, self._of_windows)
+        if self._turns is not None:
+            yield Signal(self._turns.subscribe, self._of_free_member)
+
+    def _of_run(self, change: Change) -> Iterator[RunRef]:
+        """Yield a run that is new or gone, or that a user has changed; and keep up which are not over."""
+        ref, run = RunRef.of(change.document), change.document
+        if change.alters(_placement_of) and change.old is not None:  # past admission, which refuses that
+            self._close(_placement_of(change.old), ref)
+        if change.new is not None and (is_deleting(run) or not is_over(run)):
+            self._open.setdefault(_placement_of(run), set()).add(ref)
+        else:
+            self._close(_placement_of(run), ref)
+        if change.touches(desired):
+            yield ref
+
+    def _owner(self, ref: RunRef) -> str | None:
+        run = self._hub.cache.get(ref.family.run, ref.name, ref.namespace)
+        return None if run is None else str(_placement_of(run))
+
+    def _close(self, placement: PlacementRef, ref: RunRef) -> None:
+        if (known := self._open.get(placement)) is not None:
+            known.discard(ref)
+            if not known:
+                del self._open[placement]
+
+    def _all_open(self) -> Iterator[RunRef]:
+        return (ref for refs in list(self._open.values()) for ref in list(refs))
+
+    def _of_placement(self, family: Family, change: Change) -> Iterator[RunRef]:
+        if change.touches(desired):
+            yield from self._open.get(family.ref(change.document), ())
+
+    def _of_policy_snapshot(self, family: Family, change: Change) -> Iterator[RunRef]:
+        """Yield the runs of a placement that the scheduler has decided about."""
+        if change.touches(_seen_of_snapshot):
+            yield from self._open.get(family.parent(change.document), ())
+
+    def _of_binding(self, family: Family, change: Change) -> Iterator[RunRef | Later[RunRef]]:
+        """Yield the runs of the placement of a binding that has changed hands or got further."""
+        if not change.touches(_seen_of_binding):
+            return
+        parent = family.parent(change.document)
+        for ref in self._open.get(parent, ()):
+            count = self._in_flight.get(ref, 0)
+            yield ref if count <= FEW else Later(ref, min(count * BINDING_WAIT, LONGEST_WAIT))
+
+    def _of_member(self, change: Change) -> Iterator[RunRef]:
+        """Yield all open runs when a member comes, goes or is relabelled: it may be in another stage."""
+        if change.touches(labels_of):
+            yield from self._all_open()
+
+    def _of_windows(self, members: frozenset[str]) -> Iterator[RunRef]:
+        """Yield the runs that wait for one of these members, whose maintenance windows have changed."""
+        return (ref for ref, waiting in list(self._waiting.items()) if waiting & members)
+
+    def _of_free_member(self, member: str) -> Iterator[RunRef]:
+        """Yield the runs that wait for a member."""
+        return (ref for ref, members in list(self._waiting.items()) if member in members)
+
+    async def reconcile(self, ref: RunRef) -> Result:
+        """Take a run a step further, and come back when there is more to do."""
+        family = ref.family
+        run = self._hub.cache.get(family.run, ref.name, ref.namespace)
+        if run is None:
+            return await self._follow(ref, None)
+        if is_deleting(run):
+            return await self._clean_up(ref, run)
+        if is_over(run):
+            return await self._follow(ref, run)
+        if (held := with_finalizer(run, UPDATE_RUN_FINALIZER)) is not None:
+            run = await self._hub.amend(family.run, held)
+        facts = await self._facts(ref, run)
+        if _awaits_scheduler(facts):
+            return Result(LOOK_AGAIN)
+        step = await self._decide(ref, run, facts)
+        asked = self._asked.get(ref)
+        # What was recorded before our term was told then.
+        known: Collection[str] = self._asks(ref, run) if asked is None else asked
+        run = await self._carry_out(family, run, step)
+        self._tell(ref, run, step)
+        self._ask(ref, run, known)
+        waits = Result(LOOK_AGAIN) if self._waiting.get(ref) else DONE
+        return soonest(Result(step.again), waits, await self._follow(ref, run))
+
+    async def _facts(self, ref: RunRef, run: JsonObject) -> Facts:
+        """Gather what a pass is decided on."""
+        cache, family, spec = self._hub.cache, ref.family, spec_of(run)
+        parent = placement_ref(text_at(spec, "placementName"), ref.namespace)
+        placement = cache.get(family.placement, parent.name, parent.namespace)
+        bindings = children(cache, family.binding, parent)
+        facts = Facts(
+            now=self._now(),
+            placement=placement,
+            policy_snapshots=children(cache, family.policy_snapshot, parent),
+            bindings=bindings,
+            members={name_of(member): labels_of(member) for member in cache.list(MEMBER_CLUSTER)},
+            requests=self._requests(ref, run),
+            runs=cache.list(family.run, ref.namespace) if annotation(run, ON_FAILURE) else (),
+            waits=self._waits(run),
+        )
+        if status(status_of(run), INITIALIZED):
+            return facts
+        return await self._first_facts(ref, run, facts, parent)
+
+    async def _first_facts(self, ref: RunRef, run: JsonObject, facts: Facts, parent: PlacementRef) -> Facts:
+        """Add what only the first pass needs."""
+        cache, family, placement = self._hub.cache, ref.family, facts.placement
+        if placement is None:
+            return facts
+        selection = None
+        if not text_at(run, "spec", "resourceSnapshotIndex") and not is_deleting(placement):
+            selection = await self._selecting.select(family, parent, placement)
+
+        def overrides(group: SnapshotGroup) -> Mapping[str, Overrides]:
+            return wanted_overrides(cache, placement, group, facts.bindings)
+
+        return with_changes(
+            facts,
+            strategy=cache.get(family.strategy, text_at(run, "spec", "stagedRolloutStrategyName"), ref.namespace),
+            groups=snapshot_groups(children(cache, family.resource_snapshot, parent)),
+            selection=selection,
+            overrides=overrides,
+        )
+
+    def _requests(self, ref: RunRef, run: JsonObject) -> dict[str, JsonObject]:
+        """Return the approval requests that the tasks of a run name."""
+        names = (text_at(task, "approvalRequestName") for stage in _stages(run) for task in tasks_of(stage))
+        found = {name: self._hub.cache.get(ref.family.approval_request, name, ref.namespace) for name in names if name}
+        return {name: request for name, request in found.items() if request is not None}
+
+    def _waits(self, run: JsonObject) -> dict[str, Wait]:
+        """Return the clusters of a run that have not been started and may not be touched now."""
+        names = (
+            cluster_name(entry)
+            for stage in _stages(run)
+            for entry in clusters_of(stage)
+            if status(entry, STARTED) != "True"
+        )
+        now = self._now()
+        found = ((name, self._wait(name, now)) for name in names)
+        return {name: wait for name, wait in found if wait is not None}
+
+    def _wait(self, member: str, now: datetime) -> Wait | None:
+        """Say why a member may not be touched now; None: it may."""
+        if (closed := self._windows.closed(member, now)) is not None:
+            return Wait(closed.message, closed.opens)
+        hold = None if self._turns is None else self._turns.waits(member)
+        return None if hold is None else Wait(hold.message, hold.until)
+
+    async def _decide(self, ref: RunRef, run: JsonObject, facts: Facts) -> Step:
+        """Ask the engine, and reserve the members that it wants to touch; without those that cannot be reserved."""
+        step = advance(run, facts)
+        while refused := await self._take(ref, run, step):
+            facts = with_changes(facts, waits={**facts.waits, **refused})
+            step = advance(run, facts)
+        self._waiting[ref] = frozenset(facts.waits)
+        return step
+
+    async def _take(self, ref: RunRef, run: JsonObject, step: Step) -> dict[str, Wait]:
+        """Reserve the members that a step touches; return those that something else has."""
+        members = filter(None, map(_touched, step.actions))
+        refused = await self._reserved.take(ref, staged_update_holder(full_name(run)), members)
+        return {member: Wait(hold.message, hold.until) for member, hold in refused.items()}
+
+    async def _carry_out(self, family: Family, run: JsonObject, step: Step) -> JsonObject:
+        """Do everything that a step asks for, the record of the run last; return the run as it is then."""
+        if step.annotations:
+            run = await self._hub.amend(family.run, with_metadata(run, annotations=step.annotations))
+        await self._hub.carry_out(family.resource_snapshot, step.snapshots)
+        await at_once(self._act(family, action) for action in step.actions)
+        if step.rollback is not None:
+            await self._hub.create(family.run, step.rollback)
+        if step.status is not None:
+            run = await self._hub.store_status(family.run, run, step.status)
+        return run
+
+    async def _act(self, family: Family, action: Action) -> None:
+        match action:
+            case Update(binding=binding, wanted=wanted, message=message):
+                stored = binding if wanted is binding else await self._hub.replace(family.binding, wanted)
+                self._hub.report(family.binding, stored, started_status(stored, message, self._now()))
+            case Remove(binding=binding):
+                await remove_meant(self._hub, family.binding, binding)
+            case Ask(request=request):
+                await self._hub.create(family.approval_request, request)
+            case Discard(request=request):
+                await self._hub.delete(family.approval_request, request)
+            case Accept(request=request, status=accepted):
+                await self._hub.store_status(family.approval_request, request, accepted)
+
+    def _tell(self, ref: RunRef, run: JsonObject, step: Step) -> None:
+        for event in step.events:
+            self._record(run, event)
+        if not step.waits_for:
+            self._told.pop(ref, None)
+        elif self._told.get(ref) != step.waits_for:
+            self._told[ref] = step.waits_for
+            self._record(run, Event("UpdateRunPending", step.waits_for))
+
+    def _ask(self, ref: RunRef, run: JsonObject, known: Collection[str]) -> None:
+        """Tell of the approvals that a person has to give, beyond those that are *known*."""
+        asked = self._asks(ref, run)
+        for request, message in asked.items():
+            if request not in known:
+                self._record(run, Event(APPROVAL_NEEDED, f"waits for {message}"))
+        self._asked[ref] = frozenset(asked)
+        self._observer.stands(ref.family.run, ref, still=bool(asked))
+
+    def _asks(self, ref: RunRef, run: JsonObject) -> dict[str, str]:
+        """Return the approval requests by which a run waits for a person, with what is to be said of each."""
+        requests = self._requests(ref, run)
+        return {
+            wait.request: wait.message
+            for wait in situation_of(run, requests.values(), self._now()).waits
+            if wait.kind is WaitKind.APPROVAL
+            and wait.needs_person
+            and not (self._analyses and is_still_to_be_looked_at(run, requests.get(wait.request, {})))
+        }
+
+    async def _follow(self, ref: RunRef, run: JsonObject | None) -> Result:
+        """Keep the members reserved that a run is working on, and give the others back."""
+        busy = set(staged_update_holds(run)) if run is not None else set()
+        self._in_flight[ref] = len(busy)
+        if run is None or is_over(run):
+            for kept in (self._waiting, self._told, self._in_flight, self._asked):
+                kept.pop(ref, None)
+            self._observer.stands(ref.family.run, ref, still=False)
+        holder = staged_update_holder(f"{ref.namespace}/{ref.name}" if ref.namespace else ref.name)
+        return await self._reserved.follow(ref, holder, busy)
+
+    async def _clean_up(self, ref: RunRef, run: JsonObject) -> Result:
+        """Delete the approval requests of a run that is being deleted, then take our finalizer off it."""
+        family = ref.family
+        if not await goes_with_its_definition(self._hub.store, family.run):
+            found = requests_of(run, self._hub.cache.list(family.approval_request, ref.namespace))
+            await at_once(self._hub.delete(family.approval_request, request) for request in found)
+        if (free := without_finalizer(run, UPDATE_RUN_FINALIZER)) is not None:
+            await self._hub.amend(family.run, free)
+        return await self._follow(ref, None)
+
+
+def _placement_of(run: JsonObject) -> PlacementRef:
+    return placement_ref(text_at(run, "spec", "placementName"), namespace_of(run))
+
+
+def _awaits_scheduler(facts: Facts) -> bool:
+    """Return whether the scheduler is about to restore a binding that another client has set to Unscheduled.
+
+    Its write requeues the run. The bindings of a placement that is being deleted are not restored.
+    """
+    if facts.placement is None or is_deleting(facts.placement):
+        return False
+    return any(map(awaits_restoration, facts.bindings))
+
+
+def _stages(run: JsonObject) -> list[JsonObject]:
+    found = status_of(run)
+    return [*dicts_at(found, "stagesStatus"), dict_at(found, "deletionStageStatus")]
+
+
+def _touched(action: Action) -> str:
+    """Return the cluster on which an action changes what is there, empty when it does not."""
+    match action:
+        case Update(cluster=cluster, binding=binding, wanted=wanted) if wanted is not binding:
+            return cluster
+        case Remove(cluster=cluster):
+            return cluster
+        case _:
+            return ""
+
+
+def _of_request(change: Change) -> Iterator[RunRef]:
+    """Yield the run of an approval request that is new, gone or answered, or that a person has to answer now."""
+    if change.touches(_seen_of_request):
+        request = change.document
+        yield RunRef(text_at(request, "spec", "parentStageRollout"), namespace_of(request))
+
+
+def _seen_of_request(request: JsonObject) -> object:
+    approved = [each for each in conditions_of(request) if each.get("type") == APPROVED]
+    looked_at = current_condition(request, ANALYZED) is not None, is_looked_at(request)
+    return desired(request), approved, looked_at
+
+
+def _seen_of_snapshot(snapshot: JsonObject) -> object:
+    """View what of a policy snapshot a run depends on."""
+    scheduled = [
+        (each.get("status"), each.get("observedGeneration"))
+        for each in conditions_of(snapshot)
+        if each.get("type") == "Scheduled"
+    ]
+    metadata = snapshot["metadata"]
+    return (
+        metadata.get("labels"),
+        metadata.get("annotations"),
+        scheduled,
+        status_of(snapshot).get("observedCRPGeneration"),
+    )
+
+
+def _seen_of_binding(binding: JsonObject) -> object:
+    """View what of a binding a run depends on."""
+    seen = tuple(
+        (each.get("type"), each.get("status"), each.get("reason"), each.get("observedGeneration"))
+        for each in conditions_of(binding)
+    )
+    return desired(binding), seen

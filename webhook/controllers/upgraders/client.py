@@ -1,0 +1,317 @@
+"""The client of the upgrade back ends: every call has a timeout and is retried with backoff.
+
+What a back end does not say leaves the run as it is: neither an error nor a call that takes too long says anything
+about the cluster. It is asked again after 5 seconds, and then less and less often, up to every 5 minutes.
+
+Source: upgrade-runs.md 13.1.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Final, Protocol, TypeVar
+
+from scorer.api.meta import JsonObject
+from scorer.api.unstructured.documents import uid_of
+from scorer.api.upgrade.fields import UpgradeType
+from scorer.upgrade.back_ends.interface import (
+    CancelResult,
+    Capabilities,
+    Inventory,
+    Issue,
+    Observation,
+    Operation,
+    OperationState,
+    Rejected,
+    Started,
+    Target,
+)
+from webhook.controllers.machinery.result import is_cancelled
+from webhook.controllers.upgraders.type_check import check_answer
+from webhook.controllers.upgraders.upgrader import MemberRef, Upgrader
+from webhook.kube.cache.hub import at_once
+from webhook.settings.upgraders import UpgraderOptions
+
+FIRST_PAUSE: Final = timedelta(seconds=5)
+LONGEST_PAUSE: Final = timedelta(minutes=5)
+ASK_AGAIN: Final = timedelta(minutes=1)
+"""How long it counts what back ends expect to be in the way."""
+_INVENTORY: Final = Inventory | None
+
+T = TypeVar("T")
+Place = tuple[str, str]
+"""A back end, and the member or operation that it is asked about."""
+
+log = logging.getLogger(__name__)
+
+
+class ErrorObserver(Protocol):
+    """Is told of every call of a back end that fails; quick, and never raises."""
+
+    def __call__(self, upgrader: str, call: str) -> None:
+        """A call of a back end has failed, or has taken too long."""
+        ...
+
+
+def _nobody(upgrader: str, call: str) -> None:
+    """Tell nobody."""
+
+
+@dataclass(slots=True)
+class _Pause:
+    """How often a call has failed in a row, when it did so last, and for how long it is not made again."""
+
+    failures: int
+    since: datetime
+    wait: timedelta
+
+    def lasts(self, now: datetime) -> bool:
+        """Say whether the call is not to be made yet; a clock that has been put back ends a pause."""
+        return timedelta() <= now - self.since < self.wait
+
+
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    """What a member ran when it was looked at."""
+
+    document: JsonObject
+    at: datetime
+    inventory: Inventory | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What was expected to be in the way of a member's upgrade."""
+
+    at: datetime
+    issues: Sequence[Issue]
+
+
+class UpgraderDesk:
+    """The back ends of a hub.
+
+    Args:
+        upgraders: By their names.
+        options: How they are used.
+        now: The clock.
+        failed: Is told of calls that fail.
+    """
+
+    def __init__(
+        self,
+        upgraders: Mapping[str, Upgrader],
+        options: UpgraderOptions,
+        now: Callable[[], datetime],
+        failed: ErrorObserver = _nobody,
+    ) -> None:
+        self._upgraders = upgraders
+        self._options = options
+        self._now = now
+        self._failed = failed
+        self._pauses: dict[Place, _Pause] = {}
+        self._looked: dict[str, _Looked] = {}
+        self._issues: dict[tuple[UpgradeType, str], dict[str, _Asked]] = {}
+        self._seen: dict[str, Observation] = {}
+
+    @property
+    def default(self) -> str:
+        """The back end of members that name none."""
+        return self._options.default
+
+    @property
+    def poll(self) -> timedelta:
+        """How often operations are to be asked about."""
+        return self._options.poll
+
+    @property
+    def capabilities(self) -> Mapping[str, Capabilities]:
+        """What each back end can do; nothing, where it does not say."""
+        return {name: self._capabilities(name, upgrader) for name, upgrader in self._upgraders.items()}
+
+    def _capabilities(self, name: str, upgrader: Upgrader) -> Capabilities:
+        try:
+            found = upgrader.capabilities
+            check_answer(found, Capabilities)
+        except Exception as error:  # noqa: BLE001 - as for the calls
+            self._pause((f"{name}/capabilities", name), name, "capabilities", name, error)
+            return Capabilities(types=frozenset())
+        return found
+
+    async def inspect(
+        self, members: Mapping[str, tuple[JsonObject, str]], *, anew: bool = False
+    ) -> Mapping[str, Inventory]:
+        """Return what members run, those left out of which nobody knows.
+
+        Args:
+            members: The MemberClusters, each with its back end, by name; all that there are.
+            anew: Whether to look at those again, too, that were looked at a moment ago.
+        """
+        now = self._now()
+        due = [
+            (document, upgrader)
+            for name, (document, upgrader) in members.items()
+            if anew or not self._is_fresh(name, document, now)
+        ]
+        await at_once(self._look(document, upgrader, now) for document, upgrader in due)
+        for gone in self._looked.keys() - members.keys():
+            del self._looked[gone]
+        found = ((name, known.inventory) for name, known in self._looked.items())
+        return {name: inventory for name, inventory in found if inventory is not None}
+
+    def _is_fresh(self, name: str, document: JsonObject, now: datetime) -> bool:
+        known = self._looked.get(name)
+        return known is not None and known.document is document and abs(now - known.at) < self._options.poll
+
+    async def _look(self, document: JsonObject, upgrader: str, now: datetime) -> None:
+        """Look at a member; where its back end does not answer, what was seen last of the same cluster still counts."""
+        member = MemberRef.of(document)
+        answered, inventory = await self._ask(
+            upgrader, "inspect", member.name, lambda each: each.inspect(member), _INVENTORY
+        )
+        known = self._looked.get(member.name)
+        if not answered and known is not None and uid_of(known.document) == uid_of(document):
+            inventory = known.inventory
+        self._looked[member.name] = _Looked(document, now, inventory)
+
+    async def preflight(
+        self, members: Mapping[str, tuple[JsonObject, str]], target: Target, *, anew: bool = False
+    ) -> Mapping[str, Sequence[Issue]]:
+        """Return what back ends expect to be in the way of upgrades, by member; none of a member that has nothing.
+
+        Args:
+            members: The MemberClusters, each with its back end, by name.
+            target: What they would run.
+            anew: Whether to ask about those again, too, that were asked about a moment ago.
+        """
+        now = self._now()
+
+        async def ask(document: JsonObject, upgrader: str) -> None:
+            member = MemberRef.of(document)
+            answered, issues = await self._ask(
+                upgrader, "preflight", member.name, lambda each: each.preflight(member, target), Sequence
+            )
+            if answered:
+                asked[member.name] = _Asked(now, _issues_in(issues or ()))
+
+        asked = self._issues.setdefault((target.type, target.kubernetes_version), {})
+        due = [
+            each
+            for name, each in members.items()
+            if anew or (known := asked.get(name)) is None or abs(now - known.at) >= ASK_AGAIN
+        ]
+        await at_once(ask(document, upgrader) for document, upgrader in due)
+        for gone in asked.keys() - members.keys():
+            del asked[gone]
+        return {name: known.issues for name, known in asked.items() if known.issues}
+
+    async def observe(
+        self, operations: Iterable[Operation], documents: Mapping[str, JsonObject]
+    ) -> Mapping[str, Observation]:
+        """Return what back ends say about operations, by id; those left out have not been answered.
+
+        Args:
+            operations: The operations.
+            documents: The MemberClusters; of one whose upgrade has succeeded, the cluster is looked at once more.
+        """
+        found: dict[str, Observation] = {}
+
+        async def ask(operation: Operation) -> None:
+            _, seen = await self._ask(
+                operation.upgrader, "observe", operation.id, lambda each: each.observe(operation), Observation
+            )
+            if seen is not None and seen.trouble:
+                self._failed(operation.upgrader, "observe")
+            document = documents.get(operation.member)
+            if seen is not None and seen.state is OperationState.SUCCEEDED and document is not None:
+                seen = await self._verified(operation, seen, document)
+            if seen is not None:
+                found[operation.id] = self._seen[operation.id] = seen
+
+        asked = list(operations)
+        await at_once(ask(operation) for operation in asked)
+        return found
+
+    async def _verified(self, operation: Operation, seen: Observation, document: JsonObject) -> Observation | None:
+        """Return an observation with what the cluster runs since; None: that is not known yet."""
+        if seen.inventory is not None:
+            self._looked[operation.member] = _Looked(document, self._now(), seen.inventory)
+            return seen
+        member = MemberRef.of(document)
+        answered, inventory = await self._ask(
+            operation.upgrader, "inspect", member.name, lambda each: each.inspect(member), _INVENTORY
+        )
+        if not answered:
+            return None
+        self._looked[member.name] = _Looked(document, self._now(), inventory)
+        return seen if inventory is None else replace(seen, inventory=inventory)
+
+    @property
+    def seen(self) -> Mapping[str, Observation]:
+        """What was last said about operations, by id, as far as this process knows."""
+        return self._seen
+
+    def forget(self, run: str) -> None:
+        """Forget all operations of a run, which is given by its uid."""
+        for known in [each for each in self._seen if each.partition("/")[0] == run]:
+            del self._seen[known]
+        for place in [each for each in self._pauses if each[1].partition("/")[0] == run]:
+            del self._pauses[place]
+
+    async def start(self, operation: Operation) -> Rejected | None:
+        """Begin an operation; return why its back end does not take it, if so.
+
+        A call that fails may have arrived: it is made again when the back end says that it does not know the operation.
+        """
+        _, result = await self._ask(
+            operation.upgrader, "start", operation.id, lambda each: each.start_upgrade(operation), Started | Rejected
+        )
+        return result if isinstance(result, Rejected) else None
+
+    async def cancel(self, operation: Operation) -> None:
+        """Call an operation off; nothing depends on whether that is done."""
+        await self._ask(operation.upgrader, "cancel", operation.id, lambda each: each.cancel(operation), CancelResult)
+
+    async def _ask(
+        self,
+        upgrader: str,
+        call: str,
+        about: str,
+        ask: Callable[[Upgrader], Awaitable[T]],
+        expected: Any,
+    ) -> tuple[bool, T | None]:
+        """Make one call; say whether it was answered, and what. An answer of another type is none.
+
+        A back end may also let an inner task of its own be cancelled: that is no word to end this one.
+        """
+        known = self._upgraders.get(upgrader)
+        place = f"{upgrader}/{call}", about
+        pause = self._pauses.get(place)
+        if known is None or (pause is not None and pause.lasts(self._now())):
+            return False, None
+        try:
+            async with asyncio.timeout(self._options.call.total_seconds()):
+                answer = await ask(known)
+            check_answer(answer, expected)
+        except (Exception, asyncio.CancelledError) as error:  # whatever a back end does wrong, the run goes on
+            if is_cancelled(error):
+                raise
+            self._pause(place, upgrader, call, about, error)
+            return False, None
+        self._pauses.pop(place, None)
+        return True, answer
+
+    def _pause(self, place: Place, upgrader: str, call: str, about: str, error: BaseException) -> None:
+        known = self._pauses.get(place)
+        failures = 0 if known is None else known.failures
+        wait = min(FIRST_PAUSE * 2**failures, LONGEST_PAUSE)
+        self._pauses[place] = _Pause(min(failures + 1, 16), self._now(), wait)
+        self._failed(upgrader, call)
+        said = {"upgrader": upgrader, "call": call, "about": about, "error": repr(error)}
+        log.warning("an upgrader does not answer", extra=said)
+
+
+def _issues_in(answer: Iterable[object]) -> tuple[Issue, ...]:
+    """Return what is an issue of what a back end has answered."""
+    return tuple(each for each in answer if isinstance(each, Issue))

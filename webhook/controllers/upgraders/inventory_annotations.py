@@ -1,0 +1,64 @@
+"""Annotations on members with the versions their back ends observed, for plans and admission.
+
+Source: upgrade-runs.md 3.1 and 13.1.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from scorer.api.meta import JsonObject
+from scorer.api.unstructured.documents import annotation, name_of
+from scorer.upgrade.back_ends.interface import Inventory
+from scorer.upgrade.back_ends.inventories import OBSERVED
+from scorer.upgrade.members.member import Member
+from webhook.controllers.upgraders.upgrade_requests import RequestBook
+from webhook.kube.cache.hub import at_once
+from webhook.kube.ports import ConflictError, Key
+
+_NOTHING: Final = ("", None)
+
+
+class InventoryNotes:
+    """Keeps the notes.
+
+    Args:
+        book: Writes them.
+    """
+
+    def __init__(self, book: RequestBook) -> None:
+        self._book = book
+        self._kept: dict[str, tuple[str, Inventory | None]] = {}
+        """By member: the note that it had, and the inventory that it fits."""
+
+    def reported(self) -> Mapping[Key, JsonObject]:
+        """Return all that has been reported until now, for `keep`."""
+        return self._book.all()
+
+    async def keep(
+        self, documents: Mapping[str, JsonObject], members: Mapping[str, Member], before: Mapping[Key, JsonObject]
+    ) -> None:
+        """Note what has changed; a member that others write or report of at the same time is noted the next time.
+
+        Args:
+            documents: The MemberClusters, by name.
+            members: What is known of them.
+            before: What was `reported` before that.
+        """
+        due = []
+        for name, document in documents.items():
+            inventory = members[name].inventory if name in members else None
+            note, known = self._kept.get(name, _NOTHING)
+            if inventory is None or (known is inventory and note == annotation(document, OBSERVED)):
+                continue
+            self._kept[name] = annotation(document, OBSERVED), inventory
+            if not self._book.has_news_of(name, before):  # else what was found may be older: the next look counts
+                due.append((document, inventory))
+        for gone in self._kept.keys() - documents.keys():
+            del self._kept[gone]
+        await at_once(self._note(document, inventory) for document, inventory in due)
+
+    async def _note(self, document: JsonObject, inventory: Inventory) -> None:
+        try:
+            await self._book.note_inspected(document, inventory)
+        except ConflictError:
+            self._kept.pop(name_of(document), None)

@@ -1,0 +1,66 @@
+"""Type check of what a back end returned, down to the fields.
+
+Back ends come from other packages. What is wrong in one of their answers would otherwise be found deep inside the
+engine, in each pass anew, and the run would stand still.
+
+Source: upgrade-runs.md 13.1.
+"""
+
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from datetime import datetime
+from functools import cache
+from types import UnionType
+from typing import Any, Final, Union, get_args, get_origin, get_type_hints
+
+_LONGEST_SHOWN: Final = 100
+
+
+def check_answer(answer: object, expected: Any) -> None:
+    """Check that an answer is what was expected.
+
+    Args:
+        answer: What a back end has returned.
+        expected: A type, as in an annotation: dataclasses, unions, tuples, and types that `isinstance` takes.
+
+    Raises:
+        TypeError: It is not; the message names the field and the value.
+    """
+    mistake = next(_mistakes(answer, expected, "the answer"), None)
+    if mistake is not None:
+        raise TypeError(mistake)
+
+
+def _mistakes(value: object, hint: Any, where: str) -> Iterator[str]:
+    origin, args = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        if any(next(_mistakes(value, each, where), None) is None for each in args):
+            return
+        inner = (each for each in args if isinstance(each, type) and isinstance(value, each))
+        yield from (mistake for each in inner for mistake in _mistakes(value, each, where))
+        yield _said(value, hint, where)
+    elif origin is tuple:
+        many = len(args) == 2 and args[1] is ...
+        if not isinstance(value, tuple) or not (many or len(value) == len(args)):
+            yield _said(value, hint, where)
+            return
+        for position, item in enumerate(value):
+            yield from _mistakes(item, args[0] if many else args[position], f"{where}[{position}]")
+    elif not isinstance(value, origin or hint) or (hint is int and isinstance(value, bool)):
+        yield _said(value, hint, where)
+    elif isinstance(value, datetime) and value.tzinfo is None:
+        yield f"{where} is {value.isoformat()}, which has no time zone"
+    elif isinstance(hint, type) and is_dataclass(hint):
+        for name, each in _hints(hint).items():
+            yield from _mistakes(getattr(value, name), each, f"{where}.{name}".removeprefix("the answer."))
+
+
+@cache
+def _hints(of: type[Any]) -> dict[str, Any]:
+    hints = get_type_hints(of)
+    return {each.name: hints[each.name] for each in fields(of)}
+
+
+def _said(value: object, hint: Any, where: str) -> str:
+    wanted = hint.__name__ if isinstance(hint, type) and get_origin(hint) is None else str(hint)
+    return f"{where} is {repr(value)[:_LONGEST_SHOWN]}, not {wanted}"

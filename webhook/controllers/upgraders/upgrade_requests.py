@@ -1,0 +1,141 @@
+"""The ClusterUpgradeRequests of a hub: create, cancel, report, read.
+
+Source: upgrade-runs.md 13.4.
+"""
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import datetime
+from typing import Final
+
+import orjson
+
+from scorer.api.kinds import MEMBER_CLUSTER, UPGRADE_REQUEST
+from scorer.api.meta import JsonObject, format_time
+from scorer.api.names import UPGRADED_MEMBER
+from scorer.api.unstructured.documents import annotation, status_of, text_at, with_metadata, with_spec
+from scorer.upgrade.back_ends.interface import Inventory, Operation, Rejected, Started, StartResult
+from scorer.upgrade.back_ends.inventories import LONGEST_OBSERVED, OBSERVED, reported_inventory
+from scorer.upgrade.back_ends.requests import (
+    LONGEST_LABEL,
+    is_of,
+    observation_of,
+    report_of,
+    request_document,
+    request_name,
+)
+from webhook.controllers.upgraders.upgrader import MemberRef
+from webhook.kube.cache.hub import Hub
+from webhook.kube.ports import AlreadyExistsError, ConflictError, InvalidObjectError, Key, key_of
+
+_ATTEMPTS: Final = 3
+_CONFLICT: Final = Rejected("NameTaken", "another operation has a request of the same name")
+
+
+class RequestBook:
+    """Reads and writes the requests.
+
+    Args:
+        hub: Where they are.
+        now: The clock.
+    """
+
+    def __init__(self, hub: Hub, now: Callable[[], datetime]) -> None:
+        self._hub = hub
+        self._now = now
+        hub.cache.require((UPGRADE_REQUEST,))
+
+    def find(self, operation: Operation) -> JsonObject | None:
+        """Return the request of an operation; None: there is none."""
+        found = self._hub.cache.get(UPGRADE_REQUEST, request_name(operation))
+        return found if found is not None and is_of(found, operation.id) else None
+
+    async def make(self, operation: Operation) -> StartResult:
+        """Make the request of an operation, which is there already if it was made before."""
+        known = self._hub.cache.get(UPGRADE_REQUEST, request_name(operation))
+        if known is None:
+            try:
+                await self._hub.create(UPGRADE_REQUEST, request_document(operation))
+            except AlreadyExistsError:
+                known = self._hub.cache.get(UPGRADE_REQUEST, request_name(operation))
+            else:
+                return Started.ACCEPTED
+        return Started.ALREADY_RUNNING if known is not None and is_of(known, operation.id) else _CONFLICT
+
+    async def ask_to_cancel(self, operation: Operation) -> bool:
+        """Note on a request that it should be called off; say whether there is one."""
+        if (request := self.find(operation)) is None:
+            return False
+        if request["spec"].get("cancelRequested") is not True:
+            await self._hub.replace(UPGRADE_REQUEST, with_spec(request, cancelRequested=True))
+        return True
+
+    async def report(self, request: JsonObject, **fields: object) -> JsonObject:
+        """Write fields of the status of a request."""
+        status = {**status_of(request), **fields, "heartbeatTime": format_time(self._now())}
+        return await self._hub.store_status(UPGRADE_REQUEST, request, status)
+
+    def member(self, name: str) -> MemberRef | None:
+        """Return a member; None: there is none of that name."""
+        found = self._hub.cache.get(MEMBER_CLUSTER, name)
+        return None if found is None else MemberRef.of(found)
+
+    def inventory(self, member: MemberRef) -> Inventory | None:
+        """Return what was last reported of a member; None: nothing was."""
+        document = {"metadata": {"name": member.name, "annotations": dict(member.annotations)}}
+        return reported_inventory(document, self._of(member.name))
+
+    def _of(self, member: str) -> list[JsonObject]:
+        if len(member) <= LONGEST_LABEL:
+            found = self._hub.cache.labelled(UPGRADE_REQUEST, UPGRADED_MEMBER, member)
+        else:
+            found = self._hub.cache.list(UPGRADE_REQUEST)
+        return [request for request in found if text_at(request, "spec", "memberName") == member]
+
+    def all(self) -> Mapping[Key, JsonObject]:
+        """Return all requests as they are now."""
+        return dict(self._hub.cache.shelf(UPGRADE_REQUEST).objects)
+
+    def has_news_of(self, member: str, before: Mapping[Key, JsonObject]) -> bool:
+        """Say whether anything was reported of a member since all requests were as *before*."""
+        return any(before.get(key_of(request)) is not request for request in self._of(member))
+
+    async def note_inspected(self, member: JsonObject, found: Inventory) -> None:
+        """Keep on a member what its back end has found it to run, unless that is what was reported last.
+
+        Raises:
+            ConflictError: Others have written the member.
+        """
+        known = self.inventory(MemberRef.of(member))
+        if not found.version or (known is not None and (known.version, known.pools) == (found.version, found.pools)):
+            return
+        text = orjson.dumps({**report_of(found), "heartbeatTime": format_time(self._now())}).decode()
+        if len(text) <= LONGEST_OBSERVED:
+            await self._hub.amend(MEMBER_CLUSTER, with_metadata(member, annotations={OBSERVED: text}))
+
+    async def note(self, request: JsonObject) -> None:
+        """Keep on the member what a request reports last of it: the request goes with its run.
+
+        Raises:
+            ConflictError: Others write the member all the time.
+        """
+        for _ in range(_ATTEMPTS):
+            with suppress(ConflictError):
+                return await self._note(request)
+        return await self._note(request)
+
+    async def _note(self, request: JsonObject) -> None:
+        status = status_of(request)
+        member = self._hub.cache.get(MEMBER_CLUSTER, text_at(request, "spec", "memberName"))
+        found = observation_of(request).inventory
+        if member is None or found is None:
+            return
+        known = reported_inventory(member, ())
+        if known is not None and (known.version, known.pools) == (found.version, found.pools):
+            return
+        told = {key: status[key] for key in ("heartbeatTime", "finishedTime") if key in status}
+        text = orjson.dumps({**report_of(found), **told})
+        if len(text) > LONGEST_OBSERVED or annotation(member, OBSERVED) == text.decode():  # longer: it is not read
+            return
+        with suppress(InvalidObjectError):  # others have filled the annotations; the upgrade has come to its end
+            await self._hub.amend(MEMBER_CLUSTER, with_metadata(member, annotations={OBSERVED: text.decode()}))

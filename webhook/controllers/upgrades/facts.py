@@ -1,0 +1,145 @@
+"""Inputs of an upgrade decision, read from the hub and from the back ends.
+
+Source: upgrade-runs.md 10.5, 11, 13.1 and 14.5.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from scorer.api.meta import JsonObject
+from scorer.api.unstructured.documents import annotation
+from scorer.api.upgrade.run import ClusterUpgradeRun, PlacementGuardMode, WindowReservation
+from scorer.upgrade.back_ends.interface import Observation, Operation, Target
+from scorer.upgrade.members.member import UPGRADER, Member
+from scorer.upgrade.members.windows import Standings
+from scorer.upgrade.planning.durations import estimates
+from scorer.upgrade.state.facts import Facts
+from scorer.upgrade.state.operations import operation_of, with_operation
+from scorer.upgrade.state.placement_guard import GuardedPlacement, by_cluster
+from scorer.upgrade.versions.catalog import Catalog
+from scorer.upgrade.versions.images import ImageTargets
+from webhook.controllers.machinery.result import TerminalError
+from webhook.controllers.upgraders.client import UpgraderDesk
+from webhook.kube.cache.hub import Hub
+from webhook.kube.listers.maintenance_windows import MaintenanceWindows
+from webhook.kube.listers.upgrades import HubUpgrades, UnreadableRunError
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """A run with the hub around it.
+
+    Args:
+        run: As it is stored.
+        facts: The hub around it.
+        remarks: What people should know of its operations: reason and message, by operation.
+        documents: The MemberClusters, by name.
+    """
+
+    run: ClusterUpgradeRun
+    facts: Facts
+    remarks: Mapping[str, tuple[str, str]]
+    documents: Mapping[str, JsonObject]
+
+
+class UpgradeFacts:
+    """Gathers what runs are decided on.
+
+    Args:
+        hub: Where everything is.
+        now: The clock.
+        desk: Asks the back ends.
+        windows: The maintenance windows of the members.
+    """
+
+    def __init__(self, hub: Hub, now: Callable[[], datetime], desk: UpgraderDesk, windows: MaintenanceWindows) -> None:
+        self.upgrades = HubUpgrades(hub.cache, hub.store, windows, desk.default)
+        self._now = now
+        self._desk = desk
+        self._windows = windows
+        self._standings = Standings()
+
+    def run(self, document: JsonObject) -> ClusterUpgradeRun:
+        """Read a run.
+
+        Raises:
+            TerminalError: It cannot be read; the message names the field.
+        """
+        try:
+            return self.upgrades.run(document)
+        except UnreadableRunError as error:
+            raise TerminalError(str(error)) from error
+
+    async def of(self, document: JsonObject, *, ask: bool = True) -> Situation:
+        """Return a run with the hub around it.
+
+        Args:
+            document: The run.
+            ask: Whether to ask the back ends how its operations go; if not, what they said last counts.
+
+        Raises:
+            TerminalError: The run cannot be read.
+            StoreError: The hub does not answer.
+        """
+        run, hub = self.run(document), self.upgrades
+        documents = hub.joined()
+        anew = run.metadata.generation != run.status.observed_generation
+        asked = {name: (each, self._upgrader(each)) for name, each in documents.items()}
+        inventories = await self._desk.inspect(asked, anew=anew)
+        waits = ask and run.status.start_time is None
+        issues = await self._desk.preflight(asked, _wanted(run), anew=anew) if waits else {}
+        members = hub.members(documents, inventories, run.spec.upgrade.type)
+        catalog = hub.catalog()
+        operations = list(_operations(run, members, catalog))
+        observations = await self._desk.observe(operations, documents) if ask else self._last_seen(operations)
+        facts = Facts(
+            now=self._now(),
+            members=members,
+            strategy=hub.strategy(run),
+            windows=self._windows.definitions,
+            standings=self._standings,
+            catalog=catalog,
+            upgraders=self._desk.capabilities,
+            observations=observations,
+            gates=hub.gates(run),
+            busy=hub.busy(run.metadata.name),
+            durations=estimates(hub.samples(), members, run.spec.upgrade.type) if _asks_for_durations(run) else {},
+            guarded=await self._guarded(run),
+            issues=issues,
+        )
+        remarks = {id_: each.remark for id_, each in observations.items() if each.remark is not None}
+        return Situation(run, facts, remarks, documents)
+
+    def _upgrader(self, document: JsonObject) -> str:
+        return annotation(document, UPGRADER) or self._desk.default
+
+    def _last_seen(self, operations: Iterable[Operation]) -> dict[str, Observation]:
+        return {each.id: self._desk.seen[each.id] for each in operations if each.id in self._desk.seen}
+
+    async def _guarded(self, run: ClusterUpgradeRun) -> dict[str, list[GuardedPlacement]]:
+        """Return the placements of each member that a run must protect; none unless it enforces that."""
+        if run.spec.placement_guard.mode is not PlacementGuardMode.ENFORCE:
+            return {}
+        return by_cluster(await self.upgrades.placements(run))
+
+
+def _operations(run: ClusterUpgradeRun, members: Mapping[str, Member], catalog: Catalog) -> Iterator[Operation]:
+    """Yield the operations that back ends are asked about; of a member that has left, none."""
+    images = ImageTargets(run.spec.upgrade, run.status.resolved.node_images, catalog)
+    for entry in with_operation(run.status):
+        if (member := members.get(entry.name)) is not None:
+            yield operation_of(run, entry, member, images, None)
+
+
+def _wanted(run: ClusterUpgradeRun) -> Target:
+    """Return what the members of a run would run, as far as that is the same for all."""
+    upgrade = run.spec.upgrade
+    version = run.status.resolved.kubernetes_version or upgrade.kubernetes_version or ""
+    return Target(upgrade.type, version)
+
+
+def _asks_for_durations(run: ClusterUpgradeRun) -> bool:
+    """Say whether what a run starts depends on how long it takes; it is known for every plan."""
+    policy = run.spec.window_policy
+    return policy.require_fit or policy.reservation is WindowReservation.STRICT

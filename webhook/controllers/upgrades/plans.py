@@ -1,0 +1,176 @@
+"""Plans in the status of upgrade runs: recomputed on change, at most once a minute.
+
+A plan takes a second where there are a thousand members, so it is made in a thread of its own. A plan that says the
+same as the one before is not written. That of a run which does not go on by itself would move with every minute; it is
+made anew only when something changes. One plan is made at a time, so none may take long: one that does is given up, and
+the one before stays for a while.
+
+Source: upgrade-runs.md 14.1.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from scorer.api.kinds import MEMBER_CLUSTER, UPGRADE_RUN, UPGRADE_STRATEGY, VERSION_CATALOG
+from scorer.api.meta import JsonObject
+from scorer.api.unstructured.documents import dict_at, is_deleting, name_of, spec_of, status_of, text_at
+from scorer.api.upgrade.fields import UpgradeState
+from scorer.api.upgrade.plan import PlannedAction, UpgradePlan
+from scorer.api.upgrade.run import ClusterUpgradeRun
+from scorer.upgrade.members.windows import Standings
+from scorer.upgrade.planning.durations import estimates
+from scorer.upgrade.planning.plan import plan_of
+from scorer.upgrade.state.record import OVER, plan_document
+from webhook.controllers.machinery.failures import concerned_of
+from webhook.controllers.machinery.result import DONE, Result
+from webhook.controllers.machinery.wiring import UPGRADES, Later, Signal, Waker, Watch, Wiring, always
+from webhook.controllers.upgrades.facts import UpgradeFacts
+from webhook.controllers.upgrades.observer import UNOBSERVED_UPGRADES, UpgradeObserver
+from webhook.controllers.upgrades.runs import seen_of_member
+from webhook.kube.cache.changes import Change
+from webhook.kube.cache.hub import Hub
+from webhook.kube.listers.maintenance_windows import MaintenanceWindows
+from webhook.runtime.clock import TakesTooLongError, patience
+
+AT_MOST_EVERY: Final = timedelta(minutes=1)
+SOON: Final = timedelta(seconds=1)
+"""How long changes are collected before the first plan of a run."""
+LONGEST_SECONDS: Final = 20.0
+"""How long one plan may be worked on; others wait meanwhile."""
+GIVEN_UP_FOR: Final = timedelta(minutes=10)
+"""How long no other plan is made of a run whose plan takes longer."""
+
+_log = logging.getLogger(__name__)
+
+
+class UpgradePlanController:
+    """Keeps the plans of the runs that are not over.
+
+    Args:
+        hub: Where everything is.
+        now: The clock.
+        facts: Gathers what runs are decided on.
+        windows: The maintenance windows of the members.
+        observer: Is told when runs are over.
+    """
+
+    def __init__(
+        self,
+        hub: Hub,
+        now: Callable[[], datetime],
+        facts: UpgradeFacts,
+        windows: MaintenanceWindows,
+        observer: UpgradeObserver = UNOBSERVED_UPGRADES,
+    ) -> None:
+        self._hub = hub
+        self._now = now
+        self._facts = facts
+        self._windows = windows
+        self._observer = observer
+        self._made: dict[str, datetime] = {}
+        """When the plan of a run was made last."""
+        self._given_up: set[str] = set()
+        """The runs whose last plan took too long."""
+
+    def wiring(self) -> Wiring[str]:
+        """Say what wakes it: whatever moves a run, or may."""
+        return Wiring(
+            name="upgrade_plan",
+            reconcile=self.reconcile,
+            concerned=concerned_of(UPGRADE_RUN),
+            owner=always(UPGRADES),
+            watches=tuple(self._watches()),
+            workers=1,
+        )
+
+    def _watches(self) -> Iterator[Waker[str]]:
+        yield Watch(UPGRADE_RUN, self._of_run)
+        yield Watch(UPGRADE_STRATEGY, self._of_definition)
+        yield Watch(VERSION_CATALOG, self._of_definition)
+        yield Watch(MEMBER_CLUSTER, self._of_member)
+        yield Signal(self._windows.subscribe, lambda _: self._open())
+
+    def _of_run(self, change: Change) -> Iterator[Later[str]]:
+        if change.touches(_seen_of_run):
+            yield self._later(name_of(change.document))
+
+    def _of_definition(self, change: Change) -> Iterator[Later[str]]:
+        if change.touches(spec_of):
+            yield from self._open()
+
+    def _of_member(self, change: Change) -> Iterator[Later[str]]:
+        if change.touches(seen_of_member):
+            yield from self._open()
+
+    def _open(self) -> Iterator[Later[str]]:
+        for run in self._hub.cache.list(UPGRADE_RUN):
+            if text_at(run, "status", "state") not in OVER:
+                yield self._later(name_of(run))
+
+    def _later(self, name: str) -> Later[str]:
+        return Later(name, max(SOON, self._left(name)))
+
+    def _left(self, name: str) -> timedelta:
+        """Return how long the plan of a run is not made anew; a clock that was put back does not make it longer."""
+        made, pause = self._made.get(name), GIVEN_UP_FOR if name in self._given_up else AT_MOST_EVERY
+        return timedelta() if made is None else max(timedelta(), pause - abs(self._now() - made))
+
+    async def reconcile(self, name: str) -> Result:
+        """Make the plan of a run, and write it if it says something new."""
+        document = self._hub.cache.get(UPGRADE_RUN, name)
+        if document is None or is_deleting(document) or text_at(document, "status", "state") in OVER:
+            self._made.pop(name, None)
+            self._given_up.discard(name)
+            self._observer.planned(name, None, self._now())
+            return DONE
+        now = self._now()
+        if left := self._left(name):
+            return Result(left)
+        self._made[name] = now
+        situation = await self._facts.of(document, ask=False)  # the controller of runs asks
+        run, facts = situation.run, situation.facts
+        durations = estimates(self._facts.upgrades.samples(), facts.members, run.spec.upgrade.type)
+        facts = replace(facts, durations=durations, standings=Standings())  # nothing is shared with the thread
+        placements = await self._facts.upgrades.placements(run)
+        self._given_up.discard(name)
+        pulse = patience(f"the plan of run {name}", LONGEST_SECONDS)
+        try:
+            plan = await asyncio.to_thread(plan_of, run, facts, placements, pulse=pulse)
+        except TakesTooLongError as error:
+            self._given_up.add(name)
+            _log.warning("a plan is given up", extra={"run": name, "error": str(error)})
+            return Result(GIVEN_UP_FOR)
+        self._observer.planned(name, plan.eta, now)
+        await self._write(name, plan)
+        return _when_late(run, plan, now)
+
+    async def _write(self, name: str, plan: UpgradePlan) -> None:
+        document = self._hub.cache.get(UPGRADE_RUN, name)
+        if document is None or is_deleting(document) or text_at(document, "status", "state") in OVER:
+            return
+        said = plan_document(plan)
+        if _without_time(dict_at(status_of(document), "plan")) != _without_time(said):
+            await self._hub.store_status(UPGRADE_RUN, document, {**status_of(document), "plan": said})
+
+
+def _when_late(run: ClusterUpgradeRun, plan: UpgradePlan, now: datetime) -> Result:
+    """Come back when an upgrade under way should be over: if it is not, everything after it comes later, too."""
+    if run.status.state not in (UpgradeState.RUNNING, UpgradeState.STOPPING):
+        return DONE
+    ends = [each.end for each in plan.members if each.action is PlannedAction.UPGRADE and each.end is not None]
+    late = min((end for end in ends if end > now), default=None)
+    return DONE if late is None else Result(max(late - now + SOON, AT_MOST_EVERY))
+
+
+def _without_time(plan: JsonObject) -> JsonObject:
+    return {key: value for key, value in plan.items() if key != "computedAt"}
+
+
+def _seen_of_run(run: JsonObject) -> object:
+    """View what of a run its plan depends on: everything but the plan itself."""
+    status = {key: value for key, value in status_of(run).items() if key not in ("plan", "nextWakeup")}
+    return spec_of(run), status

@@ -1,0 +1,397 @@
+"""The controller of upgrade runs: the record is stored before a back end is called.
+
+So every operation is on record before its back end hears of it. A leader that ends in between leaves an operation that
+the back end does not know, and the next leader asks for it again under the same id.
+
+Source: upgrade-runs.md 5 to 10 and 15.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from scorer.api.conditions import merge_conditions
+from scorer.api.event import Event
+from scorer.api.kinds import (
+    MEMBER_CLUSTER,
+    UPGRADE_GATE,
+    UPGRADE_REQUEST,
+    UPGRADE_RUN,
+    UPGRADE_STRATEGY,
+    VERSION_CATALOG,
+)
+from scorer.api.meta import JsonObject
+from scorer.api.names import UPGRADE_RUN_FINALIZER
+from scorer.api.unstructured.documents import (
+    annotations_of,
+    conditions_of,
+    dicts_at,
+    is_deleting,
+    labels_of,
+    name_of,
+    owner_reference,
+    spec_of,
+    status_of,
+    text_at,
+    uid_of,
+    with_finalizer,
+    without_finalizer,
+)
+from scorer.api.upgrade.fields import UpgradeState
+from scorer.api.upgrade.run import ClusterUpgradeRun, MemberStatus
+from scorer.member_gate.holds import upgrade_holder
+from scorer.upgrade.back_ends.interface import Operation, Rejected
+from scorer.upgrade.evaluation.engine import advance
+from scorer.upgrade.evaluation.gates import APPROVED
+from scorer.upgrade.state.facts import Facts
+from scorer.upgrade.state.operations import operation_of, with_operation
+from scorer.upgrade.state.record import OVER, status_document
+from scorer.upgrade.state.step import Action, CancelUpgrade, StartUpgrade, Step, WriteGate
+from scorer.upgrade.versions.images import ImageTargets
+from scorer.upgrade.views.metrics import measures
+from webhook.controllers.machinery.failures import concerned_of
+from webhook.controllers.machinery.result import DONE, Result, soonest
+from webhook.controllers.machinery.wiring import UPGRADES, Signal, Waker, Watch, Wiring, always
+from webhook.controllers.members.reservations import LOOK_AGAIN, Reserved, Turns
+from webhook.controllers.upgraders.client import ASK_AGAIN, UpgraderDesk
+from webhook.controllers.upgraders.inventory_annotations import InventoryNotes
+from webhook.controllers.upgraders.upgrade_requests import RequestBook
+from webhook.controllers.upgrades.facts import Situation, UpgradeFacts
+from webhook.controllers.upgrades.observer import UNOBSERVED_UPGRADES, UpgradeObserver
+from webhook.kube.cache.changes import Change, desired
+from webhook.kube.cache.hub import Hub, at_once
+from webhook.kube.listers.maintenance_windows import MaintenanceWindows
+from webhook.kube.ports import AlreadyExistsError
+
+_SEEN_BY_LOOKING: Final = frozenset({"ClusterNotReady", "ClusterBusy"})
+"""Causes to wait whose end no object of the hub has to tell of: back ends are asked."""
+
+AT_ONCE: Final = Result(timedelta())
+"""Come back at once: something has come of this pass that the run does not know yet."""
+
+
+class ClusterUpgradeController:
+    """Takes upgrade runs through their stages.
+
+    Args:
+        hub: Where everything is.
+        now: The clock.
+        record: Takes the events that are worth telling.
+        facts: Gathers what runs are decided on.
+        desk: Asks the back ends.
+        windows: The maintenance windows of the members.
+        turns: Reserves members; None: runs wait for nothing else that goes on at a member.
+        observer: Is told what runs do.
+    """
+
+    def __init__(
+        self,
+        hub: Hub,
+        now: Callable[[], datetime],
+        record: Callable[[JsonObject, Event], None],
+        facts: UpgradeFacts,
+        desk: UpgraderDesk,
+        windows: MaintenanceWindows,
+        turns: Turns | None = None,
+        observer: UpgradeObserver = UNOBSERVED_UPGRADES,
+    ) -> None:
+        self._hub = hub
+        self._now = now
+        self._record = record
+        self._facts = facts
+        self._desk = desk
+        self._windows = windows
+        self._turns = turns
+        self._observer = observer
+        self._notes = InventoryNotes(RequestBook(hub, now))
+        self._reserved = Reserved[str](turns)
+        self._deciding = asyncio.Lock()
+        self._decisions = 0
+        """How often any run has gone on."""
+        self._waiting: dict[str, frozenset[str]] = {}
+        """The members that something else holds, by the run that waits for them."""
+        self._rejections: dict[str, dict[str, Rejected]] = {}
+        """What back ends have refused since a run was looked at last."""
+        self._told: dict[str, set[tuple[str, str]]] = {}
+        """The remarks about operations that have been told, by run."""
+
+    def wiring(self) -> Wiring[str]:
+        """Say what wakes it: runs, their gates and requests, and everything that decides what they may do next."""
+        turns = self._turns
+        return Wiring(
+            name="cluster_upgrade",
+            reconcile=self.reconcile,
+            concerned=concerned_of(UPGRADE_RUN),
+            owner=always(UPGRADES),
+            watches=tuple(self._watches()),
+            resync=self._open,
+            makes=(UPGRADE_GATE, UPGRADE_REQUEST),
+            background=() if turns is None else turns.background,
+            ends=(self._windows.end, *(() if turns is None else turns.ends)),
+        )
+
+    def _watches(self) -> Iterator[Waker[str]]:
+        yield Watch(UPGRADE_RUN, self._of_run)
+        yield Watch(UPGRADE_GATE, _of_gate)
+        yield Watch(UPGRADE_REQUEST, _of_request)
+        yield Watch(UPGRADE_STRATEGY, self._of_definition)
+        yield Watch(VERSION_CATALOG, self._of_definition)
+        yield Watch(MEMBER_CLUSTER, self._of_member)
+        yield Signal(self._windows.subscribe, lambda _: self._open())
+        if self._turns is not None:
+            yield Signal(self._turns.subscribe, self._of_free_member)
+
+    def _open(self) -> Iterator[str]:
+        """Yield the runs that are not over."""
+        for run in self._hub.cache.list(UPGRADE_RUN):
+            if not _is_over(run):
+                yield name_of(run)
+
+    def _of_run(self, change: Change) -> Iterator[str]:
+        """Yield a run that users have changed; one that lets a member go also wakes those that wait for it."""
+        if change.touches(desired):
+            yield name_of(change.document)
+        if change.came_or_went or change.alters(_seen_of_run):
+            yield from (name for name in self._open() if name != name_of(change.document))
+
+    def _of_definition(self, change: Change) -> Iterator[str]:
+        if change.touches(spec_of):
+            yield from self._open()
+
+    def _of_member(self, change: Change) -> Iterator[str]:
+        """Yield the runs that are not over; one that is may have given up an upgrade of a member that comes back."""
+        if change.touches(seen_of_member):
+            yield from (name_of(run) for run in self._hub.cache.list(UPGRADE_RUN) if not _is_over(run) or _waits(run))
+
+    def _of_free_member(self, member: str) -> Iterator[str]:
+        return (name for name, members in list(self._waiting.items()) if member in members)
+
+    async def reconcile(self, name: str) -> Result:
+        """Take a run a step further, and come back when there is more to do."""
+        document = self._hub.cache.get(UPGRADE_RUN, name)
+        if document is None:
+            self._observer.gone(name)
+            return await self._follow(name, None)
+        if is_deleting(document):
+            return await self._clean_up(name, document)
+        if _is_over(document):
+            waits = await self._follow(name, None), await self._let_go(document), await self._expire(document)
+            return soonest(*waits)
+        if (held := with_finalizer(document, UPGRADE_RUN_FINALIZER)) is not None:
+            document = await self._hub.amend(UPGRADE_RUN, held)
+        reported = self._notes.reported()
+        decisions, situation = self._decisions, await self._facts.of(document)
+        async with self._deciding:  # two runs that begin at once must not both find a member free
+            if decisions != self._decisions:  # another run has gone on since: what it has done counts
+                situation = await self._facts.of(document)
+            facts = replace(situation.facts, rejections=self._rejections.pop(name, {}))
+            step, facts = await self._decide(name, situation.run, facts)
+            if step.changed:
+                try:
+                    document = await self._hub.store_status(UPGRADE_RUN, document, status_document(step.status))
+                finally:  # not before: a run that looks while this is on its way must look again
+                    self._decisions += 1
+        self._observer.seen(name, step.status, measures(situation.run, step.status, self._now()))
+        refused = await self._carry_out(document, situation.run, facts, step)
+        self._tell(name, document, step, situation)
+        await self._notes.keep(situation.documents, situation.facts.members, reported)
+        if refused:
+            self._rejections[name] = refused
+        return soonest(self._again(step, refused), await self._follow(name, step))
+
+    def _again(self, step: Step, refused: Mapping[str, Rejected]) -> Result:
+        if refused:
+            return AT_ONCE
+        waits = [] if step.again is None else [Result(max(step.again - self._now(), timedelta()))]
+        if step.in_flight or any(entry.reason in _SEEN_BY_LOOKING for entry in _entries(step, UpgradeState.PENDING)):
+            waits.append(Result(self._desk.poll))
+        if step.status.start_time is None and step.status.state not in OVER:
+            waits.append(Result(ASK_AGAIN))
+        return soonest(*waits)
+
+    async def _decide(self, name: str, run: ClusterUpgradeRun, facts: Facts) -> tuple[Step, Facts]:
+        """Ask the engine, and reserve the members that it wants to upgrade; without those that cannot be reserved."""
+        step = advance(run, facts)
+        while refused := await self._reserved.take(name, upgrade_holder(name), _started(step)):
+            held = {member: hold.message for member, hold in refused.items()}
+            facts = replace(facts, held={**facts.held, **held})
+            step = advance(run, facts)
+        self._waiting[name] = frozenset(facts.held)
+        return step, facts
+
+    async def _carry_out(
+        self, document: JsonObject, run: ClusterUpgradeRun, facts: Facts, step: Step
+    ) -> dict[str, Rejected]:
+        """Do everything that a step asks for; return the operations that back ends have refused to start."""
+        refused: dict[str, Rejected] = {}
+
+        async def act(action: Action) -> None:
+            match action:
+                case StartUpgrade(operation=operation):
+                    if (rejected := await self._desk.start(operation)) is not None:
+                        refused[operation.id] = rejected
+                case CancelUpgrade():
+                    await self._desk.cancel(_called_off(run, facts, action))
+                case WriteGate():
+                    await self._write_gate(document, action)
+
+        await at_once(act(action) for action in step.actions)
+        return refused
+
+    async def _write_gate(self, run: JsonObject, action: WriteGate) -> None:
+        known = self._hub.cache.get(UPGRADE_GATE, action.name)
+        if known is None:
+            try:
+                known = await self._hub.create(UPGRADE_GATE, _gate(run, action))
+            except AlreadyExistsError:
+                known = self._hub.cache.get(UPGRADE_GATE, action.name)
+        if known is None or is_deleting(known):
+            return
+        said = action.status.model_dump(mode="json", by_alias=True, exclude_none=True)
+        ours = merge_conditions(conditions_of(known), said.pop("conditions", []))
+        types = {each["type"] for each in ours}
+        conditions = [*(each for each in conditions_of(known) if each.get("type") not in types), *ours]
+        status = {**status_of(known), **said, "conditions": conditions}
+        if "readiness" not in said:
+            status.pop("readiness", None)
+        if not conditions:
+            del status["conditions"]
+        if status != status_of(known):
+            await self._hub.store_status(UPGRADE_GATE, known, status)
+
+    def _tell(self, name: str, document: JsonObject, step: Step, situation: Situation) -> None:
+        for event in step.events:
+            self._record(document, event)
+        told = self._told.setdefault(name, set())
+        for operation, (reason, message) in situation.remarks.items():
+            if (operation, reason) not in told:
+                told.add((operation, reason))
+                self._record(document, Event(reason, message, "Warning"))
+
+    async def _follow(self, name: str, step: Step | None) -> Result:
+        """Keep the members reserved that a run is upgrading, and give the others back."""
+        if step is None:
+            for kept in (self._waiting, self._rejections, self._told):
+                kept.pop(name, None)
+        busy = {entry.name for entry in _entries(step, UpgradeState.RUNNING)} if step is not None else set()
+        found = await self._reserved.follow(name, upgrade_holder(name), busy)
+        waits = Result(LOOK_AGAIN) if self._waiting.get(name) else DONE
+        return soonest(found, waits)
+
+    async def _let_go(self, document: JsonObject) -> Result:
+        """Ask about what a run that is over has given up, until its end is reported: so long, others leave it alone."""
+        if not any(with_operation(self._facts.run(document).status)):
+            self._desk.forget(uid_of(document))
+            return DONE
+        situation = await self._facts.of(document)
+        step = advance(situation.run, situation.facts)
+        if step.changed:
+            await self._hub.store_status(UPGRADE_RUN, document, status_document(step.status))
+            return AT_ONCE
+        return Result(self._desk.poll) if step.in_flight else DONE
+
+    async def _expire(self, document: JsonObject) -> Result:
+        """Delete a run that is over when its time has come (``ttlSecondsAfterFinished``).
+
+        One that has given up an upgrade whose end is not reported yet stays: without it, nobody would know of that.
+        """
+        run = self._facts.run(document)
+        seconds, ended = run.spec.ttl_seconds_after_finished, run.status.completion_time
+        if seconds is None or ended is None or any(with_operation(run.status)):
+            return DONE
+        left = ended + timedelta(seconds=seconds) - self._now()
+        if left > timedelta():
+            return Result(left)
+        await self._hub.delete(UPGRADE_RUN, document)
+        return DONE
+
+    async def _clean_up(self, name: str, document: JsonObject) -> Result:
+        """Let go of a run that is being deleted: nothing starts any more, and what is in flight is not followed.
+
+        Its gates and requests go with it, as it owns them.
+        """
+        self._desk.forget(uid_of(document))
+        if (free := without_finalizer(document, UPGRADE_RUN_FINALIZER)) is not None:
+            await self._hub.amend(UPGRADE_RUN, free)
+        return await self._follow(name, None)
+
+
+def _started(step: Step) -> list[str]:
+    return [action.operation.member for action in step.actions if isinstance(action, StartUpgrade)]
+
+
+def _entries(step: Step, state: UpgradeState) -> Iterator[MemberStatus]:
+    for stage in step.status.stages:
+        for group in stage.groups:
+            yield from (entry for entry in group.members if entry.state is state)
+
+
+def _called_off(run: ClusterUpgradeRun, facts: Facts, action: CancelUpgrade) -> Operation:
+    """Return the operation that is to be called off; its member may have left."""
+    entry = next(
+        each
+        for stage in run.status.stages
+        for group in stage.groups
+        for each in group.members
+        if each.operation_id == action.id
+    )
+    images = ImageTargets(run.spec.upgrade, run.status.resolved.node_images, facts.catalog)
+    return operation_of(run, entry, facts.members.get(action.member), images, None)
+
+
+def _gate(run: JsonObject, action: WriteGate) -> JsonObject:
+    return {
+        "apiVersion": run["apiVersion"],
+        "kind": UPGRADE_GATE.kind,
+        "metadata": {"name": action.name, "ownerReferences": [owner_reference(run)]},
+        "spec": action.spec.model_dump(mode="json", by_alias=True, exclude_none=True),
+    }
+
+
+def _is_over(run: JsonObject) -> bool:
+    return text_at(run, "status", "state") in OVER
+
+
+def _waits(run: JsonObject) -> bool:
+    """Say whether the end of an upgrade is still to be reported that a run has given up."""
+    return any(
+        entry.get("operationOpen") is True
+        for stage in dicts_at(run, "status", "stages")
+        for group in dicts_at(stage, "groups")
+        for entry in dicts_at(group, "members")
+    )
+
+
+def _of_gate(change: Change) -> Iterator[str]:
+    """Yield the run of a gate that has gone, or that a person has answered."""
+    if change.touches(_seen_of_gate):
+        yield text_at(change.document, "spec", "runName")
+
+
+def _seen_of_gate(gate: JsonObject) -> object:
+    answered = [each for each in conditions_of(gate) if each.get("type") == APPROVED]
+    return desired(gate), answered, text_at(gate, "status", "state")
+
+
+def _of_request(change: Change) -> Iterator[str]:
+    """Yield the run of a request whose upgrader has reported something."""
+    if change.touches(_seen_of_request):
+        yield text_at(change.document, "spec", "runName")
+
+
+def _seen_of_request(request: JsonObject) -> object:
+    return text_at(request, "status", "phase"), spec_of(request).get("cancelRequested")
+
+
+def _seen_of_run(run: JsonObject) -> object:
+    """View what of a run others wait for: the members in upgrade, and whether it is over."""
+    counts = status_of(run).get("counts")
+    return text_at(run, "status", "state"), counts
+
+
+def seen_of_member(member: JsonObject) -> object:
+    """View what of a member runs depend on."""
+    joined = [each.get("status") for each in conditions_of(member) if each.get("type") == "Joined"]
+    return labels_of(member), annotations_of(member), joined, is_deleting(member)

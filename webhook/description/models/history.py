@@ -1,0 +1,91 @@
+"""Answers of ``/v1/history`` and ``/v1/placements/…/runs``: recent events, and the last decisions on a placement."""
+
+from webhook.description.models.base import AnswerModel, ContinueToken, Instant
+from webhook.description.models.explanation import PairOfScores, Trigger
+from webhook.history.entry import EntryType
+
+
+class HistoryObject(AnswerModel):
+    """What an entry is about."""
+
+    kind: str
+    name: str
+    namespace: str = ""
+
+
+class HistoryEntry(AnswerModel):
+    """What has happened to one object."""
+
+    id: str
+    """Tells it from all others."""
+    time: Instant
+    """When; of a repeated entry, when for the first time."""
+    type: EntryType
+    object: HistoryObject
+    reason: str
+    """One word, or the ids of the rules of admission, separated by commas."""
+    message: str
+    by: str = ""
+    """Who did it or asked; left out where harbormaster itself did."""
+    count: int = 1
+    """How often."""
+    last_time: Instant | None = None
+    """When for the last time."""
+
+
+class History(AnswerModel):
+    """What has happened, the latest first."""
+
+    kept: bool
+    """Whether a history is kept at all."""
+    items: list[HistoryEntry]
+    more: bool
+    """There are older entries."""
+    continue_: ContinueToken
+    unreadable: int
+    """How many lines of the record could not be read."""
+
+
+class RecordedPick(AnswerModel):
+    """A cluster as it was picked."""
+
+    cluster: str
+    score: PairOfScores | None = None
+    """Left out where scores do not count."""
+
+
+class PastRun(AnswerModel):
+    """One decision as it was recorded, compared with the one before it."""
+
+    time: Instant
+    """When it was made."""
+    trigger: Trigger
+    snapshot: str
+    """The policy snapshot it was made under."""
+    wanted: int | None
+    """How many clusters were wanted; null for all."""
+    found: int
+    satisfied: bool
+    fleet_size: int | None
+    """Null for a decision older than the server's memory."""
+    picked: list[RecordedPick]
+    gained: list[str]
+    lost: list[str]
+    counts: dict[str, int]
+    """Clusters not taken, by reason."""
+    message: str
+    """The message of the Scheduled condition."""
+    difference: list[str]
+    """What is different from the run before, in words."""
+    until: Instant | None = None
+    """When the same decision was last made again."""
+    times: int | None = None
+    """How often it was made."""
+
+
+class RunList(AnswerModel):
+    """The last decisions on a placement, the latest first."""
+
+    placement: str
+    """Reference of the placement."""
+    items: list[PastRun]

@@ -1,0 +1,4 @@
+"""The operations of the interface: method, path, request, answer and problems of each.
+
+The OpenAPI document is assembled in `webhook.description.document`.
+"""

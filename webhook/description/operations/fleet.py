@@ -1,0 +1,176 @@
+"""Operations that show clusters, placements, runs and events."""
+
+from typing import Final
+
+from webhook.description.models.clusters import Cluster, ClusterHistory, ClusterList
+from webhook.description.models.history import RunList
+from webhook.description.models.placements import Change, PlacementDetail, PlacementList, PlacementTree
+from webhook.description.models.update_runs import UpdateRunDetail, UpdateRunList
+from webhook.description.operations.operation import Operation
+from webhook.endpoints.http.problems import Problem
+
+FLEET_OPERATIONS: Final[tuple[Operation, ...]] = (
+    Operation(
+        "listClusters",
+        "get",
+        "/v1/clusters",
+        "Fleet",
+        "The fleet as the engine sees it",
+        "Member clusters, by name: all, those asked for, or a page. Clusters may come and go between two pages.",
+        ClusterList,
+        problems=(Problem.VALIDATION_FAILED,),
+        query=("clusterNames", "limit", "continue"),
+        tagged=True,
+    ),
+    Operation(
+        "getCluster",
+        "get",
+        "/v1/clusters/{name}",
+        "Fleet",
+        "One member cluster",
+        "One entry of the list.",
+        Cluster,
+        problems=(Problem.NOT_FOUND,),
+        tagged=True,
+    ),
+    Operation(
+        "listPlacements",
+        "get",
+        "/v1/placements",
+        "Fleet",
+        "What is placed where",
+        "Placements of the kinds that the caller may list in all namespaces, by reference: all, those asked for, or a "
+        "page.",
+        PlacementList,
+        problems=(Problem.VALIDATION_FAILED,),
+        query=("placementRefs", "limit", "continue"),
+        tagged=True,
+    ),
+    Operation(
+        "getClusterResourcePlacement",
+        "get",
+        "/v1/placements/crp/{name}",
+        "Fleet",
+        "One ClusterResourcePlacement",
+        "One entry of the list, with what it selects and how it is rolled out. A placement that the caller may not "
+        "read does not exist for them.",
+        PlacementDetail,
+        problems=(Problem.NOT_FOUND,),
+        tagged=True,
+    ),
+    Operation(
+        "getResourcePlacement",
+        "get",
+        "/v1/placements/rp/{namespace}/{name}",
+        "Fleet",
+        "One ResourcePlacement",
+        "One entry of the list, with what it selects and how it is rolled out. A placement that the caller may not "
+        "read does not exist for them.",
+        PlacementDetail,
+        problems=(Problem.NOT_FOUND,),
+        tagged=True,
+    ),
+    *(
+        Operation(
+            f"list{kind}Runs",
+            "get",
+            f"{path}/runs",
+            "Fleet",
+            f"The last decisions on a {kind}",
+            "What was decided, when and why, and how it differs from the decision before; the latest first. At most 20 "
+            "are kept, for a week.",
+            RunList,
+            problems=(Problem.NOT_FOUND,),
+            tagged=True,
+        )
+        for kind, path in (
+            ("ClusterResourcePlacement", "/v1/placements/crp/{name}"),
+            ("ResourcePlacement", "/v1/placements/rp/{namespace}/{name}"),
+        )
+    ),
+    Operation(
+        "getClusterHistory",
+        "get",
+        "/v1/clusters/{name}/history",
+        "Fleet",
+        "The last day of a member cluster",
+        "The numbers that it reported, a value per quarter of an hour, as far as this server saw them since it was "
+        "started.",
+        ClusterHistory,
+        problems=(Problem.NOT_FOUND,),
+        tagged=True,
+    ),
+    *(
+        Operation(
+            f"get{kind}{what}",
+            "get",
+            f"{path}{suffix}",
+            "Fleet",
+            summary,
+            description,
+            answer,
+            problems=(Problem.NOT_FOUND,),
+            tagged=True,
+        )
+        for kind, path in (
+            ("ClusterResourcePlacement", "/v1/placements/crp/{name}"),
+            ("ResourcePlacement", "/v1/placements/rp/{namespace}/{name}"),
+        )
+        for what, suffix, summary, description, answer in (
+            (
+                "Tree",
+                "/tree/{cluster}",
+                f"What is below a {kind} on one cluster",
+                "Its binding, Works and objects there, with their states.",
+                PlacementTree,
+            ),
+            (
+                "Object",
+                "/object",
+                f"One {kind} as it is stored",
+                "Without `managedFields`. With `Accept: application/yaml`, the answer is YAML.",
+                None,
+            ),
+        )
+    ),
+    Operation(
+        "listUpdateRuns",
+        "get",
+        "/v1/runs",
+        "Fleet",
+        "Staged updates and upgrades, and what they wait for",
+        "All runs of the kinds that the caller may list in all namespaces, the latest first.",
+        UpdateRunList,
+        tagged=True,
+    ),
+    *(
+        Operation(
+            f"get{kind}",
+            "get",
+            path,
+            "Fleet",
+            f"One {kind}",
+            "One entry of the list, with its timeline. A run that the caller may not read does not exist for them.",
+            UpdateRunDetail,
+            problems=(Problem.NOT_FOUND,),
+            tagged=True,
+        )
+        for kind, path in (
+            ("ClusterStagedUpdateRun", "/v1/runs/csur/{name}"),
+            ("StagedUpdateRun", "/v1/runs/sur/{namespace}/{name}"),
+            ("ClusterUpgradeRun", "/v1/runs/cuprun/{name}"),
+        )
+    ),
+    Operation(
+        "followEvents",
+        "get",
+        "/v1/events",
+        "Fleet",
+        "When to read again",
+        "Server-sent events: one `change` event at once, and one whenever something has changed, at most four a "
+        "second. Its data is a `Change`: it names what to read again, without the new content. After 15 s without an "
+        "event, the server sends a comment.",
+        Change,
+        media="text/event-stream",
+    ),
+)

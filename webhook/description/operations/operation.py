@@ -1,0 +1,87 @@
+"""One operation: a method on a path, its request, its answer and its problems."""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from pydantic import BaseModel
+
+from webhook.endpoints.http.problems import Problem
+
+_EVERYONE: Final = (
+    Problem.UNAUTHENTICATED,
+    Problem.FORBIDDEN,
+    Problem.INTERNAL,
+    Problem.NOT_READY,
+)
+_BODY: Final = (
+    Problem.MALFORMED_REQUEST,
+    Problem.REQUEST_TIMEOUT,
+    Problem.PAYLOAD_TOO_LARGE,
+    Problem.UNSUPPORTED_MEDIA_TYPE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One method on one path.
+
+    Args:
+        name: ``operationId``, and the name of its example.
+        method: Lower case.
+        path: With its parameters in braces.
+        tag: One of `webhook.description.operations.table.TAGS`.
+        summary: A few words.
+        description: Sentences; literals in backticks.
+        answer: Model of a good answer; None: described by *media* alone.
+        request: Model of the body.
+        problems: What can go wrong, in addition to what can go wrong everywhere.
+        tagged: Whether answers carry an ``ETag``.
+        many: The answer is a bare list of *answer*.
+        batch: Models of several questions in one body, and of their answers.
+        query: Names of its parameters in the query of the URL.
+        status: Of a good answer; 204: it has no content.
+        media: Type of the answer.
+        open_to_all: Callers need not authenticate.
+        body_optional: The body may be left out.
+    """
+
+    name: str
+    method: Literal["get", "post", "put", "delete"]
+    path: str
+    tag: str
+    summary: str
+    description: str
+    answer: type[BaseModel] | None = None
+    request: type[BaseModel] | None = None
+    problems: tuple[Problem, ...] = ()
+    tagged: bool = False
+    many: bool = False
+    batch: tuple[type[BaseModel], type[BaseModel]] | None = None
+    query: tuple[str, ...] = ()
+    status: Literal[200, 201, 204] = 200
+    media: str = "application/json"
+    open_to_all: bool = False
+    body_optional: bool = False
+
+    @property
+    def requests(self) -> tuple[type[BaseModel], ...]:
+        """Models of the body: any of them."""
+        return () if self.request is None else (self.request, *(self.batch or ())[:1])
+
+    @property
+    def answers(self) -> tuple[type[BaseModel], ...]:
+        """Models of the answer: any of them."""
+        return () if self.answer is None else (self.answer, *(self.batch or ())[1:])
+
+    @property
+    def every_problem(self) -> tuple[Problem, ...]:
+        """All that can go wrong, by status."""
+        return tuple(sorted({*self._common(), *self.problems}, key=lambda problem: (problem.status, problem.slug)))
+
+    def _common(self) -> tuple[Problem, ...]:
+        if self.open_to_all:
+            return (Problem.INTERNAL,)
+        if self.tag == "Extender":  # schedulers are never held back, and their questions are read leniently
+            return (*_EVERYONE, *_BODY, Problem.DEADLINE_EXCEEDED)
+        limits = (Problem.RATE_LIMITED,)
+        return (*_EVERYONE, *limits, *((*_BODY, Problem.VALIDATION_FAILED) if self.request is not None else ()))

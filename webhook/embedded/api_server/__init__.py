@@ -1,0 +1,4 @@
+"""REST interface of the embedded store.
+
+Handlers, discovery, OpenAPI, selectors, tables, watches and the admission chain.
+"""

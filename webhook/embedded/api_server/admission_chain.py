@@ -1,0 +1,168 @@
+"""The admission chain: what is done to an object between the request and the store, in the order of an API server.
+
+Unknown fields and nulls are dropped, the defaults of the schema filled in, the mutating hook is called and then the
+validating one. The HTTPS hooks use the same functions, so this way in cannot be more lenient.
+
+Source: placement-api.md 2.8.
+"""
+
+import json
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias, get_args
+
+from scorer.api.crd.pruning import apply_schema_defaults, prune, strip_nulls
+from scorer.api.kinds import Kind
+from scorer.api.meta import JsonObject, dump_json
+from scorer.api.placement.staged_update import RunState
+from scorer.api.unstructured.documents import name_of
+from scorer.api.values.field_path import FieldPath
+from webhook.admission import registry
+from webhook.admission.judge import Judgement, judge, mutate
+from webhook.admission.review import for_headers, status_of
+from webhook.defaulting.defaulted import Occasion
+from webhook.embedded.api_server.request_info import Target
+from webhook.embedded.api_server.status import ApiError
+from webhook.history.desk import HistoryDesk
+from webhook.history.entry import About
+from webhook.validation.framework.context import Context
+from webhook.validation.framework.field import Cause
+
+FieldValidation: TypeAlias = Literal["Ignore", "Warn", "Strict"]
+FIELD_VALIDATIONS: Final = get_args(FieldValidation)
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRules:
+    """Decides on the write of one request.
+
+    Args:
+        context: What rules may read.
+        validation: What to do about unknown fields, as ``fieldValidation`` of a request says.
+        patched: Whether the object is the outcome of a patch, not the body of the request.
+        content: Schema of the objects, where only a stored definition has it.
+        staged_run_default_state: Default of ``spec.state`` of a staged update run.
+        history: Where refusals and warnings are noted; None: nowhere.
+    """
+
+    context: Context
+    validation: FieldValidation = "Warn"
+    patched: bool = False
+    content: JsonObject | None = None
+    staged_run_default_state: str = RunState.INITIALIZE.value
+    history: HistoryDesk | None = None
+
+    def admit(self, target: Target, document: JsonObject, old: JsonObject | None) -> tuple[JsonObject, tuple[str, ...]]:
+        """Return *document* as it is to be stored, and warnings.
+
+        Args:
+            target: What the request writes.
+            document: As received, in the version of *target*.
+            old: The stored object on an update.
+
+        Raises:
+            ApiError: Refused, with every reason.
+        """
+        kind = target.kind
+        pruned = prune(kind, document, self.content)
+        warnings = list(self._unknown_fields(target, document, pruned.dropped))
+        document = strip_nulls(kind, pruned.document)
+        if not _has_rules(target):
+            return document, tuple(warnings)
+        before = target.present(old) if old is not None else None
+        operation = "CREATE" if old is None else "UPDATE"
+        if not target.subresource:
+            document = self._with_defaults(kind, _as_stored(kind, document, old))
+            mutation = mutate(document, before, operation, Occasion(self.context.now, str(uuid.uuid4())))
+            document = self._with_defaults(kind, mutation.document)
+            warnings.extend(for_headers(mutation.warnings))
+        judgement = judge(operation, document, before, self.context, subresource=target.subresource)
+        warnings.extend(for_headers(judgement.warnings))
+        self._note(operation, target, document, judgement, tuple(warnings))
+        _check(target, judgement, document, tuple(warnings))
+        return document, tuple(warnings)
+
+    def admit_deletion(self, target: Target, old: JsonObject) -> tuple[str, ...]:
+        """Return the warnings of a deletion. Raises `ApiError` when it is refused."""
+        if not _has_rules(target):
+            return ()
+        judgement = judge("DELETE", None, target.present(old), self.context)
+        warnings = tuple(for_headers(judgement.warnings))
+        self._note("DELETE", target, old, judgement, warnings)
+        _check(target, judgement, old, warnings)
+        return warnings
+
+    def _note(
+        self, operation: str, target: Target, document: JsonObject, judgement: Judgement, warnings: tuple[str, ...]
+    ) -> None:
+        if self.history is not None:
+            self.history.note_review(
+                operation.lower(),
+                About(target.kind.kind, name_of(document), target.namespace or ""),
+                self.context.user.username,
+                refused="" if judgement.allowed else judgement.message,
+                rules=judgement.rules or judgement.reason,
+                warnings=warnings,
+            )
+
+    def _with_defaults(self, kind: Kind, document: JsonObject) -> JsonObject:
+        return apply_schema_defaults(kind, document, staged_run_default_state=self.staged_run_default_state)
+
+    def _unknown_fields(self, target: Target, document: JsonObject, fields: Iterable[FieldPath]) -> Iterator[str]:
+        """Yield the warnings about unknown fields. Raises `ApiError` when they are refused."""
+        words = sorted(f'unknown field "{field}"' for field in fields)
+        if words and self.validation == "Strict":
+            why = f"strict decoding error: {', '.join(words)}"
+            raise _unknown_in_patch(document, why) if self.patched else _unknown_in_body(target, why)
+        if self.validation == "Warn":
+            yield from words
+
+
+def _unknown_in_body(target: Target, why: str) -> ApiError:
+    """Refuse the object of a request in the words of an API server."""
+    kind = target.kind.kind
+    return ApiError(400, f'{kind} in version "{target.version}" cannot be handled as a {kind}: {why}')
+
+
+def _unknown_in_patch(document: JsonObject, why: str) -> ApiError:
+    """Refuse what a patch makes of an object, likewise."""
+    message = f"Invalid value: {json.dumps(dump_json(document).decode(), ensure_ascii=False)}: {why}"
+    cause = {"reason": Cause.INVALID.value, "message": message, "field": "patch"}
+    return ApiError(422, f' "" is invalid: patch: {message}', details={"causes": [cause]})
+
+
+def _as_stored(kind: Kind, document: JsonObject, old: JsonObject | None) -> JsonObject:
+    """Return *document* with the stored status and deletionTimestamp, which a write to the object cannot change.
+
+    A deletionTimestamp that the author made up does not count: it would let the write past every rule.
+    """
+    document = dict(document)
+    if kind.has_status:
+        document.pop("status", None)
+        if old is not None and "status" in old:
+            document["status"] = old["status"]
+    metadata = document.get("metadata")
+    if isinstance(metadata, dict):
+        mark = None if old is None else old["metadata"].get("deletionTimestamp")
+        unmarked = {member: value for member, value in metadata.items() if member != "deletionTimestamp"}
+        document["metadata"] = {**unmarked, "deletionTimestamp": mark} if mark else unmarked
+    return document
+
+
+def _has_rules(target: Target) -> bool:
+    return registry.find(target.kind.group, target.version, target.kind.kind) is not None
+
+
+def _check(target: Target, judgement: Judgement, document: JsonObject, warnings: tuple[str, ...]) -> None:
+    if judgement.allowed:
+        return
+    request = {"kind": {"group": target.kind.group, "kind": target.kind.kind}, "object": document}
+    raise ApiError(
+        judgement.code,
+        judgement.message,
+        reason=judgement.reason,
+        details=status_of(judgement, request).get("details"),
+        warnings=warnings,
+        headers={"Retry-After": str(judgement.retry_after_seconds)} if judgement.retry_after_seconds else None,
+    )

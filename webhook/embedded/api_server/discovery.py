@@ -1,0 +1,86 @@
+"""Discovery documents: what a generic client reads to find the kinds of the embedded API server."""
+
+from typing import Any, Final
+
+from scorer.api.kinds import CATEGORIES, Kind, api_version
+from scorer.api.meta import JsonObject
+from webhook.embedded.api_server.status import ApiError
+from webhook.embedded.storage.kinds import StoredKinds
+
+VERSION: Final = {
+    "major": "1",
+    "minor": "36",
+    "gitVersion": "v1.36.0-harbormaster",
+    "gitCommit": "",
+    "gitTreeState": "clean",
+    "buildDate": "1970-01-01T00:00:00Z",
+    "goVersion": "",
+    "compiler": "",
+    "platform": "linux/amd64",
+}
+"""The Kubernetes release whose API conventions hold; clients choose by it which features they use."""
+
+_VERBS: Final = ("create", "delete", "get", "list", "patch", "update", "watch")
+_STATUS_VERBS: Final = ("get", "patch", "update")
+
+
+_ALL: Final = frozenset(
+    {
+        *("pods", "services", "replicationcontrollers", "deployments.apps", "statefulsets.apps", "daemonsets.apps"),
+        *("replicasets.apps", "jobs.batch", "cronjobs.batch", "horizontalpodautoscalers.autoscaling"),
+    }
+)
+"""What an API server shows for ``all``."""
+
+
+def core_versions() -> JsonObject:
+    """Return ``/api``."""
+    return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
+
+
+def groups(kinds: StoredKinds) -> JsonObject:
+    """Return ``/apis``."""
+    names = dict.fromkeys(kind.group for kind in kinds if kind.group)
+    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(kinds, name) for name in names]}
+
+
+def group(kinds: StoredKinds, name: str) -> JsonObject:
+    """Return ``/apis/<group>``. Raises `ApiError` 404."""
+    return {"kind": "APIGroup", "apiVersion": "v1", **_group(kinds, name)}
+
+
+def _group(kinds: StoredKinds, name: str) -> JsonObject:
+    versions = dict.fromkeys(version for kind in kinds if kind.group == name for version in kind.versions)
+    if not versions:
+        raise ApiError(404, f"no API group {name[:253]!r}")
+    served = [{"groupVersion": api_version(name, version), "version": version} for version in versions]
+    return {"name": name, "versions": served, "preferredVersion": served[0]}
+
+
+def resources(kinds: StoredKinds, group_name: str, version: str) -> JsonObject:
+    """Return ``/api/v1`` or ``/apis/<group>/<version>``. Raises `ApiError` 404."""
+    served = [kind for kind in kinds if kind.group == group_name and version in kind.versions]
+    if not served:
+        raise ApiError(404, f"no API version {api_version(group_name, version)[:253]!r}")
+    return {
+        "kind": "APIResourceList",
+        "apiVersion": "v1",
+        "groupVersion": api_version(group_name, version),
+        "resources": [entry for kind in served for entry in _resources(kind)],
+    }
+
+
+def _resources(kind: Kind) -> list[JsonObject]:
+    entry: dict[str, Any] = {
+        "name": kind.plural,
+        "singularName": kind.kind.lower(),
+        "namespaced": kind.namespaced,
+        "kind": kind.kind,
+        "verbs": list(_VERBS),
+    }
+    status = entry | {"name": f"{kind.plural}/status", "singularName": "", "verbs": list(_STATUS_VERBS)}
+    if kind.short_names:
+        entry["shortNames"] = list(kind.short_names)
+    if categories := ("all",) if kind.resource in _ALL else CATEGORIES.get(kind.group, ()):
+        entry["categories"] = list(categories)
+    return [entry, status] if kind.has_status else [entry]

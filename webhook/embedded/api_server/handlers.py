@@ -1,0 +1,462 @@
+"""The embedded store as an API server: enough of Kubernetes' REST interface for its ordinary clients.
+
+JSON only; writes pass admission (`webhook.embedded.api_server.admission_chain`); refusals are ``Status`` objects. Left
+out on purpose: server-side apply of a status, deletion of collections, paging, OpenAPI v2.
+"""
+
+import asyncio
+import weakref
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
+from urllib.parse import unquote
+
+from aiohttp import web
+
+from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, Kind
+from scorer.api.meta import JsonObject
+from scorer.api.placement.staged_update import RunState
+from scorer.api.unstructured.json_patch import PatchError, apply_patch
+from scorer.api.values.quoting import printable, quote
+from webhook.access.bearer import bearer_token
+from webhook.access.vouching import vouch_for
+from webhook.admission.review import BadReviewError, parse_json
+from webhook.embedded.api_server import discovery, openapi
+from webhook.embedded.api_server.admission_chain import FIELD_VALIDATIONS, FieldValidation, WriteRules
+from webhook.embedded.api_server.owner_token import OwnerToken
+from webhook.embedded.api_server.request_info import Target, parse_target
+from webhook.embedded.api_server.selectors import parse_field_selector, parse_label_selector, selected_by_fields
+from webhook.embedded.api_server.status import ApiError, json_response, of_conflicts, of_store, success
+from webhook.embedded.api_server.tables import Tables, tables_for, wants_table
+from webhook.embedded.api_server.watch import WatchOptions, stream
+from webhook.embedded.patches import managed_fields
+from webhook.embedded.patches.field_sets import Shape
+from webhook.embedded.patches.managed_fields import FieldConflictError, Manager
+from webhook.embedded.patches.merge_patches import BadPatchError, merge_patch, strategic_merge
+from webhook.embedded.storage.store import EmbeddedStore
+from webhook.embedded.storage.watcher import Watcher
+from webhook.history.desk import HistoryDesk
+from webhook.kube.ports import AlreadyExistsError, ConflictError, Key, NotFoundError, StoreError
+from webhook.kube.transport.serialization import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
+from webhook.validation.framework.context import Context
+from webhook.validation.framework.reading import DEEPEST, is_deeper
+
+_PATCH_ATTEMPTS: Final = 5
+_LONGEST_MANAGER: Final = 128
+_MOST_OPERATIONS: Final = 10_000
+"""Of a JSON patch, as on an API server."""
+_TRUE: Final = ("1", "true", "True")
+
+
+def add_routes(
+    app: web.Application,
+    store: EmbeddedStore,
+    context: Callable[[], Context],
+    token: str,
+    *,
+    staged_run_default_state: str = RunState.INITIALIZE.value,
+    history: HistoryDesk | None = None,
+) -> None:
+    """Serve *store* under ``/api``, ``/apis``, ``/openapi/v3`` and ``/version`` of *app*.
+
+    Args:
+        app: The application; its ``client_max_size`` limits the bodies.
+        store: What is served.
+        context: Returns what admission rules may read, called for every request; its user is the author.
+        token: What a client must send as ``Authorization: Bearer``.
+        staged_run_default_state: Default of ``spec.state`` of a staged update run.
+        history: Where refusals and warnings are noted; None: nowhere.
+    """
+    api = _Api(store, context, OwnerToken(token), staged_run_default_state, history)
+    for path in (
+        "/api",
+        "/api/{rest:.*}",
+        "/apis",
+        "/apis/{rest:.*}",
+        "/openapi/v3",
+        "/openapi/v3/{rest:.*}",
+        "/version",
+    ):
+        app.router.add_route("*", path, api.handle)
+    app.on_shutdown.append(api.end_watches)
+
+
+@dataclass(frozen=True, slots=True)
+class _Api:
+    store: EmbeddedStore
+    context: Callable[[], Context]
+    owner: OwnerToken
+    staged_run_default_state: str
+    history: HistoryDesk | None
+    watchers: weakref.WeakSet[Watcher] = field(default_factory=weakref.WeakSet)
+    patching: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """One patch at a time: patches never conflict with each other, and the attempts are left for other writes."""
+
+    async def end_watches(self, _app: web.Application) -> None:
+        """End open watches, so that the server can stop."""
+        for watcher in tuple(self.watchers):
+            watcher.end()
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        """Answer any request."""
+        try:
+            self._authenticate(request)
+            _check_accept(request)
+            return await self._route(request)
+        except ApiError as error:
+            return json_response(error.body(), code=error.code, warnings=error.warnings, headers=error.headers)
+
+    async def _route(self, request: web.Request) -> web.StreamResponse:
+        segments = [unquote(part) for part in request.rel_url.raw_path.strip("/").split("/")]
+        match segments:
+            case ["version" | "api" | "apis"] | ["api", _] | ["apis", _] | ["apis", _, _]:
+                return self._discover(request, segments)
+            case ["openapi", "v3"]:
+                _check_method(request, ("GET",))
+                return json_response(openapi.index(self.store.kinds))
+            case ["openapi", "v3", "api", version]:
+                return await self._describe(request, "", version)
+            case ["openapi", "v3", "apis", group, version]:
+                return await self._describe(request, group, version)
+            case ["api", version, *rest]:
+                return await self._serve(request, "", version, rest)
+            case ["apis", group, version, *rest]:
+                return await self._serve(request, group, version, rest)
+            case _:
+                raise ApiError(404, "the server could not find the requested resource")
+
+    def _authenticate(self, request: web.Request) -> None:
+        token = bearer_token(request.headers.get("Authorization", ""))
+        if not self.owner.known(token):
+            raise ApiError(401, "Unauthorized", headers={"WWW-Authenticate": "Bearer"})
+        vouch_for(request)
+
+    def _discover(self, request: web.Request, segments: list[str]) -> web.Response:
+        _check_method(request, ("GET",))
+        kinds = self.store.kinds
+        match segments:
+            case ["version"]:
+                return json_response(discovery.VERSION)
+            case ["api"]:
+                return json_response(discovery.core_versions())
+            case ["apis"]:
+                return json_response(discovery.groups(kinds))
+            case ["apis", group]:
+                return json_response(discovery.group(kinds, group))
+            case _:
+                return json_response(discovery.resources(kinds, *["", *segments[1:]][-2:]))
+
+    async def _describe(self, request: web.Request, group: str, version: str) -> web.Response:
+        _check_method(request, ("GET",))
+        custom = [kind for kind in self.store.kinds.custom.values() if kind.group == group]
+        definitions = {kind.group_kind: found for kind in custom if (found := await self._definition(kind))}
+        return json_response(openapi.document(self.store.kinds, group, version, definitions))
+
+    async def _definition(self, kind: Kind) -> JsonObject | None:
+        """Return the CustomResourceDefinition of a kind that only the store knows."""
+        if kind.group_kind in self.store.kinds.custom:
+            with suppress(NotFoundError):
+                return await self.store.get(CUSTOM_RESOURCE_DEFINITION, Key(kind.resource))
+        return None
+
+    async def _tables(self, request: web.Request, target: Target) -> Tables | None:
+        """Return what writes the answer as a table; None: the client wants the objects."""
+        if not wants_table(request.headers.get("Accept", "")):
+            return None
+        definition = await self._definition(target.kind)
+        return tables_for(target, definition, lambda: self.context().now, request.query.get("includeObject", ""))
+
+    async def _serve(self, request: web.Request, group: str, version: str, rest: list[str]) -> web.StreamResponse:
+        target = parse_target(self.store.kinds, group, version, rest)
+        _check_method(request, target.methods)
+        serve: Callable[[web.Request, Target], Awaitable[web.StreamResponse]]
+        match request.method:
+            case "POST":
+                serve = self._create
+            case "PUT":
+                serve = self._replace
+            case "PATCH":
+                serve = self._patch
+            case "DELETE":
+                serve = self._delete
+            case _:
+                serve = self._get if target.name else self._list
+        try:
+            return await serve(request, target)
+        except StoreError as error:
+            raise of_store(error, target.kind, target.name) from error
+
+    async def _get(self, request: web.Request, target: Target) -> web.Response:
+        tables = await self._tables(request, target)
+        document = await self.store.get(target.kind, target.key)
+        return json_response(tables.of_one(document) if tables else target.present(document))
+
+    async def _list(self, request: web.Request, target: Target) -> web.StreamResponse:
+        query = request.query
+        try:
+            labels = parse_label_selector(query.get("labelSelector", ""))
+            fields = parse_field_selector(query.get("fieldSelector", ""))
+        except ValueError as error:
+            raise ApiError(400, str(error)) from None
+
+        def accepts(document: JsonObject) -> bool:
+            return selected_by_fields(fields, document)
+
+        tables = await self._tables(request, target)
+        if query.get("watch") in _TRUE:
+            starts_with_list = query.get("sendInitialEvents") in _TRUE
+            options = WatchOptions(
+                since="" if starts_with_list else query.get("resourceVersion", ""),
+                labels=labels,
+                accepts=accepts,
+                present=tables.of_one if tables else target.present,
+                bookmarks=query.get("allowWatchBookmarks") in _TRUE,
+                marks_end_of_list=starts_with_list and query.get("allowWatchBookmarks") in _TRUE,
+                seconds=_timeout(query.get("timeoutSeconds", "")),
+            )
+            return await stream(request, self.store, target, options, self.watchers.add)
+        listing = await self.store.list(target.kind, target.namespace)
+        found = [
+            document
+            for document in listing.items
+            if accepts(document) and labels.matches(document["metadata"].get("labels", {}))
+        ]
+        if tables:
+            return json_response(tables.of(found, listing.resource_version))
+        items = [target.present(document) for document in found]
+        metadata = {"resourceVersion": listing.resource_version}
+        kind = f"{target.kind.kind}List"
+        return json_response({"kind": kind, "apiVersion": target.api_version, "metadata": metadata, "items": items})
+
+    async def _create(self, request: web.Request, target: Target) -> web.Response:
+        document = _addressed(target, await _body(request))
+        document["metadata"].pop("managedFields", None)
+        document, warnings = (await self._rules(request, target)).admit(target, document, None)
+        try:
+            stored = await self.store.create(target.kind, document, dry_run=_is_dry_run(request))
+        except StoreError as error:
+            raise of_store(error, target.kind, str(document["metadata"].get("name", ""))) from error
+        return json_response(target.present(stored), code=201, warnings=warnings)
+
+    async def _replace(self, request: web.Request, target: Target) -> web.Response:
+        document = _addressed(target, await _body(request))
+        old = await self.store.get(target.kind, target.key)
+        return await self._update(request, target, document, old)
+
+    async def _patch(self, request: web.Request, target: Target) -> web.Response:
+        if request.content_type == APPLY_PATCH:
+            return await self._apply(request, target)
+        if request.content_type == JSON_PATCH:
+            patch: Any = await _json(request, JSON_PATCH)
+        else:
+            is_strategic = target.kind.built_in and request.content_type == STRATEGIC_MERGE_PATCH
+            patch = await _body(request, STRATEGIC_MERGE_PATCH if is_strategic else MERGE_PATCH)
+        metadata = patch.get("metadata") if isinstance(patch, dict) else None
+        is_conditional = isinstance(metadata, dict) and bool(metadata.get("resourceVersion") or metadata.get("uid"))
+        async with self.patching:
+            # A patch without a precondition applies to any version; one with it asks for exactly that one.
+            for _ in range(0 if is_conditional else _PATCH_ATTEMPTS - 1):
+                with suppress(ConflictError):
+                    return await self._patch_once(request, target, patch)
+            return await self._patch_once(request, target, patch)
+
+    async def _apply(self, request: web.Request, target: Target) -> web.Response:
+        """Answer a server-side apply."""
+        if target.subresource:
+            raise ApiError(415, f"the status of {target.kind.plural} takes no {APPLY_PATCH} on this hub")
+        if not request.query.get("fieldManager"):
+            raise ApiError(400, f"fieldManager: required for {APPLY_PATCH}")
+        config = _addressed(target, await _body(request, APPLY_PATCH))
+        if config["metadata"].get("managedFields"):
+            raise ApiError(400, "metadata.managedFields must not be set: the hub writes it")
+        async with self.patching:
+            for _ in range(0 if config["metadata"].get("resourceVersion") else _PATCH_ATTEMPTS - 1):
+                with suppress(ConflictError, AlreadyExistsError):
+                    return await self._apply_once(request, target, config)
+            return await self._apply_once(request, target, config)
+
+    async def _apply_once(self, request: web.Request, target: Target, config: JsonObject) -> web.Response:
+        try:
+            old = await self.store.get(target.kind, target.key)
+        except NotFoundError:
+            old = None
+            if uid := config["metadata"].get("uid"):  # of an object that is gone: it must not come back as another one
+                raise ApiError(409, f"metadata.uid: {quote(uid)} was expected, but there is no such object") from None
+        live = target.present(old) if old else None
+        manager = self._manager(request, target, "Apply")
+        force = request.query.get("force") in _TRUE
+        shape, now = await self._shape(target), self.context().now
+        try:
+            document = managed_fields.applied(shape, live, config, manager, now, force=force)
+        except BadPatchError as error:
+            raise ApiError(400, str(error)) from error
+        except FieldConflictError as error:
+            raise of_conflicts(error) from error
+        # A field that the kind does not have could be owned, but not stored: it is refused, whatever the client asks.
+        document, warnings = (await self._rules(request, target, "Strict")).admit(target, document, old)
+        dry_run = _is_dry_run(request)
+        if old is None:
+            stored = await self.store.create(target.kind, document, dry_run=dry_run)
+            return json_response(target.present(stored), code=201, warnings=warnings)
+        stored = await self.store.replace(target.kind, document, dry_run=dry_run)
+        return json_response(target.present(stored), warnings=warnings)
+
+    async def _shape(self, target: Target) -> Shape:
+        kind = target.kind
+        if kind.built_in:
+            return Shape(kind, None)
+        return Shape(kind, openapi.content_schema(kind, target.version, await self._definition(kind)))
+
+    def _manager(self, request: web.Request, target: Target, operation: str) -> Manager:
+        """Return who asks: the field manager that is named, else the program."""
+        name = request.query.get("fieldManager", "")
+        if len(name.encode()) > _LONGEST_MANAGER or not name.isprintable():  # cut, two managers could be one
+            raise ApiError(422, f"fieldManager {quote(name)}: must be up to {_LONGEST_MANAGER} printable bytes")
+        program = printable(request.headers.get("User-Agent", "").partition("/")[0])[:_LONGEST_MANAGER]
+        return Manager(name or program or "unknown", operation, target.api_version)
+
+    async def _patch_once(self, request: web.Request, target: Target, patch: Any) -> web.Response:
+        old = await self.store.get(target.kind, target.key)
+        document = _patched(request, target, target.present(old), patch)
+        return await self._update(request, target, _addressed(target, document), old)
+
+    async def _update(
+        self, request: web.Request, target: Target, document: JsonObject, old: JsonObject
+    ) -> web.Response:
+        document, warnings = (await self._rules(request, target)).admit(target, document, old)
+        if not target.subresource and (managed_fields.is_owned(old) or managed_fields.is_owned(document)):
+            manager = self._manager(request, target, "Update")
+            shape, live = await self._shape(target), target.present(old)
+            document = managed_fields.updated(shape, live, document, manager, self.context().now)
+        write = self.store.replace_status if target.subresource else self.store.replace
+        stored = await write(target.kind, document, dry_run=_is_dry_run(request))
+        return json_response(target.present(stored), warnings=warnings)
+
+    async def _delete(self, request: web.Request, target: Target) -> web.Response:
+        options = await _body(request) if request.can_read_body else {}
+        old = await self.store.get(target.kind, target.key)
+        warnings = list((await self._rules(request, target)).admit_deletion(target, old))
+        if "Orphan" in (options.get("propagationPolicy"), request.query.get("propagationPolicy")):
+            warnings.append("propagationPolicy Orphan is not supported: dependents are deleted in the background")
+        preconditions = options.get("preconditions") or {}
+        if not isinstance(preconditions, dict):
+            raise ApiError(400, f"preconditions must be an object, not {quote(preconditions)}")
+        uid, version = preconditions.get("uid") or "", preconditions.get("resourceVersion") or ""
+        dry_run = _is_dry_run(request, options.get("dryRun"))
+        await self.store.delete(target.kind, target.key, uid=uid, resource_version=version, dry_run=dry_run)
+        try:
+            left = await self.store.get(target.kind, target.key)
+        except NotFoundError:
+            left = None
+        metadata = old["metadata"]
+        # The uid: another client may have created an object of this name since; that one was not deleted.
+        if left is None or dry_run or left["metadata"]["uid"] != metadata["uid"]:
+            return json_response(success(target.kind, metadata["name"], metadata["uid"]), warnings=warnings)
+        return json_response(target.present(left), warnings=warnings)
+
+    async def _rules(self, request: web.Request, target: Target, validation: str = "") -> WriteRules:
+        validation = validation or request.query.get("fieldValidation") or "Warn"
+        if validation not in FIELD_VALIDATIONS:
+            raise ApiError(400, f"fieldValidation {validation[:64]!r} is none of {', '.join(FIELD_VALIDATIONS)}")
+        history = None if "dryRun" in request.query else self.history
+        definition = await self._definition(target.kind)
+        return WriteRules(
+            self.context(),
+            cast(FieldValidation, validation),
+            patched=request.method == "PATCH" and request.content_type != APPLY_PATCH,
+            content=definition and openapi.content_schema(target.kind, target.version, definition),
+            staged_run_default_state=self.staged_run_default_state,
+            history=history,
+        )
+
+
+def _patched(request: web.Request, target: Target, stored: JsonObject, patch: Any) -> Any:
+    if request.content_type == JSON_PATCH:
+        return _json_patched(stored, patch)
+    if request.content_type != STRATEGIC_MERGE_PATCH:
+        return merge_patch(stored, patch)
+    try:
+        return strategic_merge(target.kind, stored, patch)
+    except BadPatchError as error:
+        raise ApiError(400, str(error)) from error
+
+
+def _json_patched(stored: JsonObject, patch: Any) -> JsonObject:
+    if not isinstance(patch, list) or not all(isinstance(operation, dict) for operation in patch):
+        raise ApiError(400, f"a {JSON_PATCH} must be a list of operations, not {quote(patch)}")
+    if len(patch) > _MOST_OPERATIONS:
+        raise ApiError(413, f"a {JSON_PATCH} may have {_MOST_OPERATIONS} operations, not {len(patch)}")
+    # Operations build on one another: together they could nest an object deeper than any body may be.
+    if any(str(operation.get("path")).count("/") > DEEPEST for operation in patch):
+        raise ApiError(422, f"a path of the patch has more than {DEEPEST} levels")
+    try:
+        patched = apply_patch(stored, patch)
+    except PatchError as error:
+        raise ApiError(422, f"operation {error.position} of the patch: {error}") from error
+    if is_deeper(patched, DEEPEST):
+        raise ApiError(422, f"the patch nests the object deeper than {DEEPEST} levels")
+    return patched
+
+
+async def _body(request: web.Request, content_type: str = "application/json") -> JsonObject:
+    value = await _json(request, content_type)
+    if not isinstance(value, dict):
+        raise ApiError(400, f"the body must be a JSON object, not {quote(value)}")
+    return value
+
+
+async def _json(request: web.Request, content_type: str) -> Any:
+    if "Content-Type" in request.headers and request.content_type != content_type:
+        raise ApiError(415, f"the body must be {content_type}, not {request.content_type[:64]}")
+    try:
+        return parse_json(await request.read())
+    except web.HTTPRequestEntityTooLarge as error:
+        raise ApiError(413, f"the body is too large: {error.text}") from error
+    except BadReviewError as error:
+        raise ApiError(400, str(error)) from error
+
+
+def _addressed(target: Target, document: JsonObject) -> JsonObject:
+    """Return *document* with the namespace of the URL. Raises `ApiError` when it is another object than the URL's."""
+    for member, wanted in (("apiVersion", target.api_version), ("kind", target.kind.kind)):
+        if document.get(member) != wanted:
+            raise ApiError(
+                400, f"{member} of the object is {quote(document.get(member))}, the URL is of {quote(wanted)}"
+            )
+    metadata = document.get("metadata")
+    if not isinstance(metadata, dict):
+        raise ApiError(400, f"metadata must be an object, not {quote(metadata)}")
+    given = {member: value for member, value in metadata.items() if value is not None}
+    for member, wanted in (("name", target.name), ("namespace", target.namespace or "")):
+        if wanted and given.setdefault(member, wanted) != wanted:
+            raise ApiError(400, f"metadata.{member} is {quote(given[member])}, the URL says {quote(wanted)}")
+    return document | {"metadata": given}
+
+
+def _is_dry_run(request: web.Request, option: object = None) -> bool:
+    values = [*request.query.getall("dryRun", []), *(option if isinstance(option, list) else [])]
+    if any(value != "All" for value in values):
+        raise ApiError(400, f"dryRun must be All, not {quote(values)}")
+    return bool(values)
+
+
+def _timeout(text: str) -> int | None:
+    if not text:
+        return None
+    if not text.isascii() or not text.isdecimal() or len(text) > 9:
+        raise ApiError(400, f"timeoutSeconds {text[:64]!r} is no number of seconds")
+    return int(text) or None
+
+
+def _check_method(request: web.Request, methods: tuple[str, ...]) -> None:
+    if request.method not in methods:
+        message = "the server does not allow this method on the requested resource"
+        raise ApiError(405, message, headers={"Allow": ", ".join(methods)})
+
+
+def _check_accept(request: web.Request) -> None:
+    accepted = request.headers.get("Accept", "*/*")
+    kinds = {part.partition(";")[0].strip().lower() for part in accepted.split(",")}
+    if not kinds & {"*/*", "application/*", "application/json", ""}:
+        raise ApiError(406, "only application/json is served")

@@ -1,0 +1,41 @@
+"""The token of a data folder's owner, who may do everything."""
+
+import hmac
+from typing import Final
+
+from webhook.access.ports import PathAccess
+from webhook.access.rights import Access
+from webhook.access.user import UserInfo
+
+OWNER: Final = UserInfo("harbormaster:up", frozenset({"system:masters", "system:authenticated"}))
+
+
+class OwnerToken:
+    """The only token of the hub; a client that has it may do everything.
+
+    Args:
+        token: Not empty.
+    """
+
+    def __init__(self, token: str) -> None:
+        if not token:
+            raise ValueError("the token of the embedded API must not be empty")
+        self._token = token.encode("utf-8", "surrogateescape")
+
+    @property
+    def audience(self) -> str:
+        """Empty: the token is for this hub alone."""
+        return ""
+
+    def known(self, token: str) -> UserInfo | None:
+        """Return the owner if *token* is theirs; compares in constant time, so that timing reveals no part of it."""
+        given = token.encode("utf-8", "surrogateescape")
+        return OWNER if hmac.compare_digest(given, self._token) else None
+
+    async def authenticate(self, token: str) -> UserInfo | None:
+        """Return the owner if *token* is theirs."""
+        return self.known(token)
+
+    async def may(self, _user: UserInfo, _wanted: Access | PathAccess) -> bool:
+        """Allow an authenticated client everything."""
+        return True

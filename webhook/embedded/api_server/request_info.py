@@ -1,0 +1,80 @@
+"""Request info: the object or collection that a URL of the embedded API server names."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from scorer.api.kinds import NAMESPACE, Kind, api_version
+from scorer.api.meta import JsonObject
+from webhook.embedded.api_server.status import ApiError
+from webhook.embedded.storage.kinds import StoredKinds
+from webhook.kube.ports import Key
+
+_NOT_SERVED: Final = "the server could not find the requested resource"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a request is about.
+
+    Args:
+        kind: The kind.
+        version: The requested version, one of the kind's.
+        namespace: None: all of them, or the kind has none.
+        name: Empty: the collection.
+        subresource: ``status`` or empty.
+    """
+
+    kind: Kind
+    version: str
+    namespace: str | None
+    name: str
+    subresource: str
+
+    @property
+    def key(self) -> Key:
+        """The key of the object."""
+        return Key(self.name, self.namespace or "")
+
+    @property
+    def api_version(self) -> str:
+        """``apiVersion`` as requested."""
+        return api_version(self.kind.group, self.version)
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The HTTP methods it takes."""
+        if self.subresource:
+            return ("GET", "PUT", "PATCH")
+        if self.name:
+            return ("GET", "PUT", "PATCH", "DELETE")
+        return ("GET",) if self.kind.namespaced and self.namespace is None else ("GET", "POST")
+
+    def present(self, document: JsonObject) -> JsonObject:
+        """Return the object in the requested version; all versions of a kind have the same content."""
+        version = self.api_version
+        return document if document.get("apiVersion") == version else document | {"apiVersion": version}
+
+
+def parse_target(kinds: StoredKinds, group: str, version: str, segments: Sequence[str]) -> Target:
+    """Read the part of the path after group and version.
+
+    Raises:
+        ApiError: 404, there is no such resource.
+    """
+    namespace: str | None = None
+    rest = tuple(segments)
+    is_namespace_itself = group == "" and rest[2:] == ("status",)
+    if len(rest) > 2 and rest[0] == NAMESPACE.plural and not is_namespace_itself:
+        namespace, rest = rest[1], rest[2:]
+    kind = kinds.find_plural(group, rest[0]) if 0 < len(rest) <= 3 else None
+    if kind is None or version not in kind.versions or not all(segments):
+        raise ApiError(404, _NOT_SERVED)
+    name, subresource = (*rest[1:], "", "")[:2]
+    if namespace is not None and not kind.namespaced:
+        raise ApiError(404, f"{_NOT_SERVED}: {kind.plural} are not in namespaces")
+    if name and kind.namespaced and namespace is None:
+        raise ApiError(404, f"{_NOT_SERVED}: {kind.plural} are in namespaces")
+    if subresource and (subresource != "status" or not kind.has_status):
+        raise ApiError(404, f"{_NOT_SERVED}: {kind.plural} have no subresource {subresource[:64]!r}")
+    return Target(kind, version, namespace, name, subresource)

@@ -1,0 +1,110 @@
+"""Objects as tables: what ``kubectl get`` asks a server for, and prints as it comes.
+
+The columns are those of `harbormaster get`. A client asks by ``Accept: application/json;as=Table;g=meta.k8s.io;v=v1``.
+
+Source: Kubernetes ``meta.k8s.io/v1``, Table; apiserver ``pkg/registry/customresource/tableconvertor``.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from scorer.api.crd.columns import Column
+from scorer.api.crd.table import EVENT, cells, columns_of, find_path
+from scorer.api.meta import JsonObject
+from webhook.embedded.api_server.request_info import Target
+from webhook.embedded.api_server.status import ApiError
+
+_VERSION: Final = "meta.k8s.io/v1"
+_NAME: Final = Column("Name", ".metadata.name")
+_NUMBERS: Final = ("integer", "number")
+INCLUDED: Final = ("Metadata", "None", "Object")
+"""What a row may carry of its object: ``includeObject`` of a request, the first by default."""
+
+
+def wants_table(accept: str) -> bool:
+    """Say whether a client prefers a table to the objects themselves, by its header ``Accept``."""
+    words = {word.strip() for word in accept.partition(",")[0].split(";")}
+    return {"as=Table", "g=meta.k8s.io", "v=v1"} <= words
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """Writes objects of one kind as tables.
+
+    Args:
+        target: Which objects.
+        columns: All of them.
+        now: Ages are counted until then.
+        included: One of `INCLUDED`.
+    """
+
+    target: Target
+    columns: Sequence[Column]
+    now: Callable[[], datetime]
+    included: str
+
+    def of(self, documents: Iterable[JsonObject], resource_version: str) -> JsonObject:
+        """Return a table of *documents*, at the version of the list or of the only one."""
+        columns = [
+            {
+                "name": each.name,
+                "type": each.type if each.type in _NUMBERS else "string",  # dates are shown as ages
+                "format": "name" if each is _NAME else "",  # there kubectl adds the kind
+                "description": "",
+                "priority": int(each.wide),
+            }
+            for each in self.columns
+        ]
+        return {
+            "kind": "Table",
+            "apiVersion": _VERSION,
+            "metadata": {"resourceVersion": resource_version},
+            "columnDefinitions": columns,
+            "rows": [self._row(document) for document in documents],
+        }
+
+    def of_one(self, document: JsonObject) -> JsonObject:
+        """Return a table of one row."""
+        return self.of((document,), document["metadata"]["resourceVersion"])
+
+    def _row(self, document: JsonObject) -> JsonObject:
+        texts = cells(document, self.columns, self.now())
+        shown = [
+            _number(document, column) if column.type in _NUMBERS else text
+            for column, text in zip(self.columns, texts, strict=True)
+        ]
+        return {"cells": shown, "object": self._object(document)}
+
+    def _object(self, document: JsonObject) -> JsonObject | None:
+        if self.included == "None":
+            return None
+        if self.included == "Object":
+            return self.target.present(document)
+        return {"kind": "PartialObjectMetadata", "apiVersion": _VERSION, "metadata": document["metadata"]}
+
+
+def tables_for(target: Target, definition: JsonObject | None, now: Callable[[], datetime], included: str) -> Tables:
+    """Return what writes the objects of *target* as tables.
+
+    Args:
+        target: Which objects.
+        definition: The CustomResourceDefinition of a kind that is not ours, if there is one.
+        now: The clock.
+        included: ``includeObject`` of the request; empty: the default.
+
+    Raises:
+        ApiError: 400, *included* is none of `INCLUDED`.
+    """
+    if included and included not in INCLUDED:
+        raise ApiError(400, f"includeObject {included[:64]!r} is none of {', '.join(INCLUDED)}")
+    columns = columns_of(target.kind, wide=True, definition=definition)
+    if target.kind != EVENT:  # whose own name says nothing
+        columns = (_NAME, *columns)
+    return Tables(target, columns, now, included or INCLUDED[0])
+
+
+def _number(document: JsonObject, column: Column) -> Any:
+    found = find_path(document, column.path)
+    return found if isinstance(found, int | float) else None

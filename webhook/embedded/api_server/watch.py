@@ -1,0 +1,123 @@
+"""A watch of the embedded API server: one JSON object per line until the client leaves."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from aiohttp import web
+
+from scorer.api.meta import JsonObject
+from scorer.api.values.label_selector import LabelSelector
+from webhook.embedded.api_server.request_info import Target
+from webhook.embedded.api_server.status import of_store
+from webhook.embedded.storage.store import EmbeddedStore
+from webhook.embedded.storage.watcher import Watcher
+from webhook.kube.ports import EventType, StoreError, WatchEvent
+from webhook.kube.transport.serialization import encode
+
+BOOKMARK_EVERY: Final = timedelta(seconds=15)
+_END_OF_LIST: Final = {"k8s.io/initial-events-end": "true"}
+
+
+@dataclass(frozen=True, slots=True)
+class WatchOptions:
+    """The options of a client's request.
+
+    Args:
+        since: Resource version to start after; empty or ``0``: begin with all objects as ADDED.
+        labels: Selects objects by their labels.
+        accepts: Whether an object is selected by its fields.
+        present: Returns an object as the client wants to see it.
+        bookmarks: Whether to send bookmarks.
+        marks_end_of_list: Whether to send one after the objects that exist already.
+        seconds: When to end; None: never.
+    """
+
+    since: str
+    labels: LabelSelector
+    accepts: Callable[[JsonObject], bool]
+    present: Callable[[JsonObject], JsonObject]
+    bookmarks: bool = False
+    marks_end_of_list: bool = False
+    seconds: int | None = None
+
+
+async def stream(
+    request: web.Request,
+    store: EmbeddedStore,
+    target: Target,
+    options: WatchOptions,
+    started: Callable[[Watcher], None],
+) -> web.StreamResponse:
+    """Answer with a stream of changes.
+
+    Args:
+        request: The request.
+        store: Where to watch.
+        target: What to watch.
+        options: How to watch.
+        started: Called with the watcher, which has to be ended when the server stops.
+
+    Raises:
+        ExpiredError: The version to start from is gone; nothing was sent.
+    """
+    selects = options.labels.matches if options.labels.requirements() else None
+    since, initial = options.since, []
+    if since in ("", "0"):
+        listing = await store.list(target.kind, target.namespace)
+        since = listing.resource_version
+        initial = [document for document in listing.items if _is_selected(document, options)]
+    watcher = store.watch(target.kind, since, selects=selects, bookmark_every=BOOKMARK_EVERY)
+    started(watcher)
+    response = web.StreamResponse(headers={"Content-Type": "application/json", "Cache-Control": "no-cache"})
+    response.enable_chunked_encoding()
+    await response.prepare(request)
+    with suppress(ConnectionResetError, TimeoutError):
+        async with asyncio.timeout(options.seconds), aclosing(_lines(request, watcher, target, options)) as lines:
+            for document in initial:
+                await response.write(_line(EventType.ADDED, options.present(document)))
+            if options.marks_end_of_list:
+                await response.write(_bookmark(target, since, _END_OF_LIST))
+            async for line in lines:
+                await response.write(line)
+    with suppress(ConnectionResetError):
+        await response.write_eof()
+    return response
+
+
+async def _lines(
+    request: web.Request, watcher: Watcher, target: Target, options: WatchOptions
+) -> AsyncGenerator[bytes, None]:
+    try:
+        async for event in watcher:
+            if request.transport is None or request.transport.is_closing():
+                return
+            if line := _seen(event, target, options):
+                yield line
+    except StoreError as error:
+        yield encode({"type": "ERROR", "object": of_store(error, target.kind, "").body()}) + b"\n"
+
+
+def _seen(event: WatchEvent, target: Target, options: WatchOptions) -> bytes:
+    if event.type is EventType.BOOKMARK:
+        return _bookmark(target, event.resource_version) if options.bookmarks else b""
+    document = event.document
+    in_namespace = target.namespace is None or document["metadata"].get("namespace") == target.namespace
+    return _line(event.type, options.present(document)) if in_namespace and options.accepts(document) else b""
+
+
+def _is_selected(document: JsonObject, options: WatchOptions) -> bool:
+    return options.accepts(document) and options.labels.matches(document["metadata"].get("labels", {}))
+
+
+def _bookmark(target: Target, version: str, annotations: JsonObject | None = None) -> bytes:
+    metadata: JsonObject = {"resourceVersion": version} | ({"annotations": annotations} if annotations else {})
+    document = {"kind": target.kind.kind, "apiVersion": target.api_version, "metadata": metadata}
+    return _line(EventType.BOOKMARK, document)
+
+
+def _line(event: EventType, document: JsonObject) -> bytes:
+    return encode({"type": event.value, "object": document}) + b"\n"

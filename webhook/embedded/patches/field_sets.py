@@ -1,0 +1,272 @@
+"""Sets of fields of an object, and what server-side apply does with them: merge, compare, take away.
+
+A field is a path of elements as ``managedFields`` writes them: ``f:name`` of a field, ``k:{…}`` of a list item by its
+keys, ``v:…`` of a plain value in a set. How finely an object is divided is what its published schema says
+(``x-kubernetes-list-type``, ``-list-map-keys``, ``-map-type``). Of Kubernetes' own kinds, which have no schema here,
+lists are divided as by strategic merge patches.
+
+Source: Kubernetes, "Server-Side Apply", Merge strategy; structured-merge-diff ``typed``.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import orjson
+
+from scorer.api.kinds import Kind
+from scorer.api.meta import JsonObject
+from scorer.api.unstructured.documents import dict_at, text_at, texts_at
+from scorer.api.values.quoting import quote
+from webhook.embedded.patches.merge_patches import BadPatchError, item_key
+from webhook.embedded.storage.lifecycle import same_json
+from webhook.kube.transport.serialization import encode
+
+FieldPath: TypeAlias = tuple[str, ...]
+FieldSet: TypeAlias = frozenset[FieldPath]
+
+MOST_FIELDS: Final = 50_000
+"""Of one object that can have owners: more than large definitions have; each costs its whole path, for every owner."""
+_SECOND_KEYS: Final = {"port": "protocol", "containerPort": "protocol", "topologyKey": "whenUnsatisfiable"}
+"""Where an API server needs two keys to tell the items of a list of a built-in kind apart."""
+_USUAL_KEYS: Final = {"protocol": "TCP"}
+"""What an item without such a key has."""
+_ABSENT: Final = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How the values at one place of an object are divided.
+
+    Args:
+        kind: The kind of the object.
+        schema: The structural schema of the place, of any shape where a definition has it; None: `item_key` knows its
+            lists, as in ``metadata`` of any kind.
+        path: The names of the fields that lead there.
+        is_named: Whether the kind names the field. A key of a map, and whatever has no schema, is not named: it is a
+            field that has an owner even when it holds others.
+    """
+
+    kind: Kind
+    schema: Mapping[str, Any] | None
+    path: tuple[str, ...] = ()
+    is_named: bool = True
+
+    def below(self, element: str) -> "Shape":
+        """Return the shape of a field, or of an item of this list."""
+        if not element.startswith("f:"):
+            schema = None if self.schema is None else dict_at(self.schema, "items")
+            return replace(self, schema=schema, is_named=False)
+        name = element[2:]
+        path = (*self.path, name)
+        if self.schema is None or path == ("metadata",):
+            return Shape(self.kind, None, path)
+        known = dict_at(self.schema, "properties")
+        if name in known:
+            return Shape(self.kind, dict_at(known, name), path)
+        more = self.schema.get("additionalProperties")
+        return Shape(self.kind, more if isinstance(more, dict) else {}, path, is_named=False)
+
+    def is_whole(self, value: Any) -> bool:
+        """Say whether a value has one owner: it is plain, or of a map or list that is not divided."""
+        if isinstance(value, dict):
+            return self.schema is not None and self.schema.get("x-kubernetes-map-type") == "atomic"
+        return not isinstance(value, list) or self._keys() is None
+
+    def children(self, value: Any) -> dict[str, Any]:
+        """Return the parts of a value that is divided. Raises `BadPatchError`: an item has no key, or one twice."""
+        if isinstance(value, dict):
+            return {f"f:{name}": child for name, child in value.items()}
+        found: dict[str, Any] = {}
+        for item in value:
+            element = self._element(item)
+            if element in found:
+                raise BadPatchError(f"{'.'.join(self.path)}: {element[2:]} is given twice")
+            found[element] = item
+        return found
+
+    def _keys(self) -> tuple[str, ...] | None:
+        """Return what identifies an item of the list: nothing, so the item itself, in a set; None: it is one value."""
+        if self.schema is None:
+            key = item_key(self.kind, self.path)
+            return None if key is None else tuple(filter(None, (key, _SECOND_KEYS.get(key))))
+        keys = tuple(texts_at(self.schema, "x-kubernetes-list-map-keys"))
+        return {"set": (), "map": keys or None}.get(text_at(self.schema, "x-kubernetes-list-type"))
+
+    def _element(self, item: Any) -> str:
+        keys = self._keys()
+        if not keys:
+            return "v:" + encode(item).decode()
+        if not isinstance(item, dict) or not any(key in item for key in keys):
+            raise BadPatchError(f"{'.'.join(self.path)}: {quote(item)} in it has no {' and '.join(keys)}")
+        if self.schema is None:
+            usual: Mapping[str, Any] = _USUAL_KEYS
+        else:
+            usual = {key: dict_at(self.schema, "items", "properties", key).get("default") for key in keys}
+        named = {key: item.get(key, usual.get(key)) for key in keys}
+        return "k:" + encode(named, sort=True).decode()
+
+
+def fields_of(shape: Shape, value: Any, at: FieldPath = ()) -> FieldSet:
+    """Return the fields that whoever applies *value* owns. Raises `BadPatchError`: also when there are too many."""
+    found = frozenset(islice(_fields(shape, value, at), MOST_FIELDS + 1))
+    _check_number(len(found))
+    return found
+
+
+def _check_number(fields: int) -> None:
+    if fields > MOST_FIELDS:
+        raise BadPatchError(f"an object with more than {MOST_FIELDS} fields cannot be applied on this hub")
+
+
+def _fields(shape: Shape, value: Any, at: FieldPath) -> Iterator[FieldPath]:
+    if shape.is_whole(value):
+        yield at
+        return
+    for element, child in shape.children(value).items():
+        below, deeper = shape.below(element), (*at, element)
+        yield from _fields(below, child, deeper)
+        if not below.is_named or child == {}:
+            yield deeper
+
+
+def with_named(shape: Shape, fields: Iterable[FieldPath]) -> FieldSet:
+    """Return *fields* and the named fields that hold them, which go when the last field in them goes."""
+    found = set(fields)
+    for path in tuple(found):
+        here = shape
+        for end, element in enumerate(path[:-1], 1):
+            here = here.below(element)
+            if here.is_named:
+                found.add(path[:end])
+    return frozenset(found)
+
+
+def merged(shape: Shape, live: Any, config: Any) -> Any:
+    """Return *live* with what *config* says; the arguments are not changed. Raises `BadPatchError`."""
+    if type(live) is not type(config) or shape.is_whole(config):
+        return config
+    here, ours = shape.children(live), shape.children(config)
+    both = {element: merged(shape.below(element), here.get(element), child) for element, child in ours.items()}
+    if isinstance(config, dict):
+        return {**live, **{element[2:]: child for element, child in both.items()}}
+    return [both.get(element, here.get(element)) for element in _in_order(list(here), list(ours))]
+
+
+def _in_order(here: list[str], ours: list[str]) -> Iterator[str]:
+    """Yield the items of two lists: ours in our order, those that only stand here where they stand."""
+    wanted, taken = set(ours), set()
+    while here or ours:
+        is_next = here and (here[0] in taken or here[0] not in wanted)
+        element = (here if is_next else ours).pop(0)
+        if element not in taken:
+            taken.add(element)
+            yield element
+
+
+def without(shape: Shape, value: Any, gone: FieldSet, at: FieldPath = ()) -> Any:
+    """Return *value* without the fields in *gone*, and all that is in them."""
+    if shape.is_whole(value):
+        return value
+    left = {
+        element: without(shape.below(element), child, gone, (*at, element))
+        for element, child in shape.children(value).items()
+        if (*at, element) not in gone
+    }
+    return {element[2:]: child for element, child in left.items()} if isinstance(value, dict) else list(left.values())
+
+
+class Comparison(NamedTuple):
+    """The fields in which two states of an object differ."""
+
+    added: set[FieldPath]
+    changed: set[FieldPath]
+    removed: set[FieldPath]
+
+
+@dataclass(frozen=True, slots=True)
+class _Comparing:
+    found: Comparison = field(default_factory=lambda: Comparison(set(), set(), set()))
+
+    def visit(self, shape: Shape, old: Any, new: Any, at: FieldPath) -> None:
+        sides = [side for side in (old, new) if side is not _ABSENT]
+        if len({type(side) for side in sides}) > 1:  # a map or list becomes a plain value, or the other way round
+            self.found.changed.add(at)
+            self.found.removed.update(fields_of(shape, old, at) - {at})
+            self.found.added.update(fields_of(shape, new, at) - {at})
+            return
+        if any(shape.is_whole(side) for side in sides) or not any(sides):
+            if len(sides) < 2 or not same_json(old, new):
+                self._note(old, new, at)
+            return
+        before, after = ({} if side is _ABSENT else shape.children(side) for side in (old, new))
+        for element in before | after:
+            places = before.get(element, _ABSENT), after.get(element, _ABSENT)
+            self.visit(shape.below(element), *places, (*at, element))
+        if len(sides) < 2:
+            self._note(old, new, at)
+
+    def _note(self, old: Any, new: Any, at: FieldPath) -> None:
+        found = self.found
+        (found.added if old is _ABSENT else found.removed if new is _ABSENT else found.changed).add(at)
+        _check_number(sum(map(len, found)))
+
+
+def compared(shape: Shape, old: JsonObject, new: JsonObject) -> Comparison:
+    """Compare two states of an object. Raises `BadPatchError`: also when they differ in too many fields."""
+    comparing = _Comparing()
+    comparing.visit(shape, old, new, ())
+    return comparing.found
+
+
+def parse_fields(tree: object) -> FieldSet:
+    """Read ``fieldsV1``; what is not well formed is passed over, and so is what exceeds `MOST_FIELDS`."""
+
+    def walk(node: object, at: FieldPath) -> Iterator[FieldPath]:
+        if at and (not node or (isinstance(node, dict) and "." in node)):
+            yield at
+        if isinstance(node, dict):
+            for element, child in node.items():
+                if element.startswith(("f:", "v:")) or _key(element):
+                    yield from walk(child, (*at, element))
+
+    return frozenset(islice(walk(tree, ()), MOST_FIELDS))
+
+
+def format_fields(fields: Iterable[FieldPath]) -> JsonObject:
+    """Write ``fieldsV1``."""
+    tree: JsonObject = {}
+    paths = sorted(fields)
+    for path in paths:
+        node = tree
+        for element in path:
+            node = node.setdefault(element, {})
+    for path in paths:
+        node = tree
+        for element in path:
+            node = node[element]
+        if node:
+            node["."] = {}
+    return tree
+
+
+def shown(path: FieldPath) -> str:
+    """Write a field as an API server does in a conflict: ``.spec.list[name="a"].value``."""
+    return "".join(_shown(element) for element in path)
+
+
+def _shown(element: str) -> str:
+    if element.startswith("f:"):
+        return f".{element[2:]}"
+    keys = [f"{name}={orjson.dumps(value).decode()}" for name, value in _key(element).items()]
+    return f"[{','.join(keys) if element.startswith('k:') else element[2:]}]"
+
+
+def _key(element: str) -> JsonObject:
+    """Return the keys of a list item; empty when *element* names none."""
+    try:
+        found = orjson.loads(element[2:]) if element.startswith("k:") else {}
+    except orjson.JSONDecodeError:
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,217 @@
+"""Managed fields: which manager owns which field of an object, and server-side apply.
+
+An object gets ``managedFields`` with its first server-side apply; what it had before belongs to ``before-first-apply``,
+as on an API server for objects that are older than the feature. From then on, writes through the API are noted.
+Writes of the controllers of this hub, which do not go through the API, take no field from anyone.
+
+Source: Kubernetes, "Server-Side Apply"; apimachinery ``util/managedfields``; structured-merge-diff ``merge/update.go``.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final, TypeAlias
+
+from scorer.api.meta import JsonObject, format_time
+from webhook.embedded.patches.field_sets import (
+    FieldPath,
+    FieldSet,
+    Shape,
+    compared,
+    fields_of,
+    format_fields,
+    merged,
+    parse_fields,
+    shown,
+    with_named,
+    without,
+)
+from webhook.embedded.patches.merge_patches import BadPatchError
+
+_APPLY, _UPDATE = "Apply", "Update"
+_EARLIER: Final = "before-first-apply"
+_ANCIENT: Final = "ancient-changes"
+_MOST_UPDATES: Final = 10
+"""Managers by updates, as on an API server."""
+_IDENTITY: Final = frozenset(
+    {
+        ("f:apiVersion",),
+        ("f:kind",),
+        ("f:metadata",),
+        *(("f:metadata", f"f:{member}") for member in ("name", "namespace", "uid", "resourceVersion", "generation")),
+        *(("f:metadata", f"f:{member}") for member in ("creationTimestamp", "selfLink")),
+    }
+)
+"""What nobody owns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manager:
+    """Whoever owns fields, by one kind of request.
+
+    Args:
+        name: Of the manager.
+        operation: ``Apply`` or ``Update``.
+        api_version: That of its last request.
+        time: Of its last change, as on the wire.
+    """
+
+    name: str
+    operation: str
+    api_version: str
+    time: str = ""
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """What two requests of one manager have in common."""
+        version = "" if self.operation == _APPLY else self.api_version
+        return self.operation, self.name, version
+
+    def __str__(self) -> str:
+        """Write the manager as an API server does in a conflict."""
+        how = f" using {self.api_version}" if self.operation == _UPDATE else ""
+        return f'"{self.name}"{how}{f" at {self.time}" if how and self.time else ""}'
+
+
+Owners: TypeAlias = dict[Manager, FieldSet]
+
+
+class FieldConflictError(Exception):
+    """Another manager has set a field to another value; ``conflicts`` are all managers with their fields."""
+
+    def __init__(self, conflicts: Mapping[Manager, Iterable[FieldPath]]) -> None:
+        self.conflicts = [(manager, shown(path)) for manager, paths in conflicts.items() for path in sorted(paths)]
+        self.conflicts.sort(key=lambda conflict: (str(conflict[0]), conflict[1]))
+        if len(self.conflicts) == 1:
+            (manager, path), *_ = self.conflicts
+            super().__init__(f"Apply failed with 1 conflict: conflict with {manager}: {path}")
+            return
+        lines = []
+        for manager in dict.fromkeys(manager for manager, _ in self.conflicts):
+            lines += [
+                f"conflicts with {manager}:",
+                *(f"- {path}" for owner, path in self.conflicts if owner == manager),
+            ]
+        super().__init__(f"Apply failed with {len(self.conflicts)} conflicts: " + "\n".join(lines))
+
+
+def is_owned(document: JsonObject) -> bool:
+    """Say whether an object has owners of fields: it has been applied."""
+    return bool(document["metadata"].get("managedFields"))
+
+
+def applied(
+    shape: Shape, live: JsonObject | None, config: JsonObject, manager: Manager, now: datetime, *, force: bool
+) -> JsonObject:
+    """Return the object after *manager* has applied *config*.
+
+    Args:
+        shape: That of the whole object.
+        live: The object in the version of *config*; None: it is to be created.
+        config: What the manager wants.
+        manager: Who applies; ``time`` does not count.
+        now: The time of the request.
+        force: Take fields from others instead of refusing.
+
+    Raises:
+        FieldConflictError: Others have set fields to other values.
+        BadPatchError: An item of a list has no key, or one that is taken.
+    """
+    before, config = _bare(shape, live) if live is not None else {}, _bare(shape, config)
+    owners = _owners(live)
+    if live is not None and not owners:
+        earlier = Manager(_EARLIER, _UPDATE, manager.api_version, time=format_time(now))
+        owners[earlier] = frozenset(compared(shape, {}, before).added)
+    wanted = fields_of(shape, config)
+    last = next((fields for owner, fields in owners.items() if owner.identity == manager.identity), None)
+    after = merged(shape, before, config)
+    if last:
+        others = (fields for owner, fields in owners.items() if owner.identity != manager.identity)
+        kept = frozenset().union(wanted, *others)
+        after = without(shape, after, with_named(shape, last) - with_named(shape, kept))
+    left = _taken(shape, owners, before, after, manager, force=force)
+    return _owned(after, left, manager, wanted, now)
+
+
+def updated(shape: Shape, live: JsonObject, document: JsonObject, manager: Manager, now: datetime) -> JsonObject:
+    """Return *document*, which *manager* writes in place of *live*, with the owners of its fields.
+
+    A ``managedFields`` of its own that names owners counts; ``[{}]`` forgets all of them.
+    """
+    given = document["metadata"].get("managedFields")
+    if given == [{}]:
+        return _with(document, [])
+    owners = _owners(document) or _owners(live)
+    before, after = _bare(shape, live), _bare(shape, document)
+    try:
+        difference = compared(shape, before, after)
+        left = _taken(shape, owners, before, after, manager, force=True)
+    except BadPatchError:  # the object is as its rules allow; only who owns what cannot be told
+        return _with(document, live["metadata"].get("managedFields"))
+    mine = next((fields for owner, fields in left.items() if owner.identity == manager.identity), frozenset())
+    mine |= difference.added | difference.changed
+    return _owned(document, left, manager, mine, now)
+
+
+def _taken(
+    shape: Shape, owners: Owners, before: JsonObject, after: JsonObject, manager: Manager, *, force: bool
+) -> Owners:
+    """Return what all owners keep when *before* becomes *after*. Raises `FieldConflictError` unless *force*."""
+    difference = compared(shape, before, after)
+    written = difference.added | difference.changed
+    others = {owner: fields for owner, fields in owners.items() if owner.identity != manager.identity}
+    conflicts = {owner: fields & written for owner, fields in others.items() if fields & written}
+    if conflicts and not force:
+        raise FieldConflictError(conflicts)
+    return {owner: fields - conflicts.get(owner, set()) - difference.removed for owner, fields in owners.items()}
+
+
+def _owned(after: JsonObject, owners: Owners, manager: Manager, fields: FieldSet, now: datetime) -> JsonObject:
+    """Return *after* with the owners of its fields; the time of a manager is when it came to own what it owns."""
+    mine = next((owner for owner in owners if owner.identity == manager.identity), None)
+    fields -= _IDENTITY
+    is_same = mine is not None and owners[mine] == fields
+    me = replace(manager, time=mine.time if mine and is_same else format_time(now))
+    found = _capped({**{owner: held for owner, held in owners.items() if owner != mine}, me: fields})
+    entries = [_entry(owner, held - _IDENTITY) for owner, held in found.items() if held - _IDENTITY]
+    entries.sort(key=lambda entry: (entry["operation"], entry["time"], entry["manager"], entry["apiVersion"]))
+    return _with(after, entries)
+
+
+def _capped(owners: Owners) -> Owners:
+    """Return *owners* with the oldest ones by updates as one, so that they stay few whoever updates."""
+    updates = [owner for owner in owners if owner.operation == _UPDATE]
+    updates.sort(key=lambda owner: (owner.name != _ANCIENT, owner.time, owner.name))
+    if len(updates) <= _MOST_UPDATES:
+        return owners
+    old = updates[: len(updates) - _MOST_UPDATES + 1]
+    left = {owner: held for owner, held in owners.items() if owner not in old}
+    return left | {replace(old[-1], name=_ANCIENT): frozenset().union(*(owners[owner] for owner in old))}
+
+
+def _entry(owner: Manager, fields: FieldSet) -> JsonObject:
+    entry = {"manager": owner.name, "operation": owner.operation, "apiVersion": owner.api_version, "time": owner.time}
+    return entry | {"fieldsType": "FieldsV1", "fieldsV1": format_fields(fields)}
+
+
+def _owners(document: JsonObject | None) -> Owners:
+    """Read ``managedFields``; an entry that is not well formed counts for nothing."""
+    entries: Any = document["metadata"].get("managedFields") if document else None
+    found: Owners = {}
+    for entry in entries if isinstance(entries, list) else ():
+        if isinstance(entry, dict) and entry.get("operation") in (_APPLY, _UPDATE):
+            words = [str(entry.get(member) or "") for member in ("manager", "operation", "apiVersion", "time")]
+            if fields := parse_fields(entry.get("fieldsV1")):
+                found[Manager(*words)] = fields
+    return found
+
+
+def _bare(shape: Shape, document: JsonObject) -> JsonObject:
+    """Return what of an object can be owned: not the owners themselves, and no status that is written apart."""
+    metadata = {member: value for member, value in document["metadata"].items() if member != "managedFields"}
+    apart = ("status",) if shape.kind.has_status else ()
+    return {**{member: value for member, value in document.items() if member not in apart}, "metadata": metadata}
+
+
+def _with(document: JsonObject, entries: object) -> JsonObject:
+    return {**document, "metadata": {**document["metadata"], "managedFields": entries}}

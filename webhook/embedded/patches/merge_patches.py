@@ -1,0 +1,200 @@
+"""Merge patches: RFC 7396 for any object, and strategic merge patches for built-in kinds, as kubectl sends them.
+
+Maps are merged as by a merge patch. Lists whose items have a merge key are merged item by item: a patch from kubectl
+names the key itself (``$setElementOrder``), for a patch written by hand the kind decides. Any other list is one value.
+
+Source: RFC 7396, section 2; Kubernetes apimachinery ``pkg/util/strategicpatch``, StrategicMergePatch.
+"""
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from scorer.api.kinds import Kind
+from scorer.api.meta import JsonObject
+from scorer.api.values.quoting import quote
+from webhook.member.apply.three_way_merge import Path, merge_key
+
+_DIRECTIVE: Final = "$patch"
+_RETAIN_KEYS: Final = "$retainKeys"
+_ORDER: Final = "$setElementOrder/"
+_GONE: Final = "$deleteFromPrimitiveList/"
+_SETS: Final = frozenset({("metadata", "finalizers")})
+_KEYS: Final[Mapping[Path, str]] = {
+    ("metadata", "ownerReferences"): "uid",
+    ("status", "conditions"): "type",
+    ("imagePullSecrets",): "",  # of a ServiceAccount: an agent merges them, to keep what other writers have added
+}
+"""Where an API server uses another merge key than an agent that applies a Work."""
+
+
+class BadPatchError(ValueError):
+    """An invalid patch; the message says where."""
+
+
+class _Item(NamedTuple):
+    """One item of a list with what identifies it: the value of its merge key, or the item itself."""
+
+    name: object
+    value: Any
+
+
+class _ListPatch(NamedTuple):
+    """What a patch says about one list.
+
+    Args:
+        items: Items to add or change, or, with a directive, to remove.
+        order: The names of all items that the author of the patch knows; None: those of *items*.
+        gone: Plain values to remove.
+    """
+
+    items: Sequence[Any] | None
+    order: Sequence[Any] | None
+    gone: Sequence[Any] | None
+
+
+def strategic_merge(kind: Kind, target: JsonObject, patch: JsonObject) -> JsonObject:
+    """Return *target* with *patch* applied; the arguments are not changed.
+
+    Args:
+        kind: Of the object; a built-in one.
+        target: The object.
+        patch: The changes; null removes a field.
+
+    Raises:
+        BadPatchError: A directive, or an item of a list that is merged, is malformed.
+    """
+    return _merged_map(kind, (), target, patch)
+
+
+def _merged_map(kind: Kind, path: Path, target: Any, patch: Mapping[str, Any]) -> JsonObject:
+    directive = patch.get(_DIRECTIVE, "merge")
+    if directive not in ("merge", "replace", "delete"):
+        raise BadPatchError(f"{_shown(path, _DIRECTIVE)} {quote(directive)}: expected merge, replace or delete")
+    if directive == "delete":
+        return {}
+    merged = dict(target) if isinstance(target, Mapping) and directive == "merge" else {}
+    if (kept := _list(patch, _RETAIN_KEYS, path)) is not None:
+        merged = {name: value for name, value in merged.items() if name in kept}
+    for name in dict.fromkeys(_members(patch)):
+        at, value, here = (*path, name), patch.get(name), merged.get(name)
+        order, gone = _list(patch, _ORDER + name, path), _list(patch, _GONE + name, path)
+        if isinstance(value, Mapping):
+            merged[name] = _merged_map(kind, at, here, value)
+        elif isinstance(value, list) or (name not in patch and isinstance(here, list)):
+            merged[name] = _merged_list(
+                kind, at, here if isinstance(here, list) else [], _ListPatch(value, order, gone)
+            )
+        elif value is not None:
+            merged[name] = value
+        elif name in patch:
+            merged.pop(name, None)
+    return merged
+
+
+def _members(patch: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the names of the fields that a patch is about."""
+    for name in patch:
+        if name not in (_DIRECTIVE, _RETAIN_KEYS):
+            yield name.removeprefix(_ORDER).removeprefix(_GONE)
+
+
+def _merged_list(kind: Kind, path: Path, here: Sequence[Any], patch: _ListPatch) -> list[Any]:
+    key, items = _key(kind, path, patch.order), list(patch.items or ())
+    if not key and path not in _SETS and patch.order is None and patch.gone is None:
+        return items
+    before = [_Item(_name(value, key, path), value) for value in here]
+    if key:
+        left, ours = _merged_items(kind, path, key, before, items)
+    else:
+        ours = [_name(value, key, path) for value in items]
+        gone = {_name(value, key, path) for value in patch.gone or ()}
+        left = [item for item in before if item.name not in gone]
+        known = {item.name for item in left}
+        left += [_Item(name, name) for name in dict.fromkeys(ours) if name not in known]
+    order = ours if patch.order is None else [_name(value, key, path) for value in patch.order]
+    return [item.value for item in _in_order(left, order, [item.name for item in before])]
+
+
+def item_key(kind: Kind, path: Path) -> str | None:
+    """Return the merge key of a list of a kind; empty: its items are plain values; None: the list is one value."""
+    return "" if path in _SETS else _KEYS.get(path, merge_key(kind, path)) or None
+
+
+def _key(kind: Kind, path: Path, order: Sequence[Any] | None) -> str:
+    """Return the merge key of a list; empty: its items are plain values, or the list is one value."""
+    first = order[0] if order else None
+    if isinstance(first, Mapping) and len(first) == 1:
+        return str(next(iter(first)))
+    return item_key(kind, path) or ""
+
+
+def _merged_items(
+    kind: Kind, path: Path, key: str, before: Sequence[_Item], items: Sequence[Any]
+) -> tuple[list[_Item], list[object]]:
+    """Return the items of the list, not in order yet, and the names of those that the patch adds or changes."""
+    left, ours, gone = list(before), [], set()
+    for value in items:
+        directive = value.get(_DIRECTIVE, "merge") if isinstance(value, Mapping) else "merge"
+        if directive == "replace":
+            left = []
+        elif directive == "delete":
+            gone.add(_name(value, key, path))
+        else:
+            ours.append(_Item(_name(value, key, path), value))
+    left = [item for item in left if item.name not in gone]
+    places = {item.name: place for place, item in reversed(list(enumerate(left)))}
+    for name, value in ours:
+        if name in places:
+            left[places[name]] = _Item(name, _merged_map(kind, path, left[places[name]].value, value))
+        else:
+            places[name] = len(left)
+            left.append(_Item(name, _merged_map(kind, path, {}, value)))
+    return left, [item.name for item in ours]
+
+
+def _in_order(items: Sequence[_Item], order: Sequence[object], before: Sequence[object]) -> Iterator[_Item]:
+    """Yield *items* in *order*; items that are not in it stay before or after the others, as they were."""
+    wanted = {name: rank for rank, name in enumerate(order)}
+    had = {name: rank for rank, name in enumerate(before)}
+    ours = deque(sorted((item for item in items if item.name in wanted), key=lambda item: wanted[item.name]))
+    others = deque(item for item in items if item.name not in wanted)
+    while ours and others:
+        first, second = had.get(others[0].name), had.get(ours[0].name)
+        is_before = first is not None and second is not None and first < second
+        yield (others if is_before else ours).popleft()
+    yield from ours
+    yield from others
+
+
+def _name(value: Any, key: str, path: Path) -> object:
+    """Return what identifies an item of a list."""
+    name = value.get(key) if key and isinstance(value, Mapping) else None if key else value
+    if not isinstance(name, str | int | float):
+        wanted = f"an object with a {key}" if key else "a plain value"
+        raise BadPatchError(f"{_shown(path)}: {quote(value)} in it: expected {wanted}")
+    return name
+
+
+def _list(patch: Mapping[str, Any], name: str, path: Path) -> list[Any] | None:
+    value = patch.get(name)
+    if value is not None and not isinstance(value, list):
+        raise BadPatchError(f"{_shown(path, name)}: {quote(value)}: expected a list")
+    return value
+
+
+def _shown(path: Path, name: str = "") -> str:
+    return ".".join((*path, *((name,) if name else ())))
+
+
+def merge_patch(target: Any, patch: Any) -> Any:
+    """Apply a merge patch (RFC 7396) and return the result; the arguments stay as they are."""
+    if not isinstance(patch, dict):
+        return patch
+    merged = dict(target) if isinstance(target, dict) else {}
+    for member, value in patch.items():
+        if value is None:
+            merged.pop(member, None)
+        else:
+            merged[member] = merge_patch(merged.get(member), value)
+    return merged

@@ -1,0 +1,237 @@
+"""The stores of simulated members: one file each, not all open at the same time.
+
+A store is opened when it is first used and stays open. When too many are open, the ones that have been idle longest are
+closed, so that a thousand members do not hold a thousand files. Stores in memory are never closed, since that would
+empty them.
+"""
+
+from collections import ChainMap, OrderedDict
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from scorer.api.kinds import APPLIED_WORK, KINDS, NAMESPACE, Kind
+from scorer.api.meta import JsonObject
+from webhook.embedded.storage.store import EmbeddedStore
+from webhook.kube.ports import (
+    AlreadyExistsError,
+    ConflictError,
+    Key,
+    Listing,
+    NotFoundError,
+    ServedKinds,
+    StoreError,
+    WatchEvent,
+    key_of,
+)
+from webhook.member.apply.three_way_merge import last_applied, three_way_merge
+from webhook.member.objects.owner_references import owners, with_owners
+from webhook.member.store.ports import MemberStore
+
+RETAINED = 256
+"""How many versions back a watch on a member's store can resume; few, since nothing watches it."""
+
+
+@dataclass(slots=True)
+class _Open:
+    store: EmbeddedStore
+    users: int = 0
+
+
+class MemberStores:
+    """Opens the stores of members on demand.
+
+    Args:
+        folder: Where the files are, ``<name>.db``; None: in memory.
+        now: The clock of the stores.
+        limit: How many files may stay open while they are not in use.
+    """
+
+    def __init__(self, folder: Path | None, now: Callable[[], datetime], limit: int) -> None:
+        self._folder = folder
+        self._now = now
+        self._limit = limit
+        self._open: OrderedDict[str, _Open] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def exists(self, name: str) -> bool:
+        """Say whether the member has a store, without opening it."""
+        return name in self._open or (self._folder is not None and self._path(self._folder, name).exists())
+
+    @asynccontextmanager
+    async def use(self, name: str) -> AsyncIterator[EmbeddedStore]:
+        """Open the store of a member, and keep it open while the block runs.
+
+        Raises:
+            StoreError: The file cannot be opened.
+        """
+        entry = self._open.get(name) or self._opened(name)
+        entry.users += 1  # before the first await: another user who leaves meanwhile must not close it
+        self._open.move_to_end(name)
+        try:
+            if not len(entry.store):
+                await _furnish(entry.store)
+            yield entry.store
+        finally:
+            entry.users -= 1
+            self._close_idle()
+
+    def _opened(self, name: str) -> _Open:
+        path = self._path(self._folder, name) if self._folder is not None else None
+        entry = self._open[name] = _Open(EmbeddedStore.open(path, now=self._now, retained=RETAINED))
+        return entry
+
+    @staticmethod
+    def _path(folder: Path, name: str) -> Path:
+        return folder / f"{name}.db"
+
+    def _close_idle(self) -> None:
+        if self._folder is None:
+            return
+        surplus = len(self._open) - self._limit
+        for name in [name for name, entry in self._open.items() if not entry.users][: max(0, surplus)]:
+            self._open.pop(name).store.close()
+
+    def close(self) -> None:
+        """Close all stores."""
+        for entry in self._open.values():
+            entry.store.close()
+        self._open.clear()
+
+
+async def _furnish(store: EmbeddedStore) -> None:
+    """Create the objects that every new cluster has."""
+    document = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}
+    try:
+        await store.create(NAMESPACE, document)
+    except AlreadyExistsError:  # two workers opened the store at the same time
+        return
+
+
+class ObservedStore(MemberStore):
+    """A member's store as its agent sees it: notes what the agent writes, and may refuse its writes.
+
+    Server-side apply is a merge over the manifest that the object keeps. Field managers are not told apart, so there
+    are no conflicts.
+
+    Args:
+        store: The store itself.
+        refuses: Message with which every object is refused; the agent can still write its own books.
+    """
+
+    def __init__(self, store: EmbeddedStore, refuses: str = "") -> None:
+        self._store = store
+        self._refuses = refuses
+        self._served = _StoredKindsServed(store)
+        self.written: dict[tuple[Kind, Key], None] = {}
+        self.deleted = False
+
+    @property
+    def served(self) -> ServedKinds:
+        """See `MemberStore.served`."""
+        return self._served
+
+    async def get(self, kind: Kind, key: Key) -> JsonObject:
+        """See `Store.get`."""
+        return await self._store.get(self._stored(kind), key)
+
+    async def list(self, kind: Kind, namespace: str | None = None, labels: Mapping[str, str] | None = None) -> Listing:
+        """See `Store.list`."""
+        return await self._store.list(self._stored(kind), namespace, labels)
+
+    def watch(self, kind: Kind, since: str, namespace: str | None = None) -> AsyncIterator[WatchEvent]:
+        """See `Store.watch`."""
+        return self._store.watch(self._stored(kind), since, namespace)
+
+    async def create(self, kind: Kind, document: JsonObject) -> JsonObject:
+        """See `Store.create`."""
+        self._check(kind)
+        return self._note(kind, await self._store.create(self._stored(kind), document))
+
+    async def replace(self, kind: Kind, document: JsonObject, *, dry_run: bool = False) -> JsonObject:
+        """See `MemberStore.replace`."""
+        if dry_run:
+            return await self._store.replace(self._stored(kind), document, dry_run=True)
+        self._check(kind)
+        return self._note(kind, await self._store.replace(self._stored(kind), document))
+
+    async def replace_metadata(self, kind: Kind, document: JsonObject) -> JsonObject:
+        """See `Store.replace_metadata`."""
+        self._check(kind)
+        return self._note(kind, await self._store.replace_metadata(self._stored(kind), document))
+
+    async def replace_status(self, kind: Kind, document: JsonObject) -> JsonObject:
+        """See `Store.replace_status`."""
+        return await self._store.replace_status(self._stored(kind), document)
+
+    async def apply(
+        self,
+        kind: Kind,
+        document: JsonObject,
+        *,
+        manager: str,  # noqa: ARG002 - see above
+        force: bool,  # noqa: ARG002
+        dry_run: bool = False,
+    ) -> JsonObject:
+        """See `MemberStore.apply`."""
+        try:
+            live = await self.get(kind, key_of(document))
+        except NotFoundError:
+            return document if dry_run else await self.create(kind, document)
+        given = document["metadata"]
+        for member in ("uid", "resourceVersion"):
+            if given.get(member, live["metadata"][member]) != live["metadata"][member]:
+                raise ConflictError(f"{kind.kind} {key_of(document)} is not the object, or the version, that was read")
+        merged = three_way_merge(kind, last_applied(live), document, live)
+        references = {owner["uid"]: owner for owner in (*owners(live), *owners(document))}
+        if references:
+            merged = with_owners(merged, list(references.values()))
+        if dry_run or merged == live:
+            return merged
+        return await self.replace(kind, merged)
+
+    async def delete(
+        self,
+        kind: Kind,
+        key: Key,
+        *,
+        uid: str = "",
+        resource_version: str = "",
+        foreground: bool = False,  # noqa: ARG002 - the same transaction deletes the dependents
+    ) -> None:
+        """See `MemberStore.delete`."""
+        self.deleted = True
+        await self._store.delete(self._stored(kind), key, uid=uid, resource_version=resource_version)
+
+    def _stored(self, kind: Kind) -> Kind:
+        """Return the kind as the store knows it: the store keeps objects in its preferred version."""
+        return self._store.kinds.find(*kind.group_kind) or kind
+
+    def _check(self, kind: Kind) -> None:
+        if self._refuses and kind.group_kind != APPLIED_WORK.group_kind:
+            raise StoreError(self._refuses)
+
+    def _note(self, kind: Kind, document: JsonObject) -> JsonObject:
+        self.written[self._stored(kind), key_of(document)] = None
+        return document
+
+
+class _StoredKindsServed:
+    """The kinds of an embedded store; always up to date."""
+
+    silent: frozenset[str] = frozenset()
+
+    def __init__(self, store: EmbeddedStore) -> None:
+        self._store = store
+
+    @property
+    def kinds(self) -> Mapping[tuple[str, str], Kind]:
+        """See `ServedKinds.kinds`."""
+        return ChainMap(KINDS, self._store.kinds.custom)  # type: ignore[arg-type]  # it is only read
+
+    async def refresh(self) -> None:
+        """See `ServedKinds.refresh`."""

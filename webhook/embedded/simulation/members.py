@@ -1,0 +1,475 @@
+"""Simulated members: the clusters behind the MemberClusters of an embedded hub.
+
+Each has its own store, in which its agent (`webhook.member`) applies its Works, and in which
+`webhook.embedded.simulation.kubelet` makes the objects ready. The MemberCluster says what a member reports and how it
+behaves: see `webhook.embedded.simulation.annotations`.
+
+Only the agents are simulated here. Like real ones they do what the InternalMemberCluster says (Join or Leave) and
+report into its status; the hub's part is that of `webhook.controllers.members.membership`, as everywhere.
+
+Three watches on the hub serve all members. All work, due now or later, is an entry of one agenda, which a few workers
+handle: an idle member costs a place in a heap.
+
+Source: rollout.md 11 and 21; scheduling.md 18 and 19.
+"""
+
+import asyncio
+import logging
+import zlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from datetime import datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from scorer.api.cluster.member_state import MemberState
+from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, MEMBER_CLUSTER, NAMESPACE, WORK, Kind
+from scorer.api.meta import JsonObject
+from scorer.api.names import MEMBER_NAMESPACE_PREFIX, WORK_CLEANUP, member_namespace
+from scorer.api.unstructured.documents import spec_of, with_finalizer, without_finalizer
+from webhook.embedded.simulation.annotations import (
+    SIMULATE_APPLY,
+    SIMULATE_LEAVING,
+    Behaviour,
+    figures,
+    node_count,
+    parse_behaviour,
+    silent_status,
+)
+from webhook.embedded.simulation.kubelet import SIMULATED_KINDS, is_simulated, settle
+from webhook.embedded.simulation.member_stores import MemberStores, ObservedStore
+from webhook.embedded.simulation.work_items import (
+    HeartbeatItem,
+    Item,
+    MemberItem,
+    ObjectItem,
+    SimulatedMember,
+    WorkItem,
+)
+from webhook.embedded.simulation.workloads import WORKLOAD_KINDS, requests
+from webhook.embedded.storage.store import EmbeddedStore, utc_now
+from webhook.kube.ports import (
+    ConflictError,
+    EventType,
+    ExpiredError,
+    Key,
+    NotFoundError,
+    Store,
+    StoreError,
+    WatchEvent,
+    key_of,
+)
+from webhook.member.membership.heartbeat import next_heartbeat, report
+from webhook.member.membership.hub_state import ask
+from webhook.member.objects.owner_references import is_applied_work, owners
+from webhook.member.store.reflector import list_and_watch
+from webhook.member.works.backoff import Pace, next_pace
+from webhook.member.works.queue import Agenda
+from webhook.member.works.reconciler import WORDS, reconcile_work
+
+WORKERS = 8
+OPEN_STORES = 128
+
+_AFTER_CONFLICT = timedelta(milliseconds=100)
+_LONGEST_BACKOFF = timedelta(minutes=1)
+_RELIST_AFTER_SECONDS = 1.0
+
+_log = logging.getLogger(__name__)
+
+
+class SimulatedMembers:
+    """All simulated members of one embedded hub.
+
+    Args:
+        hub: Where MemberClusters and Works are.
+        data: Folder of the hub's data; the members' stores are ``members/<name>.db`` in it. None: in memory.
+        now: The clock.
+        sleep: Sleeps for a number of seconds of that clock.
+        workers: How many entries are handled at a time.
+        open_stores: How many files of members may stay open while idle.
+    """
+
+    def __init__(
+        self,
+        hub: Store,
+        data: Path | None,
+        *,
+        now: Callable[[], datetime] = utc_now,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        workers: int = WORKERS,
+        open_stores: int = OPEN_STORES,
+    ) -> None:
+        self._hub = hub
+        self._now = now
+        self._sleep = sleep
+        self._workers = workers
+        self._stores = MemberStores(data / "members" if data is not None else None, now, open_stores)
+        self._agenda: Agenda[Item] = Agenda(now, sleep)
+        self._members: dict[str, SimulatedMember] = {}
+        self._told: dict[str, tuple[Any, ...]] = {}
+        self._works: dict[str, dict[str, tuple[Any, ...]]] = {}
+        self._paces: dict[WorkItem, Pace] = {}
+        self._failures: dict[Item, int] = {}
+        self._recovered: set[str] = set()
+
+    async def run(self) -> None:
+        """Simulate all members until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._agenda.run())
+                group.create_task(self._follow(MEMBER_CLUSTER, self._members_listed, self._member_changed))
+                told = self._follow(INTERNAL_MEMBER_CLUSTER, self._internals_listed, self._internal_changed)
+                group.create_task(told)
+                group.create_task(self._follow(WORK, self._works_listed, self._work_changed))
+                for _ in range(self._workers):
+                    group.create_task(self._worker())
+        finally:
+            self._stores.close()
+
+    @property
+    def open_stores(self) -> int:
+        """The number of open stores of members."""
+        return len(self._stores)
+
+    @property
+    def busy(self) -> bool:
+        """Whether any work is running or ready to run."""
+        return self._agenda.busy
+
+    @asynccontextmanager
+    async def store(self, cluster: str) -> AsyncIterator[EmbeddedStore]:
+        """Open the store of a member, while `run` is running.
+
+        Raises:
+            NotFoundError: There is no such member.
+            StoreError: Its file cannot be opened.
+        """
+        if cluster not in self._members:
+            raise NotFoundError(f"MemberCluster {cluster} not found")
+        async with self._stores.use(cluster) as store:
+            yield store
+
+    # Changes on the hub become entries of the agenda.
+
+    async def _follow(
+        self, kind: Kind, listed: Callable[[Sequence[JsonObject]], None], changed: Callable[[WatchEvent], None]
+    ) -> None:
+        while True:
+            try:
+                await list_and_watch(self._hub, kind, listed, changed)
+            except ExpiredError:
+                continue
+            except StoreError as error:
+                _log.warning("watch on the hub ended", extra={"kind": kind.kind, "error": str(error)})
+                await self._sleep(_RELIST_AFTER_SECONDS)
+
+    def _members_listed(self, items: Sequence[JsonObject]) -> None:
+        for name in self._members.keys() - {item["metadata"]["name"] for item in items}:
+            self._member_gone(name)
+        for item in items:
+            self._note_member(item)
+
+    def _member_changed(self, event: WatchEvent) -> None:
+        if event.type is EventType.DELETED:
+            self._member_gone(event.document["metadata"]["name"])
+        else:
+            self._note_member(event.document)
+
+    def _note_member(self, document: JsonObject) -> None:
+        metadata = document["metadata"]
+        name = metadata["name"]
+        mark = (
+            metadata["uid"],
+            metadata.get("generation"),
+            metadata.get("deletionTimestamp"),
+            SIMULATE_LEAVING in (metadata.get("finalizers") or ()),
+            tuple(sorted((metadata.get("annotations") or {}).items())),
+        )
+        known = self._members.get(name)
+        if known is not None and known.mark == mark:
+            return
+        behaviour = parse_behaviour(metadata.get("annotations") or {})
+        news = behaviour.problem if known is None or known.behaviour != behaviour else ""
+        if known is None:
+            self._members[name] = SimulatedMember(mark, behaviour)
+        else:
+            known.mark, known.behaviour = mark, behaviour
+        if news:
+            _log.warning("invalid annotation", extra={"cluster": name, "problem": behaviour.problem})
+        self._agenda.add(MemberItem(name))
+
+    def _member_gone(self, name: str) -> None:
+        if self._members.pop(name, None) is not None:
+            self._agenda.forget(HeartbeatItem(name))
+            for work in self._works.get(name, ()):
+                self._agenda.forget(WorkItem(name, work))
+
+    def _internals_listed(self, items: Sequence[JsonObject]) -> None:
+        listed = {key_of(item) for item in items}
+        for cluster in [name for name in self._told if Key(name, member_namespace(name)) not in listed]:
+            self._internal_gone(cluster)
+        for item in items:
+            self._note_internal(item)
+
+    def _internal_changed(self, event: WatchEvent) -> None:
+        key = key_of(event.document)
+        if event.type is not EventType.DELETED:
+            self._note_internal(event.document)
+        elif key.namespace == member_namespace(key.name):
+            self._internal_gone(key.name)
+
+    def _note_internal(self, document: JsonObject) -> None:
+        key, metadata = key_of(document), document["metadata"]
+        mark = (metadata["uid"], metadata.get("generation"), metadata.get("deletionTimestamp"))
+        if key.namespace == member_namespace(key.name) and self._told.get(key.name) != mark:
+            self._told[key.name] = mark
+            self._agenda.add(MemberItem(key.name))
+
+    def _internal_gone(self, cluster: str) -> None:
+        if self._told.pop(cluster, None) is not None:
+            self._agenda.add(MemberItem(cluster))
+
+    def _works_listed(self, items: Sequence[JsonObject]) -> None:
+        listed = {key_of(item) for item in items}
+        for cluster, works in self._works.items():
+            for name in [name for name in works if Key(name, member_namespace(cluster)) not in listed]:
+                self._work_gone(cluster, name)
+        for item in items:
+            self._note_work(item)
+
+    def _work_changed(self, event: WatchEvent) -> None:
+        if event.type is EventType.DELETED:
+            key = key_of(event.document)
+            self._work_gone(key.namespace.removeprefix(MEMBER_NAMESPACE_PREFIX), key.name)
+        else:
+            self._note_work(event.document)
+
+    def _note_work(self, document: JsonObject) -> None:
+        key = key_of(document)
+        if not key.namespace.startswith(MEMBER_NAMESPACE_PREFIX):
+            return
+        cluster = key.namespace.removeprefix(MEMBER_NAMESPACE_PREFIX)
+        metadata = document["metadata"]
+        said = tuple((metadata.get("annotations") or {}).get(name) for name in WORDS)
+        mark = (metadata["uid"], metadata.get("generation"), metadata.get("deletionTimestamp"), said)
+        works = self._works.setdefault(cluster, {})
+        if works.get(key.name) != mark:
+            works[key.name] = mark
+            self._take_up(cluster, key.name)
+
+    def _take_up(self, cluster: str, work: str) -> None:
+        member = self._members.get(cluster)
+        if member is None or not member.applies:
+            return  # `_look` takes up all Works when it joins
+        if member.behaviour.slow:
+            self._agenda.add_at(WorkItem(cluster, work), self._now() + member.behaviour.slow)
+        else:
+            self._agenda.add(WorkItem(cluster, work))
+
+    def _work_gone(self, cluster: str, name: str) -> None:
+        self._works.get(cluster, {}).pop(name, None)
+        entry = WorkItem(cluster, name)
+        self._agenda.forget(entry)
+        self._paces.pop(entry, None)
+        self._failures.pop(entry, None)
+
+    # How the entries of the agenda are handled.
+
+    async def _worker(self) -> None:
+        while True:
+            entry = await self._agenda.take()
+            try:
+                await self._handle(entry)
+                self._failures.pop(entry, None)
+            except ConflictError:
+                self._agenda.add_at(entry, self._now() + _AFTER_CONFLICT)
+            except StoreError as error:
+                _log.warning(
+                    "will try again", extra={"entry": entry.what, "cluster": entry.cluster, "error": str(error)}
+                )
+                self._retry(entry)
+            except Exception:  # noqa: BLE001 - the loop of the queue: a bug must not stop the other members
+                _log.exception("failed", extra={"entry": entry.what, "cluster": entry.cluster})
+                self._retry(entry)
+            finally:
+                self._agenda.done(entry)
+
+    def _retry(self, entry: Item) -> None:
+        count = self._failures[entry] = self._failures.get(entry, 0) + 1
+        self._agenda.add_at(entry, self._now() + min(timedelta(seconds=2 ** min(count, 10) / 2), _LONGEST_BACKOFF))
+
+    async def _handle(self, entry: Item) -> None:
+        match entry:
+            case MemberItem(cluster):
+                await self._look(cluster)
+            case HeartbeatItem(cluster):
+                await self._beat(cluster)
+            case WorkItem():
+                await self._apply(entry)
+            case ObjectItem():
+                await self._settle(entry)
+
+    async def _look(self, cluster: str) -> None:
+        """Bring the agent to the state that the hub wants and the behaviour that the annotations ask for."""
+        member = self._members.get(cluster)
+        if member is None:
+            return
+        key = Key(cluster, member_namespace(cluster))
+        try:
+            spec = spec_of(await self._hub.get(INTERNAL_MEMBER_CLUSTER, key))
+            member.state = MemberState(spec.get("state") or "")
+        except (NotFoundError, ValueError):
+            member.state = None
+        await self._keep_leaving(cluster, member)
+        if member.state is MemberState.LEAVE and not member.behaviour.silent:
+            await self._drop_works(cluster)
+        if member.beats:
+            self._agenda.add(HeartbeatItem(cluster))
+            for work in self._works.get(cluster, ()):
+                self._take_up(cluster, work)
+            return
+        self._agenda.forget(HeartbeatItem(cluster))
+        if member.state is MemberState.LEAVE and not member.behaviour.silent:
+            with suppress(NotFoundError):
+                reported = figures(member.behaviour, member.placed, member.namespaces)
+                await report(self._hub, INTERNAL_MEMBER_CLUSTER, key, reported, self._now(), joined=False)
+
+    async def _keep_leaving(self, cluster: str, member: SimulatedMember) -> None:
+        """Delete a member that simulates a leave that hangs, and hold it with a finalizer; release any other.
+
+        The hub gives it up after the force-delete wait; our finalizer stays.
+        """
+        try:
+            document = await self._hub.get(MEMBER_CLUSTER, Key(cluster))
+            metadata = document["metadata"]
+            deleting = bool(metadata.get("deletionTimestamp"))
+            if not member.behaviour.leaving:
+                changed = without_finalizer(document, SIMULATE_LEAVING)
+            else:
+                changed = None if deleting else with_finalizer(document, SIMULATE_LEAVING)
+            if changed is not None:
+                await self._hub.replace(MEMBER_CLUSTER, changed)
+            if member.behaviour.leaving and not deleting and member.state is MemberState.JOIN:
+                await self._hub.delete(MEMBER_CLUSTER, Key(cluster), uid=metadata["uid"])
+        except NotFoundError:
+            return
+
+    async def _drop_works(self, cluster: str) -> None:
+        """Take our finalizer off the Works; the placed objects stay on the member."""
+        for work in (await self._hub.list(WORK, member_namespace(cluster))).items:
+            if (free := without_finalizer(work, WORK_CLEANUP)) is not None:
+                with suppress(NotFoundError):
+                    await self._hub.replace(WORK, free)
+
+    async def _beat(self, cluster: str) -> None:
+        """Send the member's heartbeat, and schedule the next one."""
+        member = self._members.get(cluster)
+        if member is None or not member.beats:
+            return
+        key = Key(cluster, member_namespace(cluster))
+        try:
+            if member.behaviour.silent:
+                await self._adopt(key, member.behaviour)
+                return
+            await self._count(cluster, member)
+            now = self._now()
+            reported = figures(member.behaviour, member.placed, member.namespaces)
+            stored = await report(self._hub, INTERNAL_MEMBER_CLUSTER, key, reported, now)
+        except NotFoundError:
+            return
+        period = spec_of(stored).get("heartbeatPeriodSeconds") or 60
+        if member.has_beaten:
+            due = next_heartbeat(now, period, _dice(f"{cluster} {now.timestamp()}") * 2 - 1)
+        else:  # all members start at the same time; this spreads them over the period
+            due = now + timedelta(seconds=period * _dice(cluster))
+            member.has_beaten = True
+        self._agenda.add_at(HeartbeatItem(cluster), due)
+
+    async def _adopt(self, key: Key, behaviour: Behaviour) -> None:
+        """Give a silent member the status from its annotation, once."""
+        document = await self._hub.get(INTERNAL_MEMBER_CLUSTER, key)
+        if document.get("status"):
+            return
+        status = silent_status(behaviour, self._now(), generation=document["metadata"].get("generation", 0))
+        if status:
+            await self._hub.replace_status(INTERNAL_MEMBER_CLUSTER, {**document, "status": status})
+
+    async def _count(self, cluster: str, member: SimulatedMember) -> None:
+        """Sum up the requests of what is placed on the member, if that has changed."""
+        if member.counted or not self._stores.exists(cluster):
+            return
+        member.counted = True  # before counting: a write meanwhile takes it back, and the next heartbeat counts again
+        nodes = node_count(member.behaviour)
+        placed: dict[str, int] = {}
+        async with self._stores.use(cluster) as store:
+            for kind in WORKLOAD_KINDS:
+                for document in (await store.list(kind)).items:
+                    for name, amount in requests(document, nodes=nodes).items():
+                        placed[name] = placed.get(name, 0) + amount
+            found = (await store.list(NAMESPACE)).items
+        member.placed = placed
+        member.namespaces = {item["metadata"]["name"]: _maker(item) for item in found}
+
+    async def _apply(self, entry: WorkItem) -> None:
+        """Reconcile one Work, and queue the objects that it wrote for the simulated controllers."""
+        cluster = entry.cluster
+        member = self._members.get(cluster)
+        if member is None or not member.applies:
+            return
+        refuses = f"member {cluster} refuses all objects ({SIMULATE_APPLY}: fail)" if member.behaviour.refuses else ""
+        async with self._stores.use(cluster) as store:
+            await self._recover(cluster, store)
+            observed = ObservedStore(store, refuses)
+            try:
+                key, now = Key(entry.work, member_namespace(cluster)), self._now()
+                word = partial(ask, self._hub, cluster, now)
+                outcome = await reconcile_work(key, self._hub, observed, now, member.memory, word)
+            finally:  # also after a failure: a pass that stops halfway has written objects
+                self._look_after(cluster, member, observed)
+        if outcome.gone:
+            self._paces.pop(entry, None)
+            return
+        pace = self._paces[entry] = next_pace(self._paces.get(entry), outcome)
+        self._agenda.add_at(entry, self._now() + pace.delay)
+
+    def _look_after(self, cluster: str, member: SimulatedMember, observed: ObservedStore) -> None:
+        for kind, key in observed.written:
+            if is_simulated(kind):
+                self._agenda.add(ObjectItem(cluster, kind, key))
+        if observed.written or observed.deleted:
+            member.counted = False
+        reports_namespaces = (member.behaviour.status or {}).get("namespaces") is not None
+        if reports_namespaces and any(kind == NAMESPACE for kind, _ in observed.written):
+            self._agenda.add(HeartbeatItem(cluster))
+
+    async def _recover(self, cluster: str, store: EmbeddedStore) -> None:
+        """Once after a start, queue every object on the member that may have been between two states."""
+        if cluster in self._recovered:
+            return
+        self._recovered.add(cluster)  # before the first await: other workers apply Works of the same member
+        for kind in SIMULATED_KINDS:
+            for document in (await store.list(kind)).items:
+                self._agenda.add(ObjectItem(cluster, kind, key_of(document)))
+
+    async def _settle(self, entry: ObjectItem) -> None:
+        member = self._members.get(entry.cluster)
+        if member is None:
+            return
+        nodes = node_count(member.behaviour)
+        async with self._stores.use(entry.cluster) as store:
+            settled = await settle(store, entry.kind, entry.key, self._now(), nodes=nodes)
+        for work in settled.works:
+            if member.applies:
+                self._agenda.add(WorkItem(entry.cluster, work))
+        if settled.changes_at is not None:
+            self._agenda.add_at(entry, settled.changes_at)
+
+
+def _maker(namespace: JsonObject) -> str:
+    return next((owner["name"] for owner in owners(namespace) if is_applied_work(owner)), "")
+
+
+def _dice(seed: str) -> float:
+    """Return a number from 0 to 1 that looks random and is always the same for one *seed*."""
+    return zlib.crc32(seed.encode()) / 0xFFFFFFFF

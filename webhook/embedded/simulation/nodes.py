@@ -1,0 +1,90 @@
+"""Simulated nodes of pools: no kubelet reports on them, so their status comes from an annotation.
+
+A Node's status comes from its kubelet, a NodeClaim's from the provisioner; the store does not take a status from the
+client that creates the object. An annotation keeps the status in the file, as for a MemberCluster, and it is written
+from there.
+
+Source: nodepool-disruption.md 4.1.
+"""
+
+import asyncio
+import logging
+from contextlib import suppress
+from functools import partial
+
+import orjson
+
+from scorer.api.kinds import NODE, NODE_CLAIM, Kind
+from scorer.api.meta import JsonObject
+from scorer.api.unstructured.documents import annotations_of
+from webhook.embedded.simulation.annotations import SIMULATE_STATUS
+from webhook.embedded.storage.store import EmbeddedStore
+from webhook.kube.cache.changes import Change
+from webhook.kube.cache.informer import Cache
+from webhook.kube.ports import ConflictError, Key, NotFoundError, key_of
+
+REPORTED = (NODE, NODE_CLAIM)
+"""Kinds whose status is simulated."""
+
+log = logging.getLogger(__name__)
+
+
+class SimulatedNodes:
+    """Reports for nodes and their claims.
+
+    Args:
+        store: Of the hub.
+    """
+
+    def __init__(self, store: EmbeddedStore) -> None:
+        self._store = store
+        self._changed: asyncio.Queue[tuple[Kind, Key]] = asyncio.Queue()
+        self._waiting: set[tuple[Kind, Key]] = set()
+
+    @property
+    def busy(self) -> bool:
+        """Whether any status is still to be written."""
+        return bool(self._waiting)
+
+    async def run(self) -> None:
+        """Report until cancelled."""
+        cache = Cache(self._store)
+        for kind in REPORTED:
+            cache.subscribe(kind, partial(self._note, kind))
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(cache.run())
+            tasks.create_task(self._report())
+
+    def _note(self, kind: Kind, change: Change) -> None:
+        if change.new is None or wanted_status(change.new) in (None, change.new.get("status")):
+            return
+        named = kind, key_of(change.new)
+        if named not in self._waiting:
+            self._waiting.add(named)
+            self._changed.put_nowait(named)
+
+    async def _report(self) -> None:
+        while True:
+            kind, key = await self._changed.get()
+            with suppress(NotFoundError, ConflictError):  # gone, or changed: that change queues it again
+                document = await self._store.get(kind, key)
+                status = wanted_status(document)
+                if status is not None and status != document.get("status"):
+                    await self._store.replace_status(kind, {**document, "status": status})
+            self._waiting.discard((kind, key))
+
+
+def wanted_status(document: JsonObject) -> JsonObject | None:
+    """Return the status in a document's annotation; None when there is none, or it is not a JSON object."""
+    text = annotations_of(document).get(SIMULATE_STATUS)
+    if text is None:
+        return None
+    try:
+        status = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        status = None
+    if not isinstance(status, dict):
+        name = document["metadata"]["name"]
+        log.warning("annotation is not a JSON object", extra={"object": name, "annotation": SIMULATE_STATUS})
+        return None
+    return status

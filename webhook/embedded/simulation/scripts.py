@@ -1,0 +1,134 @@
+"""The script of a simulated object: when it becomes ready or crashes.
+
+The annotation ``harbormaster.dev/simulate`` of an object takes a comma-separated list of:
+
+* ``ready-after=5s``: how long it takes until everything is ready (default: 2 s);
+* ``never-ready``: it starts and never becomes ready;
+* ``crash-after=1m``: it fails that long after it became ready, and stays failed.
+
+Anything else keeps the object from becoming ready, with a message in its status that says why.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from scorer.api.meta import JsonObject, format_time, parse_time
+from scorer.api.names import OURS
+from scorer.api.unstructured.documents import conditions_of
+from scorer.api.values.duration import parse_sum
+
+SIMULATE = OURS + "simulate"
+READY_AFTER = timedelta(seconds=2)
+NODES = 3
+"""How many nodes a member has that does not say so; a DaemonSet runs one Pod on each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """How an object behaves.
+
+    Args:
+        ready_after: None: never.
+        crash_after: Counted from when it became ready; None: never.
+        problem: What is wrong with the annotation.
+    """
+
+    ready_after: timedelta | None = READY_AFTER
+    crash_after: timedelta | None = None
+    problem: str = ""
+
+
+def parse_script(text: str, ready_after: timedelta = READY_AFTER) -> Script:
+    """Read the annotation ``harbormaster.dev/simulate`` of an object; a mistake becomes `Script.problem`."""
+    crash_after = None
+    never = False
+    for word in filter(None, (part.strip() for part in text.split(","))):
+        name, _, value = word.partition("=")
+        try:
+            match name:
+                case "never-ready":
+                    never = True
+                case "ready-after":
+                    ready_after = parse_sum(value)
+                case "crash-after":
+                    crash_after = parse_sum(value)
+                case _:
+                    wanted = "ready-after=5s, crash-after=1m or never-ready"
+                    return Script(None, None, f"annotation {SIMULATE}: {word[:64]!r} is not one of {wanted}")
+        except ValueError as error:
+            return Script(None, None, f"annotation {SIMULATE}: {word[:64]!r}: {error}")
+    return Script(None if never else ready_after, crash_after)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The state that an object has reached.
+
+    Args:
+        document: The object to store.
+        changes_at: When it next changes by itself; None: never.
+    """
+
+    document: JsonObject
+    changes_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The inputs from which the stage of an object is computed."""
+
+    now: datetime
+    script: Script
+    nodes: int
+
+    def stage(self, started: datetime) -> tuple[str, datetime | None]:
+        """Return ``starting``, ``ready`` or ``crashed``, and when the stage changes."""
+        if self.script.ready_after is None:
+            return "starting", None
+        ready = _after(started, self.script.ready_after)
+        if self.now < ready:
+            return "starting", ready
+        if self.script.crash_after is None:
+            return "ready", None
+        crash = _after(ready, self.script.crash_after)
+        return ("ready", crash) if self.now < crash else ("crashed", None)
+
+
+_LAST_INSTANT = datetime.max - timedelta(days=1)
+
+
+def _after(start: datetime, wait: timedelta) -> datetime:
+    last = _LAST_INSTANT.replace(tzinfo=start.tzinfo)
+    return last if wait > last - start else start + wait
+
+
+def created_at(document: JsonObject, moment: Moment) -> datetime:
+    """Return when an object was created; the present moment where it does not say so."""
+    text = document["metadata"].get("creationTimestamp")
+    return parse_time(text) if text else moment.now
+
+
+def count_or(value: object, default: int) -> int:
+    """Return *value* if it is a count, else *default*."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else default
+
+
+def condition_of(document: JsonObject, kind: str) -> Mapping[str, Any]:
+    """Return a condition of an object; empty when absent."""
+    found = (entry for entry in conditions_of(document) if entry.get("type") == kind)
+    return next(found, {})
+
+
+def make_conditions(document: JsonObject, moment: Moment, *wanted: tuple[str, bool, str, str]) -> list[JsonObject]:
+    """Return the conditions (type, status, reason, message), with the old transition times where the status stays."""
+    made = []
+    for kind, good, reason, message in wanted:
+        status = "True" if good else "False"
+        known = condition_of(document, kind)
+        at = format_time(moment.now)
+        if known.get("status") == status:
+            at = known.get("lastTransitionTime", at)
+        made.append({"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": at})
+    return made

@@ -1,0 +1,232 @@
+"""States of an object on its way through writes: created, replaced, deleting. Also the error for invalid metadata.
+
+Every function returns a new document that shares parts with its arguments; the store sets ``resourceVersion`` and makes
+the final copy. ``apiVersion`` becomes the preferred version of the kind, whatever was written: all versions of a kind
+have one schema here, so only requests and answers differ by version.
+"""
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Any, Final
+
+import orjson
+
+from scorer.api.kinds import NAMESPACE, Kind, group_kind
+from scorer.api.meta import JsonObject, dump_json, format_time, without_nulls
+from scorer.api.values.field_path import FieldPath
+from scorer.api.values.quoting import quote
+from webhook.kube.ports import ConflictError, InvalidObjectError, key_of
+from webhook.validation.framework.field import Cause, FieldError, invalid
+from webhook.validation.framework.object_meta import (
+    METADATA,
+    validate_members,
+    validate_place,
+    validate_type,
+    validate_update,
+    validate_version,
+)
+
+_USER_MEMBERS: Final = ("generateName", "labels", "annotations", "finalizers", "ownerReferences")
+_GENERATED: Final = 5
+_LONGEST_PREFIX: Final = 63 - _GENERATED
+
+
+def checked_new(kind: Kind, document: JsonObject) -> JsonObject:
+    """Check that *document* can be created, and return it without nulls in its head; its name may still be empty.
+
+    Raises:
+        InvalidMetadataError: With every reason.
+    """
+    document = _head(kind, document)
+    metadata = document["metadata"]
+    errors = [*validate_type(kind, document), *validate_place(kind, metadata), *validate_members(metadata, {})]
+    if metadata.get("resourceVersion", ""):
+        at = METADATA / "resourceVersion"
+        errors.append(invalid(at, metadata["resourceVersion"], "must not be set on an object to be created"))
+    if errors:
+        raise InvalidMetadataError(kind, _name(metadata), tuple(errors))
+    return document
+
+
+def generated_name(prefix: str, suffix: Callable[[int], str]) -> str:
+    """Return a name for ``generateName``; *suffix* returns a number of random characters."""
+    return prefix[:_LONGEST_PREFIX] + suffix(_GENERATED)
+
+
+def created(kind: Kind, document: JsonObject, *, name: str, uid: str, now: datetime) -> JsonObject:
+    """Return the first state of an object that passed `checked_new`."""
+    given = document["metadata"]
+    metadata: JsonObject = {"name": name}
+    if kind.namespaced:
+        metadata["namespace"] = given["namespace"]
+    metadata |= {"uid": uid, "generation": 1, "creationTimestamp": format_time(now)}
+    metadata |= _user_members(given) | _owners_of_fields(given)
+    first = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **_content(kind, document)}
+    if kind.group_kind == NAMESPACE.group_kind:
+        first["status"] = {"phase": "Active"}
+    return first
+
+
+def replaced(kind: Kind, current: JsonObject, document: JsonObject) -> JsonObject:
+    """Return the state after an update; *current* itself when nothing changes.
+
+    Raises:
+        ConflictError: *document* is not based on *current*.
+        InvalidMetadataError: With every reason.
+    """
+    document = _head(kind, document)
+    given, old = document["metadata"], current["metadata"]
+    version = _version_given(given)
+    check_preconditions(kind, current, given.get("uid", ""), version)
+    errors = (
+        *validate_type(kind, document),
+        *validate_version(kind, version),
+        *validate_members(given, old),
+        *validate_update(given, old),
+    )
+    if errors:
+        raise InvalidMetadataError(kind, old["name"], errors)
+    content, stored = _content(kind, document), _content(kind, current)
+    same_content = same_json(content, stored)
+    apart = (*_USER_MEMBERS, "managedFields")
+    metadata = {member: value for member, value in old.items() if member not in apart} | _user_members(given)
+    metadata |= _owners_of_fields({**old, **given})
+    if same_content and same_json(metadata, old):
+        return current
+    if not same_content:
+        metadata["generation"] = old["generation"] + 1
+    head = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
+    status = {"status": current["status"]} if kind.has_status and "status" in current else {}
+    return head | content | status
+
+
+def metadata_replaced(kind: Kind, current: JsonObject, document: JsonObject) -> JsonObject:
+    """Return the state after an update of finalizers, labels and annotations alone; *current* itself when none changes.
+
+    Raises:
+        ConflictError: *document* is not based on *current*.
+        InvalidMetadataError: With every reason.
+    """
+    given, metadata = document["metadata"], dict(current["metadata"])
+    metadata["resourceVersion"] = given.get("resourceVersion", "")
+    metadata["finalizers"] = given.get("finalizers") or []
+    for member in ("labels", "annotations"):
+        metadata[member] = {**metadata.get(member, {}), **(given.get(member) or {})}
+    return replaced(kind, current, {**current, "metadata": metadata})
+
+
+def status_replaced(kind: Kind, current: JsonObject, document: JsonObject) -> JsonObject:
+    """Return the state after a write to the status subresource; *current* itself when nothing changes.
+
+    Raises:
+        ConflictError: *document* is not based on *current*.
+        InvalidMetadataError: With every reason.
+    """
+    document = _head(kind, document)
+    given = document["metadata"]
+    version = _version_given(given)
+    check_preconditions(kind, current, given.get("uid", ""), version)
+    if errors := tuple(validate_version(kind, version)):
+        raise InvalidMetadataError(kind, current["metadata"]["name"], errors)
+    status = document.get("status")
+    if same_json(status, current.get("status")):
+        return current
+    changed = {member: value for member, value in current.items() if member != "status"}
+    if status is not None:
+        changed["status"] = orjson.loads(dump_json(status))
+    return changed
+
+
+def deleting(current: JsonObject, now: datetime) -> JsonObject:
+    """Return the state of an object whose deletion waits: for finalizers or, for a namespace, for its content."""
+    metadata = current["metadata"]
+    marks = {"generation": metadata["generation"] + 1, "deletionTimestamp": format_time(now)}
+    marked = current | {"metadata": metadata | marks | {"deletionGracePeriodSeconds": 0}}
+    if group_kind(current) == NAMESPACE.group_kind:
+        marked["status"] = {**current.get("status", {}), "phase": "Terminating"}
+    return marked
+
+
+def without_owners(current: JsonObject, alive: Iterable[str]) -> JsonObject:
+    """Return the state of an object that keeps only the owners whose uid is in *alive*."""
+    uids = frozenset(alive)
+    owners = [owner for owner in current["metadata"]["ownerReferences"] if owner["uid"] in uids]
+    return current | {"metadata": current["metadata"] | {"ownerReferences": owners}}
+
+
+def check_preconditions(kind: Kind, current: JsonObject, uid: object, resource_version: object) -> None:
+    """Raise `ConflictError` unless *current* has the given uid and version; empty ones are not checked."""
+    metadata, what = current["metadata"], f"{kind.kind} {key_of(current)}"
+    if uid and uid != metadata["uid"]:
+        raise ConflictError(f"{what}: uid {quote(uid)} was expected, but this object has {quote(metadata['uid'])}")
+    if resource_version and resource_version != metadata["resourceVersion"]:
+        raise ConflictError(
+            f"{what}: resource version {quote(resource_version)} was expected, but the object is at"
+            f" {quote(metadata['resourceVersion'])}: read it again and repeat the change"
+        )
+
+
+def same_json(one: Any, other: Any) -> bool:
+    """Compare as JSON does: ``1``, ``1.0`` and ``true`` differ, the order of fields does not count."""
+    if one is other:
+        return True
+    return bool(one == other) and _sorted(one) == _sorted(other)
+
+
+def _sorted(value: object) -> bytes:
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except orjson.JSONEncodeError:
+        return orjson.dumps(orjson.loads(dump_json(value)), option=orjson.OPT_SORT_KEYS)
+
+
+def _head(kind: Kind, document: JsonObject) -> JsonObject:
+    """Drop null fields of the object and of its ``metadata``, which must be an object."""
+    document = {member: value for member, value in document.items() if value is not None}
+    metadata = document.get("metadata")
+    if not isinstance(metadata, dict):
+        cause = Cause.REQUIRED if metadata is None else Cause.TYPE_INVALID
+        raise InvalidMetadataError(kind, "", (FieldError(METADATA, cause, "must be an object"),))
+    if "status" in document and kind.has_status and not isinstance(document["status"], dict):
+        error = FieldError(
+            FieldPath.of("status"), Cause.TYPE_INVALID, f"{quote(document['status'])}: must be an object"
+        )
+        raise InvalidMetadataError(kind, _name(metadata), (error,))
+    return document | {"metadata": without_nulls(metadata)}
+
+
+def _name(metadata: JsonObject) -> str:
+    return str(metadata.get("name") or metadata.get("generateName") or "")
+
+
+def _version_given(metadata: JsonObject) -> object:
+    """Return the version that an update is based on, empty for none; ``"0"`` means none, as for an API server."""
+    version: object = metadata.get("resourceVersion", "")
+    return "" if version == "0" else version
+
+
+def _user_members(metadata: JsonObject) -> JsonObject:
+    return {member: metadata[member] for member in _USER_MEMBERS if metadata.get(member)}
+
+
+def _owners_of_fields(metadata: JsonObject) -> JsonObject:
+    """Return who owns which field; as on an API server, nobody does where an entry is not well formed."""
+    owners = metadata.get("managedFields")
+    if not owners or not isinstance(owners, list):
+        return {}
+    whole = all(isinstance(each, dict) and isinstance(each.get("fieldsV1"), dict) for each in owners)
+    return {"managedFields": owners} if whole else {}
+
+
+def _content(kind: Kind, document: JsonObject) -> JsonObject:
+    """Return the fields that count for the generation: all but identity, metadata and a status subresource."""
+    apart = ("apiVersion", "kind", "metadata", "status") if kind.has_status else ("apiVersion", "kind", "metadata")
+    return {member: value for member, value in document.items() if member not in apart}
+
+
+class InvalidMetadataError(InvalidObjectError):
+    """The store refuses the object; ``errors`` holds every reason."""
+
+    def __init__(self, kind: Kind, name: str, errors: tuple[FieldError, ...]) -> None:
+        super().__init__(f"{kind.kind} {quote(name)} is invalid: " + "; ".join(map(str, errors)))
+        self.errors = errors

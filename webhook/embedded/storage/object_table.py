@@ -1,0 +1,131 @@
+"""The objects of the embedded store in memory, from which it answers every read.
+
+Documents in here are shared with every reader; they are never changed, only replaced.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterator
+from typing import Any, Final
+
+from scorer.api.meta import JsonObject
+from webhook.embedded.storage.journal import KindId
+from webhook.kube.ports import Key
+
+Place = tuple[KindId, Key]
+"""Where an object is."""
+
+EVENT_KINDS: Final = frozenset({("", "Event"), ("events.k8s.io", "Event")})
+
+
+class _Shelf:
+    """The objects of one kind, and their namespaces and names in order."""
+
+    __slots__ = ("documents", "order")
+
+    def __init__(self) -> None:
+        self.documents: dict[Key, JsonObject] = {}
+        self.order: list[tuple[str, str]] = []
+
+
+class ObjectTable:
+    """All objects by kind, namespace and name; also by uid, by owner, and Events by age."""
+
+    def __init__(self) -> None:
+        self._shelves: dict[KindId, _Shelf] = {}
+        self._by_uid: dict[str, Place] = {}
+        self._dependents: dict[str, set[Place]] = {}
+        self._events: dict[Place, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_uid)
+
+    def get(self, kind: KindId, key: Key) -> JsonObject | None:
+        """Return the object, if there is one."""
+        shelf = self._shelves.get(kind)
+        return shelf.documents.get(key) if shelf else None
+
+    def put(self, kind: KindId, key: Key, document: JsonObject) -> None:
+        """Add the object, or replace its older state."""
+        shelf = self._shelves.get(kind)
+        if shelf is None:
+            shelf = self._shelves[kind] = _Shelf()
+        old = shelf.documents.get(key)
+        shelf.documents[key] = document
+        if old is None:
+            insort(shelf.order, (key.namespace, key.name))
+            self._by_uid[document["metadata"]["uid"]] = kind, key
+            self._link(kind, key, owner_uids(document))
+        elif owner_references(old) != owner_references(document):
+            self._unlink(kind, key, owner_uids(old))
+            self._link(kind, key, owner_uids(document))
+        if kind in EVENT_KINDS:
+            self._events.pop((kind, key), None)
+            self._events[kind, key] = None
+
+    def remove(self, kind: KindId, key: Key) -> None:
+        """Remove the object; it must exist."""
+        shelf = self._shelves[kind]
+        document = shelf.documents.pop(key)
+        del shelf.order[bisect_left(shelf.order, (key.namespace, key.name))]
+        del self._by_uid[document["metadata"]["uid"]]
+        self._unlink(kind, key, owner_uids(document))
+        self._events.pop((kind, key), None)
+
+    def _link(self, kind: KindId, key: Key, uids: set[str]) -> None:
+        for uid in uids:
+            self._dependents.setdefault(uid, set()).add((kind, key))
+
+    def _unlink(self, kind: KindId, key: Key, uids: set[str]) -> None:
+        for uid in uids:
+            self._dependents[uid].discard((kind, key))
+            if not self._dependents[uid]:
+                del self._dependents[uid]
+
+    def documents(self, kind: KindId, namespace: str | None = None) -> list[JsonObject]:
+        """Return the objects of a kind, by namespace and name."""
+        shelf = self._shelves.get(kind)
+        return [shelf.documents[key] for key in _keys(shelf, namespace)] if shelf else []
+
+    def in_namespace(self, namespace: str) -> Iterator[Place]:
+        """Yield every object of a namespace, by kind and name."""
+        for kind, shelf in sorted(self._shelves.items(), key=lambda item: item[0]):
+            for key in _keys(shelf, namespace):
+                yield kind, key
+
+    def of_kind(self, kind: KindId) -> Iterator[Place]:
+        """Yield every object of a kind."""
+        if shelf := self._shelves.get(kind):
+            for key in _keys(shelf, None):
+                yield kind, key
+
+    def place_of(self, uid: str) -> Place | None:
+        """Return where the object with that uid is, if it exists."""
+        return self._by_uid.get(uid)
+
+    def dependents_of(self, uid: str) -> list[Place]:
+        """Return the objects that name *uid* as an owner, by kind, namespace and name."""
+        return sorted(self._dependents.get(uid, ()), key=lambda place: (place[0], place[1].namespace, place[1].name))
+
+    def surplus_events(self, limit: int) -> list[Place]:
+        """Return the Events beyond the *limit* written last."""
+        surplus = len(self._events) - limit
+        return [place for place, _ in zip(self._events, range(surplus), strict=False)] if surplus > 0 else []
+
+
+def _keys(shelf: _Shelf, namespace: str | None) -> Iterator[Key]:
+    if namespace is None:
+        return (Key(name, space) for space, name in shelf.order)
+    start = bisect_left(shelf.order, (namespace, ""))
+    end = bisect_left(shelf.order, (namespace + "\0", ""), start)
+    return (Key(name, space) for space, name in shelf.order[start:end])
+
+
+def owner_references(document: JsonObject) -> list[dict[str, Any]]:
+    """Return ``metadata.ownerReferences`` of a stored object, whose shape has been checked."""
+    references: list[dict[str, Any]] = document["metadata"].get("ownerReferences", [])
+    return references
+
+
+def owner_uids(document: JsonObject) -> set[str]:
+    """Return the uid of every owner an object names."""
+    return {reference["uid"] for reference in owner_references(document)}

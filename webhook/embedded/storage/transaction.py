@@ -1,0 +1,167 @@
+"""A transaction of the embedded store: one write with its consequences, stored as a whole or not at all.
+
+The consequences: dependents are deleted with their last owner, a namespace or definition that is being deleted loses
+its content and then goes itself, and the oldest Events make room for new ones.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from datetime import datetime
+
+import orjson
+
+from scorer.api.kinds import NAMESPACE
+from scorer.api.meta import JsonObject, dump_json
+from scorer.api.unstructured.documents import labels_of
+from webhook.embedded.storage import lifecycle
+from webhook.embedded.storage.journal import KindId, Row
+from webhook.embedded.storage.kinds import DEFINITION, StoredKinds
+from webhook.embedded.storage.object_table import ObjectTable, Place, owner_references, owner_uids
+from webhook.embedded.storage.watcher import Change
+from webhook.kube.ports import EventType, Key, key_of
+
+
+class Write:
+    """A write in progress: applied to memory already, not yet in the journal.
+
+    Args:
+        table: Changed as the write proceeds; `undo` takes everything back.
+        kinds: Likewise.
+        version: The newest resource version before the write.
+        now: The clock.
+        most_events: How many Events to keep.
+    """
+
+    def __init__(
+        self, table: ObjectTable, kinds: StoredKinds, version: int, now: Callable[[], datetime], most_events: int
+    ) -> None:
+        self._table = table
+        self._kinds = kinds
+        self._version = version
+        self._now = now
+        self._most_events = most_events
+        self._before: list[tuple[Place, JsonObject | None]] = []
+        self._suspects: deque[Place] = deque()
+        self.rows: list[Row] = []
+        self.changes: list[Change] = []
+
+    def put(self, kind: KindId, document: JsonObject, *, shared: bool = False) -> JsonObject:
+        """Store the new state of an object and return it; delete an object that was only waiting for its finalizers.
+
+        Args:
+            kind: Group and kind.
+            document: The new state, except for the resource version.
+            shared: No caller can change any part of *document*, so it needs no copy.
+        """
+        place = kind, key_of(document)
+        if self._is_released(place, document):
+            return self._record(place, document, EventType.DELETED, shared=shared)
+        if owner_references(document):
+            self._suspects.append(place)
+        return self._record(place, document, EventType.MODIFIED, shared=shared)
+
+    def delete(self, kind: KindId, current: JsonObject) -> None:
+        """Delete the object and its content; mark the object as being deleted while finalizers or content hold it."""
+        place = kind, key_of(current)
+        if not current["metadata"].get("finalizers") and not self._has_content(place):
+            self._record(place, current, EventType.DELETED)
+            return
+        if "deletionTimestamp" not in current["metadata"]:
+            self._record(place, lifecycle.deleting(current, self._now()), EventType.MODIFIED)
+        for held in tuple(self._content(place)):
+            if document := self._table.get(*held):
+                self.delete(held[0], document)
+
+    def settle(self) -> None:
+        """Work off the consequences, until there are none left."""
+        while True:
+            while self._suspects:
+                self._look_at(self._suspects.popleft())
+            surplus = self._table.surplus_events(self._most_events)
+            if not surplus:
+                return
+            for place in surplus:
+                if document := self._table.get(*place):
+                    self._record(place, document, EventType.DELETED)
+
+    def undo(self) -> None:
+        """Restore everything in memory as it was."""
+        for (kind, key), document in reversed(self._before):
+            if document is not None:
+                self._table.put(kind, key, document)
+            elif self._table.get(kind, key):
+                self._table.remove(kind, key)
+            if kind == DEFINITION:
+                self._learn(key, document)
+
+    def _look_at(self, place: Place) -> None:
+        document = self._table.get(*place)
+        if document is None:
+            return
+        if self._is_released(place, document):
+            self._record(place, document, EventType.DELETED)
+            return
+        owners = owner_uids(document)
+        alive = {uid for uid in owners if self._is_alive(uid, place[1].namespace)}
+        if owners and not alive:
+            self.delete(place[0], document)
+        elif alive != owners:
+            self._record(place, lifecycle.without_owners(document, alive), EventType.MODIFIED)
+
+    def _is_alive(self, uid: str, namespace: str) -> bool:
+        """Say whether an owner exists; one in another namespace cannot be an owner."""
+        place = self._table.place_of(uid)
+        return place is not None and place[1].namespace in ("", namespace)
+
+    def _is_released(self, place: Place, document: JsonObject) -> bool:
+        metadata = document["metadata"]
+        return "deletionTimestamp" in metadata and not metadata.get("finalizers") and not self._has_content(place)
+
+    def _content(self, place: Place) -> Iterator[Place]:
+        kind, key = place
+        if kind == NAMESPACE.group_kind:
+            yield from self._table.in_namespace(key.name)
+        elif kind == DEFINITION and (defined := self._kinds.defined_by(key.name)):
+            yield from self._table.of_kind(defined.group_kind)
+
+    def _has_content(self, place: Place) -> bool:
+        return next(self._content(place), None) is not None
+
+    def _record(self, place: Place, document: JsonObject, event: EventType, *, shared: bool = True) -> JsonObject:
+        kind, key = place
+        old = self._table.get(kind, key)
+        if old is None:
+            event = EventType.ADDED
+        self._version += 1
+        document = document | {"metadata": document["metadata"] | {"resourceVersion": str(self._version)}}
+        body = dump_json(document)
+        if not shared:
+            document = orjson.loads(body)
+        self._before.append((place, old))
+        if event is EventType.DELETED:
+            self._table.remove(kind, key)
+            self._suspects.extend(self._affected_by_removal(place, document))
+        else:
+            self._table.put(kind, key, document)
+        if kind == DEFINITION:
+            self._learn(key, None if event is EventType.DELETED else document)
+        labels, old_labels = labels_of(document), labels_of(old or document)
+        changed = None if labels == old_labels else dump_json(old_labels)
+        replaced = int(old["metadata"]["resourceVersion"]) if old else 0
+        self.rows.append(Row(self._version, event, kind, key, body, changed, replaced))
+        self.changes.append(Change(self._version, event, document, old_labels))
+        return document
+
+    def _affected_by_removal(self, place: Place, document: JsonObject) -> Iterator[Place]:
+        kind, key = place
+        yield from self._table.dependents_of(document["metadata"]["uid"])
+        if key.namespace:
+            yield NAMESPACE.group_kind, Key(key.namespace)
+        if custom := self._kinds.custom.get(kind):
+            yield DEFINITION, Key(custom.resource)
+
+    def _learn(self, key: Key, definition: JsonObject | None) -> None:
+        if definition is None:
+            self._kinds.forget(key.name)
+        else:
+            self._kinds.define(definition)

@@ -1,0 +1,154 @@
+"""``/v1/validate`` and ``/v1/default``: a dry run of admission, for CI.
+
+The rules are those of the hooks, with the caller as the user: a caller whose write admission would refuse is told so.
+Objects that the caller may not list are as if they did not exist, and a warning names their kind where a rule compares
+with them.
+
+Source: serving.md 3.1.
+"""
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Final
+
+from aiohttp import web
+from pydantic import Field
+
+from scorer.api.kinds import Kind
+from scorer.api.meta import JsonObject
+from scorer.api.unstructured.documents import name_of, namespace_of
+from scorer.api.values.quoting import printable, quote
+from webhook.access.rights import Reviewed
+from webhook.admission.authorization import is_enforced
+from webhook.admission.limited import Readable, compared_kinds, limited, shown_with
+from webhook.admission.rehearsal import Verdict, WriteOperation, default, rehearse
+from webhook.endpoints.http.access_control import caller_of
+from webhook.endpoints.http.api import Api
+from webhook.endpoints.http.problems import Mistake, Problem, ProblemError
+from webhook.endpoints.http.request_models import RequestModel
+from webhook.endpoints.http.responses import JSON, headers
+from webhook.kube.transport.serialization import encode
+from webhook.validation.framework.context import Context
+
+_HEADERS: Final = headers(Content_Type=JSON, Cache_Control="no-store")
+
+
+class RehearsalModel(RequestModel):
+    """An object to be validated or defaulted as if it were written now."""
+
+    object_: Annotated[dict[str, Any], Field(alias="object")]
+    """The object as its author wrote it, with `apiVersion` and `kind`."""
+    old_object: dict[str, Any] | None = None
+    """The object as it is stored; if given, the question is about an update."""
+    operation: WriteOperation | None = None
+    """CREATE, or UPDATE if there is an old object; may be left out."""
+
+    def done(self) -> WriteOperation:
+        """Return what is done to the object."""
+        return "CREATE" if self.old_object is None else "UPDATE"
+
+
+def add_routes(api: Api) -> None:
+    """Serve both questions."""
+
+    async def validate(request: web.Request) -> web.Response:
+        body = await _read(api, request)
+        context = api.answers.admission().asked_by(caller_of(request))
+        hidden: set[Kind] = set()
+        context = limited(context, await _readable(api, request, body.object_, context), hidden)
+        reviewed = await _rights(api, body, context)
+        verdict = rehearse(body.object_, body.old_object, body.done(), context, reviewed)
+        warnings = [*verdict.warnings, *(_not_compared(kind) for kind in sorted(hidden, key=lambda kind: kind.plural))]
+        return _answer({"allowed": verdict.allowed, "errors": list(_errors(verdict)), "warnings": warnings})
+
+    async def defaults(request: web.Request) -> web.Response:
+        body = await _read(api, request)
+        result = default(body.object_, body.old_object, body.done())
+        return _answer({"object": result.document, "patch": list(result.patch), "warnings": list(result.warnings)})
+
+    api.post("/v1/validate", "/v1/validate", validate)
+    api.post("/v1/default", "/v1/default", defaults)
+
+
+async def _read(api: Api, request: web.Request) -> RehearsalModel:
+    body = await api.read(request, RehearsalModel)
+    if mistakes := list(_mistakes(body)):
+        raise ProblemError(Problem.VALIDATION_FAILED, f"{mistakes[0].pointer}: {mistakes[0].detail}", mistakes=mistakes)
+    return body
+
+
+async def _readable(api: Api, request: web.Request, document: JsonObject, context: Context) -> Readable:
+    """Return which objects the verdict on a document may depend on."""
+    kinds, namespace = compared_kinds([document], context.kinds), namespace_of(document)
+    everywhere = await api.readable_kinds(request, kinds)
+    rest = {kind for kind in kinds - everywhere if kind.namespaced}
+    inside = await api.readable_kinds(request, rest, namespace) if rest and namespace else frozenset()
+    return Readable(shown_with(everywhere), namespace, shown_with(inside))
+
+
+def _not_compared(kind: Kind) -> str:
+    return f"not compared with other {kind.plural}, which the caller may not list"
+
+
+def _mistakes(body: RehearsalModel) -> Iterator[Mistake]:
+    new, old = body.object_, body.old_object
+    yield from _untyped(new, "/object")
+    if body.operation == "UPDATE" and old is None:
+        yield Mistake("/oldObject", "required", "an UPDATE has an old object")
+    if old is None:
+        return
+    if body.operation == "CREATE":
+        yield Mistake("/operation", "invalid", '"CREATE": there is an oldObject, so this is an UPDATE')
+    for pointer, before, after in (
+        ("/oldObject/apiVersion", old.get("apiVersion"), new.get("apiVersion")),
+        ("/oldObject/kind", old.get("kind"), new.get("kind")),
+        ("/oldObject/metadata/name", name_of(old), name_of(new)),
+        ("/oldObject/metadata/namespace", namespace_of(old), namespace_of(new)),
+    ):
+        if before != after:
+            yield Mistake(pointer, "invalid", f"{quote(before)}: the object has {quote(after)}")
+
+
+def _untyped(document: JsonObject, at: str) -> Iterator[Mistake]:
+    for member in ("apiVersion", "kind"):
+        value = document.get(member)
+        if value is None:
+            yield Mistake(f"{at}/{member}", "required", "must be given")
+        elif not isinstance(value, str):
+            yield Mistake(f"{at}/{member}", "type", f"{quote(value)}: must be a string")
+        elif not value:
+            yield Mistake(f"{at}/{member}", "invalid", "must not be empty")
+
+
+async def _rights(api: Api, body: RehearsalModel, context: Context) -> Reviewed:
+    """Find out whether the caller may have what a placement selects, as the validating hook does.
+
+    Raises:
+        ProblemError: The hub does not say, and the settings forbid to allow the object without that answer.
+    """
+    rights = api.answers.admittance.rights
+    group, _, version = body.object_["apiVersion"].rpartition("/")
+    write: JsonObject = {
+        "kind": {"group": group, "version": version, "kind": body.object_["kind"]},
+        "operation": body.done(),
+        "object": body.object_,
+        "oldObject": body.old_object,
+    }
+    reviewed = await rights.review(context.user, rights.needed(write, context.user, context))
+    if reviewed.unanswered and is_enforced(reviewed, context.settings.placement_authorization):
+        raise ProblemError(
+            Problem.NOT_READY, f"the rights of the caller are not known: {reviewed.unanswered}", retry_after=1
+        )
+    return reviewed
+
+
+def _errors(verdict: Verdict) -> Iterator[JsonObject]:
+    """Write the reasons of a refusal; a reason that concerns no field has an empty path."""
+    if verdict.refusal:
+        yield {"field": "", "reason": verdict.reason, "message": verdict.refusal}
+    for error in verdict.errors:
+        entry = {"field": printable(str(error.field)), "reason": error.cause.value, "message": error.text()}
+        yield entry | ({"rule": error.rule} if error.rule else {})
+
+
+def _answer(document: JsonObject) -> web.Response:
+    return web.Response(body=encode(document, sort=True), headers=_HEADERS)

@@ -1,0 +1,461 @@
+"""``/validate`` and ``/mutate``: everything before and after a review is decided.
+
+The HTTP checks come in the order of the table in serving.md 1.8 part A. `webhook.admission.review` judges the review
+itself; on its own path `webhook.admission.enforcement` does, which has to ask the API server. A review that, as far as
+`webhook.endpoints.admission.authentication` can tell, does not come from the API server may be forged: it is judged by
+the rules alone, and we ask and reserve nothing on its behalf. Errors are Kubernetes ``Status`` objects, because the API
+server passes nothing else on to the user.
+
+This is the busiest path of the server, hence prepared headers, no middleware, and plain functions.
+
+Source: serving.md 1.3 and 1.8.
+"""
+
+import asyncio
+import logging
+import re
+from collections.abc import Awaitable, Callable
+from functools import lru_cache
+from typing import Any, Final, Literal
+from urllib.parse import parse_qs
+
+from aiohttp import web
+from aiohttp.web_protocol import RequestHandler
+
+from certs.context import StaleClientError
+from scorer.api.kinds import OUR_KINDS
+from scorer.api.meta import JsonObject
+from scorer.api.unstructured.documents import text_at
+from webhook.access.rights import UNDISPUTED, Reviewed
+from webhook.access.user import UserInfo
+from webhook.access.vouching import vouch_for, vouch_for_client
+from webhook.admission.authorization import is_enforced, weighed
+from webhook.admission.judge import Judgement, as_warnings
+from webhook.admission.registration import ENFORCEMENT_PATH
+from webhook.admission.review import BadReviewError, answer, parse_review, respond
+from webhook.endpoints.admission.authentication import Doorkeeper, Strangers, TooManyStrangersError
+from webhook.endpoints.admission.fast_path import AT_ONCE, Called
+from webhook.endpoints.http.bodies import (
+    SHORT_BYTES,
+    THREAD_BYTES,
+    Bodies,
+    BodyMemoryError,
+    BodyTimeoutError,
+    BodyTooLargeError,
+    BrokenBodyError,
+)
+from webhook.endpoints.http.responses import REQUEST_ID, has_json_body, headers, request_id
+from webhook.endpoints.http.services import Services
+from webhook.endpoints.refusals import note_review
+from webhook.kube.transport.serialization import encode
+from webhook.settings.listener import LimitSettings
+from webhook.settings.secret_files import ROOT
+from webhook.telemetry.health import Health
+from webhook.telemetry.metrics import Metrics
+from webhook.telemetry.tracing import NO_HEADERS, Tracing
+from webhook.validation.framework.context import Context
+
+Hook = Literal["validate", "mutate"]
+Handler = Callable[[web.Request], Awaitable[web.Response]]
+Judge = Callable[[JsonObject, float], Awaitable[Judgement]]
+"""Takes ``request`` of a review and the deadline, which it must meet; returns the verdict."""
+
+HOOKS: Final[tuple[Hook, ...]] = ("validate", "mutate")
+BUDGET_SECONDS: Final = 4.0
+BUDGET_MARGIN_SECONDS: Final = 0.5
+"""We give up this long before the API server does, so that our answer still reaches it."""
+RIGHTS_MARGIN_SECONDS: Final = 0.5
+"""Time left for the answer when the review of the user's rights, or a reservation, does not finish in time."""
+LONG_AT_ONCE: Final = 2
+"""How many reviews larger than `THREAD_BYTES` are judged at once: parsed, a review takes many times its bytes."""
+LONGEST_QUERY: Final = 256
+"""How many characters of the query are read."""
+
+_TIMEOUT: Final = re.compile(r"([0-9]{1,6})s", re.ASCII)
+_JSON: Final = headers(Content_Type="application/json")
+_AGAIN: Final = headers(Content_Type="application/json", Retry_After="1")
+_ONLY_POST: Final = headers(Content_Type="application/json", Allow="POST")
+_REASONS: Final = {
+    400: "BadRequest",
+    403: "Forbidden",
+    404: "NotFound",
+    405: "MethodNotAllowed",
+    408: "Timeout",
+    413: "RequestEntityTooLarge",
+    415: "UnsupportedMediaType",
+    500: "InternalError",
+    503: "ServiceUnavailable",
+}
+STRANGER: Final = "the review did not come from the API server, as far as can be told"
+REFUSED_STRANGER: Final = (
+    "only the API server is answered here: by its client certificate, or on the secret path that "
+    "`harbormaster webhook-configuration` registers"
+)
+_HEADERS: Final = {405: _ONLY_POST, 503: _AGAIN}
+
+_log = logging.getLogger(__name__)
+
+
+def add_routes(
+    app: web.Application,
+    services: Services,
+    settings: LimitSettings,
+    health: Health,
+    metrics: Metrics,
+    doorkeeper: Doorkeeper,
+    bodies: Bodies,
+    tracing: Tracing | None,
+) -> None:
+    """Serve both hooks on their bare paths and on one path per kind, and the same again below the secret path."""
+    desk = Desk(app, services, settings, health, metrics, doorkeeper, bodies, tracing)
+    app[AT_ONCE] = desk
+    metrics.watch_in_flight("admission", lambda: desk.in_flight)
+    below: dict[str, Handler] = {}
+
+    def add(path: str, hook: Hook, judge: Judge | None = None) -> None:
+        app.router.add_route("*", path, desk.handler(hook, judge))
+        if judge is None:
+            desk.hooks[path] = hook
+        below[path.removeprefix("/")] = desk.handler(hook, judge, by_secret=True)
+
+    for hook in HOOKS:
+        add(f"/{hook}", hook)
+        if hook == "validate":
+            add(ENFORCEMENT_PATH, hook, services.disruption.enforcement.judge)
+        for kind in OUR_KINDS:
+            add(f"/{hook}/{kind.group}/{kind.plural}", hook)
+        app.router.add_route("*", f"/{hook}/{{rest:.*}}", _unknown_path)
+
+    async def handle(request: web.Request) -> web.Response:
+        known = await doorkeeper.learns_secret(request.match_info["secret"])
+        return await (below.get(request.match_info["path"], _unknown_path) if known else _unknown_path)(request)
+
+    app.router.add_route("*", f"{ROOT}/{{secret}}/{{path:.*}}", handle)
+
+
+async def _not_enforced(_asked: JsonObject, _deadline: float) -> Judgement:
+    """Allow what a stranger asks about, without looking at a budget or reserving anything."""
+    return Judgement(warnings=as_warnings([f"disruption budgets were not enforced: {STRANGER}"]))
+
+
+async def _unknown_path(request: web.Request) -> web.Response:
+    if request.method != "POST":
+        return _status(405, f"{request.method} is not understood here, only POST")
+    return _status(404, "there is no such path; a hook's path ends in /<group>/<plural> of a kind with rules")
+
+
+def _status(code: int, message: str) -> web.Response:
+    body = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": message,
+        "reason": _REASONS[code],
+        "code": code,
+    }
+    response = web.Response(status=code, body=encode(body), headers=_HEADERS.get(code, _JSON))
+    if code in {403, 408, 413, 503}:  # we do not read the rest of the body; a retry may reach another replica
+        response.force_close()
+    return response
+
+
+@lru_cache(maxsize=64)
+def _budget(query: str) -> float:
+    """Return how many seconds we may take: a little less than the API server waits, which the query tells."""
+    match = _TIMEOUT.fullmatch(parse_qs(query[:LONGEST_QUERY]).get("timeout", [""])[0])
+    return min(int(match[1]) - BUDGET_MARGIN_SECONDS, BUDGET_SECONDS) if match else BUDGET_SECONDS
+
+
+class Desk:
+    """Receives reviews, and counts those in progress.
+
+    Attributes:
+        hooks: The plain paths on which reviews are judged by the rules alone.
+    """
+
+    def __init__(
+        self,
+        app: web.Application,
+        services: Services,
+        settings: LimitSettings,
+        health: Health,
+        metrics: Metrics,
+        doorkeeper: Doorkeeper,
+        bodies: Bodies,
+        tracing: Tracing | None,
+    ) -> None:
+        self.in_flight = 0
+        self.hooks: dict[str, Hook] = {}
+        self._app = app
+        self._tracing = tracing
+        self._doorkeeper = doorkeeper
+        self._bodies = bodies
+        self._strangers = Strangers(settings.admission_in_flight // 2)
+        self._long = asyncio.Semaphore(LONG_AT_ONCE)
+        answers = services.answers
+        self._history = services.history
+        self._context = answers.admission
+        self._rights = answers.admittance.rights
+        self._synced = answers.synced
+        self._has_been_synced = False
+        self._settings = settings
+        self._health = health
+        self._metrics = metrics
+
+    def find(self, target: str) -> Called | None:
+        """See `AtOnce.find`."""
+        path, _, query = target.partition("?")
+        by_secret = path.startswith(f"{ROOT}/")
+        if by_secret:
+            secret, slash, path = path.removeprefix(f"{ROOT}/").partition("/")
+            if not self._doorkeeper.has_secret(secret):
+                return None
+            path = slash + path
+        hook = self.hooks.get(path)
+        return None if hook is None or "%" in target or "#" in target else Called(hook, by_secret, _budget(query))
+
+    def answer_at_once(self, called: Called, client: RequestHandler, body: bytes) -> bytes | None:
+        """See `AtOnce.answer_at_once`; what it leaves is for `handler`."""
+        health, settings = self._health, self._settings
+        if (
+            self._tracing is not None
+            or health.closed
+            or health.draining.is_set()
+            or not self._is_ready()
+            or self.in_flight >= settings.admission_in_flight
+            or len(body) > min(SHORT_BYTES, settings.admission_body_bytes)
+        ):
+            return None
+        started = asyncio.get_running_loop().time()
+        try:
+            if not self._doorkeeper.knows(client.transport, by_secret=called.by_secret):
+                return None
+            review = parse_review(body)
+            asked, context, user = review["request"], self._context(), None
+            reviewed: Reviewed | None = UNDISPUTED
+            if called.hook == "validate":
+                user = UserInfo.read(asked.get("userInfo"))
+                reviewed = self._rights.known(user, self._rights.needed(asked, user, context))
+            if reviewed is None:
+                return None
+            verdict = answer(review, called.hook, context, user, reviewed, size=len(body))
+        except Exception:  # noqa: BLE001 - whatever it is, `handler` meets it again, and says so
+            return None
+        seconds = asyncio.get_running_loop().time() - started
+        if seconds > called.budget:
+            return None
+        vouch_for_client(self._app, client)
+        self._record(called.hook, asked, verdict["response"], seconds)
+        note_review(self._history, asked, verdict["response"])
+        return encode(verdict)
+
+    def handler(self, hook: Hook, judge: Judge | None = None, *, by_secret: bool = False) -> Handler:
+        """Return the handler of one hook.
+
+        Args:
+            hook: Which hook.
+            judge: Judges in place of the registry's rules.
+            by_secret: The handler serves a path below the secret one.
+        """
+
+        async def handle(request: web.Request) -> web.Response:
+            if request.method != "POST":
+                return _status(405, f"{request.method} is not understood here, only POST")
+            if not has_json_body(request):
+                return self._refuse(415, "media_type", "the body must be declared as uncompressed application/json")
+            try:
+                known = await self._doorkeeper.learns(request.transport, by_secret=by_secret)
+            except StaleClientError as error:  # the certificate no longer counts; a new connection needs a valid one
+                return self._refuse(503, "stale", str(error))
+            if not known and self._doorkeeper.refuses:
+                return self._refuse(403, "stranger", REFUSED_STRANGER)
+            if known and self._doorkeeper.tells_strangers:
+                vouch_for(request)
+            if self._health.closed:
+                return self._refuse(503, "draining", "this replica has shut down")
+            if not self._is_ready():
+                return self._refuse(503, "not_ready", "this replica is starting")
+            reviewing = self._review(hook, request, judge, known=known)
+            if self._tracing is not None:
+                headers_of_caller = request.headers if known else NO_HEADERS
+                reviewing = self._tracing.within(f"admission.{hook}", headers_of_caller, reviewing)
+            try:
+                response = await reviewing
+            except Exception:  # noqa: BLE001 - an unforeseen error must obey failurePolicy
+                return self._fail(hook, request, "")
+            # The certificate may have expired while the review was judged. Its answer still counts, but the API server
+            # keeps connections open: without closing this one, the next review on it would be refused.
+            try:
+                self._doorkeeper.knows(request.transport, by_secret=by_secret)
+            except StaleClientError:
+                response.force_close()
+            return response
+
+        return handle
+
+    def _is_ready(self) -> bool:
+        """Whether all caches have been filled once; that remains true, so it is not asked again."""
+        self._has_been_synced = self._has_been_synced or self._synced()
+        return self._has_been_synced
+
+    async def _review(self, hook: Hook, request: web.Request, judge: Judge | None, *, known: bool) -> web.Response:
+        """Read the body, then take a place: a slow or waiting sender occupies no place that another could use."""
+        started = asyncio.get_running_loop().time()  # before the body: the API server counts its sending too
+        limit = self._settings.admission_body_bytes if known else min(THREAD_BYTES, self._settings.admission_body_bytes)
+        try:
+            async with self._bodies.read(request, limit, self._settings.body_seconds, vouched=known) as body:
+                if known:
+                    return await self._judge_in_place(hook, request, body, judge, started, known=True)
+                async with self._strangers.turn():
+                    # The wait may have used up the caller's time; judging now would take from the API server's share
+                    # for an answer that the caller does not read.
+                    if asyncio.get_running_loop().time() > started + _budget(request.query_string):
+                        return self._refuse(503, "deadline", "the time the caller allows is used up")
+                    return await self._judge_in_place(hook, request, body, judge, started, known=False)
+        except BodyTooLargeError as error:
+            return self._refuse(413, "size", str(error))
+        except BodyTimeoutError as error:
+            return self._refuse(408, "timeout", str(error))
+        except (BodyMemoryError, TooManyStrangersError) as error:
+            return self._refuse(503, "overload", str(error))
+        except BrokenBodyError as error:
+            return self._refuse(400, "malformed", str(error))
+
+    async def _judge_in_place(
+        self, hook: Hook, request: web.Request, body: bytes, judge: Judge | None, started: float, *, known: bool
+    ) -> web.Response:
+        # Checked here and not on arrival, and with no await before the count: reviews whose bodies arrive together
+        # would otherwise all pass the check.
+        if self.in_flight >= self._settings.admission_in_flight:
+            return self._refuse(503, "overload", "this replica is busy")
+        self.in_flight += 1
+        try:
+            return await self._judge(hook, request, body, judge, started, known=known)
+        finally:
+            self.in_flight -= 1
+
+    async def _judge(
+        self, hook: Hook, request: web.Request, body: bytes, judge: Judge | None, started: float, *, known: bool
+    ) -> web.Response:
+        if len(body) <= THREAD_BYTES:
+            return await self._answer(hook, request, body, judge, started, known=known)
+        try:
+            async with asyncio.timeout_at(started + _budget(request.query_string)):
+                await self._long.acquire()
+        except TimeoutError:
+            return self._refuse(503, "deadline", "the time the caller allows is used up")
+        try:
+            return await self._answer(hook, request, body, judge, started, known=known)
+        finally:
+            self._long.release()
+
+    async def _answer(
+        self, hook: Hook, request: web.Request, body: bytes, judge: Judge | None, started: float, *, known: bool
+    ) -> web.Response:
+        loop = asyncio.get_running_loop()
+        deadline = started + _budget(request.query_string)
+        try:
+            if len(body) > THREAD_BYTES:
+                async with asyncio.timeout_at(deadline):
+                    review = await asyncio.to_thread(parse_review, body)
+            else:
+                review = parse_review(body)
+        except BadReviewError as error:
+            return self._refuse(error.code, "malformed", error.message)
+        except TimeoutError:
+            return self._refuse(503, "deadline", "the time the caller allows is used up")
+        if known:
+            vouch_for(request)
+        try:
+            if judge is not None:
+                asking = judge if known else _not_enforced
+                verdict = respond(await asking(review["request"], deadline - RIGHTS_MARGIN_SECONDS), review["request"])
+            else:
+                context, user, reviewed = self._context(), None, UNDISPUTED
+                context = context if known else context.of_a_stranger()
+                if hook == "validate":  # defaults do not depend on the user
+                    user = UserInfo.read(review["request"].get("userInfo"))
+                    reviewed = await self._reviewed(review["request"], user, context, deadline, known=known)
+                if reviewed.unanswered and is_enforced(reviewed, context.settings.placement_authorization):
+                    return self._refuse(503, "rights", f"the rights of the user are not known: {reviewed.unanswered}")
+                verdict = answer(review, hook, context, user, reviewed, size=len(body))
+        except Exception:  # noqa: BLE001 - an unforeseen error must obey failurePolicy
+            return self._fail(hook, request, review["request"]["uid"])
+        now = loop.time()
+        # Past the deadline the API server may already have applied failurePolicy: a verdict sent now would be counted
+        # here as given although it had no effect.
+        if now > deadline:
+            return self._refuse(503, "deadline", "the time the caller allows is used up")
+        self._record(hook, review["request"], verdict["response"], now - started)
+        if known:  # what strangers say of themselves is no history
+            note_review(self._history, review["request"], verdict["response"])
+        return web.Response(body=encode(verdict), headers=_JSON)
+
+    async def _reviewed(
+        self, asked: JsonObject, user: UserInfo, context: Context, deadline: float, *, known: bool
+    ) -> Reviewed:
+        """Find out whether the author of a placement may have what it selects; a timeout counts as no answer."""
+        if not known:
+            return Reviewed((), STRANGER) if self._rights.may_need(asked, user, context) else UNDISPUTED
+        if not (needed := self._rights.needed(asked, user, context)):
+            return UNDISPUTED
+        try:
+            async with asyncio.timeout_at(deadline - RIGHTS_MARGIN_SECONDS):
+                return await self._rights.review(user, needed)
+        except TimeoutError:
+            return weighed(Reviewed((), "there was no time left"), needed)
+
+    def _fail(self, hook: Hook, request: web.Request, uid: str) -> web.Response:
+        identity = request_id(request)
+        _log.exception("admission review failed", extra={"request": identity, "hook": hook, "uid": uid})
+        self._metrics.reviews.failed(hook)
+        response = _status(500, f"internal error; the log of harbormaster has more under {identity}")
+        response.headers[REQUEST_ID] = identity
+        return response
+
+    def _refuse(self, code: int, reason: str, message: str) -> web.Response:
+        self._metrics.rejected("admission", reason)
+        return _status(code, message)
+
+    def _record(self, hook: Hook, asked: JsonObject, response: JsonObject, seconds: float) -> None:
+        allowed = response["allowed"]
+        code = "200" if allowed else str(response["status"]["code"])
+        self._metrics.reviews.decided(
+            hook,
+            text_at(asked, "operation"),
+            text_at(asked, "resource", "resource"),
+            "allowed" if allowed else "denied",
+            code,
+            seconds,
+        )
+        if self._tracing is not None:
+            self._tracing.annotate(
+                uid=asked["uid"],
+                operation=text_at(asked, "operation"),
+                resource=text_at(asked, "resource", "resource"),
+                decision="allowed" if allowed else "denied",
+            )
+        level = logging.DEBUG if allowed else logging.INFO
+        if _log.isEnabledFor(level):
+            _log.log(level, "admission review", extra=_fields(hook, asked, response, code, seconds))
+
+
+def _fields(hook: Hook, asked: JsonObject, response: JsonObject, code: str, seconds: float) -> dict[str, Any]:
+    kind = asked.get("kind")
+    user = asked.get("userInfo")
+    details = response.get("status", {}).get("details", {})
+    return {
+        "uid": asked["uid"],
+        "hook": hook,
+        "operation": asked.get("operation"),
+        "gvk": "/".join(str(kind.get(part, "")) for part in ("group", "version", "kind"))
+        if isinstance(kind, dict)
+        else "",
+        "object": "/".join(str(asked[part]) for part in ("namespace", "name") if asked.get(part)),
+        "user": user.get("username") if isinstance(user, dict) else None,
+        "decision": "allowed" if response["allowed"] else "denied",
+        "code": int(code),
+        "causes": len(details.get("causes", ())),
+        "seconds": round(seconds, 6),
+    }

@@ -1,0 +1,79 @@
+"""``/v1/clusters``: the fleet as the engine sees it."""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from aiohttp import web
+
+from scorer.api.family import ref_prefixes
+from scorer.api.kinds import UPGRADE_RUN
+from scorer.api.meta import JsonObject, format_time
+from scorer.member_gate.holds import Hold
+from webhook.endpoints.http.access_control import DISRUPTING_KINDS
+from webhook.endpoints.http.api import Api
+from webhook.endpoints.http.problems import Problem, ProblemError
+from webhook.endpoints.http.query_parameters import page_of
+from webhook.endpoints.http.responses import tagged
+
+
+def add_routes(api: Api, holds: Callable[[str], Iterable[Hold]] | None = None) -> None:
+    """Serve the list and the single cluster, each with only those of its placements that the caller may list.
+
+    Args:
+        api: Where.
+        holds: Returns what is disrupting a member now; None: not available.
+    """
+    advisor, upkeep = api.answers.advisor, api.answers.runs.upkeep
+
+    async def every(request: web.Request) -> web.Response:
+        page = page_of(request, advisor.cluster_names(), "name")
+        prefixes = ref_prefixes(await api.readable_kinds(request))
+        kept = await _kept(request)
+        items = [_shown(item, prefixes, kept) for item in advisor.clusters(page.names)]
+        return tagged(request, page.document(items))
+
+    async def one(request: web.Request) -> web.Response:
+        prefixes = ref_prefixes(await api.readable_kinds(request))
+        name = request.match_info["name"]
+        found = advisor.clusters((name,))
+        if not found:
+            raise ProblemError(Problem.NOT_FOUND, f"there is no member cluster {name[:253]!r}")
+        kept = await _readable(request, {name: said} if (said := upkeep.one(name)) else {})
+        shown = _shown(found[0], prefixes, kept)
+        if holds is not None and (disrupting := [_hold(each) for each in holds(name)]):
+            may_list = await api.readable_kinds(request, DISRUPTING_KINDS)
+            shown["holds"] = disrupting if may_list >= DISRUPTING_KINDS else [_unnamed(each) for each in disrupting]
+        return tagged(request, shown)
+
+    async def history(request: web.Request) -> web.Response:
+        name = request.match_info["name"]
+        if not advisor.clusters((name,)):
+            raise ProblemError(Problem.NOT_FOUND, f"there is no member cluster {name[:253]!r}")
+        return tagged(request, {"cluster": name, **api.answers.properties.document(name)})
+
+    async def _kept(request: web.Request) -> Mapping[str, JsonObject]:
+        """Return the upkeep of the members, without what runs say that the caller may not list."""
+        return await _readable(request, upkeep.every())
+
+    async def _readable(request: web.Request, found: Mapping[str, JsonObject]) -> Mapping[str, JsonObject]:
+        if await api.readable_kinds(request, (UPGRADE_RUN,)):
+            return found
+        return {name: {key: each[key] for key in each if key != "upgrade"} for name, each in found.items()}
+
+    api.get("/v1/clusters", "/v1/clusters", every)
+    api.get("/v1/clusters/{name}", "/v1/clusters/*", one)
+    api.get("/v1/clusters/{name}/history", "/v1/clusters/*/history", history)
+
+
+def _unnamed(hold: JsonObject) -> JsonObject:
+    """Return a hold without the names of what the caller may not list."""
+    return hold | {"by": "", "message": ""}
+
+
+def _hold(hold: Hold) -> JsonObject:
+    said: JsonObject = {"kind": "" if hold.kind is None else hold.kind.value, "by": hold.by, "message": hold.message}
+    return said | ({"until": format_time(hold.until)} if hold.until is not None else {})
+
+
+def _shown(cluster: JsonObject, prefixes: tuple[str, ...], kept: Mapping[str, JsonObject]) -> JsonObject:
+    shown = cluster | {"placements": [ref for ref in cluster["placements"] if ref.startswith(prefixes)]}
+    return shown | {"upkeep": upkeep} if (upkeep := kept.get(cluster["name"])) else shown

@@ -1,0 +1,134 @@
+"""``/v1/events``: server-sent events that name what changed, so that the page rereads it.
+
+The stream names what changed, so that a viewer reads only that again, but does not carry the change: a viewer that
+missed an event reads everything again and is up to date. Changes within a quarter of a second, or while a viewer is
+slow, are merged.
+
+What a viewer may see is checked when the stream begins. Tokens expire and rights are revoked, so the server ends the
+stream after a few minutes, and the viewer connects again with its credentials.
+"""
+
+import asyncio
+from dataclasses import replace
+from typing import Final
+
+import orjson
+from aiohttp import web
+
+from scorer.api.family import ref_prefixes
+from scorer.api.meta import JsonObject
+from webhook.answers.questions import ViewChange
+from webhook.endpoints.http.access_control import ANONYMOUS, caller_of, shown
+from webhook.endpoints.http.api import Api
+from webhook.endpoints.http.problems import Problem, ProblemError
+from webhook.telemetry.health import Health
+
+PAUSE_SECONDS: Final = 0.25
+"""Shortest time between two events."""
+COMMENT_SECONDS: Final = 15.0
+"""Longest silence: then a comment is sent, so that proxies in between do not close an idle connection."""
+STREAM_SECONDS: Final = 300.0
+"""How long a stream lasts."""
+MOST_NAMED: Final = 200
+"""How many changed clusters an event names; of more, the viewer reads all again."""
+WRITE_SECONDS: Final = 30.0
+"""How long a viewer may take to accept an event before the server drops it."""
+
+
+def add_routes(api: Api, health: Health) -> None:
+    """Serve the stream."""
+    viewers: set[_Viewer] = set()
+
+    async def events(request: web.Request) -> web.StreamResponse:
+        kinds = await api.readable_kinds(request)
+        caller = caller_of(request)
+        # No await between these checks and `viewers.add`: two streams that begin together must not both take the last
+        # place.
+        theirs = sum(viewer.caller == caller.username for viewer in viewers)
+        if caller != ANONYMOUS and theirs >= api.settings.event_streams_per_caller:
+            detail = f"{theirs} viewers of the same name are connected already: {shown(caller)}"
+            raise ProblemError(Problem.RATE_LIMITED, detail, retry_after=10)
+        if len(viewers) >= api.settings.event_streams:
+            raise ProblemError(Problem.NOT_READY, f"{len(viewers)} viewers are connected already", retry_after=10)
+        changes, viewer = api.answers.changes, _Viewer(ref_prefixes(kinds), caller.username)
+        viewers.add(viewer)
+        loop = asyncio.get_running_loop()
+        end = loop.time() + STREAM_SECONDS
+        # Subscribed before the headers are sent: a change in the meantime goes into the first event. The first event
+        # names everything, as the viewer may have read before its subscription.
+        unsubscribe = changes.subscribe(viewer.add)
+        ending = asyncio.create_task(health.draining.wait())
+        ending.add_done_callback(lambda _: viewer.wake.set())
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"})
+        response.force_close()
+        try:
+            viewer.add(changes.everything())
+            await response.prepare(request)
+            while request.method != "HEAD" and not health.draining.is_set() and loop.time() < end:
+                text = await viewer.next()
+                async with asyncio.timeout(WRITE_SECONDS):
+                    await response.write(text)
+        except (ConnectionError, TimeoutError):
+            pass  # the viewer has left
+        finally:
+            unsubscribe()
+            viewers.discard(viewer)
+            ending.cancel()
+        return response
+
+    api.get("/v1/events", "/v1/events", events)
+
+
+class _Viewer:
+    """One open page: what it has not been told yet.
+
+    Args:
+        prefixes: How the references begin that it may see.
+        caller: The user's name.
+    """
+
+    def __init__(self, prefixes: tuple[str, ...], caller: str) -> None:
+        self._prefixes = prefixes
+        self.caller = caller
+        self.wake = asyncio.Event()
+        self._pending: ViewChange | None = None
+        self._told = 0.0
+
+    def add(self, change: ViewChange) -> None:
+        """Remember *change* for the next event, as far as the viewer may see it."""
+        visible = frozenset(ref for ref in change.placements if ref.startswith(self._prefixes))
+        if visible != change.placements:
+            if not visible and change.clusters == frozenset():
+                return
+            change = replace(change, placements=visible)
+        self._pending = change if self._pending is None else self._pending | change
+        self.wake.set()
+
+    async def next(self) -> bytes:
+        """Return the next event, or a comment after a long silence."""
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(COMMENT_SECONDS):
+                await self.wake.wait()
+        except TimeoutError:
+            return b": still here\n\n"
+        await asyncio.sleep(max(0.0, self._told + PAUSE_SECONDS - loop.time()))
+        # No await until `_pending` is taken: a change that came in between would be cleared without being sent.
+        self.wake.clear()
+        self._told = loop.time()
+        change, self._pending = self._pending, None
+        return b": goodbye\n\n" if change is None else event(change)
+
+
+def event(change: ViewChange) -> bytes:
+    """Write *change* as one server-sent event."""
+    names = change.clusters
+    data: JsonObject = {
+        "revision": change.revision,
+        "clusters": names is None or bool(names),
+        "placements": sorted(change.placements),
+        "runs": change.runs,
+    }
+    if names and len(names) <= MOST_NAMED:
+        data["clusterNames"] = sorted(names)
+    return b"event: change\ndata: " + orjson.dumps(data) + b"\n\n"

@@ -1,0 +1,101 @@
+"""``/v1/history``: what has happened in the last days, as kept on the hub by all processes.
+
+Entries about objects of harbormaster's own kinds are for callers who may list these everywhere: a refusal repeats
+values that a user wrote. Entries about objects of other kinds are for callers who may list ConfigMaps everywhere, and
+so could read the record itself.
+
+The path alone is enough for events of members and node pools, as for ``/v1/clusters`` and ``/v1/budgets``. It is not
+enough for refusals and warnings, nor for answers of the gate about a member, which name what disrupts it.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime
+from typing import Final
+
+from aiohttp import web
+
+from scorer.api.kinds import MEMBER_CLUSTER, NODE_POOL, OUR_KINDS, Kind
+from scorer.api.values.quoting import quote
+from webhook.endpoints.http.access_control import DISRUPTING_KINDS
+from webhook.endpoints.http.api import Api
+from webhook.endpoints.http.problems import Problem, ProblemError
+from webhook.endpoints.http.query_parameters import check_names, instant, refuse, whole_number
+from webhook.endpoints.http.responses import tagged
+from webhook.history.desk import HistoryDesk
+from webhook.history.entry import EntryType
+from webhook.history.query import MOST_ITEMS, USUAL_ITEMS, Query, parse_place
+from webhook.history.record import CONFIG_MAP
+from webhook.kube.ports import StoreError
+
+OPEN: Final[frozenset[Kind]] = frozenset({MEMBER_CLUSTER, NODE_POOL})
+"""The kinds that callers with the path see, apart from what users wrote about them."""
+LISTED: Final[frozenset[Kind]] = frozenset(OUR_KINDS) - OPEN
+"""The kinds whose entries are shown to callers who may list them."""
+_WRITTEN: Final = (EntryType.REFUSAL, EntryType.WARNING)
+_TEXTS: Final = ("kind", "namespace", "name", "reason", "by")
+_LISTS: Final = ("type",)
+_PARAMETERS: Final = (*_LISTS, *_TEXTS, "since", "before", "continue", "limit")
+
+
+def add_routes(api: Api, history: HistoryDesk) -> None:
+    """Serve the list."""
+
+    async def every(request: web.Request) -> web.Response:
+        check_names(request, *_PARAMETERS, lists=_LISTS)
+
+        def text(name: str) -> str:
+            return request.query.get(name, "")
+
+        query = Query(
+            types=frozenset(map(_type, request.query.getall("type", []))),
+            since=instant(request, "since"),
+            before=instant(request, "before"),
+            after=_place(request.query.get("continue", "")),
+            limit=whole_number(request, "limit", USUAL_ITEMS, MOST_ITEMS),
+            kind=text("kind"),
+            namespace=text("namespace"),
+            name=text("name"),
+            reason=text("reason"),
+            by=text("by"),
+        )
+        query = _restricted(query, await api.readable_kinds(request, {*OUR_KINDS, CONFIG_MAP}))
+        try:
+            found = await history.find(query)
+        except StoreError as error:
+            raise ProblemError(Problem.NOT_READY, f"the history cannot be read: {error}") from error
+        body = found.document() | {"kept": history.is_kept, "continue": found.token}
+        return tagged(request, body, "history")
+
+    api.get("/v1/history", "/v1/history", every)
+
+
+def _restricted(query: Query, readable: frozenset[Kind]) -> Query:
+    """Return the query for a caller who may list these kinds."""
+    untold = {(kind.kind, written) for kind in OPEN - readable for written in _WRITTEN}
+    if not readable >= DISRUPTING_KINDS:
+        untold.add((MEMBER_CLUSTER.kind, EntryType.GATE))
+    others = None if CONFIG_MAP in readable else _words(readable | OPEN)
+    return replace(
+        query,
+        hidden=_words(LISTED - readable),
+        in_namespaces=others,
+        cluster_scoped=others,
+        untold=frozenset(untold),
+    )
+
+
+def _words(kinds: Iterable[Kind]) -> frozenset[str]:
+    return frozenset(kind.kind for kind in kinds)
+
+
+def _place(token: str) -> tuple[datetime, str] | None:
+    try:
+        return parse_place(token) if token else None
+    except (ValueError, OverflowError):
+        refuse("continue", f"{quote(token)} is no token of this list; begin anew without it")
+
+
+def _type(word: str) -> EntryType:
+    found = next((each for each in EntryType if each.lower() == word.lower()), None)
+    return found or refuse("type", f"{quote(word)} is none of {', '.join(EntryType)}")

@@ -1,0 +1,78 @@
+"""``/v1/placements``: placements, their progress, and their last scheduling decisions."""
+
+from typing import Final
+
+import yaml
+from aiohttp import web
+
+from scorer.api.family import PlacementRef, UnknownObjectError, placement_ref, ref_prefixes, unknown_placement
+from webhook.endpoints.http.api import Api
+from webhook.endpoints.http.problems import Problem, ProblemError
+from webhook.endpoints.http.query_parameters import page_of
+from webhook.endpoints.http.responses import tagged
+from webhook.kube.ports import StoreError
+
+YAML: Final = "application/yaml"
+
+
+def ref_in_path(request: web.Request) -> PlacementRef:
+    """Return the placement that the path names by ``{name}`` and, if it has one, ``{namespace}``."""
+    return placement_ref(request.match_info["name"], request.match_info.get("namespace", ""))
+
+
+def add_routes(api: Api) -> None:
+    """Serve the placements that the caller may list, one by its reference, and its last decisions."""
+    advisor = api.answers.advisor
+
+    async def every(request: web.Request) -> web.Response:
+        prefixes = ref_prefixes(await api.readable_kinds(request))
+        refs = {text: ref for ref in advisor.placement_refs() if (text := str(ref)).startswith(prefixes)}
+        page = page_of(request, list(refs), "ref")
+        return tagged(request, page.document(advisor.placements(refs[text] for text in page.names)))
+
+    async def one(request: web.Request) -> web.Response:
+        ref = ref_in_path(request)
+        await api.require_placement(request, ref)
+        document = advisor.placement(ref)
+        if document is None:
+            raise ProblemError(Problem.NOT_FOUND, unknown_placement(ref))
+        return tagged(request, document)
+
+    async def tree(request: web.Request) -> web.Response:
+        ref = ref_in_path(request)
+        await api.require_placement(request, ref)
+        try:
+            document = await api.answers.trees.tree(ref, request.match_info["cluster"])
+        except StoreError as error:
+            raise ProblemError(Problem.NOT_READY, f"the hub does not answer: {error}", retry_after=5) from error
+        if document is None:
+            raise ProblemError(Problem.NOT_FOUND, unknown_placement(ref))
+        return tagged(request, document)
+
+    async def stored(request: web.Request) -> web.Response:
+        ref = ref_in_path(request)
+        await api.require_placement(request, ref)
+        document = advisor.placement_object(ref)
+        if document is None:
+            raise ProblemError(Problem.NOT_FOUND, unknown_placement(ref))
+        if YAML not in request.headers.get("Accept", ""):
+            return tagged(request, document)
+        text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120)
+        return web.Response(text=text, content_type=YAML, charset="utf-8", headers={"Vary": "Accept"})
+
+    async def runs(request: web.Request) -> web.Response:
+        ref = ref_in_path(request)
+        await api.require_placement(request, ref)
+        items = api.answers.history.runs(ref)
+        if items is None:
+            raise UnknownObjectError(unknown_placement(ref))
+        return tagged(request, {"placement": str(ref), "items": items})
+
+    api.get("/v1/placements", "/v1/placements", every)
+    for path in ("/v1/placements/crp/{name}", "/v1/placements/rp/{namespace}/{name}"):
+        api.get(f"{path}/tree/{{cluster}}", "/v1/placements/*/tree/*", tree)
+        api.get(f"{path}/object", "/v1/placements/*/object", stored)
+    api.get("/v1/placements/crp/{name}", "/v1/placements/*", one)
+    api.get("/v1/placements/rp/{namespace}/{name}", "/v1/placements/*", one)
+    api.get("/v1/placements/crp/{name}/runs", "/v1/placements/*/runs", runs)
+    api.get("/v1/placements/rp/{namespace}/{name}/runs", "/v1/placements/*/runs", runs)

@@ -1,0 +1,121 @@
+"""``/v1/gate/rollout`` and ``/v1/gate/cluster-update``: whether a member may be disrupted now.
+
+Source: serving.md 3.1 and 3.2.
+"""
+
+from typing import Final
+
+from aiohttp import web
+from pydantic import field_validator
+
+from scorer.api.family import PlacementRef, family_in
+from scorer.api.kinds import UPGRADE_RUN, Kind
+from scorer.api.meta import JsonObject
+from scorer.member_gate.answer import MemberReason
+from webhook.endpoints.gate.request_bodies import problems
+from webhook.endpoints.http.access_control import DISRUPTING_KINDS, caller_of
+from webhook.endpoints.http.api import Api
+from webhook.endpoints.http.problems import Problem, ProblemError
+from webhook.endpoints.http.request_models import Name, PlacementModel, RequestModel
+from webhook.endpoints.http.responses import JSON, headers
+from webhook.endpoints.refusals import note_member
+from webhook.gate.desk import GateDesk
+from webhook.history.desk import HistoryDesk
+from webhook.kube.transport.serialization import encode
+
+_HEADERS: Final = headers(Content_Type=JSON, Cache_Control="no-store")
+
+
+class RolloutModel(RequestModel):
+    """May this placement be changed on this cluster now?"""
+
+    placement: PlacementModel
+    """A placement on the hub, by `ref`; an inline policy has no rollout."""
+    cluster: Name
+    """Name of a member cluster."""
+
+    @field_validator("placement")
+    @classmethod
+    def _check(cls, placement: PlacementModel) -> PlacementModel:
+        if placement.ref is None:
+            raise ValueError("give ref: only a placement of the hub is rolled out")
+        return placement
+
+    @property
+    def ref(self) -> PlacementRef:
+        """The placement."""
+        ref = self.placement.ref
+        assert ref is not None
+        return PlacementRef(ref.kind, ref.name, ref.namespace)
+
+
+class ClusterUpdateModel(RequestModel):
+    """May this cluster be upgraded now?"""
+
+    cluster: Name
+    """Name of a member cluster."""
+    run: Name | None = None
+    """Name of the ClusterUpgradeRun that asks; absent: the oldest unfinished run that includes the cluster."""
+
+
+OTHERS: Final = frozenset({MemberReason.MEMBER_HELD, MemberReason.PLACEMENT_GUARD})
+"""Reasons whose messages name any of the objects that disrupt members."""
+UNNAMED: Final = "the caller may not list what it waits for"
+"""In place of a message and a detail that name objects."""
+
+
+async def told(api: Api, request: web.Request, answer: JsonObject, runs: Kind) -> JsonObject:
+    """Return the answer of a gate for the caller, without the names of objects that the caller may not list.
+
+    Args:
+        api: Knows what the caller may list.
+        request: The caller's.
+        answer: The document of a `MemberAnswer`.
+        runs: The kind of run that the answer names in its detail.
+    """
+    detail = answer["detail"]
+    if answer["reason"] in OTHERS:
+        needed = DISRUPTING_KINDS
+    elif "run" in detail:
+        needed = frozenset({runs, UPGRADE_RUN} if "busyWith" in detail else {runs})
+    else:
+        return answer
+    if needed <= await api.readable_kinds(request, needed):
+        return answer
+    held = {name: value for name, value in (detail.get("heldBy") or {}).items() if name != "by"}
+    return answer | {"message": UNNAMED, "detail": {"heldBy": held | {"by": ""}} if held else {}}
+
+
+async def require_run(api: Api, request: web.Request, run: str) -> None:
+    """Check that the caller may get an upgrade run. Raises `ProblemError` as for a run that does not exist."""
+    if run and not await api.may_get(request, UPGRADE_RUN, run, ""):
+        raise ProblemError(Problem.NOT_FOUND, f"there is no ClusterUpgradeRun {run[:320]!r}")
+
+
+def add_routes(api: Api, desk: GateDesk, history: HistoryDesk) -> None:
+    """Serve the questions."""
+
+    async def rollout(request: web.Request) -> web.Response:
+        body = await api.read(request, RolloutModel)
+        with problems():
+            desk.require_members()
+        await api.require_placement(request, body.ref)
+        answer = desk.rollout(body.ref, body.cluster)
+        note_member(history, body.cluster, answer, caller_of(request).username)
+        return _answered(await told(api, request, answer.document(), family_in(body.ref.namespace).run))
+
+    async def cluster_update(request: web.Request) -> web.Response:
+        body = await api.read(request, ClusterUpdateModel)
+        with problems():
+            desk.require_members()
+        await require_run(api, request, body.run or "")
+        answer = desk.cluster_update(body.cluster, body.run or "")
+        note_member(history, body.cluster, answer, caller_of(request).username)
+        return _answered(await told(api, request, answer.document(), UPGRADE_RUN))
+
+    api.post("/v1/gate/rollout", "/v1/gate/rollout", rollout)
+    api.post("/v1/gate/cluster-update", "/v1/gate/cluster-update", cluster_update)
+
+
+def _answered(body: JsonObject) -> web.Response:
+    return web.Response(body=encode(body, sort=True), headers=_HEADERS)

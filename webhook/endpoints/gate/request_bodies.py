@@ -1,0 +1,255 @@
+"""Request bodies of the node gate and of reservations, and the problem details for the gate's errors.
+
+Shape (members and types) is checked as everywhere below ``/v1`` (422). A question of the right shape that contradicts
+itself, or asks for more than there is, cannot be answered: it is refused (400), and every mistake is named. So is one
+about what does not exist: a pool, or a node of it (404).
+
+Source: nodepool-disruption.md 14.1; serving.md 3.1 and 3.3.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Annotated, Any, Final, Literal
+
+import pydantic
+from pydantic import Field, WithJsonSchema
+
+from scorer.api.meta import JsonObject, parse_time
+from scorer.api.node_pool import NodePool
+from scorer.api.unstructured.documents import name_of
+from scorer.api.values.field_path import json_pointer
+from scorer.api.values.quoting import quote
+from scorer.node_budgets.blockers import DisruptionClass
+from scorer.node_budgets.budgets import UNLIMITED, NodeCounts
+from scorer.node_budgets.question import QUESTION_REASONS, Mode, Question
+from scorer.reservations import LONGEST_SECONDS, SHORTEST_SECONDS
+from webhook.endpoints.http.problems import Mistake, Problem, ProblemError
+from webhook.endpoints.http.request_models import Name, RequestModel
+from webhook.gate.errors import (
+    ContendedError,
+    GateError,
+    MemberHeldError,
+    MistakenQuestionError,
+    NoRoomError,
+    NotReadyError,
+    NotYoursError,
+    RefusedError,
+    UnknownReservationError,
+)
+from webhook.validation.framework.field import shape_errors
+
+MOST_QUESTIONS: Final = 100
+MOST_NODES: Final = 1000
+YEARS: Final = (1970, 9990)
+"""A question may be about an instant from the first to the last of these years; the calendar ends after that."""
+
+Reason = Annotated[str, WithJsonSchema({"type": "string", "enum": list(QUESTION_REASONS)})]
+ClassWord = Annotated[str, WithJsonSchema({"type": "string", "enum": list(DisruptionClass)})]
+ModeWord = Annotated[str, WithJsonSchema({"type": "string", "enum": list(Mode)})]
+Count = Annotated[int, WithJsonSchema({"type": "integer", "minimum": 0, "maximum": UNLIMITED})]
+Seconds = Annotated[int, WithJsonSchema({"type": "integer", "minimum": 0, "maximum": LONGEST_SECONDS})]
+InstantText = Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})]
+
+
+class ObservedModel(RequestModel):
+    """Nodes of the pool as the caller sees them."""
+
+    total: Count
+    """All of them, those below included."""
+    deleting: Count = 0
+    """Being deleted, or rebooting."""
+    not_ready: Count = 0
+    """Not ready, and not already among those that are being deleted."""
+
+    def counts(self) -> NodeCounts:
+        """Return the counts. Raises `ValueError` when the parts exceed the whole."""
+        return NodeCounts(self.total, self.deleting, self.not_ready)
+
+
+class DisruptionModel(RequestModel):
+    """May these nodes of a pool be disrupted, or so many? One of `pool` and `nodePool`, one of `nodes` and `count`."""
+
+    pool: Name | None = None
+    """Name of a NodePool of the hub."""
+    node_pool: dict[str, Any] | None = None
+    """A NodePool that need not be on the hub; defaults are filled in as admission does. Its nodes cannot be
+    reserved."""
+    reason: Reason
+    """Why the nodes are disrupted. Budgets do not hold back `Expired` unless the operator sets them to."""
+    nodes: Annotated[tuple[Name, ...], Field(max_length=MOST_NODES)] | None = None
+    """Names of nodes, the preferred ones first."""
+    count: Count | None = None
+    """How many nodes, no matter which."""
+    class_: Annotated[ClassWord, Field(alias="class")] = DisruptionClass.GRACEFUL.value
+    """`eventual` does not wait for pods where the claim has a terminationGracePeriod."""
+    mode: ModeWord = Mode.ALL.value
+    """`all` grants all nodes or none; `upTo` grants as many as may be disrupted."""
+    now: InstantText | None = None
+    """The instant that is asked about; absent: the present. A reservation is possible only for the present."""
+    observed: ObservedModel | None = None
+    """Node counts to use; absent: those of the hub. Reservations are counted in addition."""
+    reserve_seconds: Seconds = 0
+    """Reserve what is granted for this long, 10 to 3600 seconds; 0: do not reserve."""
+
+    def question(self, *at: str | int) -> Question:
+        """Return what is asked; *at* is where in the body it stands.
+
+        Raises:
+            ProblemError: It cannot be answered; every mistake is named.
+        """
+        mistakes = list(self._mistakes(at))
+        if mistakes:
+            raise refusal(mistakes)
+        observed = self.observed
+        return Question(
+            pool=self.pool if self.pool is not None else self._inline_name(),
+            reason=self.reason,
+            nodes=self.nodes,
+            count=self.count or 0,
+            class_=DisruptionClass(self.class_),
+            mode=Mode(self.mode),
+            now=None if self.now is None else parse_time(self.now),
+            observed=observed.counts() if observed is not None else None,
+            reserve_seconds=self.reserve_seconds,
+            node_pool=self.node_pool,
+        )
+
+    def _inline_name(self) -> str:
+        return name_of(self.node_pool or {})
+
+    def _mistakes(self, at: Sequence[str | int]) -> Iterator[Mistake]:
+        if (self.pool is None) == (self.node_pool is None):
+            yield Mistake(json_pointer((*at, "pool")), "invalid", "give either pool or nodePool")
+        if (self.nodes is None) == (self.count is None):
+            yield Mistake(json_pointer((*at, "nodes")), "invalid", "give either nodes or count")
+        yield from _not_among(QUESTION_REASONS, self.reason, (*at, "reason"))
+        yield from _not_among(list(DisruptionClass), self.class_, (*at, "class"))
+        yield from _not_among(list(Mode), self.mode, (*at, "mode"))
+        if self.count is not None and not 0 <= self.count <= UNLIMITED:
+            yield Mistake(json_pointer((*at, "count")), "invalid", f"{self.count}: must be from 0 to {UNLIMITED}")
+        seen: set[str] = set()
+        for position, name in enumerate(self.nodes or ()):
+            if name in seen:
+                yield Mistake(json_pointer((*at, "nodes", position)), "duplicate", f"{quote(name)} is named twice")
+            seen.add(name)
+        yield from self._time_mistakes((*at, "now"))
+        yield from self._count_mistakes((*at, "observed"))
+        if self.reserve_seconds and not SHORTEST_SECONDS <= self.reserve_seconds <= LONGEST_SECONDS:
+            detail = f"{self.reserve_seconds}: must be 0, or from {SHORTEST_SECONDS} to {LONGEST_SECONDS}"
+            yield Mistake(json_pointer((*at, "reserveSeconds")), "invalid", detail)
+        if self.node_pool is not None:
+            yield from self._pool_mistakes(self.node_pool, (*at, "nodePool"))
+
+    @staticmethod
+    def _pool_mistakes(node_pool: JsonObject, at: Sequence[str | int]) -> Iterator[Mistake]:
+        """Yield what is wrong with the NodePool; its ``spec.template`` is not checked, and may be left out."""
+        try:
+            NodePool.read(node_pool)
+        except pydantic.ValidationError as error:
+            for found in shape_errors(error):
+                if found.field.parts[:2] != ("spec", "template"):
+                    yield Mistake(json_pointer((*at, *found.field.parts)), "invalid", found.text())
+
+    def _time_mistakes(self, at: Sequence[str | int]) -> Iterator[Mistake]:
+        if self.now is None:
+            return
+        try:
+            instant = parse_time(self.now)
+        except (ValueError, OverflowError):
+            wanted = "an instant with an offset, such as 2026-06-12T19:00:00Z"
+            yield Mistake(json_pointer(at), "invalid", f"{quote(self.now)}: must be {wanted}")
+            return
+        if not YEARS[0] <= instant.year <= YEARS[1]:
+            yield Mistake(
+                json_pointer(at), "invalid", f"{quote(self.now)}: must be in the years {YEARS[0]} to {YEARS[1]}"
+            )
+
+    def _count_mistakes(self, at: Sequence[str | int]) -> Iterator[Mistake]:
+        if self.observed is None:
+            return
+        counts = self.observed.model_dump(by_alias=True)
+        for member, value in counts.items():
+            if not 0 <= value <= UNLIMITED:
+                yield Mistake(json_pointer((*at, member)), "invalid", f"{value}: must be from 0 to {UNLIMITED}")
+        if self.observed.deleting + self.observed.not_ready > self.observed.total:
+            detail = "total {total} is less than deleting {deleting} and notReady {notReady} together"
+            yield Mistake(json_pointer(at), "invalid", detail.format(**counts))
+
+
+class DisruptionBatchModel(RequestModel):
+    """Several questions, answered in order from one snapshot: what one is granted is no longer free for the next."""
+
+    questions: Annotated[tuple[DisruptionModel, ...], Field(max_length=MOST_QUESTIONS)]
+    """Each as it would be asked alone."""
+
+
+class ReservationModel(RequestModel):
+    """A question to one of the gates, and how long to reserve what it grants."""
+
+    gate: Literal["disruption", "rollout", "cluster-update"]
+    """Which gate grants."""
+    question: dict[str, Any]
+    """The request body of that gate."""
+    holder: Annotated[str, Field(min_length=1, max_length=253)]
+    """Who disrupts, in your own words: shown to others who have to wait."""
+    ttl_seconds: Annotated[int, Field(ge=SHORTEST_SECONDS, le=LONGEST_SECONDS)]
+    """How many seconds the reservation lasts unless it is renewed."""
+
+
+class RenewalModel(RequestModel):
+    """How long to keep a reservation from now on."""
+
+    ttl_seconds: Annotated[int, Field(ge=SHORTEST_SECONDS, le=LONGEST_SECONDS)]
+    """How many seconds the reservation lasts, counted from now."""
+
+
+def refusal(mistakes: Sequence[Mistake]) -> ProblemError:
+    """Return the refusal of a question that cannot be answered."""
+    first = mistakes[0]
+    detail = f"{first.pointer}: {first.detail}" if first.pointer else first.detail
+    return ProblemError(Problem.MALFORMED_REQUEST, detail, mistakes=mistakes)
+
+
+def _not_among(words: Sequence[str], given: str, at: Sequence[str | int]) -> Iterator[Mistake]:
+    if given not in words:
+        yield Mistake(json_pointer(at), "invalid", f"{quote(given)}: must be one of {', '.join(words)}")
+
+
+_PROBLEMS: Final[Mapping[type[GateError], Problem]] = {
+    UnknownReservationError: Problem.NOT_FOUND,
+    NotYoursError: Problem.FORBIDDEN,
+    RefusedError: Problem.CONFLICT,
+    MemberHeldError: Problem.CONFLICT,
+    NoRoomError: Problem.CONFLICT,
+    ContendedError: Problem.DEADLINE_EXCEEDED,
+    NotReadyError: Problem.NOT_READY,
+}
+_UNKNOWN_NODE: Final = "unknown-node"
+_CODES: Final = {_UNKNOWN_NODE: "unknown", "more-than-exist": "too-many", "duplicate": "duplicate"}
+"""Codes of mistakes in a request, by the engine's codes."""
+
+
+def _whole_body(_position: int) -> str:
+    return ""
+
+
+@contextmanager
+def problems(place: Callable[[int], str] = _whole_body) -> Iterator[None]:
+    """Turn a gate's errors into problem details.
+
+    Args:
+        place: Returns the JSON Pointer, in the body of the request, to a question by its position.
+    """
+    try:
+        yield
+    except MistakenQuestionError as error:
+        pointer = place(error.position) + error.pointer
+        mistakes = [Mistake(pointer, _CODES.get(error.code, "invalid"), error.detail)]
+        if error.code == _UNKNOWN_NODE:  # as with a pool or a cluster that is not there
+            raise ProblemError(Problem.NOT_FOUND, error.detail, mistakes=mistakes) from error
+        raise refusal(mistakes) from error
+    except GateError as error:
+        members = {"answer": error.answer} if isinstance(error, RefusedError) else {}
+        raise ProblemError(
+            _PROBLEMS[type(error)], str(error), retry_after=error.retry_after, members=members
+        ) from error

@@ -1,0 +1,376 @@
+"""Authentication and authorization of callers.
+
+A caller is known by the client certificate, when the TLS layer has verified one; else by the bearer token; else by the
+session of somebody who has signed in to the page; else the caller is anonymous. A SubjectAccessReview then decides,
+with the template of the route as path and the method as verb: a ClusterRole with ``nonResourceURLs`` says who may ask
+what.
+
+A session counts only for what the page reads, and only when the page itself asks: a browser sends its cookie whoever
+has made it ask. It says who somebody is; what they may do is decided as for everybody else.
+
+After too many bad tokens from one source address, new tokens from there are not reviewed for a while. That does not
+affect certificates, nor a token that was good before, which is reviewed again every minute whatever else comes from
+that address. A new caller who shares an address with an attacker is slowed down, not shut out: credentials that do not
+even claim to be a token for us are counted separately, and all others in lanes, so an attacker has to fill every lane.
+
+A known caller has a rate limit on ``/v1``. The extender has none: a scheduler asks twice per pod, and delaying it
+delays every pod. It limits itself, because it places one pod at a time.
+
+Cookies. Their names make browsers keep them for this host alone, and only when it has set them over HTTPS; no script
+can read them. That a browser sends them proves nothing about the site that made it ask: links and forms of other sites
+lead here, too. So the origin and the site that browsers name must be those of the page. Of what changes nothing, the
+page is the only one that can read the answer.
+
+Source: serving.md 3.4.
+"""
+
+import asyncio
+import hashlib
+import logging
+import secrets
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final, Literal, TypeAlias
+
+from aiohttp import web
+
+from certs.context import StaleClientError, Subject
+from scorer.api.family import FAMILIES, PLACEMENTS, PlacementRef, family_in
+from scorer.api.kinds import EVICTION, UPGRADE_RUN, Kind
+from scorer.api.values.quoting import printable
+from webhook.access.bearer import bearer_token, fingerprint, may_be_good
+from webhook.access.ports import NotReviewedError, PathAccess
+from webhook.access.rights import Access
+from webhook.access.user import UserInfo
+from webhook.access.vouching import vouch_for
+from webhook.endpoints.http.limits import TokenBuckets, Turns
+from webhook.endpoints.http.problems import Problem, ProblemError
+from webhook.endpoints.http.services import Answers
+from webhook.settings.access import CallerSettings
+from webhook.telemetry.metrics import Metrics
+
+Surface: TypeAlias = Literal["api", "extender"]
+
+SURFACES: Final[tuple[Surface, ...]] = ("api", "extender")
+ANONYMOUS: Final = UserInfo("system:anonymous", frozenset({"system:unauthenticated"}))
+AUTHENTICATED: Final = "system:authenticated"
+PLACEMENT_KINDS: Final = frozenset(PLACEMENTS)
+
+
+DISRUPTING_KINDS: Final = frozenset(
+    {EVICTION, UPGRADE_RUN, *(kind for family in FAMILIES for kind in (family.placement, family.run))}
+)
+"""The kinds whose objects disrupt members: who may list all of them is told which."""
+
+
+REVIEW_AGAIN_SECONDS: Final = 5
+TURN_SECONDS: Final = 5.0
+"""How long a token waits for the reviews of earlier tokens from the same address."""
+LONGEST_NAME: Final = 320
+
+REALM: Final = 'Bearer realm="harbormaster"'
+
+LANES: Final = 16
+"""For tokens of one address that claim to be for us. Each lane allows a quarter of the failures, all together four
+times as many."""
+MOST_GOOD: Final = 4096
+"""How many good tokens are remembered; the least recently reviewed one is forgotten first."""
+
+_SALT: Final = secrets.token_bytes(16)
+"""Keeps callers from computing which lane a token is in."""
+
+_CALLER: Final = web.RequestKey("CALLER", UserInfo)
+_NONE: Final[Mapping[str, str]] = {}
+
+_log = logging.getLogger(__name__)
+
+
+def caller_of(request: web.Request) -> UserInfo:
+    """Return who sent a request; on the plain listener, which does not authenticate, the anonymous user."""
+    caller: UserInfo = request.get(_CALLER, ANONYMOUS)
+    return caller
+
+
+class Callers:
+    """Finds out who asks and what they may ask.
+
+    Args:
+        answers: Has the authenticator and the authorizer.
+        settings: The limits.
+        metrics: Counts the callers that are refused.
+    """
+
+    def __init__(self, answers: Answers, settings: CallerSettings, metrics: Metrics) -> None:
+        self._authenticator = answers.admittance.authenticator
+        self._authorizer = answers.admittance.authorizer
+        self._sessions = None if answers.admittance.sign_in is None else answers.admittance.sign_in.sessions
+        self._now = answers.now
+        self._anonymous_extender = settings.extender_allow_anonymous
+        self._metrics = metrics
+        self._requests = TokenBuckets(settings.requests_per_second, settings.request_burst)
+        failures = max(1.0, settings.failed_logins_per_second)
+        self._failures = TokenBuckets(settings.failed_logins_per_second, failures)
+        in_lane = settings.failed_logins_per_second / 4
+        self._lanes = TokenBuckets(in_lane, max(1.0, in_lane))
+        self._looking = Turns(int(failures))
+        self._good: OrderedDict[bytes, None] = OrderedDict()
+
+    async def recognize(self, request: web.Request, surface: Surface, *, by_session: bool = False) -> None:
+        """Find out who sent a request; afterwards `caller_of` returns it.
+
+        Args:
+            request: Nothing has been read of its body.
+            surface: Decides which limits apply.
+            by_session: The session of the page counts for this.
+
+        Raises:
+            ProblemError: No valid credentials (401), too many requests (429), or the hub does not answer now (503).
+        """
+        now = asyncio.get_running_loop().time()
+        caller = self._by_certificate(request, surface) or await self._by_token(request, surface)
+        if caller is None and surface == "api":
+            caller = self._by_session(request, counts=by_session)
+        if caller is None:
+            if surface != "extender" or not self._anonymous_extender:
+                raise self._stranger(surface)
+            caller = ANONYMOUS
+        vouch_for(request)
+        request[_CALLER] = caller
+        if surface == "api" and (wait := self._requests.take((caller.username, caller.uid), now)):
+            raise self._too_often(surface, f"{shown(caller)} asks too often", wait)
+
+    def _by_certificate(self, request: web.Request, surface: Surface) -> UserInfo | None:
+        """Return the user that the client certificate names; None without a certificate. Raises `ProblemError`."""
+        connection = None if request.transport is None else request.transport.get_extra_info("ssl_object")
+        if connection is None:
+            return None
+        try:
+            subject = Subject.of_client(connection, self._now())
+        except StaleClientError as error:
+            raise self._stranger(surface, str(error), headers={"Connection": "close"}) from error
+        if subject is None or not subject.common_name:  # as in Kubernetes, a certificate without a name counts as none
+            return None
+        return UserInfo(subject.common_name, subject.organizations | {AUTHENTICATED})
+
+    async def _by_token(self, request: web.Request, surface: Surface) -> UserInfo | None:
+        """Return the user that the bearer token belongs to; None without a token. Raises `ProblemError`."""
+        header = request.headers.get("Authorization")
+        if header is None:
+            return None
+        token, authenticator = bearer_token(header), self._authenticator
+        if not token:
+            raise self._stranger(surface)
+        if caller := authenticator.known(token):
+            return caller
+        way = self._way(request.remote or "", token, authenticator.audience)
+        self._check_failures(way, surface)
+        try:
+            # Only a few at once: otherwise all tokens that arrive together would be reviewed before the first fails,
+            # and the limit of failures would not hold.
+            async with self._looking.take(way.key, TURN_SECONDS):
+                # Both checks again: while this request waited for its turn, another one with the same token may have
+                # been reviewed, or others of this lane may have failed.
+                if caller := authenticator.known(token):
+                    return caller
+                self._check_failures(way, surface)
+                found = await authenticator.authenticate(token)
+                self._note(way, token, good=found is not None)
+        except NotReviewedError as error:
+            raise _not_reviewed(error) from error
+        except TimeoutError as error:
+            raise _not_reviewed(NotReviewedError("too many tokens have come from one address at once")) from error
+        if found is None:
+            raise self._stranger(surface)
+        return found
+
+    def _by_session(self, request: web.Request, *, counts: bool) -> UserInfo | None:
+        """Return the user of the session that a browser keeps; None without a session. Raises `ProblemError`."""
+        sealed = None if self._sessions is None else kept(request, SESSION)
+        if self._sessions is None or sealed is None:
+            return None
+        if not counts:
+            raise self._stranger("api", "a session of the page counts only for what the page reads: show a token")
+        if not is_of_page(request, self._sessions.page):
+            raise self._stranger("api", "a session of the page counts only where the page itself asks")
+        session = self._sessions.open(sealed)
+        if session is None:
+            raise self._stranger("api", "the session has ended: sign in again")
+        return session.user
+
+    def _way(self, address: str, token: str, audience: str) -> "_Way":
+        """Return which tokens this one is counted with."""
+        name = fingerprint(token)
+        if name in self._good:
+            return _Way(None, name, address)
+        if may_be_good(token, audience, self._now()):
+            return _Way(self._lanes, (address, lane_of(token)), address)
+        return _Way(self._failures, address, address)
+
+    def _check_failures(self, way: "_Way", surface: Surface) -> None:
+        if way.bucket is None:
+            return
+        if wait := way.bucket.wait(way.key, asyncio.get_running_loop().time()):
+            raise self._too_often(surface, f"too many bad credentials have come from {way.address}", wait)
+
+    def _note(self, way: "_Way", token: str, *, good: bool) -> None:
+        """Remember the result of a review: a good token is not held up again until a review says it is bad."""
+        name = fingerprint(token)
+        if good:
+            self._good[name] = None
+            self._good.move_to_end(name)
+            if len(self._good) > MOST_GOOD:
+                self._good.popitem(last=False)
+            return
+        self._good.pop(name, None)
+        bucket, key = (self._failures, way.address) if way.bucket is None else (way.bucket, way.key)
+        bucket.charge(key, asyncio.get_running_loop().time())
+
+    def _stranger(self, surface: Surface, detail: str = "", headers: Mapping[str, str] = _NONE) -> ProblemError:
+        """Return the refusal of an unknown caller; it does not say what was wrong with a token."""
+        self._metrics.rejected(surface, "unauthenticated")
+        audience = self._authenticator.audience
+        if not detail:
+            made_for = f" made for the audience {audience}" if audience else ""
+            detail = f"the request needs a valid client certificate or a valid bearer token{made_for}, and has neither"
+        return ProblemError(
+            Problem.UNAUTHENTICATED,
+            detail,
+            headers={"WWW-Authenticate": REALM, **headers},
+            members={"audience": audience} if audience else {},
+        )
+
+    def bad_signature(self, request: web.Request, detail: str) -> ProblemError:
+        """Count a request whose signature is bad among the bad credentials of its address, and return its refusal.
+
+        A good signature is never held up: it takes no review to find that it is.
+        """
+        address, now = request.remote or "", asyncio.get_running_loop().time()
+        if wait := self._failures.wait(address, now):
+            return self._too_often("api", f"too many bad credentials have come from {address}", wait)
+        self._failures.charge(address, now)
+        self._metrics.rejected("api", "unauthenticated")
+        return ProblemError(Problem.UNAUTHENTICATED, detail)
+
+    def _too_often(self, surface: Surface, detail: str, wait: int) -> ProblemError:
+        self._metrics.rejected(surface, "rate")
+        return ProblemError(Problem.RATE_LIMITED, detail, retry_after=wait)
+
+    async def authorize(self, request: web.Request, surface: Surface, route: str) -> None:
+        """Check that the caller may ask this.
+
+        Raises:
+            ProblemError: The caller may not (403), or the hub does not answer now (503).
+        """
+        caller = caller_of(request)
+        if caller is ANONYMOUS:  # `recognize` lets anonymous callers in only where a setting allows it
+            return
+        verb = "get" if request.method == "HEAD" else request.method.lower()
+        wanted = PathAccess(verb, route)
+        if not await self._may(caller, wanted):
+            self._metrics.rejected(surface, "forbidden")
+            raise ProblemError(Problem.FORBIDDEN, f"{shown(caller)} may not {wanted}")
+
+    async def may_read(self, caller: UserInfo, ref: PlacementRef) -> bool:
+        """Say whether *caller* may read a placement. Raises `ProblemError` when the hub does not answer."""
+        return await self.may_get(caller, family_in(ref.namespace).placement, ref.name, ref.namespace)
+
+    async def may_get(self, caller: UserInfo, kind: Kind, name: str, namespace: str) -> bool:
+        """Say whether *caller* may get an object. Raises `ProblemError` when the hub does not answer."""
+        return await self._may(caller, Access("get", kind.group, kind.plural, name, namespace))
+
+    async def readable_kinds(
+        self, caller: UserInfo, of: Iterable[Kind] = PLACEMENT_KINDS, namespace: str = ""
+    ) -> frozenset[Kind]:
+        """Return which of these kinds *caller* may list, in one namespace or, with none, everywhere.
+
+        Raises:
+            ProblemError: The hub does not answer.
+        """
+        kinds = tuple(of)
+        wanted = (Access("list", kind.group, kind.plural, namespace=namespace) for kind in kinds)
+        answers = await asyncio.gather(*(self._may(caller, access) for access in wanted))
+        return frozenset(kind for kind, may in zip(kinds, answers, strict=True) if may)
+
+    async def _may(self, caller: UserInfo, wanted: Access | PathAccess) -> bool:
+        try:
+            return await self._authorizer.may(caller, wanted)
+        except NotReviewedError as error:
+            raise _not_reviewed(error) from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """Which tokens a token is counted with.
+
+    Args:
+        bucket: Counts the failures; None: the token was good before, and other tokens' failures do not affect it.
+        key: The key in that bucket; tokens with the same key wait for one another.
+        address: Where the token comes from.
+    """
+
+    bucket: TokenBuckets | None
+    key: Hashable
+    address: str
+
+
+def lane_of(token: str) -> int:
+    """Return the lane of a token; a caller cannot choose it."""
+    return hashlib.sha256(_SALT + fingerprint(token)).digest()[0] % LANES
+
+
+def shown(caller: UserInfo) -> str:
+    """Return the name of a caller, fit for a message."""
+    return f'"{printable(caller.username[:LONGEST_NAME])}"'
+
+
+def _not_reviewed(error: NotReviewedError) -> ProblemError:
+    _log.warning("credentials not reviewed", extra={"reason": str(error)})
+    detail = "the hub does not say who you are or what you may do; without that no request is answered"
+    return ProblemError(Problem.NOT_READY, detail, retry_after=REVIEW_AGAIN_SECONDS)
+
+
+SESSION: Final = "__Host-harbormaster-session"
+BEGUN: Final = "__Host-harbormaster-sign-in"
+_READ: Final = frozenset({"GET", "HEAD"})
+
+
+def keep(response: web.StreamResponse, name: str, value: str, life: timedelta) -> None:
+    """Have the browser keep a cookie for a while."""
+    seconds = max(1, int(life.total_seconds()))
+    response.set_cookie(name, value, max_age=seconds, path="/", secure=True, httponly=True, samesite="Lax")
+
+
+def kept(request: web.Request, name: str) -> str | None:
+    """Return what the browser keeps under a name; None: nothing.
+
+    The library is not asked: it takes parts of a quoted value, and names behind blanks that are none to browsers, for
+    cookies of their own, so a host beside ours, which cannot set one of this name, could have it find one.
+    """
+    for pair in request.headers.get("Cookie", "").split(";"):
+        found, is_given, value = pair.strip(" ").partition("=")
+        if found == name and is_given:
+            return value
+    return None
+
+
+def forget(response: web.StreamResponse, name: str) -> None:
+    """Have the browser forget a cookie."""
+    response.del_cookie(name, path="/", secure=True, httponly=True, samesite="Lax")
+
+
+def is_of_page(request: web.Request, page: str) -> bool:
+    """Say whether the page has made the browser ask, or the viewer by an address that they have typed.
+
+    Args:
+        request: With a cookie.
+        page: The origin of the page.
+    """
+    reads = request.method in _READ
+    origin, site = request.headers.get("Origin"), request.headers.get("Sec-Fetch-Site")
+    if origin is not None and origin != page:
+        return False
+    if site is not None:
+        return site == "same-origin" or (site == "none" and reads)
+    return reads or origin is not None

@@ -1,0 +1,309 @@
+"""Registration of endpoints below `/v1`, and what surrounds each.
+
+Access control, methods, body limits, problem details, metrics.
+
+Source: serving.md 3.1 to 3.4.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from http import HTTPStatus
+from typing import Final
+
+from aiohttp import web
+
+from scorer.api.family import PlacementRef, UnknownObjectError, unknown_placement
+from scorer.api.kinds import Kind
+from scorer.api.meta import JsonObject
+from webhook.admission.review import MOST_VALUES, BadReviewError, parse_object
+from webhook.answers.questions import InvalidQuestionError
+from webhook.endpoints.http.access_control import PLACEMENT_KINDS, SURFACES, Callers, Surface, caller_of
+from webhook.endpoints.http.bodies import (
+    Bodies,
+    BodyMemoryError,
+    BodyTimeoutError,
+    BodyTooLargeError,
+    BrokenBodyError,
+    beside_loop,
+)
+from webhook.endpoints.http.continue_tokens import Continuation
+from webhook.endpoints.http.problems import Mistake, Problem, ProblemError, problem_response
+from webhook.endpoints.http.request_models import ModelT, read_model
+from webhook.endpoints.http.responses import has_json_body, request_id
+from webhook.endpoints.http.services import Answers
+from webhook.settings.listener import LimitSettings
+from webhook.telemetry.metrics import API_ROUTES, Metrics
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+_READ: Final = frozenset({"GET", "HEAD"})
+_NONE: Final[frozenset[str]] = frozenset()
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Endpoint:
+    """The fixed properties of an endpoint; see `Api.get`."""
+
+    methods: frozenset[str]
+    route: str
+    surface: Surface
+    when_synced: bool
+    open_to_all: bool
+    by_session: frozenset[str]
+    refused: Callable[[int], object] | None = None
+
+
+class Api:
+    """Registers endpoints and surrounds each with what all of them do.
+
+    Args:
+        app: Gets the routes.
+        answers: What the handlers ask.
+        settings: Limits.
+        metrics: Counts the requests.
+        callers: Authenticates and authorizes; None: callers are not identified, and all of them may read everything.
+        continuation: Seals the tokens that continue lists; None: with a key that only this Api has.
+        bodies: The memory for bodies; None: one that only this Api uses.
+    """
+
+    def __init__(
+        self,
+        app: web.Application,
+        answers: Answers,
+        settings: LimitSettings,
+        metrics: Metrics,
+        *,
+        callers: Callers | None = None,
+        continuation: Continuation | None = None,
+        bodies: Bodies | None = None,
+    ) -> None:
+        self.app = app
+        self._bodies = bodies or Bodies(settings.bodies_bytes)
+        self.answers = answers
+        self.settings = settings
+        self.continuation = continuation or Continuation.with_new_key()
+        self._callers = callers
+        self.metrics = metrics
+        self._in_flight: dict[Surface, int] = dict.fromkeys(SURFACES, 0)
+
+    def in_flight(self, surface: Surface) -> int:
+        """Return how many requests are in progress, streams included."""
+        return self._in_flight[surface]
+
+    def get(
+        self,
+        path: str,
+        route: str,
+        handler: Handler,
+        *,
+        surface: Surface = "api",
+        when_synced: bool = True,
+        open_to_all: bool = False,
+    ) -> None:
+        """Serve GET and HEAD on *path*.
+
+        Args:
+            path: As the router takes it.
+            route: Its template, such as ``/v1/clusters/*``: the path that RBAC rules name, and a metrics label.
+            handler: Answers.
+            surface: Decides which limits apply, and how the request is counted.
+            when_synced: False: call the handler even before the caches are filled.
+            open_to_all: The answer holds no data, so callers need not authenticate.
+        """
+        endpoint = _Endpoint(_READ, route, surface, when_synced, open_to_all, _READ if _is_question(path) else _NONE)
+        self.app.router.add_route("*", path, self._wrap(endpoint, handler))
+
+    def post(
+        self,
+        path: str,
+        route: str,
+        handler: Handler,
+        *,
+        surface: Surface = "api",
+        when_synced: bool = True,
+        open_to_all: bool = False,
+        of_page: bool = False,
+        refused: Callable[[int], object] | None = None,
+    ) -> None:
+        """Serve POST on *path*; the other arguments are those of `get`.
+
+        One that is open to all finds out by itself who asks. For one *of_page*, the session of the page counts: the
+        page asks it, and it changes nothing.
+        """
+        posts = frozenset({"POST"})
+        endpoint = _Endpoint(posts, route, surface, when_synced, open_to_all, posts if of_page else _NONE, refused)
+        self.app.router.add_route("*", path, self._wrap(endpoint, handler))
+
+    def serve(
+        self,
+        path: str,
+        route: str,
+        handlers: Mapping[str, Handler],
+    ) -> None:
+        """Serve several methods on *path*, each by a handler of its own; the other arguments are those of `get`."""
+        methods = frozenset(handlers)
+        endpoint = _Endpoint(methods, route, "api", True, False, methods & _READ if _is_question(path) else _NONE)
+
+        async def handle(request: web.Request) -> web.StreamResponse:
+            return await handlers[request.method](request)
+
+        self.app.router.add_route("*", path, self._wrap(endpoint, handle))
+
+    async def require_placement(self, request: web.Request, ref: PlacementRef) -> None:
+        """Check that the caller may read a placement; a caller who may not is told that it does not exist.
+
+        Raises:
+            ProblemError: 404, as for a placement that is not there; 503 when the hub does not say.
+        """
+        if self._callers is not None and not await self._callers.may_read(caller_of(request), ref):
+            raise ProblemError(Problem.NOT_FOUND, unknown_placement(ref))
+
+    async def may_get(self, request: web.Request, kind: Kind, name: str, namespace: str) -> bool:
+        """Say whether the caller may get an object. Raises `ProblemError` when the hub does not say."""
+        return self._callers is None or await self._callers.may_get(caller_of(request), kind, name, namespace)
+
+    async def readable_kinds(
+        self, request: web.Request, of: Collection[Kind] = PLACEMENT_KINDS, namespace: str = ""
+    ) -> frozenset[Kind]:
+        """Return which of these kinds the caller may list, in one namespace or, with none, in all of them.
+
+        Raises:
+            ProblemError: The hub does not say.
+        """
+        if self._callers is None:
+            return frozenset(of)
+        return await self._callers.readable_kinds(caller_of(request), of, namespace)
+
+    def bad_signature(self, request: web.Request, detail: str) -> ProblemError:
+        """Return the refusal of a request that is not signed as it should be, or of one too many from an address."""
+        if self._callers is not None:
+            return self._callers.bad_signature(request, detail)
+        return ProblemError(Problem.UNAUTHENTICATED, detail)
+
+    def _wrap(self, endpoint: "_Endpoint", handler: Handler) -> Handler:
+        route, surface = endpoint.route, endpoint.surface
+        counted = route in API_ROUTES
+
+        async def handle(request: web.Request) -> web.StreamResponse:
+            loop = asyncio.get_running_loop()
+            started = loop.time()
+            response: web.StreamResponse
+            self._in_flight[surface] += 1
+            try:
+                await self._admit(request, endpoint)
+                response = await handler(request)
+            except ProblemError as error:
+                response = problem_response(request, error)
+            except UnknownObjectError as error:
+                response = problem_response(request, ProblemError(Problem.NOT_FOUND, str(error)))
+            except InvalidQuestionError as error:
+                mistake = Mistake(error.pointer, "invalid", error.detail)
+                response = problem_response(
+                    request, ProblemError(Problem.VALIDATION_FAILED, error.detail, mistakes=[mistake])
+                )
+            except Exception:  # noqa: BLE001 - a bug: the caller gets an id, the log gets the traceback
+                identity = request_id(request)
+                _log.exception("request failed", extra={"request": identity, "route": route})
+                detail = f"the log of harbormaster has more under {identity}"
+                response = problem_response(request, ProblemError(Problem.INTERNAL, detail, request_id=identity))
+            finally:
+                self._in_flight[surface] -= 1
+            if endpoint.refused is not None and response.status >= HTTPStatus.BAD_REQUEST:
+                endpoint.refused(response.status)
+            if counted:
+                self.metrics.answered(route, response.status, loop.time() - started)
+            return response
+
+        return handle
+
+    async def _admit(self, request: web.Request, endpoint: "_Endpoint") -> None:
+        """Check whether a request may go on to its handler.
+
+        Raises:
+            ProblemError: It may not, or not now.
+        """
+        callers = None if endpoint.open_to_all else self._callers
+        if callers is not None:
+            by_session = request.method in endpoint.by_session
+            await callers.recognize(request, endpoint.surface, by_session=by_session)
+        if request.method not in endpoint.methods:
+            allowed = ", ".join(sorted(endpoint.methods))
+            raise ProblemError(
+                Problem.METHOD_NOT_ALLOWED,
+                f"{request.method} is not understood here, only {allowed}",
+                headers={"Allow": allowed},
+            )
+        if callers is not None:
+            await callers.authorize(request, endpoint.surface, endpoint.route)
+        if endpoint.when_synced and not self.answers.synced():
+            raise ProblemError(Problem.NOT_READY, "the caches are not filled yet", retry_after=1)
+
+    async def read(self, request: web.Request, model: type[ModelT]) -> ModelT:
+        """Read the request body as *model*.
+
+        Raises:
+            ProblemError: Not JSON, too large, too slow, or not what the model asks for; every mistake is named.
+        """
+        return await self.read_as(request, lambda _: model)
+
+    async def read_as(self, request: web.Request, model_of: Callable[[JsonObject], type[ModelT]]) -> ModelT:
+        """Read the request body as the model that *model_of* chooses for it; raises as `read`."""
+
+        def read(body: bytes) -> ModelT:
+            document = parse_object(body, MOST_VALUES)
+            return read_model(model_of(document), document)
+
+        try:
+            async with self.body(request, self.settings.api_body_bytes) as body:
+                return await beside_loop(len(body), partial(read, body))
+        except BadReviewError as error:
+            is_large = error.code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+            self.metrics.rejected("api", "size" if is_large else "malformed")
+            problem = Problem.PAYLOAD_TOO_LARGE if is_large else Problem.MALFORMED_REQUEST
+            raise ProblemError(problem, str(error)) from error
+
+    @asynccontextmanager
+    async def body(
+        self, request: web.Request, limit: int, surface: Surface = "api", *, vouched: bool = True
+    ) -> AsyncIterator[bytes]:
+        """Read a body that is declared as JSON, of at most *limit* bytes; its memory is counted until the context ends.
+
+        Args:
+            request: Nothing may have read its body yet.
+            limit: Bytes.
+            surface: For the counts.
+            vouched: The sender has authenticated.
+
+        Raises:
+            ProblemError: The body is declared as something else, too large, too slow, or incomplete.
+        """
+        if not has_json_body(request):
+            self.metrics.rejected(surface, "media_type")
+            raise ProblemError(Problem.UNSUPPORTED_MEDIA_TYPE, "declare the body as application/json")
+        try:
+            async with self._bodies.read(request, limit, self.settings.body_seconds, vouched=vouched) as body:
+                yield body
+        except BodyTooLargeError as error:
+            self.metrics.rejected(surface, "size")
+            raise ProblemError(Problem.PAYLOAD_TOO_LARGE, str(error), headers=_CLOSE) from error
+        except BodyTimeoutError as error:
+            self.metrics.rejected(surface, "timeout")
+            raise ProblemError(Problem.REQUEST_TIMEOUT, str(error), headers=_CLOSE) from error
+        except BodyMemoryError as error:
+            self.metrics.rejected(surface, "overload")
+            raise ProblemError(Problem.NOT_READY, str(error), headers=_CLOSE, retry_after=1) from error
+        except BrokenBodyError as error:
+            self.metrics.rejected(surface, "malformed")
+            raise ProblemError(Problem.MALFORMED_REQUEST, str(error)) from error
+
+
+_CLOSE: Final = {"Connection": "close"}
+
+
+def _is_question(path: str) -> bool:
+    """Say whether whoever reads *path* reads what the page shows."""
+    return path.startswith("/v1/")

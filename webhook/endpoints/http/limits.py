@@ -1,0 +1,100 @@
+"""Token buckets and concurrency limits per key, in bounded memory."""
+
+import asyncio
+import math
+from collections import Counter, OrderedDict
+from collections.abc import AsyncIterator, Hashable
+from contextlib import asynccontextmanager
+from typing import Final
+
+MOST_KEYS: Final = 4096
+"""How many buckets are kept; the least recently used is dropped first, and its key starts again with a full one."""
+
+_ONE: Final = 1 - 1e-6
+"""Time is a float: a caller who waited exactly as long as it was told may find slightly less than one."""
+
+
+class TokenBuckets:
+    """Lets *burst* through at once and *per_second* over time, for each key separately.
+
+    Args:
+        per_second: How fast a bucket fills.
+        burst: What it holds.
+    """
+
+    def __init__(self, per_second: float, burst: float) -> None:
+        self._rate = per_second
+        self._burst = burst
+        self._buckets: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()
+
+    def take(self, key: Hashable, now: float) -> int:
+        """Take one out of the bucket of *key*.
+
+        Args:
+            key: Whose bucket.
+            now: Seconds on a clock that never goes back.
+
+        Returns:
+            0 when there was one; else the whole seconds, at least 1, after which there will be.
+        """
+        wait = self.wait(key, now)
+        self._set(key, self._left(key, now) - (0 if wait else 1), now)
+        return wait
+
+    def wait(self, key: Hashable, now: float) -> int:
+        """Return what `take` would, and take nothing."""
+        left = self._left(key, now)
+        return 0 if left >= _ONE else max(1, math.ceil((1 - left) / self._rate))
+
+    def charge(self, key: Hashable, now: float) -> None:
+        """Take one even if none is left; the debt is never more than the bucket holds."""
+        self._set(key, max(-self._burst, self._left(key, now) - 1), now)
+
+    def _left(self, key: Hashable, now: float) -> float:
+        left, since = self._buckets.get(key, (self._burst, now))
+        return min(self._burst, left + (now - since) * self._rate)
+
+    def _set(self, key: Hashable, left: float, now: float) -> None:
+        self._buckets[key] = (left, now)
+        self._buckets.move_to_end(key)
+        if len(self._buckets) > MOST_KEYS:
+            self._buckets.popitem(last=False)
+
+
+class Turns:
+    """Lets *at_once* in together, for each key separately; the next one waits until one of them leaves.
+
+    Args:
+        at_once: At least 1.
+    """
+
+    def __init__(self, at_once: int) -> None:
+        self._at_once = at_once
+        self._slots: dict[Hashable, asyncio.Semaphore] = {}
+        self._present: Counter[Hashable] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    @asynccontextmanager
+    async def take(self, key: Hashable, seconds: float) -> AsyncIterator[None]:
+        """Take a turn of *key*.
+
+        Raises:
+            TimeoutError: No turn became free within *seconds*.
+        """
+        slots = self._slots.setdefault(key, asyncio.Semaphore(self._at_once))
+        # Counted before the wait: if the last holder deleted the entry while others wait on its semaphore, the next
+        # one would get a new semaphore, and more than *at_once* would be in.
+        self._present[key] += 1
+        try:
+            async with asyncio.timeout(seconds):
+                await slots.acquire()
+            try:
+                yield
+            finally:
+                slots.release()
+        finally:
+            self._present[key] -= 1
+            if not self._present[key]:
+                del self._present[key], self._slots[key]

@@ -1,0 +1,112 @@
+"""Errors of ``/v1`` as problem details.
+
+Source: serving.md 3.3; RFC 9457.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from http import HTTPStatus
+from typing import Any, Final
+
+from aiohttp import web
+
+from webhook.endpoints.http.responses import REQUEST_ID, request_id
+from webhook.kube.transport.serialization import encode
+
+PROBLEM_JSON: Final = "application/problem+json"
+
+
+class Problem(Enum):
+    """All kinds of problems: slug, status, title."""
+
+    MALFORMED_REQUEST = ("malformed-request", HTTPStatus.BAD_REQUEST, "The request cannot be understood")
+    UNAUTHENTICATED = ("unauthenticated", HTTPStatus.UNAUTHORIZED, "No valid credentials")
+    FORBIDDEN = ("forbidden", HTTPStatus.FORBIDDEN, "Not allowed")
+    NOT_FOUND = ("not-found", HTTPStatus.NOT_FOUND, "Not found")
+    METHOD_NOT_ALLOWED = ("method-not-allowed", HTTPStatus.METHOD_NOT_ALLOWED, "The method does not fit the path")
+    REQUEST_TIMEOUT = ("request-timeout", HTTPStatus.REQUEST_TIMEOUT, "The body came too slowly")
+    CONFLICT = ("conflict", HTTPStatus.CONFLICT, "The state of something else forbids it")
+    CONTINUE_EXPIRED = ("continue-expired", HTTPStatus.GONE, "The list has changed; begin again")
+    PAYLOAD_TOO_LARGE = ("payload-too-large", HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The body is too large")
+    UNSUPPORTED_MEDIA_TYPE = (
+        "unsupported-media-type",
+        HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+        "The body is not declared as uncompressed JSON in UTF-8",
+    )
+    VALIDATION_FAILED = ("validation-failed", HTTPStatus.UNPROCESSABLE_ENTITY, "The request has mistakes")
+    RATE_LIMITED = ("rate-limited", HTTPStatus.TOO_MANY_REQUESTS, "Too many requests")
+    INTERNAL = ("internal", HTTPStatus.INTERNAL_SERVER_ERROR, "Something went wrong on our side")
+    NOT_READY = ("not-ready", HTTPStatus.SERVICE_UNAVAILABLE, "Not ready yet")
+    DEADLINE_EXCEEDED = ("deadline-exceeded", HTTPStatus.SERVICE_UNAVAILABLE, "The answer takes too long")
+
+    def __init__(self, slug: str, status: HTTPStatus, title: str) -> None:
+        self.slug = slug
+        self.status = status
+        self.title = title
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """One of the mistakes in a request body: where (JSON Pointer), what kind, in words."""
+
+    pointer: str
+    code: str
+    detail: str
+
+
+class ProblemError(Exception):
+    """Ends a handler with a problem.
+
+    Args:
+        problem: Its kind.
+        detail: What happened this time; shows the offending value.
+        mistakes: Each with its place in the request.
+        headers: Additional headers of the answer.
+        retry_after: Seconds after which to ask again.
+        request_id: The id of the request, if it already has one.
+        members: Additional members of the document.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        detail: str,
+        *,
+        mistakes: Sequence[Mistake] = (),
+        headers: dict[str, str] | None = None,
+        retry_after: int | None = None,
+        request_id: str = "",
+        members: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.problem = problem
+        self.detail = detail
+        self.mistakes = tuple(mistakes)
+        self.headers = headers or {}
+        self.retry_after = retry_after
+        self.request_id = request_id
+        self.members = members or {}
+
+
+def problem_response(request: web.Request, error: ProblemError) -> web.Response:
+    """Write *error* as an answer to *request*."""
+    problem = error.problem
+    identity = error.request_id or request_id(request)
+    body: dict[str, Any] = {
+        "type": f"urn:harbormaster:problem:{problem.slug}",
+        "title": problem.title,
+        "status": int(problem.status),
+        "detail": error.detail,
+        "instance": f"urn:uuid:{identity}",
+        **error.members,
+    }
+    headers = {"Content-Type": PROBLEM_JSON, "Cache-Control": "no-store", REQUEST_ID: identity, **error.headers}
+    if error.mistakes:
+        body["errors"] = [
+            {"pointer": mistake.pointer, "code": mistake.code, "detail": mistake.detail} for mistake in error.mistakes
+        ]
+    if error.retry_after is not None:
+        body["retryAfterSeconds"] = error.retry_after
+        headers["Retry-After"] = str(error.retry_after)
+    return web.Response(status=problem.status, body=encode(body), headers=headers)

@@ -1,0 +1,133 @@
+"""Query parameters: names, instants, numbers, and pagination with ``limit``, ``continue`` and names.
+
+A mistake in one is reported with its name.
+
+A page continues after the last name of the one before, whatever was created or deleted since: members report all the
+time, and a token that is tied to one state of the hub would expire before the next page is requested.
+
+Source: serving.md 3.2.
+"""
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from bisect import bisect_right
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, NoReturn
+
+from aiohttp import web
+
+from scorer.api.meta import JsonObject, parse_time
+from scorer.api.values.quoting import quote
+from webhook.endpoints.http.problems import Mistake, Problem, ProblemError
+
+
+def check_names(request: web.Request, *known: str, lists: Collection[str] = ()) -> None:
+    """Refuse a parameter that is misspelt or given twice, rather than answer a different question.
+
+    Args:
+        request: Has the query.
+        known: The parameters that there are.
+        lists: Those that may be given several times.
+
+    Raises:
+        ProblemError: There is another one, or one is given twice.
+    """
+    for name in request.query:
+        if name not in known:
+            refuse(name[:64], f"is not known here, only {', '.join(known)}", "unknown")
+        if name not in lists and len(request.query.getall(name)) > 1:
+            refuse(name, "is given more than once", "duplicate")
+
+
+def instant(request: web.Request, name: str) -> datetime | None:
+    """Read an RFC 3339 instant; None: it is not given. Raises `ProblemError`."""
+    text = request.query.get(name)
+    if text is None:
+        return None
+    try:
+        return parse_time(text)
+    except (ValueError, OverflowError):
+        hint = "; write + as %2B in a URL" if " " in text else ""
+        refuse(name, f"{quote(text)} is no instant such as 2026-03-01T10:00:00Z{hint}")
+
+
+def whole_number(request: web.Request, name: str, usual: int, most: int) -> int:
+    """Read a number from 1 to *most*; *usual* when it is not given. Raises `ProblemError`."""
+    text = request.query.get(name)
+    if text is None:
+        return usual
+    if not (text.isascii() and text.isdigit() and len(text) <= len(str(most)) and 1 <= int(text) <= most):
+        refuse(name, f"{quote(text)} is no whole number from 1 to {most}")
+    return int(text)
+
+
+def refuse(name: str, why: str, code: str = "invalid") -> NoReturn:
+    """Raise the `ProblemError` about one parameter."""
+    mistake = Mistake(f"/{name}", code, why)
+    raise ProblemError(Problem.VALIDATION_FAILED, f"{name}: {why}", mistakes=[mistake])
+
+
+LONGEST_PAGE: Final = 500
+"""Of one page."""
+MOST_NAMES: Final = 200
+"""How many items may be asked for by name."""
+_CONTINUE: Final = "continue"
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The part of a list that was asked for.
+
+    Args:
+        names: Of its items, in order.
+        next: The token of the page after it; empty: there is none.
+    """
+
+    names: Sequence[str]
+    next: str
+
+    def document(self, items: Sequence[JsonObject]) -> JsonObject:
+        """Return the answer."""
+        return {"items": items, _CONTINUE: self.next}
+
+
+def page_of(request: web.Request, names: Sequence[str], by: str | None = None) -> Page:
+    """Choose what a request asks for; without parameters: everything.
+
+    Args:
+        request: Its query has ``limit`` and ``continue``, or names of items, or nothing.
+        names: Of all items that the caller may see, sorted.
+        by: The parameter that names an item; it may be given several times. Items that there are not are left out.
+            None: items cannot be asked for by name.
+
+    Raises:
+        ProblemError: A parameter is unknown, given twice, or not understood.
+    """
+    query = request.query
+    check_names(request, *(each for each in (by, "limit", _CONTINUE) if each), lists=() if by is None else (by,))
+    if by is not None and by in query:
+        return Page(_named(query.getall(by), names, by, alone=len(set(query)) == 1), "")
+    limit = whole_number(request, "limit", len(names), LONGEST_PAGE) if "limit" in query else len(names)
+    start = bisect_right(names, _after(query[_CONTINUE])) if query.get(_CONTINUE) else 0
+    found = names[start : start + limit]
+    return Page(found, _token(found[-1]) if start + len(found) < len(names) else "")
+
+
+def _named(wanted: Sequence[str], names: Sequence[str], by: str, *, alone: bool) -> Sequence[str]:
+    if not alone:
+        refuse(by, "items that are asked for by name come in one page: leave limit and continue out")
+    if len(wanted) > MOST_NAMES:
+        refuse(by, f"{len(wanted)} items: ask for at most {MOST_NAMES}", "too-many")
+    return sorted(set(wanted) & set(names))
+
+
+def _token(name: str) -> str:
+    return urlsafe_b64encode(name.encode()).decode().rstrip("=")
+
+
+def _after(token: str) -> str:
+    try:
+        return urlsafe_b64decode(token.encode("ascii") + b"=" * (-len(token) % 4)).decode()
+    except ValueError:
+        refuse(_CONTINUE, f"{quote(token)} is no token of this list; begin anew without it")

@@ -1,0 +1,125 @@
+"""Request bodies as strict models: camelCase, no unknown members, no coercion, every mistake with its JSON pointer."""
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, Final, Literal, Self, TypeVar
+
+import pydantic
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic.alias_generators import to_camel
+
+from scorer.api.kinds import PLACEMENT
+from scorer.api.meta import JsonObject, dump_json, without_nulls
+from scorer.api.placement.placement import PlacementPolicy
+from scorer.api.values.field_path import json_pointer
+from scorer.api.values.quoting import quote
+from webhook.endpoints.http.problems import Mistake, Problem, ProblemError
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
+MOST_MISTAKES: Final = 1000
+"""How many mistakes in one body are listed."""
+
+
+class RequestModel(BaseModel):
+    """Base of request bodies: camelCase, unknown members refused, nothing coerced; null counts as absent."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        strict=True,
+        extra="forbid",
+        alias_generator=to_camel,
+        populate_by_name=True,
+        defer_build=True,
+    )
+
+
+def read_model(model: type[ModelT], value: JsonObject) -> ModelT:
+    """Check a request body against *model*.
+
+    Raises:
+        ProblemError: Every mistake with its pointer; when there are too many, only how many.
+    """
+    given = without_nulls(value)
+    try:
+        return model.model_validate_json(dump_json(given), extra="forbid")
+    except pydantic.ValidationError as error:
+        if error.error_count() > MOST_MISTAKES:  # a list of half a million takes seconds to write, and has no reader
+            detail = f"the body has {error.error_count()} mistakes; more than {MOST_MISTAKES} are not listed"
+            mistake = Mistake("", "too-many", detail)
+            raise ProblemError(Problem.VALIDATION_FAILED, detail, mistakes=[mistake]) from error
+        mistakes = [_mistake(given, detail) for detail in error.errors(include_url=False)]
+        first = mistakes[0]
+        raise ProblemError(
+            Problem.VALIDATION_FAILED,
+            f"{first.pointer}: {first.detail}" if first.pointer else first.detail,
+            mistakes=mistakes,
+        ) from error
+
+
+_CODES: Final = {"missing": "required", "extra_forbidden": "unknown", "too_long": "too-many", "too_short": "too-few"}
+
+
+def _place(given: Any, loc: Sequence[str | int], *, missing: bool) -> Iterator[str | int]:
+    """Yield where in a body something is wrong: of the path, what is there; the rest says which model was tried.
+
+    Args:
+        given: The body.
+        loc: The path, as pydantic has it.
+        missing: Its last part is not there, and should be.
+    """
+    for number, part in enumerate(loc, 1):
+        there = 0 <= part < len(given) if isinstance(given, list) and isinstance(part, int) else False
+        if there or (isinstance(given, dict) and part in given):
+            given = given[part]
+            yield part
+        elif missing and number == len(loc):
+            yield part
+
+
+def _mistake(given: JsonObject, detail: Any) -> Mistake:
+    kind = detail["type"]
+    pointer = json_pointer(_place(given, detail["loc"], missing=kind == "missing"))
+    message = detail["msg"].removeprefix("Value error, ")
+    words = message[:1].lower() + message[1:]
+    code = _CODES.get(kind) or ("type" if kind.endswith("_type") else "invalid")
+    if kind == "missing":
+        return Mistake(pointer, code, "must be given")
+    if kind == "extra_forbidden":
+        return Mistake(pointer, code, "there is no such member")
+    if kind == "too_long":
+        return Mistake(pointer, code, f"{len(detail['input'])} items: must have at most {detail['ctx']['max_length']}")
+    if isinstance(detail["input"], dict | list):
+        return Mistake(pointer, code, words)
+    return Mistake(pointer, code, f"{quote(detail['input'])}: {words}")
+
+
+Name = Annotated[str, Field(min_length=1, max_length=253)]
+
+
+class RefModel(RequestModel):
+    """Names a placement on the hub."""
+
+    kind: Literal["ClusterResourcePlacement", "ResourcePlacement"]
+    name: Name
+    namespace: Annotated[str, Field(max_length=63)] = ""
+    """Of a ResourcePlacement; a ClusterResourcePlacement has none."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.kind == PLACEMENT.kind) == bool(self.namespace):
+            raise ValueError("a ResourcePlacement has a namespace, a ClusterResourcePlacement has none")
+        return self
+
+
+class PlacementModel(RequestModel):
+    """Either a placement by name, or a policy that need not be on the hub."""
+
+    ref: RefModel | None = None
+    """A placement on the hub; the clusters it already has count."""
+    inline: PlacementPolicy | None = None
+    """A policy; evaluated as if nothing had been placed by it yet."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.ref is None) == (self.inline is None):
+            raise ValueError("give either ref or inline")
+        return self

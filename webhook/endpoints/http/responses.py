@@ -1,0 +1,99 @@
+"""Response headers and bodies: request ID, JSON, entity tags, compression.
+
+Answers are compressed for callers that ask for it: none has a secret beside what its caller chose.
+
+Source: serving.md 3.2 and 3.3.
+"""
+
+import hashlib
+import random
+import re
+from typing import Any, Final
+
+from aiohttp import web
+from multidict import CIMultiDict, CIMultiDictProxy
+
+from scorer.api.meta import JsonObject
+from webhook.kube.transport.serialization import encode
+
+REQUEST_ID: Final = "X-Request-Id"
+JSON: Final = "application/json; charset=utf-8"
+
+SMALLEST: Final = 1024
+"""Bytes; a smaller answer is not compressed."""
+_COMPRESSED_BESIDE: Final = 64 * 1024
+"""Bytes; a larger answer is compressed in another thread."""
+
+_GIVEN_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
+
+
+def request_id(request: web.BaseRequest) -> str:
+    """Return an id for a request: the caller's ``X-Request-Id`` when it is a harmless word, else a new one.
+
+    A handler that shows the id in a body also sets the header; the server adds the header to all other answers.
+    """
+    given = request.headers.get(REQUEST_ID)
+    return given if given is not None and _GIVEN_ID.fullmatch(given) else new_id()
+
+
+def new_id() -> str:
+    """Make a random UUID, several times faster than the standard library, which asks the system for randomness."""
+    digits = f"{random.getrandbits(128):032x}"  # tells requests apart, protects nothing
+    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-a{digits[17:20]}-{digits[20:]}"
+
+
+def headers(**members: str) -> CIMultiDictProxy[str]:
+    """Make headers once, for use in many answers; ``_`` in a name stands for ``-``."""
+    return CIMultiDictProxy(CIMultiDict({name.replace("_", "-"): value for name, value in members.items()}))
+
+
+def tagged(request: web.Request, document: JsonObject, revision: str = "") -> web.Response:
+    """Answer with *document*, keys sorted, and an entity tag; 304 when the caller of a GET already has that version.
+
+    Args:
+        request: The question.
+        document: The answer. For 304 to be of use, it has instants in it, and no ages.
+        revision: What a question was judged by; it comes first in the tag. Empty: the tag depends on *document* alone.
+    """
+    body = encode(document, sort=True)
+    digest = hashlib.sha256(body).hexdigest()[:16]
+    packed = len(body) >= SMALLEST and takes_gzip(request)
+    tag = "-".join(part for part in (revision, digest, "gzip" if packed else "") if part)
+    members = {"ETag": f'"{tag}"', "Vary": "Accept-Encoding"}
+    if request.method in {"GET", "HEAD"}:
+        members["Cache-Control"] = "private, no-cache"
+        if is_known(request, members["ETag"]):
+            return web.Response(status=304, headers=members)
+    headers = {"Content-Type": JSON, **members}
+    response = web.Response(body=body, headers=headers, zlib_executor_size=_COMPRESSED_BESIDE)
+    if packed:
+        response.enable_compression(web.ContentCoding.gzip)
+    return response
+
+
+def takes_gzip(request: web.Request) -> bool:
+    """Say whether the caller takes an answer in gzip."""
+    for choice in ",".join(request.headers.getall("Accept-Encoding", ())).split(","):
+        coding, _, weight = choice.replace(" ", "").lower().partition(";")
+        if coding == "gzip":
+            return weight.removeprefix("q=").rstrip("0") not in {"", "0."} or not weight
+    return False
+
+
+def is_known(request: web.Request, tag: str) -> bool:
+    """Say whether the caller already has the answer with that entity tag."""
+    given = request.headers.get("If-None-Match", "")
+    return given == "*" or tag in (part.strip().removeprefix("W/") for part in given.split(","))
+
+
+def has_json_body(request: web.Request) -> bool:
+    """Say whether the request announces uncompressed JSON in UTF-8."""
+    if "Content-Encoding" in request.headers and request.headers["Content-Encoding"].lower() != "identity":
+        return False
+    declared: Any = request.headers.get("Content-Type")
+    if declared == "application/json":
+        return True
+    if declared is None or request.content_type.lower() != "application/json":
+        return False
+    charset = request.charset
+    return charset is None or charset.lower() == "utf-8"

@@ -1,0 +1,107 @@
+"""The objects that handlers call.
+
+Source: serving.md 3.1 and 3.2.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from webhook.access.ports import Authenticator, Authorizer
+from webhook.admission.rights import Rights
+from webhook.answers.extender import HubExtender
+from webhook.answers.history import RunHistory
+from webhook.answers.plans import HubPlanner
+from webhook.answers.property_history import PropertyHistory
+from webhook.answers.questions import Advisor, Changes
+from webhook.answers.trees import Trees
+from webhook.answers.update_runs import HubRuns
+from webhook.answers.upgrade_orders import UpgradeOrders
+from webhook.answers.upgrade_plans import HubUpgradePlanner
+from webhook.answers.upgrade_reports import UpgradeReports
+from webhook.gate.assembly import Disruption
+from webhook.history.desk import HistoryDesk
+from webhook.sign_in.people import SignIn
+from webhook.validation.framework.context import Context
+
+
+@dataclass(frozen=True, slots=True)
+class Admittance:
+    """Who may call, and what they may do.
+
+    Args:
+        authenticator: Reviews bearer tokens.
+        authorizer: Says who may ask what.
+        rights: Says what the authors of placements may place.
+        sign_in: Signs people in to the page; None: they need a token.
+    """
+
+    authenticator: Authenticator
+    authorizer: Authorizer
+    rights: Rights
+    sign_in: SignIn | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What every set of handlers needs: answers to questions about the hub, and who may ask them.
+
+    Args:
+        advisor: Answers ``/v1``.
+        changes: Feeds ``/v1/events``.
+        history: Keeps the last decisions on every placement.
+        runs: Answers ``/v1/runs``.
+        planner: Answers ``/v1/plan``.
+        admission: Returns what admission rules may look at besides the object; called once per request.
+        admittance: Who may ask.
+        properties: Remembers what members reported.
+        trees: Looks below placements.
+        synced: Says whether all caches have been filled once.
+        now: Wall clock.
+    """
+
+    advisor: Advisor
+    changes: Changes
+    history: RunHistory
+    runs: HubRuns
+    planner: HubPlanner
+    admission: Callable[[], Context]
+    admittance: Admittance
+    properties: PropertyHistory
+    trees: Trees
+    synced: Callable[[], bool]
+    now: Callable[[], datetime]
+
+
+@dataclass(frozen=True, slots=True)
+class Upgrades:
+    """What is asked and ordered of upgrade runs.
+
+    Args:
+        planner: Answers ``/v1/upgrade/plan`` and ``/v1/upgrade/whatif``.
+        orders: Carries out what callers order.
+        reports: Takes what upgraders outside report.
+    """
+
+    planner: HubUpgradePlanner
+    orders: UpgradeOrders
+    reports: UpgradeReports
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Everything that the handlers of a server need.
+
+    Args:
+        answers: Answers ``/v1``.
+        extender: Answers kube-schedulers.
+        disruption: Says what may be disrupted.
+        upgrades: Plans and orders upgrade runs.
+        history: Notes what happens, and knows what has happened.
+    """
+
+    answers: Answers
+    extender: HubExtender
+    disruption: Disruption
+    upgrades: Upgrades
+    history: HistoryDesk

@@ -1,0 +1,83 @@
+"""History entries for refusals and warnings of admission and of the gate."""
+
+from typing import Final
+
+from scorer.api.kinds import MEMBER_CLUSTER, NODE_POOL
+from scorer.api.meta import JsonObject
+from scorer.api.unstructured.documents import text_at
+from scorer.member_gate.answer import MemberAnswer
+from scorer.node_budgets.answer import Answer
+from webhook.history.desk import HistoryDesk
+from webhook.history.entry import About, EntryType
+
+UNNAMED_PODS: Final = "pods hold the node, which the caller may not list"
+_OF_PODS: Final = ("Pod ", "PodDisruptionBudget ")
+OPERATIONS: Final = {"CREATE": "create", "UPDATE": "update", "DELETE": "delete"}
+
+
+def note_review(history: HistoryDesk, asked: JsonObject, response: JsonObject) -> None:
+    """Note what admission has refused or warned about; a dry run changes nothing, and leaves nothing.
+
+    Args:
+        history: Where.
+        asked: ``request`` of the review, of the API server.
+        response: ``response`` of the answer.
+    """
+    warnings = response.get("warnings")
+    if (response["allowed"] and not warnings) or asked.get("dryRun") is True:
+        return
+    found = asked.get("object") or asked.get("oldObject")
+    history.note_review(
+        OPERATIONS.get(text_at(asked, "operation"), "change"),
+        About(
+            text_at(asked, "kind", "kind"),
+            text_at(asked, "name") or text_at(found, "metadata", "name"),
+            text_at(asked, "namespace"),
+        ),
+        text_at(asked, "userInfo", "username"),
+        refused="" if response["allowed"] else text_at(response, "status", "message"),
+        rules=text_at(response, "auditAnnotations", "rules") or text_at(response, "status", "reason"),
+        warnings=tuple(warnings or ()),
+    )
+
+
+def without_pods(answer: JsonObject) -> JsonObject:
+    """Return the answer about nodes without the names of pods and of their budgets."""
+    message, nodes = answer["message"], []
+    for node in answer["nodes"]:
+        blockers = []
+        for blocker in node["blockers"]:
+            if blocker["source"].startswith(_OF_PODS):
+                message = message.replace(blocker["message"], UNNAMED_PODS)
+                blocker = blocker | {"message": UNNAMED_PODS, "source": blocker["source"].partition(" ")[0]}
+            blockers.append(blocker)
+        nodes.append(node | {"blockers": blockers})
+    return answer | {"message": message, "nodes": nodes}
+
+
+def note_nodes(history: HistoryDesk, pool: str, answer: Answer, by: str) -> None:
+    """Note that nodes of a pool may not be disrupted now."""
+    if not answer.allowed:
+        message = without_pods(answer.document())["message"]  # a node pool is shown to callers who may not list pods
+        history.note(EntryType.GATE, About(NODE_POOL.kind, pool), str(answer.verdict), message, by)
+
+
+def note_member(history: HistoryDesk, cluster: str, answer: MemberAnswer, by: str) -> None:
+    """Note that a member may not be disrupted now."""
+    if not answer.allowed:
+        history.note(EntryType.GATE, About(MEMBER_CLUSTER.kind, cluster), str(answer.reason), answer.message, by)
+
+
+def note_reservation(history: HistoryDesk, question: JsonObject, answer: JsonObject, by: str) -> None:
+    """Note that nothing was reserved.
+
+    Args:
+        history: Where.
+        question: What was asked of a gate.
+        answer: What the gate says.
+        by: Who asked.
+    """
+    pool = text_at(question, "pool")
+    answer = without_pods(answer) if pool else answer
+    about = About(NODE_POOL.kind, pool) if pool else About(MEMBER_CLUSTER.kind, text_at(question, "cluster"))
+    history.note(EntryType.GATE, about, text_at(answer, "reason") or "Refused", text_at(answer, "message"), by)

@@ -1,0 +1,1 @@
+"""The web page without its data: static files, sign-in, and the OpenAPI document."""

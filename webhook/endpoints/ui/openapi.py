@@ -1,0 +1,53 @@
+"""``/v1/openapi.json``: the description of the interface for programs; the page ``/docs`` shows it to people.
+
+``python -m webhook.description`` makes the document from the models, and the server sends the file as it is: file,
+server and page cannot differ, and the server needs none of the code that makes it.
+
+It is the largest answer that needs no authentication. So it is compressed once, and each address has a rate limit for
+the whole document. Answers that it is unchanged (304) have no limit.
+
+Source: serving.md 3.1.
+"""
+
+import asyncio
+import gzip
+import hashlib
+from importlib.resources import files
+from typing import Final
+
+from aiohttp import web
+
+from webhook.endpoints.http.api import Api
+from webhook.endpoints.http.limits import TokenBuckets
+from webhook.endpoints.http.problems import Problem, ProblemError
+from webhook.endpoints.http.responses import JSON, is_known, takes_gzip
+
+PER_SECOND: Final = 2.0
+"""How often an address may have the whole document, on average."""
+AT_ONCE: Final = 20
+
+
+def add_routes(api: Api) -> None:
+    """Serve the description."""
+    document = (files("webhook") / "openapi.json").read_bytes()
+    digest = hashlib.sha256(document).hexdigest()[:16]
+    common = {"Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
+    plain = {**common, "ETag": f'"{digest}"'}
+    packed = {**common, "ETag": f'"{digest}-gzip"'}
+    answers = {
+        False: (document, plain, {**plain, "Content-Type": JSON}),
+        True: (gzip.compress(document, mtime=0), packed, {**packed, "Content-Type": JSON, "Content-Encoding": "gzip"}),
+    }
+    sent = TokenBuckets(PER_SECOND, AT_ONCE)
+
+    async def describe(request: web.Request) -> web.Response:
+        body, unchanged, full = answers[takes_gzip(request)]
+        if is_known(request, unchanged["ETag"]):
+            return web.Response(status=304, headers=unchanged)
+        address = request.remote or ""
+        if request.method != "HEAD" and (wait := sent.take(address, asyncio.get_running_loop().time())):
+            api.metrics.rejected("api", "rate")
+            raise ProblemError(Problem.RATE_LIMITED, f"{address} asks for the description too often", retry_after=wait)
+        return web.Response(body=body, headers=full)
+
+    api.get("/v1/openapi.json", "/v1/openapi.json", describe, when_synced=False, open_to_all=True)

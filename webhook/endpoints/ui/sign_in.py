@@ -1,0 +1,102 @@
+"""``/sign-in`` and ``/sign-out``: to the provider and back, and who is signed in.
+
+Whatever becomes of a sign-in, the browser is sent back to the page, which says it: where to is not a matter of anything
+in the request. The page keeps for itself what it showed.
+"""
+
+import asyncio
+import logging
+from typing import Final
+
+from aiohttp import web
+
+from scorer.api.meta import JsonObject, format_time
+from webhook.endpoints.http.access_control import BEGUN, SESSION, forget, is_of_page, keep, kept
+from webhook.endpoints.http.api import Api
+from webhook.endpoints.http.limits import TokenBuckets
+from webhook.endpoints.http.problems import Problem, ProblemError
+from webhook.settings.access import CallerSettings
+from webhook.sign_in.people import SignIn
+from webhook.sign_in.provider import CALLBACK
+from webhook.sign_in.sessions import BEGUN_LIFE
+from webhook.sign_in.trouble import SignInError, Trouble
+
+DONE: Final = "done"
+AT_ONCE: Final = 20
+"""How many may come back together: each makes us ask the provider."""
+_NO_STORE: Final = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
+
+_log = logging.getLogger(__name__)
+
+
+def add_routes(api: Api, sign_in: SignIn, settings: CallerSettings) -> None:
+    """Let people sign in and out."""
+    rate = settings.failed_logins_per_second
+    coming_back = TokenBuckets(rate, max(1.0, rate))
+    told = TokenBuckets(rate, max(1.0, rate))
+    slots = asyncio.Semaphore(AT_ONCE)
+
+    def failed(error: SignInError) -> web.Response:
+        # Strangers can make this happen: no more of a trouble is in the log than could come back from one address.
+        if not told.take(error.trouble, asyncio.get_running_loop().time()):
+            _log.warning("not signed in", extra={"trouble": str(error.trouble), "reason": str(error)})
+        return _to_page(error.trouble)
+
+    async def begin(request: web.Request) -> web.Response:
+        if request.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
+            return _to_page()  # where a person can begin, and no other site can for them
+        try:
+            beginning = await sign_in.begin()
+        except SignInError as error:
+            return failed(error)
+        response = _to(beginning.address)
+        keep(response, BEGUN, beginning.begun, BEGUN_LIFE)
+        return response
+
+    async def finish(request: web.Request) -> web.Response:
+        begun = kept(request, BEGUN)
+        if begun is None:  # costs nothing, and any site can have browsers ask for it
+            return failed(SignInError(Trouble.STALE, "comes back without a sign-in that has begun"))
+        if slots.locked() or coming_back.take(request.remote or "", asyncio.get_running_loop().time()):
+            return failed(SignInError(Trouble.BUSY, "too many come back at once"))
+        try:
+            async with slots:
+                sealed, session = await sign_in.finish(request.query, begun)
+        except SignInError as error:
+            response = failed(error)
+            if error.trouble is Trouble.STALE:  # another one may have begun here, and is not over
+                return response
+        else:
+            response = _to_page(DONE)
+            keep(response, SESSION, sealed, session.ends - api.answers.now())
+        forget(response, BEGUN)
+        return response
+
+    async def who(request: web.Request) -> web.Response:
+        session = None
+        if is_of_page(request, sign_in.sessions.page):
+            session = sign_in.sessions.open(kept(request, SESSION) or "")
+        document: JsonObject = {"user": None}
+        if session is not None:
+            document = {"user": session.user.username, "endsAt": format_time(session.ends)}
+        return web.json_response(document, headers=_NO_STORE)
+
+    async def sign_out(request: web.Request) -> web.Response:
+        if not is_of_page(request, sign_in.sessions.page):
+            raise ProblemError(Problem.FORBIDDEN, "only the page itself can sign out")
+        response = web.json_response({"location": await sign_in.way_out()}, headers=_NO_STORE)
+        forget(response, SESSION)
+        return response
+
+    api.get("/sign-in", "/sign-in", begin, when_synced=False, open_to_all=True)
+    api.get(CALLBACK, CALLBACK, finish, when_synced=False, open_to_all=True)
+    api.get("/sign-in/session", "/sign-in/session", who, when_synced=False, open_to_all=True)
+    api.post("/sign-out", "/sign-out", sign_out, when_synced=False, open_to_all=True)
+
+
+def _to(address: str) -> web.Response:
+    return web.Response(status=303, headers={"Location": address, **_NO_STORE})
+
+
+def _to_page(said: str = "") -> web.Response:
+    return _to(f"/?sign-in={said}" if said else "/")

@@ -1,0 +1,76 @@
+"""The page's static files, read and compressed once, with a content security policy.
+
+The files hold no data, so they are served without authentication.
+"""
+
+import gzip
+import hashlib
+import html
+from collections.abc import Awaitable, Callable
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import Final
+
+from aiohttp import web
+
+from webhook.endpoints.http.responses import SMALLEST, is_known, takes_gzip
+
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+
+PAGES: Final = {"index.html": "/", "docs.html": "/docs"}
+_TYPES: Final = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+    ".woff2": "font/woff2",
+}
+
+
+_PROVIDER: Final = '<meta name="sign-in" content="">'
+"""Where the page finds what the provider is called that people may sign in with."""
+
+
+def add_routes(app: web.Application, folder: Traversable | None = None, provider: str = "") -> None:
+    """Serve every file of *folder* (the project's own page): those of `PAGES` there, the rest below ``/ui/``.
+
+    Args:
+        app: Gets the routes.
+        folder: None: that of the project.
+        provider: What the page calls the provider that people may sign in with; empty: there is none.
+    """
+    offered = _PROVIDER.replace('""', f'"{html.escape(provider)}"').encode()
+    for file in sorted((folder or files("webhook") / "page").iterdir(), key=lambda entry: entry.name):
+        content_type = _TYPES.get("." + file.name.rpartition(".")[2])
+        if content_type and file.is_file():
+            path = PAGES.get(file.name) or f"/ui/{file.name}"
+            app.router.add_get(path, _static(file.read_bytes().replace(_PROVIDER.encode(), offered), content_type))
+
+
+def _static(body: bytes, content_type: str) -> Callable[[web.Request], Awaitable[web.Response]]:
+    digest = hashlib.sha256(body).hexdigest()[:16]
+    common = {
+        "Cache-Control": "no-cache",
+        "Vary": "Accept-Encoding",
+        "Content-Security-Policy": POLICY,
+        "Referrer-Policy": "no-referrer",
+        "Cross-Origin-Opener-Policy": "same-origin",
+        "Cross-Origin-Resource-Policy": "same-origin",
+    }
+    plain, packed = {**common, "ETag": f'"{digest}"'}, {**common, "ETag": f'"{digest}-gzip"'}
+    answers = {False: (body, plain, {**plain, "Content-Type": content_type})}
+    if len(body) >= SMALLEST:
+        encoded = {**packed, "Content-Type": content_type, "Content-Encoding": "gzip"}
+        answers[True] = (gzip.compress(body, mtime=0), packed, encoded)
+
+    async def handle(request: web.Request) -> web.Response:
+        content, unchanged, full = answers[takes_gzip(request) and True in answers]
+        if is_known(request, unchanged["ETag"]):
+            return web.Response(status=304, headers=unchanged)
+        return web.Response(body=content, headers=full)
+
+    return handle

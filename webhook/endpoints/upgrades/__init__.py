@@ -1,0 +1,1 @@
+"""``/v1/upgrade``: plans of upgrade runs, actions on them, and status reports of external upgraders."""

@@ -1,0 +1,132 @@
+"""``/v1/upgrade/runs``, ``gates`` and ``profiles``: start, stop, skip, retry and approve.
+
+Source: upgrade-runs.md 9, 10.2 and 12.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Final, TypeVar
+
+from aiohttp import web
+from pydantic import BaseModel, Field
+
+from scorer.api.meta import JsonObject
+from scorer.api.upgrade.fields import LONGEST_NAME, NAME_PATTERN
+from scorer.api.upgrade.run import MOST_SKIP_TARGETS, SkipTarget
+from scorer.upgrade.patches import OrderRefusedError
+from webhook.access.ports import NotReviewedError
+from webhook.access.rights import UPGRADE_ORDERS
+from webhook.answers.upgrade_orders import NotAllowedError, Ordered, UnknownOrderError, UpgradeOrders, ordered_document
+from webhook.endpoints.http.access_control import caller_of
+from webhook.endpoints.http.api import Api
+from webhook.endpoints.http.problems import Problem, ProblemError
+from webhook.endpoints.http.request_models import RequestModel
+from webhook.endpoints.http.responses import JSON, headers
+from webhook.kube.ports import ConflictError, ForbiddenError, InvalidObjectError, StoreError
+from webhook.kube.transport.serialization import encode
+
+_HEADERS: Final = headers(Content_Type=JSON, Cache_Control="no-store")
+_LONGEST_MESSAGE: Final = 1024
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
+ResultT = TypeVar("ResultT")
+
+
+class SkipModel(RequestModel):
+    """Parts of a run that are to be left out."""
+
+    targets: Annotated[tuple[SkipTarget, ...], Field(min_length=1, max_length=MOST_SKIP_TARGETS)]
+
+
+class RetryModel(RequestModel):
+    """How the new run is to be called; may be left out."""
+
+    name: Annotated[str, Field(min_length=1, max_length=LONGEST_NAME, pattern=NAME_PATTERN)] | None = None
+    """Absent: as the other run, with `-retry`."""
+
+
+class GateAnswerModel(RequestModel):
+    """Why a gate is answered so; may be left out."""
+
+    message: Annotated[str, Field(max_length=_LONGEST_MESSAGE)] = ""
+    """Absent: who answers."""
+
+
+def add_routes(api: Api, orders: UpgradeOrders) -> None:
+    """Serve all of them."""
+
+    async def start(request: web.Request) -> web.Response:
+        return _said(await _carried_out(lambda: orders.start(_name(request), caller_of(request))))
+
+    async def stop(request: web.Request) -> web.Response:
+        return _said(await _carried_out(lambda: orders.stop(_name(request), caller_of(request))))
+
+    async def skip(request: web.Request) -> web.Response:
+        body = await api.read(request, SkipModel)
+        return _said(await _carried_out(lambda: orders.skip(_name(request), caller_of(request), body.targets)))
+
+    async def retry(request: web.Request) -> web.Response:
+        body = await _body(api, request, RetryModel)
+        new_name = "" if body.name is None else body.name
+        made = await _carried_out(lambda: orders.retry(_name(request), caller_of(request), new_name))
+        return _written({"object": made})
+
+    async def approve(request: web.Request) -> web.Response:
+        return await answer(request, approve=True)
+
+    async def reject(request: web.Request) -> web.Response:
+        return await answer(request, approve=False)
+
+    async def answer(request: web.Request, *, approve: bool) -> web.Response:
+        body = await _body(api, request, GateAnswerModel)
+        caller = caller_of(request)
+        return _said(await _carried_out(lambda: orders.answer(_name(request), caller, body.message, approve=approve)))
+
+    async def generate(request: web.Request) -> web.Response:
+        return _said(await _carried_out(lambda: orders.generate(_name(request), caller_of(request))))
+
+    for verb, handler in (("start", start), ("stop", stop), ("skip", skip), ("retry", retry)):
+        api.post(f"/v1/upgrade/runs/{{name}}:{verb}", "/v1/upgrade/runs/*", handler)
+    for verb, handler in (("approve", approve), ("reject", reject)):
+        api.post(f"/v1/upgrade/gates/{{name}}:{verb}", "/v1/upgrade/gates/*", handler)
+    api.post("/v1/upgrade/profiles/{name}:generate", "/v1/upgrade/profiles/*", generate)
+
+
+def _name(request: web.Request) -> str:
+    return request.match_info["name"]
+
+
+async def _body(api: Api, request: web.Request, model: type[ModelT]) -> ModelT:
+    """Read a body that may be left out."""
+    return await api.read(request, model) if request.body_exists else model()
+
+
+async def _carried_out(order: Callable[[], Awaitable[ResultT]]) -> ResultT:
+    """Give an order, and say what is wrong in the words of problems."""
+    try:
+        return await order()
+    except UnknownOrderError as error:
+        raise ProblemError(Problem.NOT_FOUND, str(error)) from error
+    except NotAllowedError as error:
+        raise ProblemError(Problem.FORBIDDEN, str(error)) from error
+    except ForbiddenError as error:  # the caller may, the account of the server may not
+        raise ProblemError(Problem.FORBIDDEN, f"the hub refuses it: {error}; {UPGRADE_ORDERS.advice}") from error
+    except OrderRefusedError as error:
+        raise ProblemError(Problem.CONFLICT, str(error)) from error
+    except ConflictError as error:
+        detail = "the object is being changed by others again and again"
+        raise ProblemError(Problem.NOT_READY, detail, retry_after=1) from error
+    except InvalidObjectError as error:
+        raise ProblemError(Problem.CONFLICT, f"the hub refuses the change: {error}") from error
+    except NotReviewedError as error:
+        detail = "the hub does not say what you may do; without that nothing is changed"
+        raise ProblemError(Problem.NOT_READY, detail, retry_after=1) from error
+    except StoreError as error:
+        raise ProblemError(Problem.NOT_READY, f"the hub does not answer: {error}", retry_after=1) from error
+
+
+def _said(ordered: Ordered) -> web.Response:
+    return _written(ordered_document(ordered))
+
+
+def _written(document: JsonObject) -> web.Response:
+    return web.Response(body=encode(document, sort=True), headers=_HEADERS)

@@ -1,0 +1,142 @@
+"""``/v1/upgrade/operations/RUN/MEMBER/ATTEMPT/status``: signed status reports of external upgraders.
+
+Source: upgrade-runs.md 13.4.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from functools import partial
+from typing import Annotated, Final
+
+from aiohttp import web
+from pydantic import Field
+
+from scorer.api.upgrade.request import LONGEST_OPERATION_ID, MOST_POOLS, PoolInventory, UpgradeRequestStatus
+from scorer.api.values.quoting import quote
+from webhook.access.signature import OPERATION, SIGNATURE, is_signature, is_signed
+from webhook.admission.review import MOST_VALUES, BadReviewError, parse_object
+from webhook.answers.upgrade_reports import (
+    ReportInvalidError,
+    ReportRefusedError,
+    UnknownOperationError,
+    UpgradeReports,
+)
+from webhook.endpoints.http.api import Api
+from webhook.endpoints.http.bodies import beside_loop
+from webhook.endpoints.http.problems import Mistake, Problem, ProblemError
+from webhook.endpoints.http.request_models import read_model
+from webhook.kube.ports import StoreError
+from webhook.settings.environment import SettingsError
+from webhook.settings.secret_files import SecretFile
+
+LARGEST_REPORT_BYTES: Final = 256 * 1024
+ROUTE: Final = "/v1/upgrade/operations/*"
+READ_AGAIN_SECONDS: Final = 5
+
+_log = logging.getLogger(__name__)
+
+
+class UpgradeReport(UpgradeRequestStatus):
+    """What changes in the status of a ClusterUpgradeRequest."""
+
+    operation_id: Annotated[
+        str | None,
+        Field(
+            alias="operationID",
+            max_length=LONGEST_OPERATION_ID,
+            description="The operation that it is about, as in the path. The signature is that of the body, so a "
+            "report without it would be good for any operation. Required, except with "
+            "`HARBORMASTER_HANDOFF_UNBOUND_REPORTS`.",
+        ),
+    ] = None
+    pools: Annotated[
+        tuple[PoolInventory, ...],
+        Field(
+            max_length=MOST_POOLS,
+            json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
+        ),
+    ] = ()
+
+
+def add_routes(api: Api, reports: UpgradeReports, secrets: SecretFile, *, unbound: bool) -> None:
+    """Serve the reports.
+
+    Args:
+        api: Gets the route.
+        reports: Writes them.
+        secrets: Any of them may have signed; without a file, nobody can report.
+        unbound: Whether a report may lack the operation that it is about.
+    """
+
+    async def report(request: web.Request) -> web.Response:
+        if not secrets.is_set:
+            raise ProblemError(Problem.NOT_FOUND, "reports are not taken here: there is no handoff_secret_file")
+        parts, given = request.match_info, request.headers.get(SIGNATURE, "")
+        operation = f"{parts['run']}/{parts['member']}/{parts['attempt']}"
+        if not is_signature(given):
+            raise api.bad_signature(request, f"the header {SIGNATURE} is no signature such as sha256=HEX")
+        known = await _read(secrets)
+        async with api.body(request, LARGEST_REPORT_BYTES, vouched=False) as body:
+            if not is_signed(known, body, given):
+                raise api.bad_signature(request, f"the header {SIGNATURE} does not fit the body")
+            try:
+                document = await beside_loop(len(body), partial(parse_object, body, MOST_VALUES))
+            except BadReviewError as error:
+                raise ProblemError(Problem.MALFORMED_REQUEST, str(error)) from error
+            status = read_model(UpgradeReport, document)
+        _check_operation(operation, request.headers.get(OPERATION, operation), status, unbound=unbound)
+        try:
+            await reports.take(operation, status)
+        except UnknownOperationError as error:
+            raise ProblemError(Problem.NOT_FOUND, str(error)) from error
+        except ReportRefusedError as error:
+            raise ProblemError(Problem.CONFLICT, str(error)) from error
+        except ReportInvalidError as error:
+            raise ProblemError(Problem.VALIDATION_FAILED, str(error)) from error
+        except StoreError as error:
+            raise ProblemError(Problem.NOT_READY, f"the hub does not take it: {error}", retry_after=1) from error
+        return web.Response(status=204)
+
+    path = "/v1/upgrade/operations/{run}/{member}/{attempt}/status"
+    api.post(path, ROUTE, report, open_to_all=True)
+
+
+async def _read(secrets: SecretFile) -> tuple[str, ...]:
+    try:
+        return await asyncio.to_thread(secrets.read)
+    except SettingsError as error:
+        _log.warning("secrets of upgraders cannot be read", extra={"error": str(error)})
+        detail = "what reports are signed with cannot be read now; without that none is taken"
+        raise ProblemError(Problem.NOT_READY, detail, retry_after=READ_AGAIN_SECONDS) from error
+
+
+def _check_operation(operation: str, header: str, report: UpgradeReport, *, unbound: bool) -> None:
+    """Check that a report is for the operation of its path, and says everything once.
+
+    Raises:
+        ProblemError: It is not.
+    """
+    if header != operation:
+        raise ProblemError(Problem.VALIDATION_FAILED, f"the header {OPERATION} names another operation than the path")
+    mistakes = list(_twice(report))
+    if report.operation_id is None and not unbound:
+        detail = (
+            f"must be {quote(operation)}: the signature is that of the body, so a report without operationID could be "
+            "sent again for another operation"
+        )
+        mistakes.insert(0, Mistake("/operationID", "required", detail))
+    elif report.operation_id is not None and report.operation_id != operation:
+        detail = f"{quote(report.operation_id)}: is another operation than that of the path"
+        mistakes.insert(0, Mistake("/operationID", "invalid", detail))
+    if mistakes:
+        first = mistakes[0]
+        raise ProblemError(Problem.VALIDATION_FAILED, f"{first.pointer}: {first.detail}", mistakes=mistakes)
+
+
+def _twice(report: UpgradeReport) -> Iterator[Mistake]:
+    seen = set()
+    for place, pool in enumerate(report.pools):
+        if pool.name in seen:
+            yield Mistake(f"/pools/{place}/name", "duplicate", f"{quote(pool.name)} is there twice")
+        seen.add(pool.name)

@@ -1,0 +1,116 @@
+"""Authentication by the hub: TokenReviews of bearer tokens, and the CA of client certificates.
+
+A token counts only if it was issued for our audience. Otherwise, any workload that sees a Pod's token could use it
+here. kube-apiserver publishes its ``--client-ca-file`` in a ConfigMap, readable by every account that is bound to the
+Role ``extension-apiserver-authentication-reader``.
+
+Source: serving.md 3.4.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from certs.context import CertificateError
+from scorer.api.kinds import KINDS
+from scorer.api.meta import JsonObject
+from scorer.api.unstructured.documents import status_of, text_at
+from webhook.access.bearer import fingerprint
+from webhook.access.user import UserInfo
+from webhook.kube.access.reviews import REVIEW_SECONDS, ReviewCounts, Reviews
+from webhook.kube.client.api_server import ApiServer
+from webhook.kube.client.paths import ApiPath, path_of
+from webhook.kube.ports import StoreError
+
+ACCEPTED_SECONDS: Final = 60.0
+REFUSED_SECONDS: Final = 10.0
+_PATH: Final = ApiPath("apis", "authentication.k8s.io", "v1", "tokenreviews")
+
+
+@dataclass(frozen=True, slots=True)
+class _Holder:
+    """The user that a token belongs to; None: it is not valid here."""
+
+    user: UserInfo | None
+
+
+class TokenReviewer:
+    """Knows bearer tokens.
+
+    Args:
+        server: The API server to ask.
+        audience: What a token has to be issued for.
+        counts: Counts the reviews.
+    """
+
+    def __init__(self, server: ApiServer, audience: str, counts: ReviewCounts) -> None:
+        self._server = server
+        self._audience = audience
+        self._counts = counts
+        self._reviews: Reviews[_Holder] = Reviews(
+            "token",
+            counts,
+            seconds=lambda holder: ACCEPTED_SECONDS if holder.user else REFUSED_SECONDS,
+            allows=lambda holder: holder.user is not None,
+        )
+
+    @property
+    def audience(self) -> str:
+        """What a token has to be issued for."""
+        return self._audience
+
+    def known(self, token: str) -> UserInfo | None:
+        """Return whose token it is if a review said so in the last minute."""
+        holder = self._reviews.known(fingerprint(token))
+        if holder is None or holder.user is None:
+            return None
+        self._counts.count("token", "cache")
+        return holder.user
+
+    async def authenticate(self, token: str) -> UserInfo | None:
+        """Return whose token it is; None: it is invalid, or issued for another audience. Raises `NotReviewedError`."""
+        return (await self._reviews.find(fingerprint(token), lambda: self._ask(token))).user
+
+    async def _ask(self, token: str) -> _Holder:
+        body: JsonObject = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenReview",
+            "spec": {"token": token, "audiences": [self._audience]},
+        }
+        answer = await self._server.request("POST", _PATH, body, seconds=REVIEW_SECONDS)
+        status = status_of(answer)
+        user = UserInfo.read(status.get("user"))
+        accepted = status.get("authenticated") is True and self._audience in (status.get("audiences") or ())
+        return _Holder(user if accepted and user.username else None)
+
+
+CONFIG_MAP: Final = "extension-apiserver-authentication"
+KEY: Final = "client-ca-file"
+CHECK_SECONDS: Final = 60.0
+READ_SECONDS: Final = 5.0
+
+_CONFIG_MAP_PATH: Final = path_of(KINDS["", "ConfigMap"], "kube-system", CONFIG_MAP)
+
+
+class HubAuthorities:
+    """What the hub publishes.
+
+    Args:
+        server: The hub.
+    """
+
+    check_seconds = CHECK_SECONDS
+
+    def __init__(self, server: ApiServer) -> None:
+        self._server = server
+
+    async def read(self) -> bytes:
+        """Return the authorities in PEM. Raises `CertificateError`."""
+        where = f"ConfigMap kube-system/{CONFIG_MAP}"
+        try:
+            document = await self._server.request("GET", _CONFIG_MAP_PATH, seconds=READ_SECONDS)
+        except StoreError as error:
+            raise CertificateError(f"{where}: {error}") from error
+        pem = text_at(document, "data", KEY)
+        if not pem.strip():
+            raise CertificateError(f"{where}: has no {KEY}; the hub accepts no client certificates")
+        return pem.encode()

@@ -1,0 +1,106 @@
+"""Authorization by the hub: SubjectAccessReviews. See `webhook.kube.access.reviews` for the cache of answers.
+
+Source: serving.md 3.4 and 8.
+"""
+
+import asyncio
+import logging
+from collections.abc import Hashable, Sequence
+from typing import Final
+
+from scorer.api.meta import JsonObject
+from scorer.api.unstructured.documents import status_of
+from webhook.access.ports import NotReviewedError, PathAccess
+from webhook.access.rights import MOST_AT_ONCE, Access, Reviewed, resource_attributes
+from webhook.access.user import UserInfo
+from webhook.kube.access.reviews import REVIEW_SECONDS, ReviewCounts, Reviews
+from webhook.kube.client.api_server import ApiServer
+from webhook.kube.client.paths import ApiPath
+
+ALLOWED_SECONDS: Final = 300.0
+DENIED_SECONDS: Final = 30.0
+_PATH: Final = ApiPath("apis", "authorization.k8s.io", "v1", "subjectaccessreviews")
+
+_log = logging.getLogger(__name__)
+
+
+class AccessReviewer:
+    """Knows what users may do.
+
+    Args:
+        server: The API server to ask.
+        counts: Counts the reviews.
+    """
+
+    def __init__(self, server: ApiServer, counts: ReviewCounts) -> None:
+        self._server = server
+        self._counts = counts
+        self._reviews: Reviews[bool] = Reviews(
+            "access",
+            counts,
+            seconds=lambda allowed: ALLOWED_SECONDS if allowed else DENIED_SECONDS,
+            allows=bool,
+        )
+
+    def known(self, user: UserInfo, wanted: Sequence[Access]) -> Reviewed | None:
+        """Return what `review` would, if every answer is remembered."""
+        if len(wanted) > MOST_AT_ONCE:
+            return None
+        answers = [self._known(user, access) for access in wanted]
+        if None in answers:
+            return None
+        for _ in answers:
+            self._counts.count("access", "cache")
+        return Reviewed(tuple(access for access, answer in zip(wanted, answers, strict=True) if answer is False))
+
+    async def review(self, user: UserInfo, wanted: Sequence[Access]) -> Reviewed:
+        """Return which of *wanted* the user may not do.
+
+        A question without an answer never counts as allowed: the result says that it was not answered.
+        """
+        if len(wanted) > MOST_AT_ONCE:
+            return Reviewed(
+                unanswered=f"{len(wanted)} rights or more are needed, and at most {MOST_AT_ONCE} are asked about"
+            )
+        answers = await asyncio.gather(*(self._may_one_of(user, access) for access in wanted), return_exceptions=True)
+        denied = tuple(access for access, answer in zip(wanted, answers, strict=True) if answer is False)
+        failures = [answer for answer in answers if isinstance(answer, BaseException)]
+        for failure in failures:
+            if not isinstance(failure, NotReviewedError):
+                raise failure
+        if failures:
+            _log.warning("access not reviewed", extra={"user": user.username, "reason": str(failures[0])})
+        return Reviewed(denied, "the API server did not answer" if failures else "")
+
+    def _known(self, user: UserInfo, wanted: Access) -> bool | None:
+        answers = [self._reviews.known(_key(user, access)) for access in wanted.alternatives]
+        return True if True in answers else None if None in answers else False
+
+    async def _may_one_of(self, user: UserInfo, wanted: Access) -> bool:
+        for access in wanted.alternatives:
+            if await self.may(user, access):
+                return True
+        return False
+
+    async def may(self, user: UserInfo, wanted: Access | PathAccess) -> bool:
+        """Say whether *user* may do it. Raises `NotReviewedError` when the API server does not say."""
+        return await self._reviews.find(_key(user, wanted), lambda: self._ask(user, wanted))
+
+    async def _ask(self, user: UserInfo, wanted: Access | PathAccess) -> bool:
+        spec: JsonObject = {"user": user.username, "groups": sorted(user.groups)}
+        if isinstance(wanted, PathAccess):
+            spec["nonResourceAttributes"] = {"path": wanted.path, "verb": wanted.verb}
+        else:
+            spec["resourceAttributes"] = resource_attributes(wanted)
+        if user.uid:
+            spec["uid"] = user.uid
+        if user.extra:
+            spec["extra"] = {key: list(values) for key, values in user.extra.items()}
+        body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
+        answer = await self._server.request("POST", _PATH, body, seconds=REVIEW_SECONDS)
+        status = status_of(answer)
+        return status.get("allowed") is True and not status.get("denied")
+
+
+def _key(user: UserInfo, wanted: Access | PathAccess) -> Hashable:
+    return user.username, user.uid, user.groups, tuple(sorted(user.extra.items())), wanted

@@ -1,0 +1,166 @@
+"""The Secret in which the replicas of an installation keep their certificate authorities.
+
+Everything is written over the version that was read, so of several replicas that want to write one does, and the
+others read what it has written.
+
+Source: serving.md 4.2, 4.3.
+"""
+
+import binascii
+from base64 import b64decode, b64encode
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Final
+
+from certs.lineage import (
+    BUNDLE,
+    CERTIFICATE,
+    CROSS,
+    DISTRUSTED,
+    GENERATION,
+    KEY,
+    DamagedLineageError,
+    Lineage,
+    certificates_in,
+)
+from scorer.api.kinds import KINDS
+from scorer.api.meta import JsonObject
+from scorer.api.unstructured.documents import annotations_of, dict_at, labels_of, text_at
+from webhook.kube.client.api_server import ApiServer
+from webhook.kube.client.paths import path_of
+from webhook.kube.ports import NotFoundError, StoreError
+
+SECRET: Final = KINDS["", "Secret"]
+TYPE: Final = "kubernetes.io/tls"
+MANAGED_BY: Final = {"app.kubernetes.io/managed-by": "harbormaster"}
+WATCH_SECONDS: Final = 60
+"""How long a watch lasts: the Secret is read anew at least as often."""
+
+_ENTRIES: Final = (CERTIFICATE, KEY, BUNDLE, CROSS)
+_ANNOTATIONS: Final = (GENERATION, DISTRUSTED)
+
+
+class ForeignSecretError(StoreError):
+    """The Secret holds a certificate that is no authority and not ours: it would be lost if we wrote there."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredLineage:
+    """What the Secret holds.
+
+    Args:
+        document: The Secret; None: there is none.
+        lineage: What was read of it; None: nothing that can be used.
+        damage: Why it cannot be used; empty where there is no Secret.
+    """
+
+    document: JsonObject | None
+    lineage: Lineage | None
+    damage: str = ""
+
+
+class AuthoritySecret:
+    """One Secret.
+
+    Args:
+        server: The hub.
+        namespace: Of the installation.
+        name: Of the Secret.
+
+    Attributes:
+        key: Namespace and name, with a slash between.
+    """
+
+    def __init__(self, server: ApiServer, namespace: str, name: str) -> None:
+        self._server = server
+        self._all = path_of(SECRET, namespace)
+        self._path = path_of(SECRET, namespace, name)
+        self._metadata = {"name": name, "namespace": namespace}
+        self._uid = ""
+        self.key = f"{namespace}/{name}"
+
+    def __str__(self) -> str:
+        return f"Secret {self.key}"
+
+    @property
+    def reference(self) -> JsonObject:
+        """The Secret as Events are about it, without what it holds."""
+        return {"apiVersion": "v1", "kind": "Secret", "metadata": {**self._metadata, "uid": self._uid}}
+
+    async def read(self) -> StoredLineage:
+        """Read it fresh.
+
+        Raises:
+            ForeignSecretError: It is somebody else's.
+            StoreError: The hub does not say what it holds.
+        """
+        try:
+            document = await self._server.request("GET", self._path)
+        except NotFoundError:
+            return StoredLineage(None, None)
+        self._uid = text_at(document, "metadata", "uid")
+        entries, annotations = _entries(document), annotations_of(document)
+        try:
+            return StoredLineage(document, Lineage.read(entries, annotations))
+        except DamagedLineageError as error:
+            is_ours = GENERATION in annotations or labels_of(document).items() >= MANAGED_BY.items()
+            if certificates_in(entries[CERTIFICATE]) and not is_ours:
+                raise ForeignSecretError(f"{self} holds a certificate of somebody else: {error}") from error
+            return StoredLineage(document, None, str(error))
+
+    async def write(self, lineage: Lineage, over: StoredLineage) -> None:
+        """Write a lineage down in place of what was read.
+
+        Labels, annotations of others and entries that are not ours stay as they are.
+
+        Args:
+            lineage: What to write.
+            over: What was read before.
+
+        Raises:
+            ConflictError: The Secret has changed since: read it again.
+            AlreadyExistsError: So it has.
+            StoreError: The hub refused, or did not answer.
+        """
+        entries = {name: b64encode(value).decode("ascii") for name, value in lineage.entries().items()}
+        if over.document is None:
+            made = {
+                "apiVersion": "v1",
+                "kind": "Secret",
+                "metadata": {**self._metadata, "labels": MANAGED_BY, "annotations": lineage.annotations()},
+                "type": TYPE,
+                "data": entries,
+            }
+            self._uid = text_at(await self._server.request("POST", self._all, made), "metadata", "uid")
+            return
+        metadata = dict_at(over.document, "metadata")
+        others = {name: value for name, value in dict_at(over.document, "data").items() if name not in _ENTRIES}
+        kept = {name: value for name, value in annotations_of(over.document).items() if name not in _ANNOTATIONS}
+        changed = {
+            **over.document,
+            "metadata": {**metadata, "annotations": kept | lineage.annotations()},
+            "data": others | entries,
+        }
+        await self._server.request("PUT", self._path, changed)
+
+    async def changes(self) -> AsyncIterator[None]:
+        """Yield once at first, then at every change, until the hub ends the watch. Raises `StoreError`."""
+        query = {
+            "watch": "true",
+            "fieldSelector": f"metadata.name={self._metadata['name']}",
+            "timeoutSeconds": str(WATCH_SECONDS),
+        }
+        yield
+        async for _ in self._server.watch(self._all, query):
+            yield
+
+
+def _entries(document: JsonObject) -> dict[str, bytes]:
+    """Decode what is ours of a Secret; what is no base64 reads as empty."""
+    found: dict[str, bytes] = {}
+    for name in _ENTRIES:
+        try:
+            found[name] = b64decode(text_at(document, "data", name), validate=True)
+        except (binascii.Error, ValueError):
+            found[name] = b""
+    return found

@@ -1,0 +1,399 @@
+"""Requests to an API server: bytes out, decoded JSON in, every failure a `StoreError`.
+
+kubernetes-asyncio reads the kubeconfig (`webhook.kube.login.kubeconfig`), but its client is not used: objects travel as
+plain documents. Where we differ from it, and why: every request has a timeout (there, an explicit timeout means none at
+all); the status of a watch is checked before its lines are read (there it is not); orjson writes the bodies, and lone
+surrogates, which it refuses, go out as U+FFFD; no session looks for a netrc file, in a thread, before every request.
+Proxies that the environment names are used all the same.
+
+Source: serving.md 7.
+"""
+
+import asyncio
+import logging
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from datetime import datetime, timedelta
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import Final, Self
+
+import aiohttp
+import orjson
+from yarl import URL
+
+from scorer.api.unstructured.json_object import JsonObject, dump_json
+from webhook.kube.client.paths import ApiPath
+from webhook.kube.client.reachability import Contact, is_about_certificates
+from webhook.kube.login.connection import ConfigurationError, Login
+from webhook.kube.ports import (
+    AlreadyExistsError,
+    ConflictError,
+    ExpiredError,
+    ForbiddenError,
+    InvalidObjectError,
+    NotFoundError,
+    NotServedError,
+    StoreError,
+    UnavailableError,
+)
+from webhook.kube.transport.sessions import LoopConnector
+from webhook.kube.transport.write_guard import Fence, FencedBody
+
+REQUEST_SECONDS: Final = 30.0
+CONNECT_SECONDS: Final = 5.0
+SILENCE_SECONDS: Final = 90.0
+"""A watch that sends nothing for this long, not even a bookmark, counts as dead."""
+CONNECTIONS: Final = 200
+"""How many requests are under way at once. Watches do not count: however many there are, they hold up no request."""
+LONGEST_EVENT_BYTES: Final = 4 * 1024 * 1024
+"""No object is larger: etcd takes 1.5 MiB."""
+LONGEST_RETRY_SECONDS: Final = 300.0
+"""A longer Retry-After is ignored."""
+ASKING_SECONDS: Final = 5.0
+"""Timeout of a request that only finds out whether the server answers."""
+REREAD_SECONDS: Final = 5.0
+"""Shortest time between two readings of a login that is refused."""
+READING_SECONDS: Final = 30.0
+"""Timeout of one: a credential plugin may hang, or the Secret be on a member that does not answer."""
+_PASSING: Final = frozenset({408, 425, 429})
+"""Refusals that blame the moment, not the request."""
+_TOO_LARGE: Final = ("request is too large", "larger than max")
+"""How etcd, and the API server's client of it, refuse an object for its size. The API server passes it on as a 500."""
+
+_ERRORS: Final[Mapping[int, type[StoreError]]] = {
+    400: InvalidObjectError,
+    404: NotFoundError,
+    409: ConflictError,
+    410: ExpiredError,
+    413: InvalidObjectError,
+    422: InvalidObjectError,
+}
+
+_log = logging.getLogger(__name__)
+
+
+class ApiServer:
+    """One API server, closed by ``async with``. It has to be made inside the event loop; `connect` makes one.
+
+    Args:
+        login: Where it is, whom to trust, and what to show.
+        connections: Most requests under way.
+        reread: Reads the login again when certificates or credentials are refused. Raises `ConfigurationError`. None:
+            disabled.
+
+    Attributes:
+        login: The one in use.
+        contact: The outcome of its requests.
+    """
+
+    def __init__(
+        self,
+        login: Login,
+        *,
+        connections: int = CONNECTIONS,
+        reread: Callable[[], Awaitable[Login]] | None = None,
+    ) -> None:
+        self.login = login
+        self.contact = Contact()
+        self._reread = reread
+        self._next_reread = float("-inf")
+        self._rereading = asyncio.Lock()
+        self.address = login.address.rstrip("/")
+        self._root = str(URL(self.address)).rstrip("/")  # may fail, so before anything that has to be closed
+        self._turns = asyncio.Semaphore(connections)
+        self._dated: tuple[str, float] | None = None  # what the last answer said the time was, and when that was
+        self._session = aiohttp.ClientSession(
+            connector=LoopConnector(limit=0),  # requests take turns, watches need none
+            read_bufsize=LONGEST_EVENT_BYTES // 2,
+        )
+
+    @classmethod
+    async def connect(
+        cls, kubeconfig: Path | None = None, context: str | None = None, *, connections: int = CONNECTIONS
+    ) -> Self:
+        """Return the API server of a kubeconfig, or of the pod that this process runs in when there is none.
+
+        At most *connections* requests are under way concurrently. Nothing is asked of the server yet. Tokens are
+        renewed (`webhook.kube.login.token_renewal`). All of the login but the address is read again when the server
+        refuses it or cannot be verified.
+
+        Raises:
+            ConfigurationError: The file cannot be used, or there is none and this is no pod.
+        """
+        from webhook.kube.login.kubeconfig import read_login  # see `webhook.kube.login.connection`
+
+        login = await read_login(kubeconfig, context)
+        try:
+            return cls(login, connections=connections, reread=lambda: read_login(kubeconfig, context))
+        except ValueError as error:
+            raise ConfigurationError(f"kubeconfig {kubeconfig}: {error}") from error
+
+    def time_of_day(self) -> datetime | None:
+        """Return the time on the server, to a second or two: its last answer's, and what has passed since then.
+
+        None: it has not answered yet, or did not say. The clock of this machine makes no difference.
+        """
+        if self._dated is None:
+            return None
+        said, when = self._dated
+        try:
+            then = parsedate_to_datetime(said)
+        except ValueError:
+            return None
+        passed = timedelta(seconds=asyncio.get_running_loop().time() - when)
+        return then + passed if then.tzinfo is not None else None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._session.close()
+
+    async def request(
+        self,
+        method: str,
+        path: ApiPath,
+        body: JsonObject | None = None,
+        *,
+        query: Mapping[str, str] | None = None,
+        content_type: str = "application/json",
+        accept: str = "application/json",
+        seconds: float = REQUEST_SECONDS,
+        fence: Fence | None = None,
+    ) -> JsonObject:
+        """Send one request and return the document that comes back.
+
+        Args:
+            method: ``GET`` and so on.
+            path: On the server; nothing on the way decodes or shortens it.
+            body: Sent as JSON.
+            query: Parameters.
+            content_type: Of *body*.
+            accept: What may come back.
+            seconds: For all of it, the wait for other requests included.
+            fence: Called right before the request leaves, whatever it had to wait for until then; an error that it
+                raises is raised here, and the server has received no whole request.
+
+        Raises:
+            StoreError: Of the kind that fits the refusal; `UnavailableError` when there was no answer, or when the
+                server cannot answer now: with the seconds that it asks us to wait.
+        """
+        content = None if body is None else dump_json(body)
+        data: bytes | FencedBody | None = content
+        if fence is not None:
+            fence()  # only saves the trouble: the check that counts is the body's, when it leaves
+            data = FencedBody(content or b"", fence)
+        started = asyncio.get_running_loop().time()
+        try:
+            async with asyncio.timeout(seconds):
+                await self._turns.acquire()
+        except TimeoutError as error:
+            raise UnavailableError(f"{method} {path} waited {seconds:g} s for other requests to be answered") from error
+        try:
+            patience = _patience(max(0.001, started + seconds - asyncio.get_running_loop().time()))
+            async with self.send(method, path, data, query, content_type, patience, accept) as response:
+                content = await response.read()
+                document = _decode(content)
+                if response.status >= 300:
+                    raise _refusal(response, document, content)
+                return document
+        finally:
+            self._turns.release()
+
+    async def keep_asking(self) -> None:
+        """Ask for something small whenever no request has been answered for a while, until cancelled.
+
+        So `contact` is right about an idle server, too, and about one whose watches have gone silent.
+        """
+        while True:
+            await asyncio.sleep(max(1.0, self.contact.seconds_to_ask))
+            if self.contact.seconds_to_ask <= 0:
+                with suppress(StoreError):
+                    await self.request("GET", ApiPath("version"), seconds=ASKING_SECONDS)
+
+    async def read_text(self, path: ApiPath, seconds: float) -> str:
+        """Return an answer that is no document, such as that of a program behind the API server's proxy.
+
+        Raises:
+            StoreError: Of the kind that fits the refusal; `UnavailableError` when there was no answer.
+        """
+        async with self.send("GET", path, None, None, "text/plain", _patience(seconds), "*/*") as response:
+            content = await response.read()
+            if response.status >= 300:
+                raise _refusal(response, _decode(content), content)
+            return content.decode(errors="replace")
+
+    async def watch(self, path: ApiPath, query: Mapping[str, str]) -> AsyncIterator[tuple[JsonObject, bool]]:
+        """Yield the events of one watch request until the server ends it, and whether more has arrived already.
+
+        Not more is read ahead than `LONGEST_EVENT_BYTES`: beyond that the server has to wait until events are taken.
+
+        Raises:
+            ExpiredError: The version to watch from is too old, or an event is too long to be read: list again.
+            StoreError: The server refused, or the connection broke.
+        """
+        silence = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=SILENCE_SECONDS)
+        async with self.send("GET", path, None, query, "application/json", silence) as response:
+            if response.status >= 300:
+                content = await response.read()
+                raise _refusal(response, _decode(content), content)
+            taken = 0
+            try:
+                async for line in response.content:
+                    taken += len(line)
+                    event = _decode(line)
+                    if event.get("type") == "ERROR":
+                        status = event.get("object") or {}
+                        raise _error_of(int(status.get("code") or 500), status, line, None)
+                    if not isinstance(event.get("object"), dict):
+                        raise UnavailableError(f"{self.address} sent no event on {path}: {line[:200]!r}")
+                    yield event, response.content.total_bytes > taken
+            except ValueError as error:  # a line longer than the buffer
+                raise ExpiredError(f"{path}: an event cannot be read: {error}") from error
+
+    @asynccontextmanager
+    async def send(
+        self,
+        method: str,
+        path: str,
+        data: bytes | FencedBody | None,
+        query: Mapping[str, str] | None,
+        content_type: str,
+        patience: aiohttp.ClientTimeout,
+        accept: str = "application/json",
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Send one request and yield the answer, whatever it says.
+
+        Args:
+            method: ``GET`` and so on.
+            path: An `ApiPath` for objects; for questions to a server of ours any path, quoted, perhaps with a query.
+            data: The body, if any.
+            query: Parameters, besides those in *path*.
+            content_type: Of *data*.
+            patience: How long to wait for what.
+            accept: What may come back.
+
+        Raises:
+            UnavailableError: There is no answer.
+        """
+        headers = {"Accept": accept, "Content-Type": content_type, "User-Agent": "harbormaster"}
+
+        async def attempt(login: Login) -> aiohttp.ClientResponse:
+            return await stack.enter_async_context(
+                self._session.request(
+                    method,
+                    URL(f"{self._root}{path}", encoded=True),
+                    params=query,
+                    data=data,
+                    headers={**headers, **await login.credentials()},
+                    timeout=patience,
+                    allow_redirects=False,
+                    ssl=login.trust,  # connections of another login are not used
+                    proxy=login.proxy,
+                    server_hostname=login.server_name,
+                )
+            )
+
+        try:
+            async with AsyncExitStack() as stack:
+                response = await self._accepted(attempt)
+                self._note(response)
+                yield response
+        except (aiohttp.ClientError, TimeoutError, asyncio.IncompleteReadError, OSError) as error:
+            # The library wraps what the body raises into an error of the connection; the refusal is the reason.
+            if isinstance(data, FencedBody) and data.refusal is not None:
+                raise data.refusal from None
+            reason = str(error) or type(error).__name__
+            self.contact.failed(reason, refused=is_about_certificates(error))
+            raise UnavailableError(f"{self.address} does not answer {method} {path}: {reason}") from error
+
+    async def _accepted(self, attempt: Callable[[Login], Awaitable[aiohttp.ClientResponse]]) -> aiohttp.ClientResponse:
+        """Return an answer to *attempt*, repeated with a fresh login if certificates or credentials are refused."""
+        login = self.login
+        try:
+            response = await attempt(login)
+        except (aiohttp.ClientError, OSError) as error:
+            if not is_about_certificates(error) or not await self._is_replaced(login):
+                raise
+        else:
+            if response.status != 401 or not await self._is_replaced(login):
+                return response
+        return await attempt(self.login)
+
+    async def _is_replaced(self, login: Login) -> bool:
+        """Return whether another login than *login* is in use, after reading it again if that is due."""
+        async with self._rereading:  # requests that fail together read it once
+            time = asyncio.get_running_loop().time
+            if self.login is login and self._reread is not None and time() >= self._next_reread:
+                try:
+                    async with asyncio.timeout(READING_SECONDS):
+                        fresh = await self._reread()
+                except (ConfigurationError, TimeoutError) as error:
+                    reason = str(error) or f"not read within {READING_SECONDS:g} s"
+                    _log.warning("login not read again", extra={"server": self.address, "reason": reason})
+                    return False
+                finally:  # counted from the end: those that wait for a slow reading would each start another one
+                    self._next_reread = time() + REREAD_SECONDS
+                if fresh.address.rstrip("/") != self.address:  # its credentials must not be shown to this one
+                    extra = {"server": self.address, "named": fresh.address}
+                    _log.warning("login is for another server, which takes a restart", extra=extra)
+                    return False
+                self.login = fresh
+                _log.info("login read again", extra={"server": self.address})
+        return self.login is not login
+
+    def _note(self, response: aiohttp.ClientResponse) -> None:
+        if said := response.headers.get("Date"):
+            self._dated = said, asyncio.get_running_loop().time()
+        if response.status == 401 or response.status in _PASSING or response.status >= 500:
+            self.contact.failed(f"HTTP {response.status}", refused=response.status == 401)
+        else:
+            self.contact.answered()
+
+
+def _patience(seconds: float) -> aiohttp.ClientTimeout:
+    return aiohttp.ClientTimeout(total=seconds, sock_connect=CONNECT_SECONDS)
+
+
+def _decode(content: bytes) -> JsonObject:
+    """Read a body as a document; anything else, such as the HTML page of a proxy, becomes an empty one."""
+    try:
+        document = orjson.loads(content)
+    except orjson.JSONDecodeError:
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _refusal(response: aiohttp.ClientResponse, status: JsonObject, content: bytes) -> StoreError:
+    return _error_of(response.status, status, content, _retry_after(response.headers.get("Retry-After"), status))
+
+
+def _error_of(code: int, status: JsonObject, content: bytes, retry_after: float | None) -> StoreError:
+    message = str(status.get("message") or content[:200].decode(errors="replace").strip() or f"HTTP {code}")
+    if code == 409 and status.get("reason") == "AlreadyExists":
+        return AlreadyExistsError(message)
+    if code == 404 and status.get("reason") != "NotFound":
+        return NotServedError(message)
+    if code == 401:
+        return ForbiddenError(f"the token or certificate is not accepted: {message}")
+    if code == 403:
+        return ForbiddenError(message)
+    if code == 400 and status.get("reason") == "Expired":
+        return ExpiredError(message)
+    if code >= 500 and any(words in message for words in _TOO_LARGE):
+        return InvalidObjectError(message)  # no later attempt succeeds
+    if code in _PASSING or code >= 500:
+        return UnavailableError(message, retry_after)
+    return _ERRORS.get(code, StoreError)(message)
+
+
+def _retry_after(header: str | None, status: JsonObject) -> float | None:
+    """Return the seconds that an answer asks us to wait; dates are not read, as no API server sends one."""
+    given = header if header is not None else (status.get("details") or {}).get("retryAfterSeconds")
+    try:
+        seconds = float(given) if given is not None else math.nan
+    except (TypeError, ValueError):
+        return None
+    return seconds if 0 < seconds <= LONGEST_RETRY_SECONDS else None

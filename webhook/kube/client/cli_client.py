@@ -1,0 +1,222 @@
+"""Requests of a command to a hub, over urllib3: few, sequential, and soon started.
+
+urllib3 loads in a quarter of the time that aiohttp takes, which is more than most commands take for everything else.
+Every request waits in a thread of its own, which does not keep the process alive: Ctrl-C ends a command at once.
+"""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+from urllib.parse import unquote, urlencode, urlsplit
+
+import urllib3
+from urllib3.exceptions import HTTPError, InsecureRequestWarning
+from urllib3.util import Timeout, make_headers
+
+from webhook.kube.login.connection import Login
+from webhook.kube.ports import UnavailableError
+
+CONNECT_SECONDS: Final = 5.0
+AT_ONCE: Final = 16
+"""How many requests are under way; a hub may have a hundred groups to ask about."""
+_MOST_KEPT: Final = 2 * AT_ONCE
+"""Connections that are kept, also those of streams; the library warns the user of one more."""
+LARGEST_PART: Final = 64 * 1024
+"""Bytes of a stream that are handed on at once."""
+
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a server answers, whole.
+
+    Args:
+        status: HTTP status code.
+        content: The body.
+        warnings: Values of its ``Warning`` headers.
+    """
+
+    status: int
+    content: bytes
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """An answer that does not end by itself.
+
+    Args:
+        status: HTTP status code.
+        parts: Its content, in parts of any size.
+    """
+
+    status: int
+    parts: AsyncIterator[bytes]
+
+
+class HubHttp:
+    """Sends requests to one server; closed by ``with``.
+
+    Args:
+        login: Where the server is, whom to trust there, and what to show.
+
+    Raises:
+        ValueError: The address is no URL.
+    """
+
+    def __init__(self, login: Login) -> None:
+        self._login = login
+        self._turns = asyncio.Semaphore(AT_ONCE)
+        self.address = login.address.rstrip("/")
+        tls = self.address.startswith("https:")
+        trust: dict[str, Any] = {}
+        if tls and not isinstance(login.trust, bool):
+            trust = {"ssl_context": login.trust, "server_hostname": login.server_name}
+            urllib3.disable_warnings(InsecureRequestWarning)  # whoever wrote the kubeconfig knows
+        try:
+            self._pool = _manager(login.proxy, trust).connection_from_url(self.address)
+        except HTTPError as error:
+            raise ValueError(str(error)) from error
+        # Only plain HTTP by way of a proxy names the whole URL; otherwise nothing on the way may read the path anew.
+        self._root = self.address if login.proxy and not tls else urlsplit(self.address).path
+
+    def __enter__(self) -> "HubHttp":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.close()
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        content: bytes | None,
+        query: Mapping[str, str] | None,
+        content_type: str,
+        seconds: float,
+        accept: str = "application/json",
+    ) -> Reply:
+        """Send one request and return the answer, whatever it says.
+
+        Args:
+            method: ``GET`` and so on.
+            path: On the server, quoted, perhaps with a query.
+            content: The body, if any.
+            query: Parameters, besides those in *path*.
+            content_type: Of *content*.
+            seconds: For all of it, once it has its turn.
+            accept: What may come back.
+
+        Raises:
+            UnavailableError: There is no answer; the cause is what the system or TLS has said, if anything.
+        """
+        headers = {"Accept": accept, "Content-Type": content_type, "Accept-Encoding": "gzip"}
+        headers |= await self._login.credentials()
+        timeout = Timeout(connect=min(CONNECT_SECONDS, seconds), read=seconds)
+
+        def ask() -> Reply:
+            response = self._begin(method, path, content, query, headers, timeout)
+            body = response.read(decode_content=True)
+            response.release_conn()
+            return Reply(response.status, body, tuple(response.headers.getlist("Warning")))
+
+        try:
+            async with self._turns, asyncio.timeout(seconds):
+                return await _in_thread(ask)
+        except (HTTPError, OSError) as error:
+            raise self._unavailable(method, path, error) from _cause(error)
+
+    @asynccontextmanager
+    async def stream(self, path: str, query: Mapping[str, str]) -> AsyncIterator[Stream]:
+        """Begin a request whose answer goes on; raises `UnavailableError`, and so do its parts."""
+        headers = {"Accept-Encoding": "identity", **await self._login.credentials()}
+        timeout = Timeout(connect=CONNECT_SECONDS, read=None)
+        try:
+            response = await _in_thread(lambda: self._begin("GET", path, None, query, headers, timeout))
+        except (HTTPError, OSError) as error:
+            raise self._unavailable("GET", path, error) from _cause(error)
+
+        async def parts() -> AsyncIterator[bytes]:
+            following = response.stream(LARGEST_PART)
+            try:
+                while (part := await _in_thread(lambda: next(following, None))) is not None:
+                    yield part
+            except (HTTPError, OSError) as error:
+                raise self._unavailable("GET", path, error) from _cause(error)
+
+        try:
+            yield Stream(response.status, parts())
+        finally:
+            with suppress(ValueError, RuntimeError, OSError):  # it has ended by itself
+                response.shutdown()  # whoever reads in a thread is told first
+            response.close()
+
+    def _begin(
+        self,
+        method: str,
+        path: str,
+        content: bytes | None,
+        query: Mapping[str, str] | None,
+        headers: Mapping[str, str],
+        timeout: Timeout,
+    ) -> urllib3.BaseHTTPResponse:
+        asked = f"{path}{'&' if '?' in path else '?'}{urlencode(query)}" if query else path
+        return self._pool.urlopen(
+            method,
+            self._root + asked,
+            body=content,
+            headers={"Accept": "application/json", "User-Agent": "harbormaster", **headers},
+            retries=False,
+            redirect=False,
+            timeout=timeout,
+            preload_content=False,
+        )
+
+    def _unavailable(self, method: str, path: str, error: Exception) -> UnavailableError:
+        cause = _cause(error)
+        reason = (cause.strerror if isinstance(cause, OSError) else "") or str(cause) or type(cause).__name__
+        return UnavailableError(f"{self.address} does not answer {method} {path}: {reason.lower()}")
+
+
+def _manager(proxy: str | None, trust: Mapping[str, Any]) -> urllib3.PoolManager:
+    if not proxy:
+        return urllib3.PoolManager(maxsize=_MOST_KEPT, **trust)
+    name, _, password = (urlsplit(proxy).netloc.rpartition("@")[0]).partition(":")
+    shown = make_headers(proxy_basic_auth=f"{unquote(name)}:{unquote(password)}") if name else None
+    return urllib3.ProxyManager(proxy, maxsize=_MOST_KEPT, proxy_headers=shown, **trust)
+
+
+def _cause(error: BaseException) -> Exception:
+    """Return what the operating system, TLS or the name service has said, below what the library made of it."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, OSError) and not isinstance(seen, HTTPError):
+            return seen
+        inner = next((each for each in seen.args if isinstance(each, BaseException)), None)
+        seen = inner or seen.__cause__ or seen.__context__
+    return error if isinstance(error, Exception) else OSError(str(error))
+
+
+async def _in_thread(work: Callable[[], _Result]) -> _Result:
+    """Return what *work* returns; whoever stops waiting for it leaves it behind."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[_Result] = loop.create_future()
+
+    def hand_over(give: Callable[[Any], None], value: object) -> None:
+        if not future.done():
+            give(value)
+
+    def run() -> None:
+        try:
+            result: tuple[Callable[[Any], None], object] = (future.set_result, work())
+        except Exception as error:  # noqa: BLE001 - raised where it is waited for
+            result = (future.set_exception, error)
+        with suppress(RuntimeError):  # the loop has ended meanwhile
+            loop.call_soon_threadsafe(hand_over, *result)
+
+    threading.Thread(target=run, daemon=True).start()
+    return await future

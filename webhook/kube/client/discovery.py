@@ -1,0 +1,101 @@
+"""Which kinds an API server serves, as it says itself.
+
+The aggregated discovery documents are read: two requests for everything. A kind in our own table keeps what the table
+says, with the server's further versions added; so it is the same kind for every caller.
+
+The API server marks a group stale when the group's own (aggregated) server does not answer, and its kinds may be
+missing: those known before are kept.
+
+Source: rollout.md 2.4; Kubernetes apidiscovery.k8s.io/v2.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, Final
+
+from scorer.api.kinds import KINDS, Kind
+from scorer.api.meta import JsonObject
+from webhook.kube.client.api_server import ApiServer
+from webhook.kube.client.paths import ApiPath
+from webhook.kube.ports import UnavailableError
+
+_LIST: Final = "APIGroupDiscoveryList"
+ACCEPT: Final = f"application/json;g=apidiscovery.k8s.io;v=v2;as={_LIST}"
+_NEEDED: Final = frozenset({"list", "watch"})
+
+
+class Discovery:
+    """The kinds of one API server that can be listed and watched; none before the first `refresh`.
+
+    Args:
+        server: The connection.
+    """
+
+    def __init__(self, server: ApiServer) -> None:
+        self._server = server
+        self._kinds: Mapping[tuple[str, str], Kind] = MappingProxyType({})
+        self._silent: frozenset[str] = frozenset()
+
+    @property
+    def kinds(self) -> Mapping[tuple[str, str], Kind]:
+        """See `webhook.kube.ports.ServedKinds`."""
+        return self._kinds
+
+    @property
+    def silent(self) -> frozenset[str]:
+        """See `webhook.kube.ports.ServedKinds`."""
+        return self._silent
+
+    async def refresh(self) -> None:
+        """See `webhook.kube.ports.ServedKinds`."""
+        found: dict[tuple[str, str], Kind] = {}
+        silent = set()
+        for path in (ApiPath("api"), ApiPath("apis")):
+            listing = await self._server.request("GET", path, accept=ACCEPT)
+            if listing.get("kind") != _LIST:
+                raise UnavailableError(f"{path} answers with {listing.get('kind')!r} instead of {_LIST}")
+            for group in listing.get("items") or ():
+                for kind in _kinds(group):
+                    found[kind.group_kind] = kind
+                if any(version.get("freshness") == "Stale" for version in group.get("versions") or ()):
+                    silent.add(str(group["metadata"].get("name") or ""))
+        for identity, kind in self._kinds.items():
+            if kind.group in silent:  # its server is down, which does not mean that the kind is gone
+                found.setdefault(identity, kind)
+        # Both at once, after the last await: a reader sees the old answer or the new one, never half of it.
+        # The same object as long as nothing has changed: what was made with it need not be made again.
+        kinds = self._kinds if found == self._kinds else MappingProxyType(found)
+        self._kinds, self._silent = kinds, frozenset(silent)
+
+
+def _kinds(group: JsonObject) -> Iterator[Kind]:
+    """Yield the kinds of one group; versions come in the server's order of preference."""
+    name = str(group["metadata"].get("name") or "")
+    served: dict[str, list[tuple[str, Mapping[str, Any]]]] = {}
+    for version in group.get("versions") or ():
+        for resource in version.get("resources") or ():
+            kind = (resource.get("responseKind") or {}).get("kind")
+            if kind and set(resource.get("verbs") or ()) >= _NEEDED:
+                served.setdefault(str(kind), []).append((str(version["version"]), resource))
+    for kind, found in served.items():
+        versions = tuple(version for version, _ in found)
+        known = KINDS.get((name, kind))
+        if known is not None and known.versions[0] in versions:
+            more = tuple(version for version in versions if version not in known.versions)
+            lost = tuple(version for version in known.versions if version in versions)
+            yield known if not more and lost == known.versions else replace(known, versions=(*lost, *more))
+            continue
+        resource = found[0][1]
+        yield Kind(
+            group=name,
+            versions=versions,
+            kind=kind,
+            plural=str(resource["resource"]),
+            namespaced=resource.get("scope") == "Namespaced",
+            short_names=tuple(resource.get("shortNames") or ()),
+            has_status=any(
+                sub.get("subresource") == "status" for _, each in found for sub in each.get("subresources") or ()
+            ),
+            built_in=known is not None,
+        )

@@ -1,0 +1,227 @@
+"""The hub store: a real API server behind the same Protocol as the embedded store.
+
+Lists are read in pages, from the server's watch cache or from etcd as the server chooses; watches carry bookmarks and
+are renewed before the server ends them; ``managedFields``, which nothing here reads, are dropped.
+
+Source: serving.md 7.
+"""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Final
+
+from scorer.api.kinds import OUR_KINDS, Kind
+from scorer.api.meta import JsonObject
+from webhook.kube.client.api_server import REQUEST_SECONDS, ApiServer
+from webhook.kube.client.paths import ApiPath, path_of, path_of_object
+from webhook.kube.ports import (
+    EventType,
+    InvalidObjectError,
+    Key,
+    Listing,
+    NotFoundError,
+    UnavailableError,
+    WatchEvent,
+    key_of,
+)
+from webhook.kube.transport.serialization import MERGE_PATCH
+
+PAGE: Final = 500
+WATCH_SECONDS: Final = (55, 80)
+"""Bounds between which the length of a watch is drawn, so that not all of them end at once.
+
+Shorter than the silence after which a connection counts as dead: a quiet kind gets few bookmarks.
+"""
+
+SHORTEST_WATCH_SECONDS: Final = 0.5
+"""After a watch that ends sooner, there is a pause before the next."""
+
+READS: Final = ((10.0, 0.1), (10.0, 0.4), (REQUEST_SECONDS, 0.0))
+"""Seconds for a read, and for the pause after it, before it is tried once more, once again, and no more.
+
+A server that is busy or restarting often answers the next request, and a connection that was dropped on the way never
+does; a caller that gives up has to do its other requests again, too. The last try has the time of any other request,
+for a server that is slow. Writes are not repeated here: one that failed may have taken place.
+"""
+_CUSTOM_GROUPS: Final = frozenset(kind.group for kind in OUR_KINDS)
+_IDENTITY: Final = ("name", "namespace", "uid", "resourceVersion")
+LONGEST_PAUSE_SECONDS: Final = 5.0
+"""A server that asks for more is not waited for here: the caller is told."""
+
+
+class HubStore:
+    """Objects on an API server.
+
+    Args:
+        server: The connection.
+        fence: Called right before a write leaves; if it raises, the write does not leave. None: every write may.
+        keep_managers: Leave ``managedFields`` in what is read.
+    """
+
+    def __init__(
+        self, server: ApiServer, *, fence: Callable[[], None] | None = None, keep_managers: bool = False
+    ) -> None:
+        self._server = server
+        self._fence = fence
+        self._keep_managers = keep_managers
+
+    async def get(self, kind: Kind, key: Key) -> JsonObject:
+        """See `webhook.kube.ports.Store`."""
+        try:
+            path = path_of_object(kind, key)
+        except InvalidObjectError as error:  # no object can have that name
+            raise NotFoundError(str(error)) from error
+        return self._read(await self._ask(path))
+
+    async def list(self, kind: Kind, namespace: str | None = None, labels: Mapping[str, str] | None = None) -> Listing:
+        """See `webhook.kube.ports.Store`."""
+        items: list[JsonObject] = []
+        version = ""
+        async for page in self.pages(kind, namespace, labels):
+            items += page.items
+            version = page.resource_version
+        items.sort(key=lambda item: (key_of(item).namespace, key_of(item).name))
+        return Listing(tuple(items), version)
+
+    async def pages(
+        self, kind: Kind, namespace: str | None = None, labels: Mapping[str, str] | None = None
+    ) -> AsyncIterator[Listing]:
+        """See `webhook.kube.ports.PagedStore`."""
+        query = {"limit": str(PAGE)}
+        if labels:
+            query["labelSelector"] = ",".join(f"{key}={value}" for key, value in labels.items())
+        path = path_of(kind, namespace or "")
+        while True:
+            page = await self._ask(path, query)
+            metadata = _metadata(page, path)
+            items = tuple(self._typed(kind, item) for item in page.get("items") or ())
+            yield Listing(items, str(metadata["resourceVersion"]))
+            if not metadata.get("continue"):
+                return
+            query["continue"] = metadata["continue"]
+
+    async def watch(self, kind: Kind, since: str, namespace: str | None = None) -> AsyncIterator[WatchEvent]:
+        """See `webhook.kube.ports.Store`."""
+        loop = asyncio.get_running_loop()
+        while True:
+            started = loop.time()
+            query = {
+                "watch": "true",
+                "allowWatchBookmarks": "true",
+                "resourceVersion": since,
+                "timeoutSeconds": str(random.randint(*WATCH_SECONDS)),  # noqa: S311 - spreads load, hides nothing
+            }
+            async for event, more in self._server.watch(path_of(kind, namespace or ""), query):
+                document = event["object"]
+                since = str(_metadata(document, "an event")["resourceVersion"])  # the next watch goes on from here
+                yield WatchEvent(EventType(event["type"]), self._typed(kind, document), since, more)
+            if loop.time() - started < SHORTEST_WATCH_SECONDS:  # a server that ends every watch at once
+                await asyncio.sleep(SHORTEST_WATCH_SECONDS)
+
+    async def create(self, kind: Kind, document: JsonObject) -> JsonObject:
+        """See `webhook.kube.ports.Store`."""
+        return await self._write("POST", path_of(kind, document["metadata"].get("namespace", "")), document)
+
+    async def replace(self, kind: Kind, document: JsonObject) -> JsonObject:
+        """See `webhook.kube.ports.Store`."""
+        return await self._write("PUT", path_of_object(kind, key_of(document)), document)
+
+    async def replace_metadata(self, kind: Kind, document: JsonObject) -> JsonObject:
+        """See `webhook.kube.ports.Store`."""
+        found = document["metadata"]
+        metadata: JsonObject = {
+            "resourceVersion": found["resourceVersion"],
+            "finalizers": found.get("finalizers") or [],
+        }
+        metadata |= {name: found[name] for name in ("labels", "annotations") if found.get(name)}
+        path = path_of_object(kind, key_of(document))
+        change = {"metadata": metadata}
+        return self._read(
+            await self._server.request("PATCH", path, change, content_type=MERGE_PATCH, fence=self._fence)
+        )
+
+    async def replace_status(self, kind: Kind, document: JsonObject) -> JsonObject:
+        """See `webhook.kube.ports.Store`."""
+        if kind.group in _CUSTOM_GROUPS:  # of a custom object the server takes nothing but the status
+            found = document["metadata"]
+            metadata = {name: found[name] for name in _IDENTITY if name in found}
+            wanted = {"apiVersion": document["apiVersion"], "kind": document["kind"], "metadata": metadata}
+            document = wanted | ({"status": document["status"]} if "status" in document else {})
+        return await self._write("PUT", path_of_object(kind, key_of(document), "status"), document)
+
+    async def apply(
+        self, kind: Kind, document: JsonObject, *, manager: str, force: bool, dry_run: bool = False
+    ) -> JsonObject:
+        """Apply an object by server-side apply, which creates it if it does not exist.
+
+        Args:
+            kind: Its kind.
+            document: The fields that *manager* wants; with a ``resourceVersion`` only over that version.
+            manager: Field manager.
+            force: Take over fields that others manage.
+            dry_run: Return what would be stored, and store nothing.
+
+        Raises:
+            ConflictError: Another manager has a field, or the version is another one.
+            InvalidObjectError: The object cannot be stored.
+        """
+        query = {"fieldManager": manager, "force": "true" if force else "false"}
+        if dry_run:
+            query["dryRun"] = "All"
+        return self._read(
+            await self._server.request(
+                "PATCH",
+                path_of_object(kind, key_of(document)),
+                document,
+                query=query,
+                content_type="application/apply-patch+yaml",
+                fence=self._fence,
+            )
+        )
+
+    async def delete(self, kind: Kind, key: Key, *, uid: str = "", resource_version: str = "") -> None:
+        """See `webhook.kube.ports.Store`."""
+        conditions = {"uid": uid, "resourceVersion": resource_version}
+        options: JsonObject = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "propagationPolicy": "Background",
+            "preconditions": {name: value for name, value in conditions.items() if value},
+        }
+        await self._server.request("DELETE", path_of_object(kind, key), options, fence=self._fence)
+
+    async def _ask(self, path: ApiPath, query: Mapping[str, str] | None = None) -> JsonObject:
+        *others, (last, _) = READS
+        for seconds, pause in others:
+            try:
+                return await self._server.request("GET", path, query=query, seconds=seconds)
+            except UnavailableError as error:
+                pause = max(pause, error.retry_after or 0.0)
+                if pause > LONGEST_PAUSE_SECONDS:
+                    raise
+            await asyncio.sleep(pause)
+        return await self._server.request("GET", path, query=query, seconds=last)
+
+    async def _write(self, method: str, path: ApiPath, document: JsonObject) -> JsonObject:
+        return self._read(await self._server.request(method, path, document, fence=self._fence))
+
+    def _typed(self, kind: Kind, document: JsonObject) -> JsonObject:
+        """Return an item of a list with the type that lists of built-in kinds leave out."""
+        document.setdefault("apiVersion", kind.api_version)
+        document.setdefault("kind", kind.kind)
+        return self._read(document)
+
+    def _read(self, document: JsonObject) -> JsonObject:
+        metadata = _metadata(document, "a request")
+        if not self._keep_managers:
+            metadata.pop("managedFields", None)
+        return document
+
+
+def _metadata(document: JsonObject, what: str) -> JsonObject:
+    """Return the metadata of a document. Raises `UnavailableError` when it has none: then a proxy has answered."""
+    metadata = document.get("metadata")
+    if not isinstance(metadata, dict):
+        raise UnavailableError(f"the answer to {what} is not a document of an API server")
+    return metadata

@@ -1,0 +1,1 @@
+"""One Lease that decides which replica works on what: a single leader, or a shard for each replica."""

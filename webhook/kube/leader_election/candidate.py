@@ -1,0 +1,267 @@
+"""A candidate for the Lease, and the term during which it may write.
+
+Leading is a deadline on the monotonic clock. Every successful renewal pushes it, counted from before the renewal was
+sent: another candidate starts to wait only when it sees the renewed Lease, which is later. Once the deadline is past,
+`Term.check` refuses, whatever else this process has noticed: it reads the clock, not a flag that a stalled task would
+have had to set. The work of a term is cancelled at the deadline, some seconds before another candidate may begin; if it
+does not stop in time, the process ends itself.
+
+Whether another process still leads is judged by whether it renews the Lease, not by the times written in it: clocks
+differ. The duration that a holder asks for is believed up to `LONGEST_LEASE`, also after the Lease was deleted: any
+client with the right to write Leases could otherwise stop the loop for a day.
+
+Source: serving.md 7, own elector; client-go tools/leaderelection. Unlike there, a Lease is released at shutdown only
+after the work has stopped, and the same identity in another process is another candidate.
+"""
+
+import asyncio
+import logging
+import os
+import random
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, NoReturn
+from uuid import uuid4
+
+from scorer.api.kinds import LEASE
+from scorer.api.meta import JsonObject
+from scorer.api.unstructured.documents import spec_of
+from webhook.kube.events import own_name
+from webhook.kube.leader_election.lease import LONGEST_LEASE, RELEASED_SECONDS, holder_of
+from webhook.kube.ports import ConflictError, ForbiddenError, Key, NotFoundError, NotServedError, Store, StoreError
+
+Body = Callable[["Term"], Coroutine[Any, Any, None]]
+"""The work of a leader; it ends when it is cancelled, with every task of its own."""
+log = logging.getLogger(__name__)
+
+
+class NotLeaderError(StoreError):
+    """Another process may lead by now, so nothing may be written."""
+
+
+def own_identity(name: str = "") -> str:
+    """Return who this process is in the Lease: its name, and what no other process has."""
+    return f"{own_name(name)}_{uuid4()}"
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseTimes:
+    """How long things may take, in seconds.
+
+    Args:
+        lease: A Lease that has not been renewed for this long may be taken. At most `LONGEST_LEASE`.
+        renew: The leader stops this long after its last renewal.
+        retry: Between two attempts, give or take a fifth.
+        call: One request.
+        stop: What the work of a term may take to end, once it is cancelled.
+    """
+
+    lease: float = 15.0
+    renew: float = 10.0
+    retry: float = 2.0
+    call: float = 5.0
+    stop: float = 3.0
+
+    def __post_init__(self) -> None:
+        # renew + stop < lease: the work of the old leader has ended before another candidate may take the Lease.
+        if not 0 < self.retry * 1.2 < self.renew or not self.renew + self.stop < self.lease or self.call <= 0:
+            raise ValueError(f"{self}: retry must be less than renew, and renew and stop together less than lease")
+        if self.lease > LONGEST_LEASE:
+            raise ValueError(f"{self}: lease must be at most {LONGEST_LEASE:g}")
+
+
+def monotonic() -> float:
+    """Return seconds on a clock that is never set, and that runs on while the machine sleeps: then a term ends, too."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+
+
+def utc_now() -> datetime:
+    """Return the time of day, for people who read the Lease; no decision depends on it."""
+    return datetime.now(UTC)
+
+
+def end_process(reason: str) -> NoReturn:
+    """End the process at once, whatever it is doing."""
+    log.critical("ending the process", extra={"reason": reason})
+    logging.shutdown()
+    os._exit(1)
+
+
+class Term:
+    """One time of leading; a later one is another term, even of the same process.
+
+    Args:
+        until: When it ends on *clock* unless it is renewed.
+        clock: Monotonic, in seconds.
+    """
+
+    def __init__(self, until: float, clock: Callable[[], float]) -> None:
+        self.until = until
+        self._clock = clock
+
+    def check(self) -> None:
+        """Return if a write may leave now; call it right before the write leaves.
+
+        Raises:
+            NotLeaderError: The term is over.
+        """
+        if self._clock() >= self.until:
+            raise NotLeaderError("no longer the leader")
+
+    @property
+    def left(self) -> float:
+        """Seconds until it ends, 0 when it has."""
+        return max(0.0, self.until - self._clock())
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a candidate needs besides its Lease.
+
+    Args:
+        times: How long things may take.
+        clock: Monotonic, in seconds, of the same pace as the event loop's.
+        now: Time of day, only for people to read.
+        end: Ends the process; given the reason.
+    """
+
+    times: LeaseTimes = LeaseTimes()
+    clock: Callable[[], float] = monotonic
+    now: Callable[[], datetime] = utc_now
+    end: Callable[[str], object] = end_process
+
+
+USUAL: Final = Surroundings()
+
+
+class Candidate:
+    """Reads and writes one Lease, each call within its time, and says why that fails.
+
+    Args:
+        store: Where the Lease is.
+        lease: Its name and namespace.
+        identity: Of this process alone; after a restart it has to be another one.
+        around: Times, clocks, and what ends the process.
+    """
+
+    def __init__(self, store: Store, lease: Key, identity: str, around: Surroundings = USUAL) -> None:
+        self._store = store
+        self._lease = lease
+        self.identity = identity
+        self._times = around.times
+        self._clock = around.clock
+        self._now = around.now
+        self._end = around.end
+        self.trouble = ""
+        """Why the Lease cannot be read or written, or does not let this process work; empty when all is well."""
+        self._led: float | None = None
+        """When a replica was last seen to lead, or when `run` was called; None: not yet."""
+
+    @property
+    def leaderless_seconds(self) -> float:
+        """How long no replica has been seen to lead."""
+        return 0.0 if self._led is None else self._clock() - self._led
+
+    async def _get(self) -> JsonObject | None:
+        """Return the Lease as it is stored; None: there is none."""
+        try:
+            return await self._within_call(self._store.get(LEASE, self._lease))
+        except NotServedError:
+            raise
+        except NotFoundError:
+            return None
+
+    async def _create(self, spec: JsonObject, annotations: Mapping[str, str] | None = None) -> JsonObject:
+        metadata: JsonObject = {"name": self._lease.name, "namespace": self._lease.namespace}
+        if annotations:
+            metadata["annotations"] = dict(annotations)
+        document = {"apiVersion": LEASE.api_version, "kind": LEASE.kind, "metadata": metadata, "spec": spec}
+        return await self._within_call(self._store.create(LEASE, document))
+
+    async def _replace(self, document: JsonObject) -> JsonObject:
+        try:
+            return await self._within_call(self._store.replace(LEASE, document))
+        except NotFoundError as error:  # deleted since it was read: read again, as after any other write
+            raise ConflictError(str(error)) from error
+
+    async def _within_call(self, call: Awaitable[JsonObject]) -> JsonObject:
+        async with asyncio.timeout(self._times.call):
+            return await call
+
+    def _held_by(self, holder: str, record: JsonObject | None = None) -> JsonObject:
+        """Return the spec of the Lease, renewed now for *holder*, who may have held it before."""
+        held = {
+            "holderIdentity": holder,
+            "leaseDurationSeconds": round(self._times.lease),
+            "renewTime": self._micro_time(),
+        }
+        if record is None:
+            return {**held, "acquireTime": held["renewTime"], "leaseTransitions": 0}
+        spec = {**spec_of(record), **held}
+        if holder_of(record) != holder:
+            before = spec.get("leaseTransitions")
+            spec["leaseTransitions"] = (before if isinstance(before, int) else 0) + 1
+            spec["acquireTime"] = spec["renewTime"]
+        return spec
+
+    def _freed(self, record: JsonObject) -> JsonObject:
+        """Return the spec of the Lease, free from now on."""
+        free = {"holderIdentity": "", "leaseDurationSeconds": RELEASED_SECONDS, "renewTime": self._micro_time()}
+        return {**record["spec"], **free}
+
+    def _pause(self) -> float:
+        return self._times.retry * random.uniform(0.8, 1.2)  # noqa: S311 - spreads load, hides nothing
+
+    def _micro_time(self) -> str:
+        return self._now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+    def _describe(self, error: StoreError | TimeoutError) -> str:
+        namespace = self._lease.namespace
+        if isinstance(error, NotServedError):
+            return f"the hub does not serve Leases ({LEASE.api_version}): {error}"
+        if isinstance(error, NotFoundError):
+            return f"there is no namespace {namespace!r} for the Lease {self._lease.name}; create it or name another"
+        if isinstance(error, ForbiddenError):
+            return f"may not use the Lease {self._lease.name} in the namespace {namespace!r}: {error}"
+        if isinstance(error, TimeoutError):
+            return f"no answer within {self._times.call:g} s"
+        return str(error)
+
+    def _note(self, trouble: str) -> None:
+        """Log what is wrong, once per reason."""
+        if trouble and trouble != self.trouble:
+            log.warning("lease out of reach", extra={"lease": str(self._lease), "reason": trouble})
+        self.trouble = trouble
+
+
+async def stop_work(tasks: Iterable[asyncio.Task[None]], seconds: float, end: Callable[[str], object]) -> None:
+    """Cancel *tasks* and wait until they end, also when cancelled meanwhile: none may go on without an owner.
+
+    Args:
+        tasks: The work of a term.
+        seconds: What they may take to end.
+        end: Called with the reason if they take longer.
+    """
+    tasks = tuple(tasks)
+    reason = f"the work of a leader did not stop within {seconds:g} s"
+    # A task that swallows its cancellation would go on into the next leader's term: then the process has to end.
+    limit = asyncio.get_running_loop().call_later(seconds, end, reason)
+    cancelled = False
+    for task in tasks:
+        task.cancel()
+    while any(not task.done() for task in tasks):
+        try:
+            await asyncio.wait(tasks)
+        except asyncio.CancelledError:
+            cancelled = True
+    limit.cancel()
+    if cancelled:
+        raise asyncio.CancelledError
+
+
+async def expired(term: Term) -> None:
+    """Return when a term has ended; renewals push its end meanwhile."""
+    while term.left > 0:  # noqa: ASYNC110 - time ends it, and renewals push its end meanwhile
+        await asyncio.sleep(term.left)

@@ -1,0 +1,218 @@
+"""The leader: one of several processes, elected by a Lease."""
+
+import asyncio
+
+from scorer.api.meta import JsonObject
+from scorer.api.unstructured.documents import spec_of
+from webhook.kube.leader_election.candidate import (
+    USUAL,
+    Body,
+    Candidate,
+    NotLeaderError,
+    Surroundings,
+    Term,
+    expired,
+    log,
+    stop_work,
+)
+from webhook.kube.leader_election.lease import (
+    believed_duration,
+    excess_of,
+    holder_of,
+    is_released,
+    parted_into,
+)
+from webhook.kube.ports import (
+    AlreadyExistsError,
+    ConflictError,
+    Key,
+    Store,
+    StoreError,
+)
+
+
+class Leader(Candidate):
+    """A candidate for the Lease, and the leader while it holds it. Arguments as of `Candidate`."""
+
+    def __init__(self, store: Store, lease: Key, identity: str, around: Surroundings = USUAL) -> None:
+        super().__init__(store, lease, identity, around)
+        self._record: JsonObject | None = None
+        self._is_fresh = False  # whether the record may be written over without reading it again
+        self._taken_until = float("-inf")  # until then the Lease counts as another candidate's
+        self._term: Term | None = None
+
+    @property
+    def leading(self) -> bool:
+        """Whether this process leads now."""
+        return self._term is not None and self._term.left > 0
+
+    @property
+    def holder(self) -> str:
+        """Who held the Lease when it was last seen; empty: it was free, or has not been seen."""
+        return holder_of(self._record)
+
+    def check(self) -> None:
+        """Return if this process leads now. Raises `NotLeaderError`."""
+        if self._term is None:
+            raise NotLeaderError("not the leader")
+        self._term.check()
+
+    async def run(self, body: Body) -> None:
+        """Wait until the Lease is free, lead, and wait again, until cancelled or until *body* ends by itself.
+
+        Raises:
+            Exception: What *body* raises; the Lease is released.
+        """
+        self._led = self._clock()
+        while True:
+            term = await self._win()
+            try:
+                if await self._lead(term, body):
+                    return
+            finally:
+                self._term = None
+
+    async def _win(self) -> Term:
+        while True:
+            until = await self._attempt()
+            if until is not None and until > self._clock():
+                self._term = Term(until, self._clock)
+                log.info("leads", extra={"lease": str(self._lease), "identity": self.identity})
+                return self._term
+            await asyncio.sleep(self._pause())
+
+    async def _lead(self, term: Term, body: Body) -> bool:
+        """Do the work of one term. Returns whether it ended by itself; else the term was lost."""
+        work = asyncio.create_task(body(term), name="term")
+        renewing = asyncio.create_task(self._keep_renewing(term), name="renewing")
+        expiring = asyncio.create_task(expired(term), name="expiring")
+        ended = False
+        try:
+            await asyncio.wait((work, renewing, expiring), return_when=asyncio.FIRST_COMPLETED)
+            ended = work.done() and term.left > 0
+            if not ended:
+                # From here on the fence refuses every write, also those that leave while the work is being cancelled.
+                term.until = min(term.until, self._clock())
+                log.warning("leadership lost", extra={"lease": str(self._lease), "holder": self.holder})
+        finally:
+            # Stop first, release second: the next leader may write as soon as the Lease is free.
+            await stop_work((work, renewing, expiring), self._times.stop, self._end)
+            await self._release(term)
+        if ended:
+            work.result()
+        elif not work.cancelled() and (error := work.exception()) is not None:
+            log.error("the work of a leader failed while it stopped", exc_info=error)
+        if not renewing.cancelled():
+            renewing.result()
+        return ended
+
+    async def _keep_renewing(self, term: Term) -> None:
+        """Push the end of the term until it is over, or the Lease is seen to be no longer ours."""
+        while True:
+            await asyncio.sleep(self._pause())
+            until = await self._attempt(term)
+            # A renewal that succeeds after the deadline does not revive the term: its work is being cancelled already.
+            if term.left == 0 or self.holder != self.identity:
+                return
+            if until is not None:
+                term.until = until
+
+    async def _attempt(self, term: Term | None = None) -> float | None:
+        """Take the Lease, or renew it when *term* is given.
+
+        Returns:
+            Until when we lead then; None: another candidate holds it, or it is out of reach, as `trouble` says.
+        """
+        for _ in range(2):
+            try:
+                until = await self._take() if term is None else await self._renew()
+            except (ConflictError, AlreadyExistsError):
+                # Another candidate wrote first, or a write of ours was stored and its answer was lost: read, once more.
+                self._is_fresh = False
+            except (StoreError, TimeoutError) as error:
+                self._is_fresh = False
+                self._note(self._describe(error))
+                return None
+            else:
+                self._note(self._clash())
+                return until
+        return None
+
+    def _clash(self) -> str:
+        """Return why others keep this process from leading, if that is not just one that leads before it."""
+        if self._record is not None and (excess := excess_of(self._record)):
+            return excess
+        parts = parted_into(self.holder)
+        if parts is None:
+            return ""
+        return f"{parts} shards hold it, and this replica has 1 shard: it does nothing until those replicas are gone"
+
+    async def _take(self) -> float | None:
+        record = await self._read()
+        if self._clock() < self._taken_until:
+            return None
+        sent = self._clock()  # before the request: other candidates count from when they see it stored, never earlier
+        if record is None:
+            self._observe(await self._create(self._held_by(self.identity)))
+        else:
+            await self._write(self._renewed(record))
+        return sent + self._times.renew
+
+    async def _renew(self) -> float | None:
+        # Written over the version last seen, which saves a read: a conflict tells if another candidate has written.
+        record = self._record if self._is_fresh else await self._read()
+        if record is None or holder_of(record) != self.identity:
+            return None
+        sent = self._clock()
+        await self._write(self._renewed(record))
+        return sent + self._times.renew
+
+    async def _read(self) -> JsonObject | None:
+        record = await self._get()
+        if record is None:  # deleted; its holder may not have noticed yet, so `_taken_until` stays as it is
+            self._record = None
+        else:
+            self._observe(record)
+        return record
+
+    async def _write(self, document: JsonObject) -> None:
+        self._observe(await self._replace(document))
+
+    def _observe(self, record: JsonObject) -> None:
+        """Remember the Lease, and when it was last renewed."""
+        self._is_fresh = True
+        before, self._record = self._record, record
+        if before is not None and spec_of(record) == spec_of(before):
+            return  # only metadata has changed, and a renewal changes renewTime: the time of its holder runs on
+        holder = holder_of(record)
+        if is_released(record):
+            self._taken_until = float("-inf")
+        elif holder not in {"", self.identity}:  # else a user may have written that while another candidate leads
+            self._taken_until = self._clock() + believed_duration(record, self._times.lease)
+            if holder != holder_of(before):
+                log.info("follows", extra={"lease": str(self._lease), "holder": holder})
+        if before is not None and holder and not excess_of(record):
+            self._led = self._clock()
+
+    def _renewed(self, record: JsonObject) -> JsonObject:
+        return {**record, "spec": self._held_by(self.identity, record)}
+
+    async def _release(self, term: Term) -> None:
+        """Let others begin at once, after the work has stopped; if that fails, they wait until the Lease expires."""
+        in_time = term.left > 0  # else it is left to expire: another candidate may be about to take it
+        term.until = float("-inf")
+        self._term = None
+        for _ in range(2):
+            try:
+                record = self._record if self._is_fresh else await self._read()
+                if not in_time or record is None or holder_of(record) != self.identity:
+                    return
+                await self._write({**record, "spec": self._freed(record)})
+            except ConflictError:  # a renewal that was cancelled under way has been stored all the same
+                self._is_fresh = False
+            except (StoreError, TimeoutError) as error:
+                log.warning("lease not released", extra={"lease": str(self._lease), "reason": self._describe(error)})
+                return
+            else:
+                log.info("lease released", extra={"lease": str(self._lease)})
+                return

@@ -1,0 +1,154 @@
+"""Which members are closed by their maintenance windows, as the cache knows it, and when they open.
+
+Rollouts and staged updates ask for every member, every time. What does not depend on the time is therefore worked out
+once for each state of the objects, and whether windows are open once until that changes.
+
+Source: upgrade-runs.md 11.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import Final
+
+from scorer.api.kinds import MAINTENANCE_WINDOW, MEMBER_CLUSTER
+from scorer.api.meta import JsonObject
+from scorer.api.names import UPGRADE_WINDOWS
+from scorer.api.unstructured.documents import annotation, labels_of, name_of, spec_of
+from scorer.api.upgrade.maintenance_window import WindowTarget
+from scorer.windows.maintenance import Standing, standing
+from scorer.windows.member_windows import (
+    OF_UPDATES,
+    ClosedWindow,
+    Definition,
+    MemberWindows,
+    closed_window,
+    named_windows,
+    windows_of,
+)
+from webhook.kube.cache.changes import Change, Channel
+from webhook.kube.cache.informer import Cache
+
+_LOOKED_AGAIN: Final = timedelta(hours=1)
+"""How long it counts that windows do not change within the horizon of the search."""
+
+
+class MaintenanceWindows:
+    """Knows the maintenance windows of the members of a hub.
+
+    Args:
+        cache: The hub's objects; it is made to watch the windows. A hub that does not serve that kind has none.
+    """
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+        self._definitions: dict[str, Definition] = {}
+        self._selecting: list[Definition] = []
+        self._of: dict[str, tuple[JsonObject, MemberWindows]] = {}
+        """The windows of the members that may have some, as long as neither member nor windows change."""
+        self._of_upgrades: dict[tuple[str, frozenset[WindowTarget]], tuple[JsonObject, MemberWindows]] = {}
+        self._standings: dict[tuple[str, ...], tuple[datetime, Standing]] = {}
+        """By names of windows: whether one of them is open, and since when that is known."""
+        self._changed = Channel[frozenset[str]]()
+        self._ends = (
+            cache.subscribe(MAINTENANCE_WINDOW, self._take),
+            cache.subscribe(MEMBER_CLUSTER, self._take_member, changes_only=True),
+        )
+
+    def subscribe(self, handler: Callable[[frozenset[str]], None]) -> Callable[[], None]:
+        """Call *handler* with the names of the members whose windows change; returns what ends that."""
+        return self._changed.subscribe(handler)
+
+    def end(self) -> None:
+        """Stop following changes."""
+        for end in self._ends:
+            end()
+
+    def closed(self, member: str, now: datetime) -> ClosedWindow | None:
+        """Say why a member may not be touched at *now*; None: it may, or it is not there."""
+        document = self._cache.get(MEMBER_CLUSTER, member)
+        if document is None or not (self._selecting or annotation(document, UPGRADE_WINDOWS)):
+            return None
+        windows = self._windows_of(document)
+        return closed_window(windows, self._definitions, self._standing(windows.names, now))
+
+    @property
+    def definitions(self) -> Mapping[str, Definition]:
+        """All windows, by name; another mapping as soon as one of them changes."""
+        return self._definitions
+
+    def of_upgrades(self, member: JsonObject, targets: frozenset[WindowTarget]) -> MemberWindows:
+        """Return the windows of a MemberCluster that apply to an upgrade; the same value until something changes.
+
+        Args:
+            member: The MemberCluster.
+            targets: What the windows that count apply to.
+        """
+        key = name_of(member), targets
+        known = self._of_upgrades.get(key)
+        if known is None or known[0] is not member:
+            found = windows_of(member, self._definitions, targets, self._selecting)
+            known = self._of_upgrades[key] = member, found
+        return known[1]
+
+    def of_upgrade(self, member: JsonObject, targets: frozenset[WindowTarget], now: datetime) -> Standing | None:
+        """Say whether a MemberCluster may be upgraded at *now* by its windows; None: it has none that apply.
+
+        Args:
+            member: The MemberCluster.
+            targets: What the windows that count apply to.
+            now: The moment.
+        """
+        names = self.of_upgrades(member, targets).names
+        return self._standing(names, now) if names else None
+
+    def _windows_of(self, member: JsonObject) -> MemberWindows:
+        known = self._of.get(name_of(member))
+        if known is None or known[0] is not member:
+            found = windows_of(member, self._definitions, OF_UPDATES, self._selecting)
+            known = self._of[name_of(member)] = member, found
+        return known[1]
+
+    def _standing(self, names: tuple[str, ...], now: datetime) -> Standing:
+        known = self._standings.get(names)
+        if known is None or not known[0] <= now < (known[1].until or known[0] + _LOOKED_AGAIN):
+            readable = [window for name in names if (window := self._definitions[name].window) is not None]
+            known = self._standings[names] = now, standing(readable, now)
+        return known[1]
+
+    def _take(self, change: Change) -> None:
+        """Take in a window that is new or gone, or has another spec."""
+        if not change.touches(spec_of):
+            return
+        name = name_of(change.document)
+        definitions = dict(self._definitions)  # who works with the ones before goes on to see those
+        before = definitions.pop(name, None)
+        after = None if change.new is None else Definition.of(change.new)
+        if after is not None:
+            definitions[name] = after
+        self._definitions = definitions
+        self._selecting = [each for each in self._definitions.values() if each.selector is not None]
+        self._of.clear()
+        self._of_upgrades.clear()
+        self._standings.clear()
+        self._changed.tell(frozenset(self._concerned(name, before, after)))
+
+    def _concerned(self, name: str, *states: Definition | None) -> Iterator[str]:
+        """Yield the members that name a window or that it selects, in any of its states."""
+        for member in self._cache.shelf(MEMBER_CLUSTER).objects.values():
+            labels = labels_of(member)
+            if name in named_windows(member) or any(each is not None and each.selects(labels) for each in states):
+                yield name_of(member)
+
+    def _take_member(self, change: Change) -> None:
+        """Tell of a member that names other windows, or that others may select."""
+        name = name_of(change.document)
+        if change.new is None:
+            self._of.pop(name, None)
+            for key in [each for each in self._of_upgrades if each[0] == name]:
+                del self._of_upgrades[key]
+        elif change.alters(_named) or (self._selecting and change.alters(labels_of)):
+            self._changed.tell(frozenset({name}))
+
+
+def _named(member: JsonObject) -> str:
+    return annotation(member, UPGRADE_WINDOWS)

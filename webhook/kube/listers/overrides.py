@@ -1,0 +1,70 @@
+"""The override snapshots in the cache that apply to a placement and its bindings.
+
+Source: rollout.md 6.5 and 6.6.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from scorer.api.family import CLUSTER, FAMILIES, NAMESPACED
+from scorer.api.kinds import (
+    MEMBER_CLUSTER,
+)
+from scorer.api.meta import JsonObject
+from scorer.api.placement.binding import BindingState
+from scorer.api.unstructured.documents import is_deleting, namespace_of
+from scorer.rollout.bindings import Overrides
+from scorer.rollout.overrides.application import binding_override
+from scorer.rollout.overrides.matching import matching_overrides, overrides_by_cluster
+from scorer.rollout.snapshots.resources import SnapshotGroup
+from scorer.rollout.works.plan import Override
+from webhook.kube.cache.informer import Cache
+from webhook.kube.ports import RetryError
+
+
+def wanted_overrides(
+    cache: Cache, placement: JsonObject, group: SnapshotGroup | None, bindings: Iterable[JsonObject]
+) -> Mapping[str, Overrides]:
+    """Return the override lists that the bindings of a placement should hold, by cluster.
+
+    Args:
+        cache: Holds the override snapshots and the member clusters.
+        placement: The placement.
+        group: The snapshot group that is rolled out; None while there is none.
+        bindings: Of the placement; those that are Scheduled or Bound count.
+
+    Raises:
+        RetryError: The group is still being made, or the MemberCluster of a binding is gone and the scheduler is about
+            to remove the binding.
+    """
+    if group is None or not any(cache.shelf(family.override_snapshot).objects for family in FAMILIES):
+        return {}
+    if not group.is_complete:
+        raise RetryError(f"resource snapshots of index {group.index} are still being made")
+    snapshots = cache.list(CLUSTER.override_snapshot)
+    for namespace in {namespace_of(content) for content in group.objects()} - {""}:
+        snapshots += cache.list(NAMESPACED.override_snapshot, namespace)
+    matching = matching_overrides(placement, group, snapshots)
+    clusters = {
+        str(binding["spec"].get("targetCluster") or "")
+        for binding in bindings
+        if not is_deleting(binding) and binding["spec"].get("state") != BindingState.UNSCHEDULED
+    }
+    found = overrides_by_cluster(matching, {name: cache.get(MEMBER_CLUSTER, name) for name in clusters})
+    if found.missing:
+        names = ", ".join(found.missing)
+        raise RetryError(f"cannot tell which overrides hold for clusters that do not exist: {names}")
+    return found.by_cluster
+
+
+def override_of(cache: Cache, binding: JsonObject, member: JsonObject) -> Override:
+    """Return a function that applies the overrides named by a binding to an object.
+
+    Args:
+        cache: Holds the override snapshots.
+        binding: The binding.
+        member: The MemberCluster it is for.
+    """
+    overrides = Overrides.of(binding["spec"])
+    found = [cache.get(CLUSTER.override_snapshot, name) for name in overrides.cluster]
+    found += [cache.get(NAMESPACED.override_snapshot, name, namespace) for namespace, name in overrides.namespaced]
+    return binding_override(binding, member, [snapshot for snapshot in found if snapshot is not None])

@@ -1,0 +1,143 @@
+"""Objects of a placement in the cache: snapshots, bindings and Works, and everything its rollout is planned from.
+
+Controllers and answers both plan from `rollout_state`, so an answer about a rollout predicts what the controller does.
+
+Source: rollout.md 7.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from scorer.api.family import Family, PlacementRef, placement_of_work, placement_ref
+from scorer.api.kinds import WORK, Kind
+from scorer.api.meta import JsonObject
+from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT, PARENT_RESOURCE_SNAPSHOT_NAME, member_namespace
+from scorer.api.placement.binding import BindingState
+from scorer.api.unstructured.documents import annotation, label, spec_of, text_at
+from scorer.rollout.bindings import BindingView, Overrides, views
+from scorer.rollout.planner import RolloutPlan, Wanted, plan_rollout
+from scorer.rollout.snapshots.resources import latest_group, snapshot_groups
+from scorer.rollout.views.preview import with_promises
+from webhook.kube.cache.informer import Cache
+from webhook.kube.listers.overrides import wanted_overrides
+
+
+def children(cache: Cache, kind: Kind, ref: PlacementRef) -> list[JsonObject]:
+    """Return the objects of *kind*, of the placement's family, that were made for a placement, by name."""
+    return cache.labelled(kind, PARENT_PLACEMENT, ref.name, ref.namespace)
+
+
+def count_children(cache: Cache, kind: Kind, ref: PlacementRef) -> int:
+    """Count the objects of *kind* that were made for placements of this name; quicker than to look at them."""
+    return len(cache.shelf(kind).labelled.get((PARENT_PLACEMENT, ref.name), ()))
+
+
+def works_of(cache: Cache, binding: JsonObject) -> list[JsonObject]:
+    """Return the Works that belong to a binding."""
+    metadata = binding["metadata"]
+    namespace = member_namespace(binding["spec"]["targetCluster"])
+    parent = placement_ref(label(binding, PARENT_PLACEMENT), metadata.get("namespace", ""))
+    found = cache.labelled(WORK, PARENT_BINDING, metadata["name"], namespace)
+    return [work for work in found if parent.name and placement_of_work(work) == parent]
+
+
+def used_snapshots(cache: Cache, family: Family, ref: PlacementRef) -> set[str]:
+    """Return the names of master resource snapshots that bindings, Works or update runs name.
+
+    Those of other placements may be among them: the labels that tell placements apart may have been edited as well.
+    """
+    used = {text_at(binding, "spec", "resourceSnapshotName") for binding in cache.list(family.binding, ref.namespace)}
+    used |= {annotation(work, PARENT_RESOURCE_SNAPSHOT_NAME) for work in cache.list(WORK)}
+    for run in cache.list(family.run, ref.namespace):
+        if text_at(run, "spec", "placementName") == ref.name:
+            indexes = text_at(run, "spec", "resourceSnapshotIndex"), text_at(run, "status", "resourceSnapshotIndexUsed")
+            used |= {f"{ref.name}-{index}-snapshot" for index in indexes}
+    return used
+
+
+def without_works(cache: Cache, bindings: Iterable[JsonObject]) -> set[str]:
+    """Return the names of the Unscheduled ones of *bindings* that have no Works."""
+    return {
+        binding["metadata"]["name"]
+        for binding in bindings
+        if binding["spec"].get("state") == BindingState.UNSCHEDULED and not works_of(cache, binding)
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutState:
+    """One placement and all that its rollout depends on, except what else goes on at its clusters.
+
+    Args:
+        wanted: How many clusters the placement asks for.
+        strategy: Its ``spec.strategy``; None when absent.
+        bindings: All of its bindings, in the order of their names.
+        snapshot: Name of the latest master resource snapshot. None: unset, before the first one or while its group is
+            incomplete. No binding moves to an incomplete group, and none moves back from it.
+        overrides: The override lists wanted, by cluster; a cluster not named has none.
+    """
+
+    wanted: Wanted
+    strategy: Mapping[str, Any] | None
+    bindings: Sequence[BindingView]
+    snapshot: str | None
+    overrides: Mapping[str, Overrides]
+
+    @property
+    def clusters(self) -> list[str]:
+        """The clusters of the bindings, each once, sorted."""
+        return sorted({binding.cluster for binding in self.bindings})
+
+    def plan(
+        self, now: datetime, *, promised: Collection[str], held: Collection[str], removal_needs_budget: bool
+    ) -> RolloutPlan:
+        """Plan one reconcile; see `plan_rollout`.
+
+        Args:
+            now: The present instant; aware.
+            promised: Clusters on which others have reserved to change the placement: they count as changed, and are
+                left as they are.
+            held: Clusters that are being disrupted by something else.
+            removal_needs_budget: Whether removals wait for the limits also where the binding has failed, or where
+                no cluster is wanted any more.
+        """
+        return plan_rollout(
+            self.wanted,
+            self.strategy,
+            with_promises(self.bindings, promised),
+            self.snapshot,
+            now,
+            overrides=self.overrides,
+            removal_needs_budget=removal_needs_budget,
+            held={*held, *promised},
+        )
+
+
+def rollout_state(
+    cache: Cache, family: Family, placement: JsonObject, bindings: Sequence[JsonObject], *, works_known: bool
+) -> RolloutState:
+    """Gather what the rollout of a placement is planned from.
+
+    Args:
+        cache: The hub's objects.
+        family: Of the placement.
+        placement: The placement.
+        bindings: All of its bindings, deleting ones included.
+        works_known: Whether the cache holds Works; where it does not, no binding counts as one without Works.
+
+    Raises:
+        RetryError: It is not known yet which overrides apply; see `wanted_overrides`.
+        ValueError: ``placementType``, or the state of a binding, has an unknown value.
+    """
+    spec = spec_of(placement)
+    wanted = Wanted.of(spec.get("policy"))
+    snapshots = children(cache, family.resource_snapshot, family.ref(placement))
+    groups = snapshot_groups(snapshots)
+    latest = latest_group(groups)
+    overrides = wanted_overrides(cache, placement, latest, bindings)
+    empty = without_works(cache, bindings) if works_known else ()
+    superseded = {group.name for group in groups if group.master and not group.is_complete and group is not latest}
+    snapshot = latest.name if latest and latest.is_complete else None
+    return RolloutState(wanted, spec.get("strategy"), views(bindings, empty, superseded), snapshot, overrides)

@@ -1,0 +1,268 @@
+"""What upgrade runs are decided on, as a cache of the hub has it: everything but what back ends say.
+
+The controllers of runs and the answers about plans read the same, here.
+
+Source: upgrade-runs.md 3.6, 5, 10.5, 11 and 14.5.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Final
+
+import pydantic
+
+from scorer.api import kinds
+from scorer.api.family import CLUSTER, FAMILIES, Family
+from scorer.api.meta import JsonObject, first_mistake
+from scorer.api.placement.binding import BindingState
+from scorer.api.placement.placement import PlacementType
+from scorer.api.unstructured.documents import conditions_of, dict_at, is_deleting, name_of, spec_of, text_at
+from scorer.api.upgrade.fields import UpgradeType
+from scorer.api.upgrade.gate import ClusterUpgradeGate, UpgradeGateStatus
+from scorer.api.upgrade.run import ClusterUpgradeRun, PlacementGuardMode
+from scorer.api.upgrade.strategy import ClusterUpgradeStrategy, StrategySpec
+from scorer.api.upgrade.version_catalog import VersionCatalogSpec
+from scorer.upgrade.back_ends.interface import Inventory
+from scorer.upgrade.members.member import DEFAULT_UPGRADER, Member, read_member
+from scorer.upgrade.members.windows import targets_of
+from scorer.upgrade.planning.durations import Sample, samples_of
+from scorer.upgrade.simulation.hub import gates_of
+from scorer.upgrade.state.operations import occupied
+from scorer.upgrade.state.placement_guard import GuardedPlacement, allowed_in_upgrade
+from scorer.upgrade.versions.catalog import Catalog
+from webhook.kube.cache.informer import Cache
+from webhook.kube.listers.maintenance_windows import MaintenanceWindows
+from webhook.kube.ports import Store
+
+UPGRADE_KINDS: Final = (
+    kinds.UPGRADE_RUN,
+    kinds.UPGRADE_GATE,
+    kinds.UPGRADE_STRATEGY,
+    kinds.UPGRADE_PROFILE,
+    kinds.VERSION_CATALOG,
+    kinds.UPGRADE_REQUEST,
+)
+"""What is watched of upgrades."""
+
+
+class UnreadableRunError(ValueError):
+    """A run cannot be read; the message names the field."""
+
+
+class HubUpgrades:
+    """The upgrade runs of a hub and what is around them; what has not changed is read once.
+
+    Args:
+        cache: The hub's objects.
+        store: The hub itself: budgets of placements are asked for there.
+        windows: The maintenance windows of the members.
+        default_upgrader: The back end of members that name none.
+    """
+
+    def __init__(
+        self, cache: Cache, store: Store, windows: MaintenanceWindows, default_upgrader: str = DEFAULT_UPGRADER
+    ) -> None:
+        self._cache = cache
+        self._store = store
+        self._windows = windows
+        self._default_upgrader = default_upgrader
+        self._runs = _Runs()
+        self._members: dict[tuple[str, UpgradeType], tuple[tuple[object, ...], Member]] = {}
+        self._catalog: tuple[tuple[JsonObject, ...], Catalog] = ((), Catalog())
+
+    @property
+    def default_upgrader(self) -> str:
+        """Return the back end of members that name none."""
+        return self._default_upgrader
+
+    def run(self, document: JsonObject) -> ClusterUpgradeRun:
+        """Read a run.
+
+        Raises:
+            UnreadableRunError: It cannot be read.
+        """
+        return self._runs.read(document)
+
+    def others(self, name: str) -> Iterator[ClusterUpgradeRun]:
+        """Yield all runs but one, those left out that cannot be read."""
+        documents = self._cache.list(kinds.UPGRADE_RUN)
+        self._runs.keep(list(map(name_of, documents)))
+        for document in documents:
+            if name_of(document) != name:
+                try:
+                    yield self.run(document)
+                except UnreadableRunError:
+                    continue
+
+    def joined(self) -> dict[str, JsonObject]:
+        """Return the MemberClusters that have joined and are not leaving."""
+        found = self._cache.list(kinds.MEMBER_CLUSTER)
+        return {name_of(each): each for each in found if not is_deleting(each) and has_joined(each)}
+
+    def members(
+        self, documents: Mapping[str, JsonObject], inventories: Mapping[str, Inventory], upgrade: UpgradeType
+    ) -> dict[str, Member]:
+        """Return the members as an upgrade sees them, by name.
+
+        Args:
+            documents: The MemberClusters, by name.
+            inventories: What they run.
+            upgrade: Decides which windows apply.
+        """
+        targets = targets_of(upgrade)
+        found: dict[str, Member] = {}
+        for name, document in documents.items():
+            windows, inventory = self._windows.of_upgrades(document, targets), inventories.get(name)
+            known = self._members.get((name, upgrade))
+            given = (document, windows, inventory)
+            if known is None or any(old is not new for old, new in zip(known[0], given, strict=True)):
+                member = read_member(document, windows, inventory, upgrader=self._default_upgrader)
+                known = self._members[name, upgrade] = given, member
+            found[name] = known[1]
+        for gone in [key for key in self._members if key[0] not in documents]:
+            del self._members[gone]
+        return found
+
+    def catalog(self) -> Catalog:
+        """Return what is published; a catalog that cannot be read publishes nothing."""
+        documents = tuple(self._cache.list(kinds.VERSION_CATALOG))
+        known = self._catalog
+        if len(known[0]) != len(documents) or any(a is not b for a, b in zip(known[0], documents, strict=True)):
+            known = self._catalog = documents, Catalog.of(catalogs_of(documents))
+        return known[1]
+
+    def strategy(self, run: ClusterUpgradeRun) -> StrategySpec | None:
+        """Return the strategy that a run refers to; None: there is none, or the run has started."""
+        if run.status.start_time is not None or run.spec.strategy_ref is None:
+            return None
+        found = self._cache.get(kinds.UPGRADE_STRATEGY, run.spec.strategy_ref.name)
+        if found is None:
+            return None
+        try:
+            return ClusterUpgradeStrategy.read(found).spec
+        except pydantic.ValidationError:
+            return None
+
+    def gates(self, run: ClusterUpgradeRun) -> dict[str, UpgradeGateStatus]:
+        """Return the status of the gate objects of a run, by name."""
+        found = {}
+        for _, gate in gates_of(run.status):
+            document = self._cache.get(kinds.UPGRADE_GATE, gate.gate) if gate.gate else None
+            if document is None:
+                continue
+            try:
+                found[gate.gate] = ClusterUpgradeGate.read(document).status
+            except pydantic.ValidationError:
+                found[gate.gate] = UpgradeGateStatus()
+        return found
+
+    def busy(self, name: str) -> dict[str, str]:
+        """Return the members that other runs upgrade, or may still do, and what people should know of that.
+
+        A run that is over may have given up an upgrade whose end nobody has reported yet: it counts as well.
+
+        Args:
+            name: Of the run that is not counted.
+        """
+        return dict(each for other in self.others(name) for each in self._runs.occupied(other))
+
+    def samples(self) -> list[Sample]:
+        """Return how long the upgrades of all runs took."""
+        return [sample for each in self.others("") for sample in self._runs.samples(each)]
+
+    async def placements(self, run: ClusterUpgradeRun) -> list[GuardedPlacement]:
+        """Return the placements with the clusters that they are bound to, and how many a run may upgrade at once.
+
+        Budgets are only asked for where the run looks at them, all of them at once.
+
+        Raises:
+            StoreError: The hub does not answer.
+        """
+        found, budgets = [], dict[str, JsonObject]()
+        if run.spec.placement_guard.mode is not PlacementGuardMode.OFF:
+            listed = await self._store.list(kinds.DISRUPTION_BUDGET)
+            budgets = {name_of(each): each for each in listed.items}
+        for family in FAMILIES:
+            clusters: dict[tuple[str, str], set[str]] = {}
+            for binding in self._cache.list(family.binding):
+                if text_at(binding, "spec", "state") == BindingState.BOUND:
+                    ref = family.parent(binding)
+                    cluster = text_at(binding, "spec", "targetCluster")
+                    clusters.setdefault((ref.namespace, ref.name), set()).add(cluster)
+            for (namespace, name), names in sorted(clusters.items()):
+                budget = budgets.get(name) if family is CLUSTER else None
+                allowed = self._allowed(family, namespace, name, len(names), budget)
+                found.append(GuardedPlacement(name, frozenset(names), allowed, namespace))
+        return found
+
+    def _allowed(self, family: Family, namespace: str, name: str, total: int, budget: JsonObject | None) -> int:
+        placement = self._cache.get(family.placement, name, namespace) or {}
+        policy = dict_at(spec_of(placement), "policy")
+        picks_n = policy.get("placementType") == PlacementType.PICK_N
+        wanted = policy.get("numberOfClusters") if picks_n else total
+        return allowed_in_upgrade(total, wanted if isinstance(wanted, int) else total, budget)
+
+
+class _Runs:
+    """Runs as they were read, and what others ask of them, as long as they do not change."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[JsonObject, ClusterUpgradeRun | str]] = {}
+        self._samples: dict[str, tuple[ClusterUpgradeRun, tuple[Sample, ...]]] = {}
+        self._occupied: dict[str, tuple[ClusterUpgradeRun, tuple[tuple[str, str], ...]]] = {}
+
+    def read(self, document: JsonObject) -> ClusterUpgradeRun:
+        name = name_of(document)
+        known = self._known.get(name)
+        if known is None or known[0] is not document:
+            known = self._known[name] = document, _parse(document)
+        if isinstance(known[1], str):
+            raise UnreadableRunError(known[1])
+        return known[1]
+
+    def samples(self, run: ClusterUpgradeRun) -> tuple[Sample, ...]:
+        known = self._samples.get(run.metadata.name)
+        if known is None or known[0] is not run:
+            known = self._samples[run.metadata.name] = run, tuple(samples_of(run))
+        return known[1]
+
+    def occupied(self, run: ClusterUpgradeRun) -> tuple[tuple[str, str], ...]:
+        known = self._occupied.get(run.metadata.name)
+        if known is None or known[0] is not run:
+            known = self._occupied[run.metadata.name] = run, tuple(occupied(run))
+        return known[1]
+
+    def keep(self, names: Collection[str]) -> None:
+        """Forget all but the runs of these names."""
+        for gone in self._known.keys() - set(names):
+            del self._known[gone]
+            self._samples.pop(gone, None)
+            self._occupied.pop(gone, None)
+
+
+def _parse(document: JsonObject) -> ClusterUpgradeRun | str:
+    """Read a run; return what is wrong with it if it cannot be read."""
+    try:
+        return ClusterUpgradeRun.read(document)
+    except pydantic.ValidationError as error:
+        return first_mistake(error)
+
+
+def readable_runs(documents: Iterable[JsonObject]) -> Iterator[ClusterUpgradeRun]:
+    """Yield upgrade runs, those left out that cannot be read."""
+    for document in documents:
+        if not isinstance(run := _parse(document), str):
+            yield run
+
+
+def has_joined(member: JsonObject) -> bool:
+    """Say whether a member is part of the fleet."""
+    return any(each.get("type") == "Joined" and each.get("status") == "True" for each in conditions_of(member))
+
+
+def catalogs_of(documents: Iterable[JsonObject]) -> Iterator[VersionCatalogSpec]:
+    """Yield what catalogs publish, those left out that cannot be read."""
+    for document in documents:
+        try:
+            yield VersionCatalogSpec.read(spec_of(document))
+        except pydantic.ValidationError:
+            continue

@@ -1,0 +1,66 @@
+"""Server addresses: whether a URL is valid, and whether it is loopback or link-local."""
+
+from collections.abc import Collection
+from ipaddress import ip_address
+from typing import Final
+from urllib.parse import SplitResult, urlsplit
+
+_BEYOND_THE_HOST: Final = frozenset("@?#")
+
+
+def check_address(
+    text: str, expected: str, *, schemes: Collection[str] = ("https", "http"), bare: bool = True
+) -> SplitResult:
+    """Return the parts of a URL that names a server.
+
+    Args:
+        text: As the user wrote it.
+        expected: The message about a text that cannot be used.
+        schemes: Those that are allowed.
+        bare: Only host and port are allowed, and a slash at the end; else a user, a path and a query are as well.
+
+    Raises:
+        ValueError: It cannot be used; the message says why, without repeating the text.
+    """
+    parts = urlsplit(text)
+    port = parts.port
+    beyond = parts.path.strip("/") or _BEYOND_THE_HOST & set(text) or port == 0
+    if parts.scheme not in schemes or not parts.hostname or not text.isprintable() or " " in text or (bare and beyond):
+        raise ValueError(expected)
+    return parts
+
+
+def check_remote(text: str) -> None:
+    """Check the address of an API server that is read from a cluster, where others than its operator may write.
+
+    What is sent there is a token. Loopback is allowed, because a hub and a member may share a machine.
+
+    Args:
+        text: As it is stored; perhaps with a path.
+
+    Raises:
+        ValueError: Nothing may be sent there; the message says why, without repeating the text.
+    """
+    expected = "expected an https URL such as https://10.0.0.7:6443, without user, query and fragment"
+    parts = check_address(text, expected, schemes=("https",), bare=False)
+    if _BEYOND_THE_HOST & set(text):
+        raise ValueError(expected)
+    if _is_link_local(parts.hostname or ""):
+        raise ValueError("is a link-local address, where clouds answer for the machine itself")
+
+
+def _is_link_local(host: str) -> bool:
+    try:
+        found = ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    found = getattr(found, "ipv4_mapped", None) or found
+    return found.is_link_local
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether a host, without brackets and port, is this machine's loopback interface."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"

@@ -1,0 +1,19 @@
+"""Documents as JSON text, and the media types of patches."""
+
+import json
+from typing import Any, Final
+
+import orjson
+
+APPLY_PATCH: Final = "application/apply-patch+yaml"
+JSON_PATCH: Final = "application/json-patch+json"
+MERGE_PATCH: Final = "application/merge-patch+json"
+STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
+
+
+def encode(value: Any, *, sort: bool = False) -> bytes:
+    """Write *value* as JSON; text with lone surrogates, which UTF-8 cannot carry, is escaped to ASCII."""
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS if sort else 0)
+    except orjson.JSONEncodeError:
+        return json.dumps(value, ensure_ascii=True, sort_keys=sort, separators=(",", ":")).encode("ascii")

@@ -1,0 +1,186 @@
+"""The CA bundles of our two webhook configurations, and the loop that follows objects of the hub.
+
+The configurations come from a chart or from ``harbormaster webhook-configuration``. Only this one field of each entry
+is ours, and by a setting its ``failurePolicy``. Both are patched in place. Nothing is ever deleted and created again:
+in between nothing would be checked.
+
+`settle_at_start` and `settle_at_changes` call a function once at the start and after every change, with backoff.
+
+Source: serving.md 4.5.
+"""
+
+import asyncio
+import binascii
+from base64 import b64decode, b64encode
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from cryptography import x509
+
+from certs.lineage import certificates_in
+from scorer.api.kinds import KINDS
+from scorer.api.meta import JsonObject
+from scorer.api.unstructured.documents import dict_at, dicts_at, text_at
+from webhook.kube.client.api_server import ApiServer
+from webhook.kube.client.paths import path_of
+from webhook.kube.ports import NotFoundError, NotServedError, StoreError
+from webhook.kube.transport.serialization import STRATEGIC_MERGE_PATCH
+
+CONFIGURATIONS: Final = tuple(
+    KINDS["admissionregistration.k8s.io", kind]
+    for kind in ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration")
+)
+MANAGER: Final = "harbormaster-ca"
+WATCH_SECONDS: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """What one configuration says.
+
+    Args:
+        document: The configuration.
+        bundles: Per entry, by name, what it tells the API server to trust, as bytes of PEM.
+    """
+
+    document: JsonObject
+    bundles: Mapping[str, bytes]
+
+    def is_in_sync(self, pem: bytes) -> bool:
+        """Whether every entry trusts exactly this bundle."""
+        return all(bundle == pem for bundle in self.bundles.values())
+
+    def trusted(self) -> frozenset[x509.Certificate]:
+        """What every entry trusts: whom all of them accept, the API server does."""
+        sets = [frozenset(certificates_in(bundle)) for bundle in self.bundles.values()]
+        return frozenset.intersection(*sets) if sets else frozenset()
+
+
+class CaBundles:
+    """The two configurations of one name.
+
+    Args:
+        server: The hub.
+        name: Of both.
+    """
+
+    def __init__(self, server: ApiServer, name: str) -> None:
+        self._server = server
+        self.name = name
+
+    async def read(self) -> dict[str, Registered]:
+        """Return the configurations that are there, by kind. Raises `webhook.kube.ports.StoreError`."""
+        found: dict[str, Registered] = {}
+        for kind in CONFIGURATIONS:
+            try:
+                document = await self._server.request("GET", path_of(kind, name=self.name))
+            except NotServedError:  # the answer of a proxy, which says nothing about the configuration
+                raise
+            except NotFoundError:
+                continue
+            entries = dicts_at(document, "webhooks")
+            found[kind.kind] = Registered(document, {text_at(entry, "name"): _bundle(entry) for entry in entries})
+        return found
+
+    async def write(self, kind: str, registered: Registered, pem: bytes) -> None:
+        """Tell the API server to trust *pem*, in every entry that says something else.
+
+        Args:
+            kind: Of the configuration.
+            registered: What was read of it.
+            pem: The bundle.
+
+        Raises:
+            ConflictError: The configuration has changed since.
+            StoreError: The hub refused, or did not answer.
+        """
+        bundle = b64encode(pem).decode("ascii")
+        stale = [name for name, known in registered.bundles.items() if known != pem]
+        await self._patch(kind, registered, stale, {"clientConfig": {"caBundle": bundle}})
+
+    async def close(self, kind: str, registered: Registered, names: Iterable[str]) -> None:
+        """Have the API server refuse what hooks of these names cannot judge. Arguments and errors: as `write`."""
+        await self._patch(kind, registered, names, {"failurePolicy": "Fail"})
+
+    async def _patch(self, kind: str, registered: Registered, names: Iterable[str], change: JsonObject) -> None:
+        # The version keeps an entry that a `helm upgrade` has just removed from being added again, with nothing in it.
+        version = text_at(registered.document, "metadata", "resourceVersion")
+        patch = {
+            "metadata": {"resourceVersion": version},
+            "webhooks": [{"name": name, **change} for name in names],
+        }
+        path = path_of(KINDS["admissionregistration.k8s.io", kind], name=self.name)
+        await self._server.request(
+            "PATCH", path, patch, query={"fieldManager": MANAGER}, content_type=STRATEGIC_MERGE_PATCH
+        )
+
+    async def changes(self, kind: str) -> AsyncIterator[None]:
+        """Yield once at first, then at every change of one configuration, until the hub ends the watch.
+
+        Raises `webhook.kube.ports.StoreError`.
+        """
+        query = {
+            "watch": "true",
+            "fieldSelector": f"metadata.name={self.name}",
+            "timeoutSeconds": str(WATCH_SECONDS),
+        }
+        yield
+        async for _ in self._server.watch(path_of(KINDS["admissionregistration.k8s.io", kind]), query):
+            yield
+
+
+def _bundle(entry: JsonObject) -> bytes:
+    try:
+        return b64decode(text_at(dict_at(entry, "clientConfig"), "caBundle"), validate=True)
+    except (binascii.Error, ValueError):
+        return b""
+
+
+START_SECONDS: Final = 5.0
+"""Timeout of the first attempt, which the listeners wait for."""
+RETRY_SECONDS: Final = (0.5, 30.0)
+"""Backoff after a failure: the first pause and the longest."""
+PAUSE_SECONDS: Final = 0.2
+"""Pause before a watch that has ended is started again."""
+
+
+async def settle_at_start(settle: Callable[[], Awaitable[object]], complain: Callable[[str], object]) -> None:
+    """Settle once, within `START_SECONDS`.
+
+    Args:
+        settle: Reads the objects, and acts on them. Raises `StoreError`.
+        complain: Called with the reason of a failure.
+    """
+    try:
+        async with asyncio.timeout(START_SECONDS):
+            await settle()
+    except TimeoutError:
+        complain(f"the hub did not answer within {START_SECONDS:g} s")
+    except StoreError as error:
+        complain(str(error))
+
+
+async def settle_at_changes(
+    changes: Callable[[], AsyncIterator[None]],
+    settle: Callable[[], Awaitable[object]],
+    complain: Callable[[str], object],
+) -> None:
+    """Settle at every change until cancelled, with backoff after failures.
+
+    Args:
+        changes: Starts a watch, which yields at first and at every change. Raises `StoreError`.
+        settle: As for `settle_at_start`.
+        complain: As for `settle_at_start`.
+    """
+    pause = RETRY_SECONDS[0]
+    while True:
+        try:
+            async for _ in changes():
+                await settle()
+                pause = RETRY_SECONDS[0]
+            await asyncio.sleep(PAUSE_SECONDS)
+        except StoreError as error:
+            complain(str(error))
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, RETRY_SECONDS[1])

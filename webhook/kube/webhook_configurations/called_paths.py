@@ -1,0 +1,125 @@
+"""The paths of the hooks that the API server calls now, according to our two webhook configurations.
+
+A secret path cannot be introduced, changed or rolled back in one step: Helm writes the configurations while replicas of
+before still run, and replicas of after start while the configurations of before are in force. A replica that turned the
+API server away in between would fail every write. So replicas follow the configurations: a path that they call counts
+as the API server's, also if the replica's own file of secrets does not hold it, until a while after they no longer call
+it. That gives away nothing: a user who writes a configuration can have the API server call any server, and a user who
+reads it knows the secret.
+
+While the configurations cannot be read, only the file of secrets counts.
+
+Source: serving.md 8, "Strangers at the hooks".
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from functools import partial
+from typing import Final
+
+from scorer.api.meta import JsonObject
+from scorer.api.unstructured.documents import dict_at, dicts_at, text_at
+from webhook.kube.webhook_configurations.ca_bundles import (
+    CONFIGURATIONS,
+    CaBundles,
+    Registered,
+    settle_at_changes,
+    settle_at_start,
+)
+from webhook.settings.secret_files import secret_in
+
+GRACE_SECONDS: Final = 30.0
+"""How long a path counts after no configuration calls it any more: each API server has a watch of its own."""
+
+_log = logging.getLogger(__name__)
+
+
+class HookCalls:
+    """The paths that the configurations call: `start` it once, then `follow`.
+
+    Args:
+        configurations: Both of them.
+        clock: Seconds that only grow.
+        noted: Takes the configurations whenever they have been read, by kind. Raises `StoreError`. None: disabled.
+    """
+
+    def __init__(
+        self,
+        configurations: CaBundles,
+        clock: Callable[[], float] = time.monotonic,
+        noted: Callable[[Mapping[str, Registered]], Awaitable[None]] | None = None,
+    ) -> None:
+        self._configurations = configurations
+        self._noted = noted
+        self._clock = clock
+        self._called: frozenset[str] = frozenset()  # secrets, and an empty text for the plain paths
+        self._called_before: dict[str, float] = {}  # likewise, with the time until which they count
+        self._changed = asyncio.Event()
+        self._one_at_a_time = asyncio.Lock()
+        self._trouble = ""
+
+    @property
+    def plainly(self) -> bool:
+        """Whether the plain paths are called."""
+        return self._counts("")
+
+    @property
+    def secrets(self) -> tuple[bytes, ...]:
+        """The secrets below which hooks are called."""
+        return tuple(
+            each.encode() for each in (self._called | self._called_before.keys()) if each and self._counts(each)
+        )
+
+    def _counts(self, secret: str) -> bool:
+        return secret in self._called or self._clock() < self._called_before.get(secret, 0.0)
+
+    async def change(self) -> None:
+        """Wait until the configurations have been read again."""
+        await self._changed.wait()
+
+    async def start(self) -> None:
+        """Read the configurations. On failure, `follow` retries."""
+        await settle_at_start(self.settle, self._complain)
+
+    async def follow(self) -> None:
+        """Follow both configurations until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for kind in CONFIGURATIONS:
+                changes = partial(self._configurations.changes, kind.kind)
+                tasks.create_task(settle_at_changes(changes, self.settle, self._complain))
+
+    async def settle(self) -> None:
+        """Read the configurations. Raises `StoreError`."""
+        async with self._one_at_a_time:  # so that what was read last is what counts
+            found = await self._configurations.read()
+            self._note(found)
+            if self._noted is not None:
+                await self._noted(found)
+
+    def _note(self, found: Mapping[str, Registered]) -> None:
+        called = frozenset(secret for each in found.values() for secret in _called_by(each.document))
+        end = self._clock() + GRACE_SECONDS
+        lasting = {secret: until for secret, until in self._called_before.items() if until > self._clock()}
+        self._called_before = lasting | dict.fromkeys(self._called - called, end)
+        if called != self._called:
+            _log.info("hooks called by other paths", extra={"plain": "" in called, "secrets": len(called - {""})})
+        self._called, self._trouble = called, ""
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    def _complain(self, reason: str) -> None:
+        if reason != self._trouble:
+            what = {"configuration": self._configurations.name, "reason": reason}
+            _log.warning("webhook configurations not read", extra=what)
+        self._trouble = reason
+
+
+def _called_by(document: JsonObject) -> Iterator[str]:
+    """Yield the secret in the path of each hook, an empty text for a plain path."""
+    for hook in dicts_at(document, "webhooks"):
+        client = dict_at(hook, "clientConfig")
+        secret = secret_in(text_at(client, "service", "path") or text_at(client, "url"))
+        if secret is not None:
+            yield secret

@@ -1,0 +1,116 @@
+"""Whether our webhook configurations still have the API server ask us, and refuse what we cannot judge.
+
+A client may delete a configuration, or set ``failurePolicy: Ignore`` where the hooks fail closed. Nothing fails then:
+mistakes are let in. Replicas follow the configurations anyway (`webhook.kube.webhook_configurations.called_paths`), and
+report it.
+
+A replica that starts after the deletion has never seen what is missing. Therefore a setting declares that
+configurations are expected. Otherwise, one is missed only after it was seen.
+
+Source: serving.md 1.3.
+"""
+
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Final
+
+from scorer.api.event import Event
+from scorer.api.kinds import KINDS
+from scorer.api.meta import JsonObject
+from scorer.api.unstructured.documents import dicts_at, text_at
+from webhook.kube.webhook_configurations.ca_bundles import CONFIGURATIONS, Registered
+
+INSTALLING_SECONDS: Final = 30.0
+"""How long a configuration may be missing after a start: Helm writes it after the Deployment."""
+_MOST_NAMED: Final = 3
+
+ADVICE: Final = "run `helm upgrade`, or `harbormaster webhook-configuration | kubectl apply --server-side -f -`"
+
+
+class Enforcement:
+    """Reports a configuration that enforces nothing, and its return.
+
+    Args:
+        name: Of both configurations.
+        closed: Names of the hooks that must fail closed, by kind of configuration.
+        expected: Both are meant to be there.
+        record: Takes Events.
+        close: Has hooks of a configuration fail closed again. Raises `StoreError`. None: disabled.
+        clock: Seconds that only grow.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        closed: Mapping[str, frozenset[str]],
+        record: Callable[[JsonObject, Event], object],
+        *,
+        expected: bool,
+        close: Callable[[str, Registered, Iterable[str]], Awaitable[None]] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._name = name
+        self._closed = closed
+        self._record = record
+        self._close = close
+        self._clock = clock
+        self._started = clock()
+        self._expected = {kind.kind for kind in CONFIGURATIONS} if expected else set[str]()
+        self._seen: set[str] = set()
+        self._problems: dict[str, Event | None] = {}  # by kind of those expected. None: unset
+
+    async def note(self, configurations: Mapping[str, Registered]) -> None:
+        """Compare what the hub holds with what it should, record what has changed, and repair what may be.
+
+        Args:
+            configurations: Those that are there, by kind.
+
+        Raises:
+            webhook.kube.ports.StoreError: The hub refused a repair, or did not answer.
+        """
+        self._report(configurations)
+        if self._close is not None:
+            for kind, registered in configurations.items():
+                if fail_open := self._fail_open(kind, registered):
+                    await self._close(kind, registered, fail_open)
+
+    def _report(self, configurations: Mapping[str, Registered]) -> None:
+        self._seen |= configurations.keys()
+        self._expected |= self._seen
+        for kind in sorted(self._expected):
+            if kind not in self._seen and self._clock() - self._started < INSTALLING_SECONDS:
+                continue
+            before, problem = self._problems.get(kind), self._problem(kind, configurations.get(kind))
+            self._problems[kind] = problem
+            if problem is not None and problem != before:
+                self._tell(kind, problem)
+            elif before is not None and problem is None:
+                self._tell(kind, Event("WebhooksEnforced", f"{kind} {self._name} is as it should be again"))
+
+    def enforced(self) -> dict[str, bool]:
+        """Return whether each configuration that is expected enforces what it should, by kind."""
+        return {kind: problem is None for kind, problem in self._problems.items()}
+
+    def _fail_open(self, kind: str, registered: Registered) -> list[str]:
+        hooks = dicts_at(registered.document, "webhooks")
+        names = (text_at(hook, "name") for hook in hooks if text_at(hook, "failurePolicy") == "Ignore")
+        return sorted(self._closed.get(kind, frozenset()).intersection(names))
+
+    def _problem(self, kind: str, registered: Registered | None) -> Event | None:
+        if registered is None or not dicts_at(registered.document, "webhooks"):
+            what = "is not there" if registered is None else "has no hooks"
+            note = f"{kind} {self._name} {what}: the API server asks about no write; {ADVICE}"
+            return Event("WebhookConfigurationMissing", note, "Warning")
+        fail_open = self._fail_open(kind, registered)
+        if not fail_open:
+            return None
+        named = ", ".join(fail_open[:_MOST_NAMED]) + (", …" if len(fail_open) > _MOST_NAMED else "")
+        note = (
+            f"{kind} {self._name} lets writes pass that cannot be judged: "
+            f"failurePolicy of {len(fail_open)} hooks is Ignore and not Fail: {named}; {ADVICE}"
+        )
+        return Event("WebhooksFailOpen", note, "Warning")
+
+    def _tell(self, kind: str, event: Event) -> None:
+        about = KINDS["admissionregistration.k8s.io", kind]
+        self._record({"apiVersion": about.api_version, "kind": kind, "metadata": {"name": self._name}}, event)

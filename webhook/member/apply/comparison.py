@@ -1,0 +1,141 @@
+"""How an object on the member differs from its manifest.
+
+Partial comparison asks the member what applying the manifest would make of the object and compares that with the live
+object, so that defaults and equivalent spellings of a value are equal on both sides. Where the member finds the outcome
+invalid (an immutable field would change), the manifest itself is compared: *degraded mode*.
+Full comparison always compares the manifest itself, so every field that only the member has is a difference.
+
+Source: rollout.md 14.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import orjson
+
+from scorer.api.kinds import Kind
+from scorer.api.meta import JsonObject, dump_json, without_nulls
+from scorer.api.unstructured.secrets import SECRET, is_shown
+from scorer.rollout.works.status import DETAIL_LIMIT
+from webhook.kube.ports import InvalidObjectError, StoreError
+from webhook.member.objects.manifests import Manifest
+from webhook.member.store.ports import MANAGER, MemberStore
+
+WHOLE_OBJECT = "(the whole object)"
+REDACTED = "(redacted)"
+
+_LEFT_OUT = frozenset(
+    {
+        "name",
+        "namespace",
+        "generateName",
+        "finalizers",
+        "managedFields",
+        "ownerReferences",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generation",
+        "resourceVersion",
+        "selfLink",
+        "uid",
+        "creationTimestamp",
+    }
+)
+_SYSTEM_KEYS = ("kubernetes.io/", "k8s.io/", "kubernetes-fleet.io/")
+_ABSENT = object()
+
+
+class Comparison(NamedTuple):
+    """The outcome: ``{path, valueInMember, valueInHub}`` per field; *degraded*: partial comparison was not possible."""
+
+    details: tuple[JsonObject, ...]
+    degraded: bool = False
+
+
+class NotComparableError(StoreError):
+    """The two objects cannot be compared."""
+
+
+async def compare(item: Manifest, live: JsonObject, member: MemberStore, *, full: bool) -> Comparison:
+    """Compare a manifest with the object on the member.
+
+    Raises:
+        StoreError: The member did not answer the dry run.
+        NotComparableError: One of the two is nested too deeply.
+    """
+    if full:
+        return Comparison(differences(item.kind, item.document, live))
+    try:
+        wanted = await member.apply(item.kind, without_nulls(item.document), manager=MANAGER, force=True, dry_run=True)
+    except InvalidObjectError:
+        return Comparison(differences(item.kind, item.document, live), degraded=True)
+    return Comparison(differences(item.kind, wanted, live))
+
+
+def differences(kind: Kind, wanted: JsonObject, live: JsonObject) -> tuple[JsonObject, ...]:
+    """Return ``{path, valueInMember, valueInHub}`` for every field that differs, by path, at most 100.
+
+    Args:
+        kind: The kind of both.
+        wanted: What the hub wants, or the outcome of applying it.
+        live: The object on the member.
+
+    Raises:
+        NotComparableError: One of the two is nested too deeply.
+    """
+    is_secret = kind.group_kind == SECRET
+    details = []
+    try:
+        for path, in_member, in_hub in _differences((), _comparable(live), _comparable(wanted)):
+            detail: JsonObject = {"path": "/" + "/".join(part.replace("~", "~0").replace("/", "~1") for part in path)}
+            hidden = is_secret and not is_shown(path)
+            for field, value in (("valueInMember", in_member), ("valueInHub", in_hub)):
+                if value is not _ABSENT:
+                    detail[field] = REDACTED if hidden else _text(value)
+            details.append(detail)
+            if len(details) == DETAIL_LIMIT:
+                break
+    except (RecursionError, orjson.JSONEncodeError) as error:
+        raise NotComparableError("the object is nested too deeply to be compared") from error
+    return tuple(details)
+
+
+def missing_object() -> tuple[JsonObject, ...]:
+    """Return the one difference of an object that the member does not have."""
+    return ({"path": "/", "valueInHub": WHOLE_OBJECT},)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else dump_json(value).decode()
+
+
+def _comparable(document: JsonObject) -> JsonObject:
+    body = {name: value for name, value in document.items() if name not in ("apiVersion", "kind", "status", "metadata")}
+    metadata = {name: value for name, value in document.get("metadata", {}).items() if name not in _LEFT_OUT}
+    for field in ("labels", "annotations"):
+        entries = metadata.pop(field, None)
+        if isinstance(entries, Mapping):
+            kept = {key: value for key, value in entries.items() if not any(mark in key for mark in _SYSTEM_KEYS)}
+            if kept:
+                metadata[field] = kept
+    return {**body, "metadata": metadata}
+
+
+def _differences(path: tuple[str, ...], member: Any, hub: Any) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
+    if isinstance(member, Mapping) and isinstance(hub, Mapping):
+        for name in sorted({*member, *hub}):
+            if name == "creationTimestamp" and path[-1:] == ("metadata",):
+                continue
+            yield from _differences((*path, name), member.get(name, _ABSENT), hub.get(name, _ABSENT))
+    elif isinstance(member, list) and isinstance(hub, list):
+        for index in range(max(len(member), len(hub))):
+            pair = (part[index] if index < len(part) else _ABSENT for part in (member, hub))
+            yield from _differences((*path, str(index)), *pair)
+    elif _nothing(member) and _nothing(hub):
+        return
+    elif member != hub or isinstance(member, bool) != isinstance(hub, bool):
+        yield path, member, hub
+
+
+def _nothing(value: Any) -> bool:
+    return value is _ABSENT or value is None

@@ -1,0 +1,94 @@
+"""Field managers of an object on the member, from ``metadata.managedFields``.
+
+Server-side apply removes only fields that its manager applied before. Fields that the same manager wrote with ordinary
+requests (client-side apply, taking over) would stay when they vanish from the manifest; so the agent turns them into
+applied fields first, as ``kubectl apply --server-side`` does.
+
+A manager of the status alone does not count as a manager of the object: every controller is one. The reference counts
+those, too, and so never forces where a controller reports.
+
+Source: rollout.md 11.6; KubeFleet pkg/controllers/workapplier/apply.go; client-go util/csaupgrade.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from scorer.api.meta import JsonObject
+from webhook.kube.ports import ConflictError
+from webhook.member.store.ports import MANAGER
+
+_OURS: Final = frozenset({MANAGER, "before-first-apply"})
+_LONGEST_NAME: Final = 128
+_MOST_NAMED: Final = 3
+_APPLY, _UPDATE = "Apply", "Update"
+
+
+def only_ours(live: JsonObject) -> bool:
+    """Say whether no other manager has fields of the object; fields without a recorded manager do not count."""
+    return all(entry.get("manager") in _OURS for entry in _entries(live) if entry.get("subresource") != "status")
+
+
+def is_applied(live: JsonObject) -> bool:
+    """Say whether we have applied the object by server-side apply."""
+    return any(_is(entry, _APPLY) for entry in _entries(live))
+
+
+def as_applied(live: JsonObject) -> JsonObject | None:
+    """Return the object with the fields that we wrote turned into applied ones; None when there are none."""
+    entries = _entries(live)
+    written = [entry for entry in entries if _is(entry, _UPDATE)]
+    if not written:
+        return None
+    first = next((entry for entry in entries if _is(entry, _APPLY)), written[0])
+    fields: Mapping[str, Any] = {}
+    for entry in (first, *written):
+        if entry.get("apiVersion") == first.get("apiVersion"):
+            fields = _union(fields, entry.get("fieldsV1") or {})
+    kept = [entry for entry in entries if entry is not first and not _is(entry, _UPDATE)]
+    merged = {**first, "operation": _APPLY, "fieldsV1": fields}
+    return {**live, "metadata": {**live["metadata"], "managedFields": [merged, *kept]}}
+
+
+def is_field_conflict(error: ConflictError) -> bool:
+    """Say whether server-side apply was refused because another manager has a field: a retry does not help.
+
+    Source: structured-merge-diff conflicts in apimachinery util/managedfields/internal/conflict.go.
+    """
+    return str(error).startswith("Apply failed with ")
+
+
+def other_managers(live: JsonObject, manifest: JsonObject) -> str:
+    """Return the other managers of fields that *manifest* has, for a message: at most three, the latest writer first.
+
+    A manager that only shares the object, such as a controller that annotates it, does not count.
+    """
+    entries = [entry for entry in _entries(live) if entry.get("manager") not in _OURS]
+    rivals = [entry for entry in entries if _overlap(entry.get("fieldsV1"), manifest)]
+    rivals.sort(key=lambda entry: str(entry.get("time") or ""), reverse=True)
+    names = list(dict.fromkeys(str(entry.get("manager") or "")[:_LONGEST_NAME] for entry in rivals))[:_MOST_NAMED]
+    return f"field manager {', '.join(names)}" if names else "a client that the object does not name"
+
+
+def _overlap(fields: Any, manifest: Any) -> bool:
+    """Return whether *manifest* has one of the *fields* of a ``fieldsV1``. An item of a list counts as all of them."""
+    if not isinstance(fields, Mapping) or not fields:
+        return True
+    if isinstance(manifest, list):
+        return bool(manifest)
+    return isinstance(manifest, Mapping) and any(
+        name.startswith("f:") and name[2:] in manifest and _overlap(below, manifest[name[2:]])
+        for name, below in fields.items()
+    )
+
+
+def _entries(live: JsonObject) -> list[Mapping[str, Any]]:
+    return list(live["metadata"].get("managedFields") or ())
+
+
+def _is(entry: Mapping[str, Any], operation: str) -> bool:
+    return (entry.get("manager"), entry.get("operation"), entry.get("subresource") or "") == (MANAGER, operation, "")
+
+
+def _union(one: Mapping[str, Any], other: Mapping[str, Any]) -> JsonObject:
+    shared = {name: _union(one[name], other[name]) for name in one.keys() & other.keys()}
+    return {**one, **other, **shared}

@@ -1,0 +1,339 @@
+"""The apply of one manifest: find, take over, compare, write, compare again.
+
+Under ReportDiff the steps are find and compare: a comparison takes nothing over, since an owner reference of ours would
+have the object deleted with its placement (rollout.md 14). It writes to an object once at most, to release what earlier
+releases took over to compare it.
+
+Every step fails with its own reason. After a conflict with another writer, the steps start again from the object as it
+is then; so they do, once, after the member failed to answer. A refusal concerns the one manifest. Only a member that
+answers no request at all ends the whole pass, since then nothing is known about any object.
+
+Source: rollout.md 11.5.
+"""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, TypeAlias
+
+import orjson
+
+from scorer.api.kinds import APPLIED_WORK, WORK
+from scorer.api.meta import JsonObject
+from scorer.api.names import SPEC_HASH
+from scorer.api.placement.apply_strategy import ApplyStrategy
+from scorer.api.unstructured.documents import annotations_of, status_of
+from scorer.membership.identity import HubMember, Standing, standing
+from scorer.rollout.works.availability import availability
+from scorer.rollout.works.status import ManifestReason, ManifestResult
+from webhook.access.rights import CONTROL_PLANE, CONTROL_PLANE_GROUPS
+from webhook.kube.ports import (
+    AlreadyExistsError,
+    ConflictError,
+    ForbiddenError,
+    Key,
+    NotFoundError,
+    Store,
+    StoreError,
+    UnavailableError,
+)
+from webhook.member.apply.comparison import Comparison, compare, missing_object
+from webhook.member.apply.contention import Rivals
+from webhook.member.apply.field_managers import is_field_conflict
+from webhook.member.apply.fingerprints import content
+from webhook.member.apply.writer import Writer
+from webhook.member.objects.ledger import ATTEMPTS, still_answers
+from webhook.member.objects.manifests import KnownKinds, Manifest, manifest_hash, manifest_result
+from webhook.member.objects.owner_references import (
+    is_applied_work,
+    is_freed,
+    is_owned,
+    owner_reference,
+    owners,
+    unfreed,
+    was_compared,
+    with_owners,
+    without_owner,
+)
+from webhook.member.store.ports import MemberStore
+
+RETRY_SECONDS: Final = 0.5
+"""How long to wait before the one retry after the member failed to answer."""
+
+Processed: TypeAlias = tuple[ManifestResult, JsonObject | None]
+"""The result of a manifest, and the object on the member if there is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Takes the manifests of one Work through their steps.
+
+    Args:
+        us: Which member this is, of which hub.
+        applied_work: The AppliedWork that is to own the objects.
+        strategy: Of the Work.
+        reports_status: Whether to report the status of the objects to the hub.
+        hub: Where the Works are.
+        member: Where the objects are.
+        writer: Writes them.
+        rivals: Other clients that keep changing them.
+        now: Time of the pass.
+    """
+
+    us: HubMember
+    applied_work: JsonObject
+    strategy: ApplyStrategy
+    reports_status: bool
+    hub: Store
+    member: MemberStore
+    writer: Writer
+    rivals: Rivals
+    now: datetime
+
+    async def process(self, item: Manifest) -> Processed:
+        """Bring one object closer to its manifest.
+
+        Raises:
+            StoreError: The member does not answer, not even for other objects; or the hub does not answer.
+        """
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                return await self._process(item)
+            except _FailedError as failure:
+                if await self._is_worth_another(failure.error, attempt):
+                    continue
+                if isinstance(failure.error, UnavailableError):
+                    await still_answers(self.member, self.applied_work)
+                if isinstance(failure.error, NotFoundError) and not await self._is_served(item):
+                    kind = item.kind
+                    message = KnownKinds(self.member.served.kinds).what_is_wrong(*kind.group_kind, item.version)
+                    return manifest_result(item, ManifestReason.DECODING_ERRED, message), None
+                if isinstance(failure.error, ConflictError) and not _is_final(failure.error) and failure.live:
+                    self.rivals.changed(item, failure.live, None, self.now)
+                    if self.rivals.rival(item):
+                        return self._contested(item), failure.live
+                return failure.result(item), failure.live
+
+    async def _is_worth_another(self, error: StoreError, attempt: int) -> bool:
+        match error:
+            case ConflictError() | AlreadyExistsError() if not _is_final(error):
+                return attempt < ATTEMPTS
+            case UnavailableError() if attempt == 1:
+                await asyncio.sleep(RETRY_SECONDS)
+                return True
+        return False
+
+    async def _is_served(self, item: Manifest) -> bool:
+        """Say whether the member still serves the kind; its definition may have gone since discovery."""
+        await self.member.served.refresh()
+        return KnownKinds(self.member.served.kinds).serves(item.kind)
+
+    @property
+    def _owner(self) -> JsonObject:
+        return owner_reference(self.applied_work)
+
+    @property
+    def _compares_fully(self) -> bool:
+        return self.strategy.comparison_option == "FullComparison"
+
+    async def _process(self, item: Manifest) -> Processed:
+        """Run the steps in order. Raises `_FailedError` at the one that fails."""
+        live = await self._find(item)
+        if self.strategy.type == "ReportDiff":
+            if live is not None and was_compared(live, self._owner["name"]):
+                with _step(ManifestReason.FAILED_TO_REPORT_DIFF, live, "not released by this agent: "):
+                    live = await self.member.replace(item.kind, without_owner(live, self._owner["name"]) or live)
+            return await self._report_difference(item, live), live
+        if live is not None and self.rivals.holds_back(item, live, self.now):
+            return self._contested(item), live
+        before = live
+        if live is not None and not is_owned(live, self._owner) and self._may_take_over(live):
+            kept = [owner for owner in owners(live) if not await self._left_behind(owner)]
+            with _step(ManifestReason.FAILED_TO_TAKE_OVER, live):
+                live = await self._take_over(item, live, kept)
+        if live is not None and not is_owned(live, self._owner):
+            message = "the object was there before, and whenToTakeOver is Never"
+            return manifest_result(item, ManifestReason.NOT_TAKEN_OVER, message, live), live
+        if live is not None and (drifted := await self._drift_before(item, live)) is not None:
+            return drifted, live
+        with _step(ManifestReason.APPLY_FAILED, live):
+            live = await self.writer.apply(item, live)
+        if before is not None and live is not before and content(live) != content(before):
+            self.rivals.changed(item, before, live, self.now)
+        else:
+            self.rivals.unchanged(item, self.now)
+        return self._contested(item) if self.rivals.rival(item) else await self._applied(item, live), live
+
+    def _contested(self, item: Manifest) -> ManifestResult:
+        """Return the result of a contested object, without its generation, which may rise with each change."""
+        message = (
+            f"another writer changes the object again and again: {self.rivals.rival(item)}; "
+            "the agent writes it less often until that stops"
+        )
+        return manifest_result(item, ManifestReason.ANOTHER_WRITER, message)
+
+    def _may_take_over(self, live: JsonObject) -> bool:
+        return self.strategy.when_to_take_over != "Never" or self._was_ours(live)
+
+    def _was_ours(self, live: JsonObject) -> bool:
+        """Return whether the object was freed from an earlier AppliedWork: see `webhook.member.deletion.orphans`."""
+        return is_freed(live, self._owner["name"], self.us)
+
+    async def _find(self, item: Manifest) -> JsonObject | None:
+        with _step(ManifestReason.FAILED_TO_FIND, None):
+            try:
+                return await self.member.get(item.kind, item.key)
+            except NotFoundError:
+                return None
+
+    async def _take_over(self, item: Manifest, live: JsonObject, kept: list[JsonObject]) -> JsonObject:
+        """Add our owner reference to an object that was there before; change nothing but its owners and its mark.
+
+        Args:
+            item: The manifest.
+            live: The object.
+            kept: Its owners without those that are left behind.
+
+        Raises:
+            _FailedError: The object has another owner, or differs and whenToTakeOver is IfNoDiff.
+            StoreError: The member refuses.
+        """
+        for owner in filter(is_applied_work, kept):
+            message = f"another placement put the object here: AppliedWork {owner['name']} owns it"
+            raise _FailedError(ManifestReason.FAILED_TO_TAKE_OVER, StoreError(message), live)
+        if kept and not self.strategy.allow_co_ownership:
+            names = ", ".join(f"{owner['kind']} {owner['name']}" for owner in kept)
+            message = f"owned by {names}, and allowCoOwnership is false"
+            raise _FailedError(ManifestReason.FAILED_TO_TAKE_OVER, StoreError(message), live)
+        if self.strategy.when_to_take_over == "IfNoDiff" and not self._was_ours(live):
+            found = await compare(item, live, self.member, full=self._compares_fully)
+            if found.details:
+                message = f"{len(found.details)} fields differ, and whenToTakeOver is IfNoDiff"
+                raise _FailedError(ManifestReason.FAILED_TO_TAKE_OVER, StoreError(message), live, found.details)
+        # Over the version that was judged: an owner that was added meanwhile causes a conflict and another look.
+        return await self.member.replace(item.kind, unfreed(with_owners(live, [*kept, self._owner])))
+
+    async def _left_behind(self, owner: Mapping[str, Any]) -> bool:
+        """Say whether *owner* is an AppliedWork that is left behind, or an earlier one of this Work.
+
+        Left behind are AppliedWorks that were let go, and those of ours whose Work is gone. For another member's
+        AppliedWork our hub cannot tell, so it counts as an owner.
+
+        Raises:
+            StoreError: The hub or the member did not answer.
+        """
+        if not is_applied_work(owner):
+            return False
+        if owner["name"] == self._owner["name"]:
+            return True
+        with suppress(NotFoundError):
+            found = await self.member.get(APPLIED_WORK, Key(owner["name"]))
+            if found["metadata"]["uid"] == owner["uid"]:
+                match standing(found, self.us):
+                    case Standing.LET_GO:
+                        return True
+                    case Standing.ANOTHERS:
+                        return False
+        try:
+            await self.hub.get(WORK, Key(owner["name"], self.us.namespace))
+        except NotFoundError:
+            return True
+        return False
+
+    async def _report_difference(self, item: Manifest, live: JsonObject | None) -> ManifestResult:
+        if live is None:
+            message = "the member does not have the object"
+            return manifest_result(item, ManifestReason.FOUND_DIFF, message, diffs=missing_object())
+        with _step(ManifestReason.FAILED_TO_REPORT_DIFF, live):
+            found = await compare(item, live, self.member, full=self._compares_fully)
+        if not found.details:
+            return manifest_result(item, ManifestReason.NO_DIFF_FOUND, "no field differs", live)
+        reason = ManifestReason.FOUND_DIFF_DEGRADED if found.degraded else ManifestReason.FOUND_DIFF
+        return manifest_result(item, reason, f"{len(found.details)} fields differ", live, diffs=found.details)
+
+    async def _drift_before(self, item: Manifest, live: JsonObject) -> ManifestResult | None:
+        """Return the result of a manifest that is not applied again because the object drifted; None: it may be."""
+        annotations = annotations_of(live)
+        if self.strategy.when_to_apply != "IfNotDrifted" or annotations.get(SPEC_HASH) != manifest_hash(item.document):
+            return None
+        with _step(ManifestReason.APPLY_FAILED, live, "not applied, because the check for drift failed: "):
+            found = await compare(item, live, self.member, full=self._compares_fully)
+        if not found.details:
+            return None
+        reason = ManifestReason.FOUND_DRIFTS_DEGRADED if found.degraded else ManifestReason.FOUND_DRIFTS
+        count = len(found.details)
+        message = f"{count} fields were changed on the member; not applied, because whenToApply is IfNotDrifted"
+        return manifest_result(item, reason, message, live, drifts=found.details)
+
+    async def _applied(self, item: Manifest, live: JsonObject) -> ManifestResult:
+        reason, message, found = ManifestReason.APPLIED, "applied", Comparison(())
+        if self._compares_fully:
+            try:
+                found = await compare(item, live, self.member, full=True)
+            except StoreError as error:
+                reason = ManifestReason.APPLIED_WITH_FAILED_DRIFT_DETECTION
+                message = f"applied; the check for drift failed: {error}"
+        if found.details:
+            message = f"applied; {len(found.details)} fields differ from the manifest"
+        return manifest_result(
+            item,
+            reason,
+            message,
+            live,
+            availability=availability(live),
+            drifts=found.details,
+            observed_status=status_of(live) if self.reports_status else None,
+        )
+
+
+class _FailedError(Exception):
+    """A step failed.
+
+    Args:
+        reason: That of the step.
+        error: The cause.
+        live: The object, if there is one.
+        differences: The differences that made the step fail, if any.
+        words: Prefix of the error's message.
+    """
+
+    def __init__(
+        self,
+        reason: ManifestReason,
+        error: StoreError,
+        live: JsonObject | None,
+        differences: tuple[JsonObject, ...] = (),
+        words: str = "",
+    ) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.live = live
+        self._reason = reason
+        self._differences = differences
+        self._words = words
+
+    def result(self, item: Manifest) -> ManifestResult:
+        """Return the result for the Work's status."""
+        message = f"{self._words}{self.error}"
+        if isinstance(self.error, ForbiddenError) and item.kind.group in CONTROL_PLANE_GROUPS:
+            message += f"; {CONTROL_PLANE.advice}"
+        return manifest_result(item, self._reason, message, self.live, diffs=self._differences)
+
+
+@contextmanager
+def _step(reason: ManifestReason, live: JsonObject | None, words: str = "") -> Iterator[None]:
+    """Turn an error of the member into the failure of a step."""
+    try:
+        yield
+    except StoreError as error:
+        raise _FailedError(reason, error, live, words=words) from error
+    except (RecursionError, orjson.JSONEncodeError) as error:
+        raise _FailedError(reason, StoreError("the object is nested too deeply"), live, words=words) from error
+
+
+def _is_final(error: StoreError) -> bool:
+    return isinstance(error, ConflictError) and is_field_conflict(error)

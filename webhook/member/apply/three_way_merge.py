@@ -1,0 +1,143 @@
+"""Three-way merge: what the hub wants, what it wanted last time, and what is there now.
+
+A field of the manifest wins. A field that was in the last manifest and is not in this one is removed.
+Everything else on the live object comes from other writers and stays.
+
+Lists of built-in kinds whose items have a merge key are merged item by item, as ``kubectl apply`` does; every other
+list is one value. A list whose items do not all have the merge key, or in which a key occurs twice (a port number for
+TCP and for UDP), is one value, too.
+
+Source: rollout.md 11.6; Kubernetes strategic merge patch (``patchMergeKey`` in ``k8s.io/api``).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import orjson
+
+from scorer.api.kinds import Kind
+from scorer.api.meta import JsonObject, without_nulls
+from scorer.api.names import LAST_APPLIED
+from scorer.api.unstructured.documents import annotations_of
+
+Path: TypeAlias = tuple[str, ...]
+"""Field names from the root; list positions are left out."""
+
+_CONTAINERS = frozenset({"containers", "initContainers", "ephemeralContainers"})
+_IN_A_POD = {
+    "containers": "name",
+    "initContainers": "name",
+    "ephemeralContainers": "name",
+    "volumes": "name",
+    "imagePullSecrets": "name",
+    "hostAliases": "ip",
+    "topologySpreadConstraints": "topologyKey",
+}
+_IN_A_CONTAINER = {"env": "name", "ports": "containerPort", "volumeMounts": "mountPath", "volumeDevices": "devicePath"}
+_PODS_AT: Mapping[str, Path] = {
+    "Pod": ("spec",),
+    "CronJob": ("spec", "jobTemplate", "spec", "template", "spec"),
+    "PodTemplate": ("template", "spec"),
+    **dict.fromkeys(
+        ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "ReplicationController", "Job"),
+        ("spec", "template", "spec"),
+    ),
+}
+_ELSEWHERE = {
+    ("Service", ("spec", "ports")): "port",
+    ("ServiceAccount", ("secrets",)): "name",
+    ("ServiceAccount", ("imagePullSecrets",)): "name",
+    ("ValidatingWebhookConfiguration", ("webhooks",)): "name",
+    ("MutatingWebhookConfiguration", ("webhooks",)): "name",
+}
+_SETS = frozenset({("metadata", "finalizers")})
+_SHARED = frozenset({"labels", "annotations"})
+"""Maps that several writers share: a manifest that drops the whole map removes only its own keys."""
+
+
+def merge_key(kind: Kind, path: Path) -> str:
+    """Return the field that identifies the items of the list at *path*, empty when the list is one value."""
+    if not kind.built_in:
+        return ""
+    pod = _PODS_AT.get(kind.kind, ("?",))
+    inside = path[len(pod) :] if path[: len(pod)] == pod else ()
+    match inside:
+        case (name,):
+            return _IN_A_POD.get(name, "")
+        case (containers, name) if containers in _CONTAINERS:
+            return _IN_A_CONTAINER.get(name, "")
+    return _ELSEWHERE.get((kind.kind, path), "")
+
+
+def three_way_merge(kind: Kind, last: JsonObject, wanted: JsonObject, live: JsonObject) -> JsonObject:
+    """Return *live* with the manifest applied; the arguments are not changed.
+
+    Args:
+        kind: The kind of the object; decides how its lists are merged.
+        last: The manifest that was applied last; empty when unknown: then nothing is removed.
+        wanted: The manifest. A null in it removes the field.
+        live: The object on the member.
+    """
+    merged = _merge_maps(kind, (), last, wanted, live)
+    if "apiVersion" in live:
+        merged["apiVersion"] = live["apiVersion"]  # one object, several versions: keep the one that the store uses
+    return merged
+
+
+def last_applied(live: Mapping[str, Any]) -> JsonObject:
+    """Return the manifest that was applied last; empty when the object keeps none, or none that can be read."""
+    annotations = annotations_of(live)
+    try:
+        last = orjson.loads(annotations.get(LAST_APPLIED) or "{}")
+    except orjson.JSONDecodeError:
+        return {}
+    return last if isinstance(last, dict) else {}
+
+
+def _merge_maps(
+    kind: Kind, path: Path, last: Mapping[str, Any], wanted: Mapping[str, Any], live: Mapping[str, Any]
+) -> JsonObject:
+    dropped = {name for name in last if name not in wanted} | {name for name, value in wanted.items() if value is None}
+    merged = {name: value for name, value in live.items() if name not in dropped}
+    for name in dropped & _SHARED & live.keys():
+        if isinstance(last.get(name), Mapping) and isinstance(live[name], Mapping):
+            left = {key: value for key, value in live[name].items() if key not in last[name]}
+            merged.update({name: left} if left else {})
+    for name, value in wanted.items():
+        if value is not None:
+            merged[name] = _merge(kind, (*path, name), last.get(name), value, live.get(name))
+    return merged
+
+
+def _merge(kind: Kind, path: Path, last: Any, wanted: Any, live: Any) -> Any:
+    if isinstance(wanted, Mapping):
+        return _merge_maps(kind, path, *(part if isinstance(part, Mapping) else {} for part in (last, wanted, live)))
+    if isinstance(wanted, list) and isinstance(live, list):
+        before = last if isinstance(last, list) else []
+        if path in _SETS:
+            foreign = [item for item in live if item not in wanted and item not in before]
+            return [*wanted, *foreign]
+        key = merge_key(kind, path)
+        parts = [_by_key(part, key) for part in (before, wanted, live)] if key else []
+        if parts and None not in parts:
+            return _merge_items(kind, path, *(part for part in parts if part is not None))
+    return without_nulls(wanted) if kind.built_in else wanted
+
+
+def _merge_items(
+    kind: Kind, path: Path, last: Mapping[Any, Any], wanted: Mapping[Any, Any], live: Mapping[Any, Any]
+) -> list[Any]:
+    """Merge lists by key: the manifest's items in its order, then those that others added."""
+    ours = [_merge_maps(kind, path, last.get(key, {}), item, live.get(key, {})) for key, item in wanted.items()]
+    return ours + [item for key, item in live.items() if key not in wanted and key not in last]
+
+
+def _by_key(items: Sequence[Any], key: str) -> dict[Any, Any] | None:
+    """Return *items* by their merge key; None when an item has no key or two share one."""
+    keyed = {}
+    for item in items:
+        value = item.get(key) if isinstance(item, Mapping) else None
+        if not isinstance(value, str | int) or value in keyed:
+            return None
+        keyed[value] = item
+    return keyed

@@ -1,0 +1,172 @@
+"""Writes of a manifest: client-side or server-side apply, skipped when the object is unchanged since the last write.
+
+Client-side apply merges the manifest, the last one and the live object, and stores the whole object. Server-side apply
+leaves the merge to the API server, which knows who manages which field. Either way the object carries the manifest (so
+that the next merge can tell which fields were dropped, by whichever way it is applied then), its hash, and our owner
+reference. In the reference only client-side apply stores the manifest.
+
+An object that still looks like the outcome of the same write is not written again: see
+`webhook.member.apply.fingerprints`. Where no outcome is remembered and the object carries the hash of the manifest, a
+dry run comes first.
+
+Source: rollout.md 11.5 and 11.6; KubeFleet pkg/controllers/workapplier/apply.go.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import orjson
+
+from scorer.api.meta import JsonObject, dump_json, without_nulls
+from scorer.api.names import LAST_APPLIED, SPEC_HASH
+from scorer.api.placement.apply_strategy import ApplyStrategy
+from scorer.api.unstructured.documents import annotations_of, is_deleting
+from webhook.kube.ports import StoreError
+from webhook.member.apply.field_managers import as_applied, is_applied, only_ours
+from webhook.member.apply.fingerprints import Fingerprints, content
+from webhook.member.apply.three_way_merge import last_applied, three_way_merge
+from webhook.member.objects.manifests import Manifest, manifest_hash
+from webhook.member.objects.owner_references import owners, with_owners
+from webhook.member.store.ports import MANAGER, MemberStore
+
+ANNOTATIONS_LIMIT: Final = 256 * 1024
+"""Limit in bytes of all annotations together, as API servers count them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Writes the objects of one Work.
+
+    Args:
+        member: Where the objects go.
+        owner: The owner reference that every object gets.
+        strategy: Of the Work.
+        fingerprints: Of earlier writes.
+    """
+
+    member: MemberStore
+    owner: JsonObject
+    strategy: ApplyStrategy
+    fingerprints: Fingerprints
+
+    async def apply(self, item: Manifest, live: JsonObject | None) -> JsonObject:
+        """Make the object match the manifest; return it as stored.
+
+        Args:
+            item: The manifest.
+            live: The object, owned by us; None: there is none.
+
+        Raises:
+            StoreError: The member refuses, or the object has other owners or is being deleted.
+        """
+        if live is not None:
+            self._check(live)
+        force = False
+        if self.strategy.type == "ServerSideApply":
+            config = self.strategy.server_side_apply_config
+            force = config is not None and config.force
+        elif (written := self._merged(item, live)) is not None:
+            return await self._client_side(item, live, written)
+        return await self._server_side(item, live, force=force)
+
+    def _check(self, live: JsonObject) -> None:
+        if is_deleting(live):
+            raise StoreError("the object is being deleted on the member; it is applied once it is gone")
+        others = [owner for owner in owners(live) if owner["uid"] != self.owner["uid"]]
+        if others and not self.strategy.allow_co_ownership:
+            names = ", ".join(f"{owner['kind']} {owner['name']}" for owner in others)
+            raise StoreError(f"also owned by {names}, and allowCoOwnership is false")
+
+    def _merged(self, item: Manifest, live: JsonObject | None) -> JsonObject | None:
+        """Return the object with the manifest merged into it; None when the manifest does not fit its annotations."""
+        merged = three_way_merge(item.kind, last_applied(live or {}), item.document, live or {})
+        annotations = _annotations(item.document, annotations_of(merged), live or {})
+        if annotations[LAST_APPLIED] == "":
+            return None
+        return {**merged, "metadata": {**merged["metadata"], "annotations": annotations}}
+
+    async def _client_side(self, item: Manifest, live: JsonObject | None, merged: JsonObject) -> JsonObject:
+        applied = self._applied(item, "merged")
+        if live is None:
+            made = await self.member.create(item.kind, with_owners(merged, [self.owner]))
+        elif merged == live or self.fingerprints.matches(live, applied):
+            return live
+        else:
+            if _carries(live, item) and self._is_same(
+                live, await self.member.replace(item.kind, merged, dry_run=True), applied
+            ):
+                return live
+            made = await self.member.replace(item.kind, merged)
+        self.fingerprints.note(made, applied)
+        return made
+
+    async def _server_side(self, item: Manifest, live: JsonObject | None, *, force: bool) -> JsonObject:
+        force = force or (live is not None and only_ours(live))
+        applied = self._applied(item, f"applied force={force}")
+        if live is not None and self.fingerprints.matches(live, applied):
+            return live
+        wanted = self._configuration(item, live)
+        if live is not None and is_applied(live) and _carries(live, item):
+            outcome = await self.member.apply(item.kind, wanted, manager=MANAGER, force=force, dry_run=True)
+            if self._is_same(live, outcome, applied):
+                return live
+        if live is not None and (turned := as_applied(live)) is not None:
+            live = await self.member.replace(item.kind, turned)
+            wanted = self._configuration(item, live)  # the replace has changed the resourceVersion
+        made = await self.member.apply(item.kind, wanted, manager=MANAGER, force=force)
+        self.fingerprints.note(made, applied)
+        return made
+
+    def _is_same(self, live: JsonObject, outcome: JsonObject, applied: str) -> bool:
+        """Say whether a write would change nothing; if so, remember that."""
+        same = content(outcome) == content(live)
+        if same:
+            self.fingerprints.note(live, applied)
+        return same
+
+    def _configuration(self, item: Manifest, live: JsonObject | None) -> JsonObject:
+        """Return the apply configuration: our fields, bound to the object that was read."""
+        document: JsonObject = without_nulls(item.document)
+        own = annotations_of(document)
+        annotations = _annotations(item.document, own, live or {})
+        metadata = {**document["metadata"], "annotations": annotations, "ownerReferences": [self.owner]}
+        if live is not None:
+            # Apply has no version check of its own: if another client deleted the object and created it again, the
+            # uid makes the API server refuse, and the steps decide again whether the new object may be taken over.
+            metadata["uid"] = live["metadata"].get("uid", "")
+            # A change since the check for drift would be overwritten unseen; with the version it is a conflict.
+            if self.strategy.when_to_apply == "IfNotDrifted":
+                metadata["resourceVersion"] = live["metadata"].get("resourceVersion", "")
+        return {**document, "metadata": metadata}
+
+    def _applied(self, item: Manifest, way: str) -> str:
+        return f"{item.kind.api_version} {manifest_hash(item.document)} {way} {self.owner['uid']}"
+
+
+def _carries(live: JsonObject, item: Manifest) -> bool:
+    """Say whether this manifest was the last one applied to the object."""
+    return annotations_of(live).get(SPEC_HASH) == manifest_hash(item.document)
+
+
+def _annotations(manifest: JsonObject, wanted: Mapping[str, str], live: JsonObject) -> JsonObject:
+    """Return *wanted* with the manifest and its hash.
+
+    A manifest that would make the annotations too large is left out; the next apply then removes no dropped fields.
+    """
+    annotations = {**wanted, SPEC_HASH: manifest_hash(manifest)}
+    before = annotations_of(live)
+    text = dump_json(manifest).decode()
+    kept = before.get(LAST_APPLIED)
+    if kept is not None and kept != text and _same(kept, manifest):
+        text = kept  # only the order of the fields differs
+    everything = {**before, **annotations, LAST_APPLIED: text}
+    size = sum(len(key.encode()) + len(value.encode()) for key, value in everything.items())
+    return {**annotations, LAST_APPLIED: text if size <= ANNOTATIONS_LIMIT else ""}
+
+
+def _same(text: str, manifest: JsonObject) -> bool:
+    try:
+        return bool(orjson.loads(text) == manifest)
+    except orjson.JSONDecodeError:
+        return False

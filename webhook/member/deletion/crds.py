@@ -1,0 +1,131 @@
+"""Whether a CustomResourceDefinition has objects that did not come from Works and would be deleted with it.
+
+An object came from a Work if AppliedWorks of this member are its only owners, their Works are on the hub and not held,
+and it has no annotation to be kept. The hub can create such an object again. It cannot create the objects that users
+and controllers of the member made, those that an earlier Work left there, those of another hub, or those that a
+restored hub has forgotten.
+
+The definition is deleted right after its objects were listed. An object that is created in the milliseconds in between
+is deleted with it: an API server offers no precondition on the objects of a definition.
+
+Source: rollout.md 20. Differs from the reference, which deletes definitions like any other object.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from scorer.api.event import Event
+from scorer.api.kinds import APPLIED_WORK, CUSTOM_RESOURCE_DEFINITION, WORK, Kind
+from scorer.api.meta import JsonObject
+from scorer.api.names import ABANDON
+from scorer.api.unstructured.documents import annotation, is_deleting, name_of, namespace_of, uid_of
+from scorer.membership.identity import HubMember, is_ours
+from scorer.rollout.removal.marks import is_marked, is_meant
+from scorer.rollout.works.hub_restore import is_older
+from webhook.kube.ports import ForbiddenError, Key, NotFoundError, PagedStore, Store, UnavailableError
+from webhook.member.objects.manifests import kinds_of
+from webhook.member.objects.owner_references import is_applied_work, owners
+from webhook.member.store.events import tell
+from webhook.member.store.ports import MemberStore
+
+DEFINITION_RELEASED: Final = "DefinitionReleased"
+
+_CONVERSION: Final = "conversion webhook for "
+"""Start of what an API server answers when it holds objects that it cannot convert. It never asks the webhook of a
+definition without objects."""
+
+
+def is_definition(kind: Kind) -> bool:
+    """Return whether objects of *kind* are CustomResourceDefinitions."""
+    return kind.group_kind == CUSTOM_RESOURCE_DEFINITION.group_kind
+
+
+@dataclass(frozen=True, slots=True)
+class Definitions:
+    """The definitions of a Work that are to be removed.
+
+    Args:
+        work: The Work, or its last state.
+        hub: Where the Works are.
+        member: Where the definitions and their objects are.
+        us: The identity of this member.
+        now: The time of day.
+    """
+
+    work: JsonObject
+    hub: Store
+    member: MemberStore
+    us: HubMember
+    now: datetime
+
+    async def reason_to_stay(self, definition: JsonObject) -> str:
+        """Return why *definition* must not be deleted. Empty: all of its objects came from Works.
+
+        Every served version lists the objects of all namespaces and of all stored versions.
+
+        Raises:
+            StoreError: The hub or the member does not answer: try again later.
+        """
+        kind = next(iter(kinds_of([definition]).values()), None)
+        if kind is None or not kind.versions:
+            return "it serves no version, so that its objects cannot be listed"
+        owned = await self._owned()
+        try:
+            async for items in _pages(kind, self.member):
+                for item in items:
+                    if not (owners(item) and all(_is_by(owner, owned) for owner in owners(item))) or is_marked(item):
+                        return f"{kind.kind} {Key(name_of(item), namespace_of(item))} did not come from a Work"
+        except (ForbiddenError, NotFoundError) as error:
+            return f"its objects cannot be listed: {error}"
+        except UnavailableError as error:
+            if _CONVERSION in str(error):
+                return f"its objects cannot be listed: {error}"
+            raise
+        return ""
+
+    async def report(self, definition: JsonObject, why: str) -> None:
+        """Write Events about *definition*, which was released because of *why*."""
+        name = name_of(definition)
+        message = (
+            f"CustomResourceDefinition {name} is not placed any more, but stays on the member without an owner: {why}; "
+            f"to delete it with all its objects, run on the member: kubectl delete crd {name}"
+        )
+        await tell(self.work, Event(DEFINITION_RELEASED, message, "Warning"), self.hub, self.member, self.now)
+
+    async def _owned(self) -> frozenset[str]:
+        """Return the uids of our AppliedWorks whose Works exist or take their objects along, this Work's included.
+
+        A Work that is older than what was applied may lack objects that its AppliedWork owns.
+        """
+        try:
+            listed = (await self.hub.list(WORK, self.us.namespace)).items
+            found = (await self.member.list(APPLIED_WORK)).items
+        except NotFoundError as error:  # not that the definition is missing, which callers would conclude
+            raise UnavailableError(f"nothing is known about the objects of a definition: {error}") from error
+        works = {
+            name_of(work): work
+            for work in listed
+            if not is_deleting(work) or (is_meant(work) and annotation(work, ABANDON) != "true")
+        }
+        mine = name_of(self.work)
+        return frozenset(
+            uid_of(item)
+            for item in found
+            if is_ours(item, self.us)
+            and (name_of(item) == mine or ((work := works.get(name_of(item))) and not is_older(work, item)))
+        )
+
+
+def _is_by(owner: JsonObject, owned: frozenset[str]) -> bool:
+    return is_applied_work(owner) and owner["uid"] in owned
+
+
+async def _pages(kind: Kind, member: MemberStore) -> AsyncIterator[Sequence[JsonObject]]:
+    """Yield the objects of *kind*; from an API server page by page, so that the first foreign object ends the list."""
+    if isinstance(member, PagedStore):
+        async for page in member.pages(kind):
+            yield page.items
+    else:
+        yield (await member.list(kind)).items

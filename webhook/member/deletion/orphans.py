@@ -1,0 +1,144 @@
+"""Orphaning: when a user deletes an AppliedWork, its objects are released first and adopted by the next AppliedWork.
+
+A member's garbage collector deletes objects that have lost their last owner, and a placed namespace takes all of its
+content along. So every AppliedWork of ours has a finalizer. If another client deletes one (by hand, or with its
+definition), the agent frees it first: it takes the objects from it, then lets it go, and where its Work still exists it
+creates the AppliedWork again, to own the same objects. In between the objects have no owner, and a mark that says whose
+they are: the garbage collector leaves an object without owners alone, but deletes one whose only owner is gone.
+
+This rescue does not help against a foreground deletion (``--cascade=foreground``), for which the garbage collector
+starts to delete immediately.
+"""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import datetime
+
+from scorer.api.kinds import APPLIED_WORK, Kind
+from scorer.api.meta import JsonObject
+from scorer.api.names import APPLIED_WORK_CLEANUP
+from scorer.api.unstructured.documents import finalizers_of, without_finalizer
+from scorer.membership.identity import HubMember, Standing, standing
+from webhook.kube.ports import ForbiddenError, Key, Store, StoreError
+from webhook.member.objects.applied_works import GoingError, applied_work
+from webhook.member.objects.ledger import on_latest, recorded, remember, served_kinds, written_down
+from webhook.member.objects.manifests import Identity
+from webhook.member.objects.owner_references import (
+    freed,
+    is_applied_work,
+    is_freed,
+    owner_reference,
+    owners,
+    unfreed,
+    with_owners,
+    without_owner,
+)
+from webhook.member.store.ports import MemberStore
+
+
+async def recreated(
+    going: GoingError, work: JsonObject, hub: Store, member: MemberStore, us: HubMember, now: datetime
+) -> tuple[JsonObject, JsonObject]:
+    """Free an AppliedWork that another client deletes while its Work exists.
+
+    The objects that it owned are marked, and listed in the Work's status, so that a later pass can take them back
+    (`take_back`): all this may stop anywhere, and no object is collected meanwhile, since it has no owner.
+
+    Returns:
+        The Work, and the new AppliedWork.
+
+    Raises:
+        GoingError: It is not ours to free, or another finalizer still holds it.
+        StoreError: The hub or the member did not answer.
+    """
+    found = going.found
+    if not is_ours_to_free(found, us):
+        raise going
+    # The Work's status first: the list in the AppliedWork goes with it, and without either the freed objects are lost.
+    work = await remember(work, found, hub, now)
+    await free(found, recorded(work, found, compared=True), member, us)
+    metadata = work["metadata"]
+    return work, await applied_work(Key(metadata["name"], metadata["namespace"]), member, us)
+
+
+async def take_back(
+    work: JsonObject, owner: JsonObject | None, member: MemberStore, us: HubMember
+) -> JsonObject | None:
+    """Make the AppliedWork of a Work the owner of the objects freed from an earlier one; create it if need be.
+
+    To be called while its books are empty, and when the Work goes: then the freed objects go with the AppliedWork, or
+    are released like the rest.
+
+    Args:
+        work: The Work, or its last state.
+        owner: Its AppliedWork; None: there is none.
+        member: Where the objects are.
+        us: Which member this is, of which hub.
+
+    Returns:
+        The AppliedWork; None: there is none, and no object was freed.
+
+    Raises:
+        StoreError: The member did not answer.
+    """
+    about = work["metadata"]
+    for identity, kind in await served_kinds(recorded(work, owner, compared=True), member):
+
+        async def adopt(live: JsonObject, kind: Kind = kind) -> None:
+            nonlocal owner
+            if not is_freed(live, about["name"], us):
+                return
+            owner = owner or await applied_work(Key(about["name"], about["namespace"]), member, us)
+            known = owners(live)
+            ours = [] if any(map(is_applied_work, known)) else [owner_reference(owner)]
+            await member.replace(kind, unfreed(with_owners(live, [*known, *ours])))
+
+        with suppress(ForbiddenError):
+            await on_latest(kind, Key(identity.name, identity.namespace), member, adopt)
+    return owner
+
+
+def is_ours_to_free(found: JsonObject, us: HubMember) -> bool:
+    """Return whether an AppliedWork is not another member's, and has our finalizer."""
+    held = APPLIED_WORK_CLEANUP in finalizers_of(found)
+    return held and standing(found, us) is not Standing.ANOTHERS
+
+
+async def free(
+    found: JsonObject, identities: Iterable[Identity], member: MemberStore, us: HubMember | None = None
+) -> None:
+    """Remove an AppliedWork from the owners of its objects, then remove our finalizer from it.
+
+    In this order: without our finalizer, the garbage collector deletes every object that still refers to it.
+
+    Args:
+        found: An AppliedWork that another client deletes.
+        identities: Its objects. They remain without an owner.
+        member: Where they are.
+        us: Marks the objects, so that the next AppliedWork of this member takes them back. None: unset.
+
+    Raises:
+        StoreError: The member did not answer.
+    """
+    name, uid = found["metadata"]["name"], found["metadata"]["uid"]
+    owned = list(identities)
+    # Kinds that discovery does not list count as gone with their objects; not so in a group that did not answer.
+    if unknown := {identity.group for identity in owned} & member.served.silent:
+        raise StoreError(f"AppliedWork {name} is held: the member does not say which kinds {sorted(unknown)} serve")
+    for identity, kind in await served_kinds(owned, member):
+
+        async def change(live: JsonObject, kind: Kind = kind) -> None:
+            if (released := without_owner(live, name)) is not None:
+                await member.replace(kind, released if us is None else freed(released, name, us))
+
+        try:
+            await on_latest(kind, Key(identity.name, identity.namespace), member, change)
+        except ForbiddenError:
+            if identity in written_down(found):  # the others may never have been applied, so nothing is lost
+                raise
+
+    async def let_go(live: JsonObject) -> None:
+        if (gone := without_finalizer(live, APPLIED_WORK_CLEANUP)) is not None and live["metadata"]["uid"] == uid:
+            await member.replace(APPLIED_WORK, gone)
+
+    await on_latest(APPLIED_WORK, Key(name), member, let_go)

@@ -1,0 +1,405 @@
+"""The only module that deletes objects on a member, after `scorer.rollout.removal` has allowed it.
+
+Nothing else in this package deletes: `tests.contracts.member_deletions`, a part of ``make lint``, checks that.
+
+Source: rollout.md 11.3, 18 and 20.
+"""
+
+import logging
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from scorer.api.kinds import APPLIED_WORK, CUSTOM_RESOURCE_DEFINITION, NAMESPACE, Kind
+from scorer.api.meta import JsonObject, parse_time
+from scorer.api.names import APPLIED_WORK_CLEANUP, KEEP, LEFT_OUT
+from scorer.api.unstructured.documents import annotation, is_deleting, with_metadata, without_finalizer
+from scorer.membership.identity import HubMember, is_ours
+from scorer.rollout.apply_strategy import reports_diff
+from scorer.rollout.object_size import parse_left_out
+from scorer.rollout.removal.marks import Content, Fate, fate, is_marked, is_signed
+from scorer.rollout.selection.kinds import MemberLimits
+from webhook.kube.ports import ForbiddenError, Key, NotFoundError, Store, StoreError, UnavailableError
+from webhook.member.deletion.crds import Definitions, is_definition
+from webhook.member.deletion.handover import NO_HEIRS, Heirs, heirs_of, owner_by, written_at
+from webhook.member.deletion.orphans import take_back
+from webhook.member.objects.ledger import on_latest, recorded, served_kinds, still_answers, unanswered, written_down
+from webhook.member.objects.manifests import DEFAULT_LIMITS, Identity, Manifest, Rejected, limits_of
+from webhook.member.objects.owner_references import (
+    is_applied_work,
+    owners,
+    unblocked,
+    was_compared,
+    with_owners,
+    without_owner,
+)
+from webhook.member.store.ports import MemberStore
+
+STUCK_AFTER: Final = timedelta(minutes=5)
+"""How long objects that others own, too, may block the deletion of an AppliedWork (rollout.md 20)."""
+
+_log = logging.getLogger(__name__)
+
+
+async def remove_left_overs(
+    work: JsonObject,
+    owner: JsonObject,
+    decoded: Sequence[Manifest | Rejected],
+    hub: Store,
+    member: MemberStore,
+    us: HubMember,
+    now: datetime,
+    limits: MemberLimits = DEFAULT_LIMITS,
+) -> list[Identity]:
+    """Remove what earlier passes applied and the Work no longer holds; objects that others own, too, are released.
+
+    An object that another Work of the same binding holds now is handed over to that Work. An object that an earlier
+    agent applied and that this one leaves alone is released, too, even if the Work still holds it. An object that the
+    hub left out of the Work only because it is too large is kept.
+
+    Returns:
+        The objects that are still there: the member refused, the Work is not signed, the object is left out, or another
+        Work may be about to hold it. The next pass tries again.
+
+    Raises:
+        StoreError: The hub or the member does not answer.
+    """
+    wanted = {item.identity for item in decoded}
+    known = recorded(work, owner)
+    await _let_go_of_untouchable(known, owner, member, us, limits)
+    left = [identity for identity in known if identity not in wanted]
+    content = Content(signed=is_signed(work))
+    if left and fate(content) is Fate.KEPT:
+        fields = {"work": owner["metadata"]["name"], "objects": len(left)}
+        _log.warning("keeping objects that a Work no longer holds: its content is not what the hub wrote", extra=fields)
+        return left
+    try:
+        left_out = parse_left_out(annotation(work, LEFT_OUT))
+    except (ValueError, TypeError):  # another client wrote it
+        return left
+    refused = [identity for identity in left if identity in left_out]
+    left = [identity for identity in left if identity not in left_out]
+    heirs = await heirs_of(work, hub, member) if left else NO_HEIRS
+    keeping = _Keeping(owner, content, limits, us, heirs, Definitions(work, hub, member, us, now))
+    keeping.keep(await _spaces_of_marked(left, owner, member))
+    found = await served_kinds(_inside_first(left), member)
+    refused += [identity for identity in unanswered(owner, member) if identity in left]
+    for identity, kind in found:
+        try:
+            if not await _settle(kind, Key(identity.name, identity.namespace), member, keeping):
+                refused.append(identity)
+        except StoreError as error:
+            if isinstance(error, UnavailableError):
+                await still_answers(member, owner)
+            fields = {"object": identity, "work": owner["metadata"]["name"], "reason": str(error)}
+            _log.warning("cannot remove an object that its Work no longer holds", extra=fields)
+            refused.append(identity)
+    return refused
+
+
+async def _let_go_of_untouchable(
+    known: Sequence[Identity], owner: JsonObject, member: MemberStore, us: HubMember, limits: MemberLimits
+) -> None:
+    """Release the objects that the agent leaves alone; no others are read."""
+    keeping = _Keeping(owner, Content(listed=True), limits, us)
+    for identity, kind in await served_kinds(known, member):
+        about = (identity.group, kind.versions, identity.kind, identity.name, identity.namespace)
+        if limits.refusal(*about, cluster_scoped=not kind.namespaced):
+            await _settle(kind, Key(identity.name, identity.namespace), member, keeping)
+
+
+async def release_compared(
+    dropped: Sequence[Identity], owner: JsonObject, member: MemberStore, us: HubMember
+) -> list[Identity]:
+    """Release the objects that an earlier agent took over to compare them, and that their Work dropped since.
+
+    `webhook.member.apply.steps` releases those that the Work still holds.
+
+    Returns:
+        The objects that the agent may not release. The next pass tries again.
+
+    Raises:
+        StoreError: The member does not answer. The Work's status lists these objects until its next pass.
+    """
+    refused, keeping = [], _Keeping(owner, Content(listed=True, compared=True), DEFAULT_LIMITS, us)
+    for identity, kind in await served_kinds(dropped, member):
+        try:
+            with suppress(ForbiddenError):  # what the agent may not read, it has not taken over
+                await _settle(kind, Key(identity.name, identity.namespace), member, keeping)
+        except NotReleasedError as error:
+            fields = {"object": identity, "work": owner["metadata"]["name"], "reason": str(error)}
+            _log.warning("object not released", extra=fields)
+            refused.append(identity)
+    return refused
+
+
+async def remove_content(
+    work: JsonObject,
+    content: Content,
+    hub: Store,
+    member: MemberStore,
+    now: datetime,
+    us: HubMember,
+    limits: MemberLimits = DEFAULT_LIMITS,
+) -> bool:
+    """Carry out the fate of everything that a Work put on the member; say whether that is finished.
+
+    Objects go with their AppliedWork. Those that others own, too, stay, and so do those that are marked to stay or that
+    the agent leaves alone, with the namespaces they are in. An AppliedWork that is another's does not belong to this
+    Work. Content that is kept keeps its AppliedWork: a Work of that name that comes back finds both as they were.
+
+    Args:
+        work: The Work, or its last state.
+        content: What is known of all of its objects.
+        hub: Where the Work is, and other Works that may hold its objects now.
+        member: Where the objects are.
+        now: The time of day.
+        us: Which member this is, of which hub.
+        limits: What the agent leaves alone.
+
+    Raises:
+        StoreError: The hub or the member did not answer: try again later.
+    """
+    found = fate(content)
+    if found is Fate.KEPT:
+        return True
+    key, owner = Key(work["metadata"]["name"]), None
+    with suppress(NotFoundError):
+        owner = await member.get(APPLIED_WORK, key)
+    if owner is not None and fate(replace(content, ours=is_ours(owner, us))) is Fate.KEPT:
+        return True
+    if owner is None or is_deleting(owner) or not written_down(owner):
+        owner = await take_back(work, owner, member, us)
+    if owner is None:
+        return True
+    known, ours = recorded(work, owner, compared=True), set(written_down(owner))
+    content, limits = replace(content, compared=reports_diff(work)), limits_of(work, limits)
+    heirs, definitions = await heirs_of(work, hub, member), Definitions(work, hub, member, us, now)
+    keeping, inherited = _Keeping(owner, content, limits, us, heirs, definitions), True
+    keeping.keep(await _spaces_of_marked(known, owner, member))
+    found_kinds = await served_kinds(_inside_first(known), member)
+    if unknown := unanswered(owner, member):  # they may be annotated to be kept
+        groups = sorted({identity.group for identity in unknown})
+        raise NotReleasedError(f"AppliedWork {key.name} is held: discovery of the groups {groups} failed on the member")
+    for identity, kind in found_kinds:
+        try:
+            inherited &= await _settle(kind, Key(identity.name, identity.namespace), member, keeping, collected=True)
+        except ForbiddenError:
+            if identity in ours:  # it may be marked to stay, which we may not read: remove nothing until we may
+                raise
+    if not inherited:  # an heir has not come to the member yet: if the AppliedWork went now, the object would, too
+        return False
+    if await _deleted(key, owner, member):
+        return True
+    marked = owner["metadata"].get("deletionTimestamp")
+    if marked and now - parse_time(marked) >= STUCK_AFTER:
+        await _unblock(known, owner, member)
+    return False
+
+
+class NotReleasedError(StoreError):
+    """An object can be read but not released, or not be read: deleting its AppliedWork now might delete the object."""
+
+
+class _Keeping:
+    """What is known of the objects of one AppliedWork, with the namespaces that must stay because of their content.
+
+    Ask about objects before the namespaces that contain them, see `_inside_first`.
+
+    Args:
+        owner: The AppliedWork.
+        content: What is known of all of its objects.
+        limits: What the agent leaves alone.
+        us: Which member this is, of which hub.
+        heirs: The other Works of the binding.
+        definitions: Inspects the definitions among the objects. None: unset, no object is removed.
+    """
+
+    def __init__(
+        self,
+        owner: JsonObject,
+        content: Content,
+        limits: MemberLimits,
+        us: HubMember,
+        heirs: Heirs = NO_HEIRS,
+        definitions: Definitions | None = None,
+    ) -> None:
+        self._name = owner["metadata"]["name"]
+        self._content = content
+        self._limits = limits
+        self._us = us
+        self._heirs = heirs
+        self.definitions = definitions
+        self._spaces: set[str] = set()
+
+    def keep(self, spaces: Iterable[str]) -> None:
+        """Note namespaces that have to stay."""
+        self._spaces.update(spaces)
+
+    def ask(self, kind: Kind, live: JsonObject) -> tuple[Content, JsonObject]:
+        """Return what is known of an object, and the object without our AppliedWork among its owners."""
+        about = live["metadata"]
+        released = without_owner(live, self._name)
+        marked = is_marked(live) or (kind == NAMESPACE and about["name"] in self._spaces)
+        space = about.get("namespace") or ""
+        names = (kind.group, kind.versions, kind.kind, about["name"], space)
+        untouchable = bool(self._limits.refusal(*names, cluster_scoped=not kind.namespaced))
+        compared = self._content.compared and was_compared(live, self._name)
+        inherited = Identity(*kind.group_kind, space, about["name"]) in self._heirs.holders
+        if (marked or untouchable or compared or inherited) and space:
+            self._spaces.add(space)
+        known = replace(
+            self._content,
+            ours=released is not None,
+            shared=bool(owners(released or live)),
+            marked=marked,
+            untouchable=untouchable,
+            occupied=is_definition(kind),  # until `webhook.member.deletion.crds` has found no such object
+            compared=compared,
+            inherited=inherited,
+            unsettled=self._heirs.unsettled,
+        )
+        return known, released or live
+
+    async def hand_over(self, kind: Kind, live: JsonObject, member: MemberStore) -> bool:
+        """Make the Work that now holds an object its owner; False: that Work is not on the member yet, or is going.
+
+        The object has both owners until the heir has it on its books. If the heir is removed at the same moment, it
+        either found the object when it read what it owns, or its delete fails because its books have changed, and the
+        next pass looks again.
+        """
+        about = live["metadata"]
+        identity = Identity(*kind.group_kind, about.get("namespace") or "", about["name"])
+        reference = await owner_by(self._heirs.holders[identity], member, self._us)
+        if reference is None:
+            return False
+        known = [owner for owner in owners(live) if owner["uid"] != reference["uid"]]
+        live = await member.replace(kind, with_owners(live, [*known, reference]))
+        if not await written_at(reference, identity, member):  # the heir has gone since: the object stays ours
+            await member.replace(kind, with_owners(live, known))
+            return False
+        await member.replace(kind, without_owner(live, self._name) or live)
+        return True
+
+
+async def _spaces_of_marked(identities: Sequence[Identity], owner: JsonObject, member: MemberStore) -> set[str]:
+    """Return those of the namespaces among *identities* in which another AppliedWork owns an object marked to stay."""
+    spaces = {identity.name for identity in identities if (identity.group, identity.kind) == NAMESPACE.group_kind}
+    found: set[str] = set()
+    for other in (await member.list(APPLIED_WORK)).items if spaces else ():
+        if other["metadata"]["name"] == owner["metadata"]["name"]:
+            continue
+        inside = [identity for identity in written_down(other) if identity.namespace in spaces - found]
+        for identity, kind in await served_kinds(inside, member):
+            with suppress(NotFoundError):
+                if is_marked(await member.get(kind, Key(identity.name, identity.namespace))):
+                    found.add(identity.namespace)
+    return found
+
+
+async def _mark_space(content: Content, live: JsonObject, member: MemberStore) -> None:
+    """Mark the namespace of an object that is marked to stay, if a Work placed it: that Work may go after this one."""
+    space = live["metadata"].get("namespace") or ""
+    if not (space and content.marked):
+        return
+
+    async def change(found: JsonObject) -> None:
+        if any(map(is_applied_work, owners(found))) and not is_marked(found):
+            await member.replace(NAMESPACE, with_metadata(found, annotations={KEEP: "true"}))
+
+    await on_latest(NAMESPACE, Key(space), member, change)
+
+
+def _inside_first(identities: Sequence[Identity]) -> list[Identity]:
+    """Return objects in namespaces before the namespaces, and definitions last: their objects are deleted with them."""
+    definition = CUSTOM_RESOURCE_DEFINITION.group_kind
+    return sorted(identities, key=lambda each: (not each.namespace, (each.group, each.kind) == definition))
+
+
+async def _settle(kind: Kind, key: Key, member: MemberStore, keeping: _Keeping, *, collected: bool = False) -> bool:
+    """Carry out the fate of one object, and return whether that is done. If not, it has to wait for its heir.
+
+    A missing object, or one that is not ours, is left alone.
+
+    Args:
+        kind: Its kind.
+        key: Its key.
+        member: Where it is.
+        keeping: What is known of it.
+        collected: Its AppliedWork is deleted, too: the member's garbage collector deletes the object unless it is a
+            definition, or removes our reference from an object that only other owners keep.
+    """
+    settled = True
+
+    async def change(live: JsonObject) -> None:
+        nonlocal settled
+        content, released = keeping.ask(kind, live)
+        why = ""
+        if keeping.definitions and content.occupied and fate(replace(content, occupied=False)) is Fate.REMOVED:
+            if is_deleting(live):  # its objects are being deleted already
+                return
+            why = await keeping.definitions.reason_to_stay(live)
+            content = replace(content, occupied=bool(why))
+        match fate(content):
+            case Fate.REMOVED if is_definition(kind):
+                # Even if its AppliedWork goes, too: the garbage collector may take hours, and checks no objects.
+                seen = live["metadata"]
+                await member.delete(kind, key, uid=seen["uid"], resource_version=seen["resourceVersion"])
+            case Fate.REMOVED if not collected:
+                # The uid: an object of this name that was created since is not the one that was judged.
+                await member.delete(kind, key, uid=live["metadata"].get("uid", ""))
+            case Fate.RELEASED if not collected or content.outlives_owner:
+                # The namespace first: once released, the object is not ours, and no later pass would get to this.
+                await _mark_space(content, live, member)
+                try:
+                    await member.replace(kind, released)
+                except ForbiddenError as error:
+                    raise NotReleasedError(str(error)) from error
+                if why and keeping.definitions:
+                    await keeping.definitions.report(live, why)
+            case Fate.HANDED_OVER:
+                settled = await keeping.hand_over(kind, live, member)
+            case Fate.KEPT:
+                settled = not content.unsettled or not content.ours
+
+    await on_latest(kind, key, member, change)
+    return settled
+
+
+async def _deleted(key: Key, owner: JsonObject, member: MemberStore) -> bool:
+    """Delete the AppliedWork in the foreground, so that its objects go first; say whether it is gone.
+
+    Raises:
+        ConflictError: It has changed since its objects were judged: it may own more by now.
+    """
+    try:
+        # Both writes are bound to the version that was judged: an object handed over meanwhile has changed the books,
+        # and would be collected without a look at whether it is to stay.
+        if (freed := without_finalizer(owner, APPLIED_WORK_CLEANUP)) is not None:
+            owner = await member.replace(APPLIED_WORK, freed)
+        if not is_deleting(owner):
+            seen = owner["metadata"]
+            version = seen.get("resourceVersion", "")
+            await member.delete(APPLIED_WORK, key, uid=seen["uid"], resource_version=version, foreground=True)
+        await member.get(APPLIED_WORK, key)
+    except NotFoundError:
+        return True
+    return False
+
+
+async def _unblock(identities: Sequence[Identity], owner: JsonObject, member: MemberStore) -> None:
+    """Let an AppliedWork whose deletion is stuck go before the objects that others own, too.
+
+    Source: rollout.md 20.
+    """
+    for identity, kind in await served_kinds(identities, member):
+        key = Key(identity.name, identity.namespace)
+
+        async def change(live: JsonObject, kind: Kind = kind) -> None:
+            changed = unblocked(live, owner["metadata"]["uid"])
+            if changed is not live:
+                await member.replace(kind, changed)
+
+        await on_latest(kind, key, member, change)

@@ -1,0 +1,357 @@
+"""The controller of membership: joins and leaves as the InternalMemberCluster on the hub says.
+
+State Join: the agent records the cluster as ours (`webhook.member.membership.registration`), then sends a heartbeat
+each period and applies the Works. It leaves a cluster that belongs to another hub or member alone, and reports that to
+the hub instead of a heartbeat, so that the member does not look healthy. State Leave: the agent stops applying and
+takes its finalizers off the Works, the placed objects stay, and the last report says that the agent has left; then it
+is idle until the state is Join again. No such object, or no right to read it yet: wait for it.
+
+Nothing here compares the local clock with that of the hub.
+
+Source: rollout.md 21.1 and 21.2; scheduling.md 19; KubeFleet pkg/controllers/internalmembercluster/v1beta1.
+"""
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from scorer.api.cluster.member_state import MemberState
+from scorer.api.conditions import FALSE
+from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, WORK
+from scorer.api.meta import JsonObject
+from scorer.api.names import HUB_UID, MEMBER_AGENT, WORK_CLEANUP, member_namespace
+from scorer.api.unstructured.documents import annotation, list_at, spec_of, without_finalizer
+from webhook.kube.ports import EventType, Key, NotFoundError, Store, StoreError, WatchEvent, key_of
+from webhook.member.membership.heartbeat import Figures, next_heartbeat, report, report_refusal
+from webhook.member.membership.hub_state import Word, ask
+from webhook.member.membership.registration import NotOursError, Registration
+from webhook.member.store.reflector import Sleep, follow
+
+DEFAULT_PERIOD_SECONDS: Final = 60
+PERIOD_BOUNDS: Final = (1, 600)
+RETRY_SECONDS: Final = (0.5, 1.0, 2.0, 5.0, 10.0)
+"""How long to wait after a heartbeat or a last report that was not delivered; the last value repeats."""
+
+PATIENCE: Final = 4
+"""How many attempts to clear the record on the cluster may fail before the agent leaves without that."""
+
+Wait = Callable[[asyncio.Event, float | None], Awaitable[None]]
+
+_EPOCH: Final = datetime.fromtimestamp(0, UTC)
+
+_log = logging.getLogger(__name__)
+
+
+async def wait_for_news(news: asyncio.Event, seconds: float | None) -> None:
+    """Wait for *news*, at most *seconds*; None: without limit."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await news.wait()
+
+
+@dataclass(frozen=True, slots=True)
+class Rhythm:
+    """The clocks and waits of a membership.
+
+    Args:
+        now: The time of day, for reports.
+        clock: A monotonic clock in seconds, for waits.
+        wait: Waits for news.
+        sleep: Sleeps between attempts to watch.
+        jitter: Draws a number from -1 to 1.
+    """
+
+    now: Callable[[], datetime]
+    clock: Callable[[], float] = time.monotonic
+    wait: Wait = wait_for_news
+    sleep: Sleep = asyncio.sleep
+    jitter: Callable[[], float] = lambda: random.uniform(-1, 1)  # noqa: S311 - spreads load, hides nothing
+
+
+class Membership:
+    """One member's place in the fleet.
+
+    Args:
+        cluster: Its name.
+        hub: Where its InternalMemberCluster and its Works are.
+        collect: Returns the figures for a heartbeat.
+        apply: Takes the uid of the hub; returns a coroutine that applies the Works until it is cancelled.
+        registration: Records on the cluster whose it is.
+        rhythm: The clocks and waits.
+        beaten: Called after each heartbeat with whether it was delivered.
+    """
+
+    def __init__(
+        self,
+        cluster: str,
+        hub: Store,
+        collect: Callable[[], Awaitable[Figures]],
+        apply: Callable[[str], Coroutine[Any, Any, None]],
+        registration: Registration,
+        *,
+        rhythm: Rhythm,
+        beaten: Callable[[bool], None] = lambda _: None,
+    ) -> None:
+        self._key = Key(cluster, member_namespace(cluster))
+        self._hub = hub
+        self._collect = collect
+        self._apply = apply
+        self._registration = registration
+        self._rhythm = rhythm
+        self._beaten = beaten
+        self._document: JsonObject | None = None
+        self._news = asyncio.Event()
+        self._applying: asyncio.Task[None] | None = None
+        self._applied_for = ""
+        self._said = ("", "")
+        self._due = float("-inf")
+        self._period = 0
+        self._failures = 0
+        self._refusals = 0
+        self._known = False
+        self.problem = "the hub has not answered yet"
+        """Why the hub cannot be read now; empty when it can."""
+        self.undelivered = ""
+        """Why a heartbeat, or the last report before leaving, was not delivered. Empty: it was, or none is due."""
+        self.refused = ""
+        """Why this cluster is not joined although the hub wants it; empty: it is joined, or not wanted."""
+
+    @property
+    def joined(self) -> bool:
+        """Whether Works are being applied."""
+        return self._applying is not None
+
+    async def run(self) -> None:
+        """Be a member while the hub wants it, until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(
+                    follow(
+                        self._hub,
+                        INTERNAL_MEMBER_CLUSTER,
+                        self,
+                        namespace=self._key.namespace,
+                        sleep=self._rhythm.sleep,
+                    )
+                )
+                while True:
+                    self._news.clear()  # before the step reads the state: a change during the step causes another
+                    seconds = await self._step(group)
+                    await self._rhythm.wait(self._news, seconds)
+        finally:
+            await self._stop_applying()
+
+    async def word(self) -> Word:
+        """Ask the hub about this member.
+
+        Raises:
+            StoreError: The hub did not answer.
+        """
+        return await ask(self._hub, self._key.name, self._rhythm.now())
+
+    def listed(self, items: Sequence[JsonObject]) -> None:
+        """See `webhook.member.store.reflector.Listener`."""
+        if not self._known:
+            self._known = True
+            self._news.set()
+        self.problem = ""
+        self._set(next((item for item in items if key_of(item).name == self._key.name), None))
+
+    def changed(self, event: WatchEvent) -> None:
+        """See `webhook.member.store.reflector.Listener`."""
+        if key_of(event.document).name == self._key.name:
+            self._set(None if event.type is EventType.DELETED else event.document)
+
+    def failed(self, error: StoreError) -> None:
+        """See `webhook.member.store.reflector.Listener`: a member stays one while the hub cannot be read."""
+        self.problem = str(error)
+
+    def _set(self, document: JsonObject | None) -> None:
+        if _mark(document) != _mark(self._document):
+            self._news.set()
+        self._document = document
+
+    async def _step(self, group: asyncio.TaskGroup) -> float | None:
+        """Act on the present state; return the seconds until the next step, None: wait for news."""
+        document = self._document
+        if document is None or (state := _state(document)) not in set(MemberState):
+            await self._stop_applying()
+            self.refused = self.undelivered = ""
+            if self._known:
+                self._say("waiting for the hub to let this cluster join", "warning")
+            return None
+        if state == MemberState.LEAVE:
+            # Before the finalizers go: a pass that is still running would put the finalizer back on its Work.
+            await self._stop_applying()
+            self.refused = ""
+            return await self._attempt(self._leave(document), 0.0)
+        if not await self._is_ours(document):
+            await self._stop_applying()
+            self.undelivered = ""
+            self._refusals += 1
+            return RETRY_SECONDS[min(self._refusals, len(RETRY_SECONDS)) - 1]
+        self._refusals = 0
+        self._say("joined the fleet", "info")
+        if self._applying is None:
+            self._applied_for = hub_uid(document)
+            self._applying = group.create_task(self._apply(self._applied_for), name="applying")
+        return await self._beat_when_due(document)
+
+    async def _is_ours(self, document: JsonObject) -> bool:
+        """Say whether the cluster is ours to apply Works to; asked before the first Work, and with every heartbeat.
+
+        A member that has joined stays joined when its cluster does not answer.
+        """
+        hub, joined = hub_uid(document), self._applying is not None and self._applied_for == hub_uid(document)
+        if joined and self._rhythm.clock() < self._due:
+            return True
+        try:
+            await (self._registration.still_ours(hub) if joined else self._registration.claim(hub))
+        except NotOursError as error:
+            await self._complain("ClusterOfAnother", f"{error}; `harbormaster agent --take-over` makes it ours")
+            return False
+        except StoreError as error:
+            if joined:
+                return True
+            await self._complain("NotRecorded", str(error))
+            return False
+        if not joined:
+            await self._stop_applying()  # it may still apply for a hub of another uid
+        self.refused = ""
+        return True
+
+    async def _complain(self, reason: str, why: str) -> None:
+        """Say in the log, in the readiness check and on the hub why this cluster is not joined."""
+        self.refused = why
+        self._say("not joined", "error", why)
+        with suppress(StoreError):
+            await report_refusal(self._hub, self._key, reason, why, self._rhythm.now())
+
+    def _say(self, what: str, level: str, why: str = "") -> None:
+        """Log the state of the membership, once each time that it changes."""
+        if (what, why) != self._said:
+            self._said = what, why
+            extra = {"cluster": self._key.name, "namespace": self._key.namespace} | ({"reason": why} if why else {})
+            _log.log(logging.getLevelNamesMapping()[level.upper()], what, extra=extra)
+
+    async def _stop_applying(self) -> None:
+        """Stop applying, which any pass tolerates anywhere, and wait until no pass is running."""
+        task, self._applying = self._applying, None
+        self._due = float("-inf")
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])  # cancelling only asks: requests may be under way until the task has ended
+
+    async def _beat_when_due(self, document: JsonObject) -> float | None:
+        period = _period(document)
+        if period != self._period:
+            self._period, self._due = period, float("-inf")
+        if self._rhythm.clock() < self._due:
+            return self._due - self._rhythm.clock()
+        begun = self._rhythm.clock()
+        wait = await self._attempt(
+            self._beat(), (next_heartbeat(_EPOCH, period, self._rhythm.jitter()) - _EPOCH).total_seconds()
+        )
+        assert wait is not None
+        self._due = (begun if not self._failures else self._rhythm.clock()) + wait
+        return max(0.0, self._due - self._rhythm.clock())
+
+    async def _attempt(self, doing: Coroutine[Any, Any, None], then: float) -> float | None:
+        """Await *doing*; return *then* (0: None), or a short wait when it failed."""
+        try:
+            await doing
+        except StoreError as error:
+            wait = RETRY_SECONDS[min(self._failures, len(RETRY_SECONDS) - 1)]
+            self._failures += 1
+            self.undelivered = f"{'heartbeat' if self.joined else 'last report'} not delivered: {error}"
+            _log.warning("report not delivered, will try again", extra={"error": str(error), "seconds": wait})
+            return wait
+        self._failures = 0
+        self.undelivered = ""
+        return then or None
+
+    async def _beat(self) -> None:
+        """Collect the figures and report them."""
+        figures = await self._collect()
+        # Collecting may take seconds: the hub may have told us to leave, and a late "Joined" would contradict that.
+        if self._document is None or _state(self._document) != MemberState.JOIN:
+            return
+        try:
+            await report(self._hub, INTERNAL_MEMBER_CLUSTER, self._key, figures, self._rhythm.now())
+        except StoreError:
+            self._beaten(False)
+            raise
+        self._beaten(True)
+
+    async def _leave(self, document: JsonObject) -> None:
+        """Let go of the Works and of the cluster, then report that we have left; a second run does nothing.
+
+        The report comes last: once the hub has it, the hub may delete the namespace, and with it our rights.
+        """
+        for work in (await self._hub.list(WORK, self._key.namespace)).items:
+            await self._let_go(work)
+        if not has_left(document):
+            await self._release(hub_uid(document))
+            figures = await self._collect()
+            with suppress(NotFoundError):
+                await report(self._hub, INTERNAL_MEMBER_CLUSTER, self._key, figures, self._rhythm.now(), joined=False)
+        self._say("left the fleet", "info")
+
+    async def _release(self, hub: str) -> None:
+        """Let go of the cluster; after some attempts, leave even if it is unreachable."""
+        try:
+            await self._registration.release(hub)
+        except StoreError as error:
+            if self._failures < PATIENCE:
+                raise
+            _log.warning(
+                "cannot clear the record on the cluster, leaving it there",
+                extra={"cluster": self._key.name, "error": str(error)},
+            )
+
+    async def _let_go(self, work: JsonObject) -> None:
+        """Take our finalizer off a Work; the objects that it placed stay on the member."""
+        if (free := without_finalizer(work, WORK_CLEANUP)) is not None:
+            with suppress(NotFoundError):
+                await self._hub.replace(WORK, free)
+
+
+def has_left(document: Mapping[str, Any]) -> bool:
+    """Say whether an InternalMemberCluster shows the last report of an agent that has left."""
+    for agent in list_at(document, "status", "agentStatus"):
+        if agent.get("type") == MEMBER_AGENT:
+            joined: Mapping[str, Any] = next(
+                (each for each in agent.get("conditions") or () if each.get("type") == "Joined"), {}
+            )
+            current = joined.get("observedGeneration") == document["metadata"].get("generation")
+            return bool(joined.get("status") == FALSE and current)
+    return False
+
+
+def hub_uid(document: Mapping[str, Any]) -> str:
+    """Return the uid of the hub that an InternalMemberCluster is on; empty: it does not say."""
+    return annotation(document, HUB_UID)
+
+
+def _state(document: Mapping[str, Any]) -> str:
+    return str(spec_of(document).get("state") or "")
+
+
+def _period(document: Mapping[str, Any]) -> int:
+    """Return the seconds between two heartbeats, clamped to the bounds."""
+    given = spec_of(document).get("heartbeatPeriodSeconds")
+    low, high = PERIOD_BOUNDS
+    return min(max(given, low), high) if isinstance(given, int) else DEFAULT_PERIOD_SECONDS
+
+
+def _mark(document: JsonObject | None) -> object:
+    """Return the part of the object whose change is news; our own reports are not."""
+    if document is None:
+        return None
+    return document["metadata"].get("uid"), _state(document), _period(document), hub_uid(document)

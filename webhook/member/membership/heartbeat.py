@@ -1,0 +1,287 @@
+"""The heartbeat: the member's status, once per period.
+
+The same status goes into an InternalMemberCluster, where the hub's controller picks it up, or straight into the
+MemberCluster; the latter also gets the conditions that the hub would add.
+
+Source: scheduling.md 18 and 19; rollout.md 21.1; placement-api.md 3.11.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from scorer.api.conditions import FALSE, TRUE, ConditionStatus, make_condition, merge_conditions
+from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, MEMBER_CLUSTER, Kind
+from scorer.api.meta import JsonObject, format_time
+from scorer.api.names import MEMBER_AGENT
+from scorer.api.unstructured.documents import dicts_at, status_of
+from scorer.membership.heartbeats import NAMESPACE_LIMIT
+from scorer.membership.identity import IDENTITY_ACCEPTED, REMOVE_APPLIED_WORK, WORKS_FOUND
+from webhook.kube.ports import ConflictError, Key, Store
+
+JITTER = 0.05
+"""Heartbeats come up to this share of the period early or late."""
+
+MOST_ATTEMPTS = 3
+"""How often a heartbeat is attempted when other clients write the same object at the same moment."""
+
+MOST_NAMED = 10
+"""How many AppliedWorks without a Work are named."""
+
+_TO_REMOVE = f"; a Work of the same name takes them back, and to remove what one owns, {REMOVE_APPLIED_WORK}"
+
+LONGEST_MESSAGE = 1024
+"""How many characters of a condition's message are reported."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A condition that a source of properties makes about itself."""
+
+    type: str
+    status: ConditionStatus
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What was collected from the member for one heartbeat.
+
+    Args:
+        properties: Property name to value.
+        capacity, allocatable, available: Resource name to quantity, summed over the nodes.
+        namespaces: Namespace to the Work that created it, or to an empty text; None: not collected.
+        healthy: Whether the member's API server answers ``/readyz``.
+        problem: Why the properties could not be collected; empty when they could.
+        problem_reason: The reason of the condition that shows *problem*.
+        ailment: What the API server answered when it was not ready.
+        remark: Added to the message of a successful collection.
+        statements: Further conditions, after those of the collection.
+        observed: When the properties were collected; None: at the time of the heartbeat.
+        keeps_others: Keep the properties of the last report that *properties* does not name.
+        without_work: AppliedWorks without a Work on the hub, with the number of their objects; None: unknown.
+        usage_known: False: there are no sums yet; keep those of the last report.
+    """
+
+    properties: Mapping[str, str] = field(default_factory=dict)
+    capacity: Mapping[str, str] = field(default_factory=dict)
+    allocatable: Mapping[str, str] = field(default_factory=dict)
+    available: Mapping[str, str] = field(default_factory=dict)
+    namespaces: Mapping[str, str] | None = None
+    healthy: bool = True
+    problem: str = ""
+    problem_reason: str = "Failed"
+    ailment: str = ""
+    remark: str = ""
+    statements: tuple[Statement, ...] = ()
+    observed: datetime | None = None
+    keeps_others: bool = False
+    usage_known: bool = True
+    without_work: Mapping[str, int] | None = None
+
+
+def next_heartbeat(now: datetime, period_seconds: int, jitter: float) -> datetime:
+    """Return when the heartbeat after one at *now* is due.
+
+    Args:
+        now: When the last one was sent.
+        period_seconds: ``spec.heartbeatPeriodSeconds``.
+        jitter: -1 for as early as allowed, 1 for as late.
+    """
+    return now + timedelta(seconds=period_seconds * (1 + JITTER * jitter))
+
+
+def heartbeat_status(
+    kind: Kind, old: Mapping[str, Any], figures: Figures, now: datetime, *, generation: int, joined: bool = True
+) -> JsonObject:
+    """Return the ``status`` that a heartbeat stores.
+
+    Args:
+        kind: MemberCluster or InternalMemberCluster.
+        old: The status stored now, for the transition times; agents of other types keep their entries.
+        figures: What was collected.
+        now: The time of the heartbeat.
+        generation: Of the object.
+        joined: False for the last report of an agent that leaves.
+    """
+    at = format_time(now)
+    agents = dicts_at(old, "agentStatus")
+    ours = next((agent for agent in agents if agent.get("type") == MEMBER_AGENT), {})
+    agent = {
+        "type": MEMBER_AGENT,
+        "conditions": merge_conditions(
+            ours.get("conditions") or (), _agent_conditions(figures, joined=joined, generation=generation, now=now)
+        ),
+        "lastReceivedHeartbeat": at,
+    }
+    conditions = _collection_conditions(figures, generation, now)
+    told = {each.get("type"): each for each in old.get("conditions") or ()}
+    if figures.without_work is None:
+        conditions += [told[WORKS_FOUND]] if WORKS_FOUND in told else []
+    elif figures.without_work or WORKS_FOUND in told:
+        conditions.append(_works_found(figures.without_work, generation, now))
+    if IDENTITY_ACCEPTED in told:
+        why = "this cluster is recorded as the member"
+        conditions.append(make_condition(IDENTITY_ACCEPTED, TRUE, "Recorded", why, generation=generation, now=now))
+    if kind == MEMBER_CLUSTER:
+        conditions = _cluster_conditions(joined=joined, generation=generation, now=now) + conditions
+    status: JsonObject = {
+        "conditions": merge_conditions(old.get("conditions") or (), conditions),
+        "properties": _properties(old, figures, format_time(figures.observed or now)),
+        "resourceUsage": _usage(old, figures, at),
+        "agentStatus": [agent, *(other for other in agents if other.get("type") != MEMBER_AGENT)],
+    }
+    if figures.namespaces is not None:
+        status["namespaces"] = dict(sorted(figures.namespaces.items())[:NAMESPACE_LIMIT])
+    return status
+
+
+def _properties(old: Mapping[str, Any], figures: Figures, at: str) -> JsonObject:
+    found = {name: {"value": value, "observationTime": at} for name, value in figures.properties.items()}
+    kept = (old.get("properties") or {}) if figures.keeps_others else {}
+    return dict(sorted({**kept, **found}.items()))
+
+
+def _usage(old: Mapping[str, Any], figures: Figures, at: str) -> JsonObject:
+    if not figures.usage_known:
+        return dict(old.get("resourceUsage") or {})
+    return {
+        "capacity": dict(figures.capacity),
+        "allocatable": dict(figures.allocatable),
+        "available": dict(figures.available),
+        "observationTime": at,
+    }
+
+
+async def report(
+    hub: Store, kind: Kind, key: Key, figures: Figures, now: datetime, *, joined: bool = True
+) -> JsonObject:
+    """Write one heartbeat into the status of the object; return the object as stored.
+
+    API servers store a custom object only over the version that was read, so a write by another client in between costs
+    another attempt, which reads again: the hub's part of the status is never overwritten with an older one.
+
+    Raises:
+        NotFoundError: The object is gone: the member has left.
+        ConflictError: Other clients wrote the object during every attempt.
+        StoreError: The hub did not answer.
+    """
+    for _ in range(MOST_ATTEMPTS - 1):
+        try:
+            return await _report(hub, kind, key, figures, now, joined=joined)
+        except ConflictError:
+            continue
+    return await _report(hub, kind, key, figures, now, joined=joined)
+
+
+async def _report(hub: Store, kind: Kind, key: Key, figures: Figures, now: datetime, *, joined: bool) -> JsonObject:
+    document = await hub.get(kind, key)
+    generation = document["metadata"].get("generation", 0)
+    status = heartbeat_status(kind, status_of(document), figures, now, generation=generation, joined=joined)
+    return await hub.replace_status(kind, {**document, "status": status})
+
+
+async def report_refusal(hub: Store, key: Key, reason: str, message: str, now: datetime) -> None:
+    """Write into an InternalMemberCluster that its agent does not accept the cluster as the member, if not yet there.
+
+    This is no heartbeat: an agent at the wrong cluster has nothing to report about the member.
+
+    Raises:
+        StoreError: The hub did not store it.
+    """
+    document = await hub.get(INTERNAL_MEMBER_CLUSTER, key)
+    old = status_of(document)
+    generation = document["metadata"].get("generation", 0)
+    made = make_condition(IDENTITY_ACCEPTED, FALSE, reason, message[:LONGEST_MESSAGE], generation=generation, now=now)
+    conditions = old.get("conditions") or ()
+    others = [each for each in conditions if each.get("type") != IDENTITY_ACCEPTED]
+    wanted = [*others, *merge_conditions(conditions, [made])]
+    if wanted != list(conditions):
+        await hub.replace_status(INTERNAL_MEMBER_CLUSTER, {**document, "status": {**old, "conditions": wanted}})
+
+
+def _agent_conditions(figures: Figures, *, joined: bool, generation: int, now: datetime) -> list[JsonObject]:
+    def made(kind: str, good: bool, reasons: tuple[str, str], messages: tuple[str, str]) -> JsonObject:
+        status, index = (TRUE, 0) if good else (FALSE, 1)
+        return make_condition(kind, status, reasons[index], messages[index], generation=generation, now=now)
+
+    return [
+        made(
+            "Joined",
+            joined,
+            ("InternalMemberClusterJoined", "InternalMemberClusterLeft"),
+            ("the agent takes Works", "the agent has left and takes no more Works"),
+        ),
+        made(
+            "Healthy",
+            figures.healthy,
+            ("InternalMemberClusterHealthy", "InternalMemberClusterUnhealthy"),
+            ("the API server is ready", f"the API server is not ready{_detail(figures.ailment)}"),
+        ),
+    ]
+
+
+def _cluster_conditions(*, joined: bool, generation: int, now: datetime) -> list[JsonObject]:
+    if joined:
+        pairs = (
+            ("ReadyToJoin", TRUE, "MemberClusterReadyToJoin", "the hub is ready for the agent"),
+            ("Joined", TRUE, "MemberClusterJoined", "all agents have joined"),
+        )
+    else:
+        pairs = (
+            ("ReadyToJoin", FALSE, "MemberClusterNotReadyToJoin", "the member is leaving"),
+            ("Joined", FALSE, "MemberClusterLeft", "all agents have left"),
+        )
+    return [
+        make_condition(kind, status, reason, message, generation=generation, now=now)
+        for kind, status, reason, message in pairs
+    ]
+
+
+def _collection_conditions(figures: Figures, generation: int, now: datetime) -> list[JsonObject]:
+    good = not figures.problem
+    made = [
+        make_condition(
+            "ClusterPropertyCollectionSucceeded",
+            TRUE if good else FALSE,
+            "Succeeded" if good else figures.problem_reason,
+            (figures.problem or f"all properties were collected{_detail(figures.remark)}")[:LONGEST_MESSAGE],
+            generation=generation,
+            now=now,
+        )
+    ]
+    if figures.namespaces is not None:
+        count = len(figures.namespaces)
+        complete = count <= NAMESPACE_LIMIT
+        message = f"{count} namespaces" if complete else f"{NAMESPACE_LIMIT} of {count} namespaces are listed"
+        status, reason = (TRUE, "Succeeded") if complete else (FALSE, "Degraded")
+        made.append(
+            make_condition("NamespaceCollectionSucceeded", status, reason, message, generation=generation, now=now)
+        )
+    made += [
+        make_condition(
+            each.type, each.status, each.reason, each.message[:LONGEST_MESSAGE], generation=generation, now=now
+        )
+        for each in figures.statements
+    ]
+    return made
+
+
+def _works_found(without_work: Mapping[str, int], generation: int, now: datetime) -> JsonObject:
+    if not without_work:
+        why = "each AppliedWork on this cluster has its Work on the hub"
+        return make_condition(WORKS_FOUND, TRUE, "WorksFound", why, generation=generation, now=now)
+    names = sorted(without_work)
+    listed = ", ".join(names[:MOST_NAMED]) + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
+    why = (
+        f"{len(names)} AppliedWorks on this cluster have no Work on the hub, and own {sum(without_work.values())} "
+        f"objects that are not placed any more: {listed}"
+    )
+    why = f"{why[: LONGEST_MESSAGE - len(_TO_REMOVE)]}{_TO_REMOVE}"
+    return make_condition(WORKS_FOUND, FALSE, "WorksMissing", why, generation=generation, now=now)
+
+
+def _detail(text: str) -> str:
+    return f": {text}" if text else ""

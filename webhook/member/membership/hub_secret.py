@@ -1,0 +1,112 @@
+"""The Secret on the member with the hub's address and the agent's token.
+
+``harbormaster join`` writes it, and the agent writes each new token into it (`webhook.member.membership.hub_token`), so
+that the token outlives the Pod. It has the same name in every member, so that the agent's Role can name it.
+"""
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final, Self
+
+from scorer.api.kinds import KINDS
+from scorer.api.meta import JsonObject
+from scorer.api.unstructured.documents import dict_at
+from webhook.kube.login.connection import Endpoint
+
+SECRET: Final = KINDS["", "Secret"]
+HUB_SECRET: Final = "harbormaster-hub"  # noqa: S105 - its name
+
+_KEYS: Final = {
+    "member": "member",
+    "hub": "hub",
+    "namespace": "namespace",
+    "account": "account",
+    "token": "token",
+    "server": "server",
+    "authorities": "ca.crt",
+    "server_name": "tls-server-name",
+    "proxy": "proxy-url",
+}
+"""Field of `HubAccess` to key of the Secret."""
+_OPTIONAL: Final = frozenset({"authorities", "server_name", "proxy"})
+
+
+class InvalidSecretError(Exception):
+    """The Secret cannot be used; the message names the key."""
+
+
+@dataclass(frozen=True, slots=True)
+class HubAccess:
+    """How the agent of one member logs in to the hub.
+
+    Args:
+        member: Name of the MemberCluster.
+        hub: The uid of the hub's namespace kube-system.
+        namespace: Of the ServiceAccount on the hub.
+        account: Its name.
+        token: A token of it.
+        server, authorities, server_name, proxy: As `Endpoint`.
+    """
+
+    member: str
+    hub: str
+    namespace: str
+    account: str
+    token: str
+    server: str
+    authorities: str = ""
+    server_name: str = ""
+    proxy: str = ""
+
+    @classmethod
+    def read(cls, secret: Mapping[str, Any]) -> Self:
+        """Read a Secret.
+
+        Raises:
+            InvalidSecretError: A key is missing or its value is no base64 of a text.
+        """
+        data = dict_at(secret, "data")
+        return cls(**{field: _text(data, key, required=field not in _OPTIONAL) for field, key in _KEYS.items()})
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """The hub, without the credentials."""
+        return Endpoint(self.server, self.authorities, self.server_name, self.proxy)
+
+    @property
+    def username(self) -> str:
+        """The user that the token stands for."""
+        return f"system:serviceaccount:{self.namespace}:{self.account}"
+
+    def renewed(self, token: str) -> "HubAccess":
+        """Return the same with another token."""
+        return replace(self, token=token)
+
+    def data(self) -> JsonObject:
+        """Return the content of the Secret."""
+        values = {_KEYS[field.name]: getattr(self, field.name) for field in fields(self)}
+        return {key: _encoded(value) for key, value in values.items() if value}
+
+    def token_data(self) -> JsonObject:
+        """Return the part of the Secret that changes when the token is renewed."""
+        return {_KEYS["token"]: _encoded(self.token)}
+
+
+def _encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+def _text(data: Mapping[str, Any], key: str, *, required: bool) -> str:
+    given = data.get(key)
+    if not given:
+        if required:
+            raise InvalidSecretError(f"data.{key} is missing")
+        return ""
+    try:
+        text = base64.b64decode(str(given), validate=True).decode()
+    except ValueError as error:
+        raise InvalidSecretError(f"data.{key}: is no base64 of a text") from error
+    if key != _KEYS["authorities"] and not (text.isascii() and text.isprintable()):
+        raise InvalidSecretError(f"data.{key}: contains a line break or another character that does not belong there")
+    return text

@@ -1,0 +1,240 @@
+"""The ConfigMap on the member that records which hub and member it belongs to.
+
+It is a ConfigMap in the agent's own namespace, which the agent writes when it joins and clears when it leaves. An agent
+of another hub, or of another member, finds it and does not join: so a kubeconfig for the wrong cluster, or two hubs
+that claim the same cluster, are noticed before anything is applied.
+
+Source: `scorer.membership.identity`.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Final
+
+from scorer.api.kinds import APPLIED_WORK, KINDS
+from scorer.api.meta import JsonObject
+from scorer.api.names import APPLIED_WORK_CLEANUP
+from scorer.api.unstructured.documents import dict_at, is_deleting, with_finalizer, without_finalizer
+from scorer.membership.identity import (
+    HubMember,
+    Standing,
+    is_let_go,
+    is_ours,
+    let_go,
+    placed_by,
+    refusal,
+    standing,
+    taken_up,
+)
+from webhook.kube.client.api_server import ApiServer
+from webhook.kube.client.paths import ApiPath
+from webhook.kube.ports import (
+    AlreadyExistsError,
+    ConflictError,
+    ForbiddenError,
+    Key,
+    NotFoundError,
+    Store,
+    StoreError,
+)
+from webhook.member.objects.ledger import on_latest
+
+CONFIG_MAP: Final = KINDS["", "ConfigMap"]
+RECORD: Final = "harbormaster-member"
+
+_ACCOUNT: Final = "system:serviceaccount:"
+_REVIEW: Final = ApiPath("apis", "authentication.k8s.io", "v1", "selfsubjectreviews")
+
+_log = logging.getLogger(__name__)
+
+
+class NotOursError(Exception):
+    """The cluster belongs to another hub or member; the message says to which."""
+
+
+async def home_of(server: ApiServer, otherwise: str) -> str:
+    """Return the agent's own namespace on the member: that of its ServiceAccount.
+
+    Args:
+        server: The member; it is asked who we are.
+        otherwise: For an agent that is not a ServiceAccount, or where the API server does not tell.
+
+    Raises:
+        StoreError: The member does not answer.
+    """
+    question = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    try:
+        answer = await server.request("POST", _REVIEW, question)
+    except (NotFoundError, ForbiddenError):
+        return otherwise
+    user = dict_at(answer, "status", "userInfo")
+    name = str(user.get("username") or "")
+    return name.removeprefix(_ACCOUNT).partition(":")[0] if name.startswith(_ACCOUNT) else otherwise
+
+
+class Registration:
+    """The record of one agent.
+
+    Args:
+        cluster: The name of the member that the agent works for.
+        member: The cluster.
+        home: Returns the agent's own namespace there.
+        take_over: Claim the cluster, whosever it was; only once.
+    """
+
+    def __init__(
+        self, cluster: str, member: Store, home: Callable[[], Awaitable[str]], *, take_over: bool = False
+    ) -> None:
+        self._cluster = cluster
+        self._member = member
+        self._home = home
+        self._take_over = take_over
+        self._hub: str | None = None
+
+    async def is_recorded(self) -> bool:
+        """Say whether the cluster is recorded as ours; the hub counts as soon as it has said which one it is.
+
+        So an agent that is started again while the hub is away knows its cluster by the name alone.
+
+        Raises:
+            StoreError: The cluster did not answer.
+        """
+        recorded = _recorded(await self._read())
+        if recorded is None:
+            return False
+        return HubMember.named(self._cluster, recorded.hub if self._hub is None else self._hub).may_be(recorded)
+
+    async def claim(self, hub: str) -> None:
+        """Record that the cluster is ours, and prepare for applying.
+
+        Args:
+            hub: Its uid; empty: it does not say.
+
+        Raises:
+            NotOursError: It is another's, and nothing was written.
+            StoreError: It could not be read or recorded, so the cluster is not known to be ours.
+        """
+        self._hub = hub
+        us = HubMember.named(self._cluster, hub)
+        applied = await self._applied_works()
+        record = await self._read()
+        why = refusal(_recorded(record), applied, us)
+        if why and not self._take_over:
+            raise NotOursError(why)
+        if why:
+            _log.warning("taking over", extra={"cluster": self._cluster, "was": why})
+        # The record first, over the version that was judged: of two agents that claim at once, one gets ConflictError,
+        # and the agent that loses the cluster finds the record (`still_ours`) while the rest is still being settled.
+        await self._write(record, us)
+        for each in applied:
+            await self._settle(each, us)
+        self._take_over = False  # only now: a claim that failed halfway is to be repeated as a takeover
+
+    async def refusal(self, hub: str) -> str:
+        """Say why `claim` would not take the cluster, without writing anything; empty: it would.
+
+        Raises:
+            StoreError: The cluster did not answer.
+        """
+        us = HubMember.named(self._cluster, hub)
+        return refusal(_recorded(await self._read()), await self._applied_works(), us)
+
+    async def still_ours(self, hub: str) -> None:
+        """Check that no other agent has taken the cluster over; write a missing or incomplete record again.
+
+        Raises:
+            NotOursError: It is another's.
+            StoreError: The cluster did not answer.
+        """
+        us, record = HubMember.named(self._cluster, hub), await self._read()
+        recorded = _recorded(record)
+        if recorded == us:
+            return
+        if why := refusal(recorded, (), us):
+            raise NotOursError(why)
+        await self._write(record, us)
+
+    async def release(self, hub: str) -> None:
+        """Let go of the cluster: what was placed stays, and the next agent to join may take it over.
+
+        Raises:
+            StoreError: The cluster did not answer, or did not store it.
+        """
+        us, record = HubMember.named(self._cluster, hub), await self._read()
+        recorded = _recorded(record)
+        if recorded is not None and not us.may_be(recorded):
+            return
+        for each in await self._applied_works():
+            if is_ours(each, us):
+                await self._change(each, _freed)
+        # The record last: while it is there, no other agent joins and finds AppliedWorks that still say to be ours.
+        if record is not None:
+            with suppress(NotFoundError):
+                await self._member.replace(CONFIG_MAP, {**record, "data": {}})
+
+    async def _settle(self, applied_work: JsonObject, us: HubMember) -> None:
+        """Take up an AppliedWork that we had let go; when taking over, let go one that is another's."""
+        if is_let_go(applied_work):
+            if us.may_be(placed_by(applied_work)):
+                await self._change(applied_work, lambda found: _held(found, us))
+        elif self._take_over and standing(applied_work, us) is Standing.ANOTHERS:
+            await self._change(applied_work, _freed)
+
+    async def _change(self, applied_work: JsonObject, change: Callable[[JsonObject], JsonObject]) -> None:
+        """Change the latest version of an AppliedWork; leave it alone if it is gone or was replaced by another."""
+        name, uid = applied_work["metadata"]["name"], applied_work["metadata"]["uid"]
+
+        async def write(found: JsonObject) -> None:
+            if found["metadata"]["uid"] == uid:
+                await self._member.replace(APPLIED_WORK, change(found))
+
+        await on_latest(APPLIED_WORK, Key(name), self._member, write)
+
+    async def _applied_works(self) -> tuple[JsonObject, ...]:
+        """Return the AppliedWorks on the cluster; none where the kind is not defined."""
+        try:
+            return (await self._member.list(APPLIED_WORK)).items
+        except NotFoundError:
+            return ()
+
+    async def _read(self) -> JsonObject | None:
+        try:
+            return await self._member.get(CONFIG_MAP, Key(RECORD, await self._home()))
+        except NotFoundError:
+            return None
+
+    async def _write(self, record: JsonObject | None, us: HubMember) -> None:
+        data = {"hub": us.hub, "member": us.cluster}
+        if record is not None and record.get("data") == data:
+            return
+        try:
+            if record is not None:
+                await self._member.replace(CONFIG_MAP, {**record, "data": data})
+                return
+            metadata = {"name": RECORD, "namespace": await self._home()}
+            document = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+            await self._member.create(CONFIG_MAP, document)
+        except AlreadyExistsError as error:  # another agent was faster: read and judge its record first
+            raise ConflictError(str(error)) from error
+        except (ForbiddenError, NotFoundError) as error:
+            what = "cannot record whose this cluster is; `harbormaster rbac agent` prints the roles that this needs"
+            raise StoreError(f"{what}: {error}") from error
+
+
+def _held(applied_work: JsonObject, us: HubMember) -> JsonObject:
+    """Return an AppliedWork of an earlier membership as ours again, with the finalizer that protects what it owns."""
+    ours = taken_up(applied_work, us)
+    return ours if is_deleting(ours) else with_finalizer(ours, APPLIED_WORK_CLEANUP) or ours
+
+
+def _freed(applied_work: JsonObject) -> JsonObject:
+    """Return an AppliedWork as let go, without our finalizer: it can be deleted."""
+    theirs = let_go(applied_work)
+    return without_finalizer(theirs, APPLIED_WORK_CLEANUP) or theirs
+
+
+def _recorded(record: JsonObject | None) -> HubMember | None:
+    """Return whose the cluster is; None where the record is missing or names no member."""
+    data = (record or {}).get("data") or {}
+    return HubMember.named(str(data["member"]), str(data.get("hub") or "")) if data.get("member") else None

@@ -1,0 +1,131 @@
+"""The AppliedWork that owns a Work's objects: create, take over, or report that it belongs to another hub or member.
+
+Source: rollout.md 11.1. Differs from the reference, which finds it by name alone: `scorer.membership.identity`.
+"""
+
+from datetime import datetime
+
+from scorer.api.conditions import FALSE, make_condition, merge_conditions
+from scorer.api.kinds import APPLIED_WORK, Kind
+from scorer.api.meta import JsonObject
+from scorer.api.names import APPLIED_STAND, APPLIED_WORK_CLEANUP
+from scorer.api.unstructured.documents import (
+    conditions_of,
+    generation_of,
+    is_deleting,
+    list_at,
+    status_of,
+    with_finalizer,
+    with_metadata,
+)
+from scorer.membership.identity import HubMember, Standing, placed_by, standing, taken_up
+from scorer.rollout.apply_strategy import reports_diff
+from scorer.rollout.works.status import ManifestReason, work_status
+from webhook.kube.ports import AlreadyExistsError, ConflictError, Key, NotFoundError, StoreError
+from webhook.member.objects.ledger import on_latest, served_kinds, written_down
+from webhook.member.objects.manifests import KnownKinds, decode, manifest_result
+from webhook.member.objects.owner_references import without_owner
+from webhook.member.store.ports import MemberStore
+
+REASON = "AppliedWorkOfAnother"
+
+
+class GoingError(StoreError):
+    """The AppliedWork of the Work's name, *found*, is being deleted."""
+
+    def __init__(self, found: JsonObject) -> None:
+        super().__init__(f"AppliedWork {found['metadata']['name']} is still being deleted on the member")
+        self.found = found
+
+
+class AnothersError(Exception):
+    """The AppliedWork of the Work's name is another's and must not be touched; the message says whose it is."""
+
+
+async def applied_work(key: Key, member: MemberStore, us: HubMember) -> JsonObject:
+    """Return the AppliedWork that owns the Work's objects; create it when there is none.
+
+    An AppliedWork that was let go becomes ours, without the objects that it owned: the Work takes over those of them
+    that it holds itself.
+
+    Raises:
+        AnothersError: It is another's.
+        GoingError: It is being deleted.
+        ConflictError: Another client wrote or created it in the meantime.
+        StoreError: The member did not answer.
+    """
+    try:
+        found = await member.get(APPLIED_WORK, Key(key.name))
+    except NotFoundError:
+        return await _make(key, member, us)
+    if is_deleting(found):
+        raise GoingError(found)
+    match standing(found, us):
+        case Standing.OURS:
+            held = with_finalizer(found, APPLIED_WORK_CLEANUP)
+            return found if held is None else await member.replace(APPLIED_WORK, held)
+        case Standing.UNMARKED:
+            return await member.replace(APPLIED_WORK, taken_up(found, us)) if us.hub else found
+        case Standing.ANOTHERS:
+            raise AnothersError(f"AppliedWork {key.name} on this cluster belongs to {placed_by(found)}, not to {us}")
+    if placed_by(found) == us:
+        # On joining, `Registration.claim` took up all that we had let go; so another agent did this while we run.
+        raise AnothersError(f"AppliedWork {key.name} was let go: another agent has taken over this cluster")
+    # References, then books, then our mark. Marked first, it would be ours with another's objects on its books after a
+    # crash; until the mark is on it, any pass can start over.
+    await _release(found, member)
+    found = await member.replace_status(APPLIED_WORK, {**found, "status": {"appliedResources": []}})
+    forgotten = with_metadata(found, annotations={APPLIED_STAND: None})  # what was applied last was another's Work
+    return await member.replace(APPLIED_WORK, taken_up(forgotten, us))
+
+
+async def _release(found: JsonObject, member: MemberStore) -> None:
+    """Take an AppliedWork off the owners of every object on its books."""
+    name = found["metadata"]["name"]
+    for identity, kind in await served_kinds(written_down(found), member):
+
+        async def change(live: JsonObject, kind: Kind = kind) -> None:
+            if (released := without_owner(live, name)) is not None:
+                await member.replace(kind, released)
+
+        await on_latest(kind, Key(identity.name, identity.namespace), member, change)
+
+
+async def _make(key: Key, member: MemberStore, us: HubMember) -> JsonObject:
+    document = {
+        "apiVersion": APPLIED_WORK.api_version,
+        "kind": APPLIED_WORK.kind,
+        "metadata": {"name": key.name},
+        "spec": {"workName": key.name, "workNamespace": key.namespace},
+    }
+    try:
+        made = taken_up(document, us)
+        return await member.create(APPLIED_WORK, with_finalizer(made, APPLIED_WORK_CLEANUP) or made)
+    except AlreadyExistsError as error:  # created since we looked, perhaps by another agent: judge it in a new pass
+        raise ConflictError(str(error)) from error
+    except NotFoundError as error:
+        what = f"the member does not know the kind {APPLIED_WORK}: apply the output of `harbormaster crds` there"
+        raise StoreError(f"{what} ({error})") from error
+
+
+def forbidden_status(work: JsonObject, why: str, now: datetime) -> JsonObject:
+    """Return the status of a Work that the agent cannot apply, because it lacks rights on the member.
+
+    The entries of its objects remain as last reported: they are the books of what may be on the member.
+    """
+    kind, generation = "DiffReported" if reports_diff(work) else "Applied", generation_of(work)
+    message = f"the agent has no rights on the member: {why}"
+    found = make_condition(kind, FALSE, "ForbiddenByMember", message, generation=generation, now=now)
+    return {**status_of(work), "conditions": merge_conditions(conditions_of(work), [found])}
+
+
+def refused_status(work: JsonObject, why: str, kinds: KnownKinds, now: datetime) -> JsonObject:
+    """Return the status of a Work that is not applied, because its AppliedWork is another's."""
+    manifests = list_at(work, "spec", "workload", "manifests")
+    results = [manifest_result(item, ManifestReason.NOT_OURS, why) for item in decode(manifests, kinds)]
+    status = work_status(work, results, now)
+    kind = "DiffReported" if reports_diff(work) else "Applied"
+    generation = work["metadata"].get("generation", 0)
+    said = make_condition(kind, FALSE, REASON, why, generation=generation, now=now)
+    others = [each for each in status["conditions"] if each["type"] not in (kind, "Available")]
+    return {**status, "conditions": [*merge_conditions(conditions_of(work), [said]), *others]}

@@ -1,0 +1,275 @@
+"""Decoding of a Work's manifests into objects that can be applied, or rejections with a reason.
+
+Every manifest becomes either a `Manifest`, with its kind resolved and without the fields that only the member sets, or
+a `Rejected`, with the reason that the Work's status will show.
+
+Source: rollout.md 2.6 and 11.2.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from scorer.api.kinds import Kind, split_api_version
+from scorer.api.meta import JsonObject, dump_json
+from scorer.api.names import LAST_APPLIED, SPEC_HASH
+from scorer.api.unstructured.documents import metadata_of, name_of, namespace_of, text_at
+from scorer.rollout.envelopes import is_confined
+from scorer.rollout.selection.kinds import MemberLimits
+from scorer.rollout.works.status import ManifestReason, ManifestResult
+from webhook.kube.ports import Key
+
+MESSAGE_LIMIT: Final = 4096
+"""How many characters of an API server's message a condition repeats."""
+
+DEFAULT_LIMITS: Final = MemberLimits()
+
+_DECIDED_BY_THE_MEMBER = frozenset(
+    {
+        "resourceVersion",
+        "generation",
+        "uid",
+        "selfLink",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "creationTimestamp",
+        "managedFields",
+        "ownerReferences",
+        "generateName",
+    }
+)
+_OUR_ANNOTATIONS = frozenset({LAST_APPLIED, SPEC_HASH, "kubectl.kubernetes.io/last-applied-configuration"})
+
+
+@dataclass(frozen=True, slots=True)
+class KnownKinds:
+    """The kinds that manifests may be of, by group and kind.
+
+    Args:
+        served: By the member now.
+        coming: Defined by CustomResourceDefinitions among the manifests; with their versions.
+    """
+
+    served: Mapping[tuple[str, str], Kind]
+    coming: Mapping[tuple[str, str], Kind] = field(default_factory=dict)
+
+    def find(self, group: str, kind: str, version: str) -> Kind | None:
+        """Return the kind with *version* first; None when it is neither served nor coming in that version."""
+        for known in (self.served.get((group, kind)), self.coming.get((group, kind))):
+            if known is not None and version in known.versions:
+                return in_version(known, version)
+        return None
+
+    def serves(self, kind: Kind) -> bool:
+        """Say whether the member serves *kind* in its first version."""
+        known = self.served.get(kind.group_kind)
+        return known is not None and kind.versions[0] in known.versions
+
+    def what_is_wrong(self, group: str, kind: str, version: str) -> str:
+        """Return why the member has no such objects."""
+        known = self.served.get((group, kind)) or self.coming.get((group, kind))
+        if known is None:
+            return (
+                f"the member cluster does not know the kind {kind:.100} {group:.100}{'/' * bool(group)}{version:.100}"
+            )
+        versions = ", ".join(known.versions)
+        return f"the member cluster does not serve version {version:.100} of {known}, only {versions:.200}"
+
+
+def in_version(kind: Kind, version: str) -> Kind:
+    """Return *kind* with *version*, one of its own, as the version that requests use."""
+    if kind.versions[0] == version:
+        return kind
+    return replace(kind, versions=(version, *(other for other in kind.versions if other != version)))
+
+
+class Identity(NamedTuple):
+    """Identifies an object. Without the version, because one object may be served in several."""
+
+    group: str
+    kind: str
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """One object to apply.
+
+    Args:
+        ordinal: Position in the Work.
+        kind: Its kind on the member, with the manifest's version first.
+        key: Its key on the member.
+        document: The object without status and without the metadata that the member sets.
+    """
+
+    ordinal: int
+    kind: Kind
+    key: Key
+    document: JsonObject
+
+    @property
+    def version(self) -> str:
+        """The version that the manifest is written in."""
+        return self.kind.versions[0]
+
+    @property
+    def identity(self) -> Identity:
+        """What identifies the object."""
+        return Identity(self.kind.group, self.kind.kind, self.key.namespace, self.key.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A manifest that cannot be applied as it is; fields that could not be read are empty."""
+
+    ordinal: int
+    identity: Identity
+    version: str
+    resource: str
+    reason: ManifestReason
+    message: str
+
+
+def limits_of(work: JsonObject, limits: MemberLimits) -> MemberLimits:
+    """Return what the agent leaves alone of the content of a Work."""
+    return replace(limits, namespaced_only=is_confined(work))
+
+
+def decode(
+    manifests: Sequence[object], kinds: KnownKinds, limits: MemberLimits = DEFAULT_LIMITS
+) -> list[Manifest | Rejected]:
+    """Read the manifests of a Work, in order.
+
+    When an object occurs twice (in whatever version), the second is rejected. So is an object that *limits* excludes.
+    """
+    decoded: list[Manifest | Rejected] = []
+    seen: dict[Identity, int] = {}
+    for ordinal, document in enumerate(manifests):
+        item = _decode(ordinal, document, kinds, limits)
+        if isinstance(item, Manifest):
+            first = seen.setdefault(item.identity, ordinal)
+            if first != ordinal:
+                message = f"{item.kind} {item.key} is already manifest {first} of this Work"
+                item = _rejected(item, ManifestReason.DUPLICATED, message)
+        decoded.append(item)
+    return decoded
+
+
+def _rejected(item: Manifest, reason: ManifestReason, message: str) -> Rejected:
+    return Rejected(item.ordinal, item.identity, item.version, item.kind.plural, reason, message)
+
+
+def _decode(ordinal: int, document: object, kinds: KnownKinds, limits: MemberLimits) -> Manifest | Rejected:
+    if not isinstance(document, Mapping):
+        return Rejected(ordinal, Identity("", "", "", ""), "", "", ManifestReason.DECODING_ERRED, "not an object")
+    metadata = metadata_of(document)
+    group, version = split_api_version(text_at(document, "apiVersion"))
+    identity = Identity(group, text_at(document, "kind"), namespace_of(document), name_of(document))
+    kind = kinds.find(identity.group, identity.kind, version)
+
+    def reject(reason: ManifestReason, message: str) -> Rejected:
+        return Rejected(ordinal, identity, version, kind.plural if kind else "", reason, message)
+
+    for member in ("apiVersion", "kind"):
+        if not text_at(document, member):
+            return reject(ManifestReason.DECODING_ERRED, f"{member} is {document.get(member)!r:.64}, expected a name")
+    about = (identity.group, (version,), identity.kind, identity.name, identity.namespace)
+    if why := limits.refusal(*about, cluster_scoped=kind is not None and not kind.namespaced):
+        return reject(
+            ManifestReason.REFUSED, f"{identity.kind:.100} {identity.name:.253} {why}: the agent leaves it alone"
+        )
+    if kind is None:
+        return reject(ManifestReason.DECODING_ERRED, kinds.what_is_wrong(identity.group, identity.kind, version))
+    if not identity.name:
+        if metadata.get("generateName"):
+            message = "generateName cannot be used here: a name is needed to find the object again"
+            return reject(ManifestReason.FOUND_GENERATE_NAME, message)
+        return reject(ManifestReason.DECODING_ERRED, f"metadata.name is {metadata.get('name')!r:.64}, expected a name")
+    if kind.namespaced and not identity.namespace:
+        return reject(ManifestReason.DECODING_ERRED, f"metadata.namespace is missing; {kind.kind} is namespaced")
+    annotations = metadata.get("annotations") or {}
+    if not isinstance(annotations, Mapping) or not all(isinstance(value, str) for value in annotations.values()):
+        message = f"metadata.annotations is {annotations!r:.64}, expected an object of texts"
+        return reject(ManifestReason.DECODING_ERRED, message)
+    namespace = identity.namespace if kind.namespaced else ""
+    key = Key(identity.name, namespace)
+    return Manifest(ordinal, kind, key, applicable(document, kind))
+
+
+def applicable(document: Mapping[str, Any], kind: Kind) -> JsonObject:
+    """Return *document* without status and without the metadata that the member sets.
+
+    Source: rollout.md 2.6; the content of envelopes arrives here untrimmed (9.3).
+    """
+    metadata = {key: value for key, value in document["metadata"].items() if key not in _DECIDED_BY_THE_MEMBER}
+    if not kind.namespaced:
+        metadata.pop("namespace", None)
+    annotations = metadata.pop("annotations", None) or {}
+    if kept := {key: value for key, value in annotations.items() if key not in _OUR_ANNOTATIONS}:
+        metadata["annotations"] = kept
+    body = {key: value for key, value in document.items() if key not in ("metadata", "status")}
+    return {**body, "metadata": metadata}
+
+
+def manifest_result(
+    item: Manifest | Rejected,
+    reason: ManifestReason,
+    message: str,
+    live: JsonObject | None = None,
+    **details: Any,
+) -> ManifestResult:
+    """Return the result of a manifest, with the generation of the live object if there is one."""
+    resource = item.kind.plural if isinstance(item, Manifest) else item.resource
+    return ManifestResult(
+        ordinal=item.ordinal,
+        group=item.identity.group,
+        version=item.version,
+        kind=item.identity.kind,
+        resource=resource,
+        namespace=item.identity.namespace,
+        name=item.identity.name,
+        reason=reason,
+        message=message[:MESSAGE_LIMIT],
+        observed_generation=live["metadata"].get("generation", 0) if live else None,
+        **details,
+    )
+
+
+def manifest_hash(document: JsonObject) -> str:
+    """Return a hash that is equal for equal manifests, whatever the order of their fields."""
+    try:
+        text = orjson.dumps(document, option=orjson.OPT_SORT_KEYS)
+    except orjson.JSONEncodeError:  # text that UTF-8 cannot encode; `dump_json` escapes it
+        text = orjson.dumps(orjson.loads(dump_json(document)), option=orjson.OPT_SORT_KEYS)
+    return hashlib.sha256(text).hexdigest()
+
+
+def kinds_of(definitions: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], Kind]:
+    """Return the kinds that CustomResourceDefinitions define; malformed definitions are skipped."""
+    kinds = {}
+    for definition in definitions:
+        kind = _kind_of(definition)
+        if kind is not None:
+            kinds[kind.group_kind] = kind
+    return kinds
+
+
+def _kind_of(definition: Mapping[str, Any]) -> Kind | None:
+    try:
+        spec = definition["spec"]
+        served = [version for version in spec["versions"] if version.get("served")]
+        stored_first = sorted(served, key=lambda version: not version.get("storage"))
+        return Kind(
+            group=str(spec["group"]),
+            versions=tuple(str(version["name"]) for version in stored_first),
+            kind=str(spec["names"]["kind"]),
+            plural=str(spec["names"]["plural"]),
+            namespaced=spec["scope"] == "Namespaced",
+            has_status=any("status" in (version.get("subresources") or {}) for version in served),
+        )
+    except (KeyError, TypeError, AttributeError):
+        return None

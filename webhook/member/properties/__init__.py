@@ -1,0 +1,1 @@
+"""Properties that a heartbeat reports: resource usage, node counts, prices, and the external property provider."""

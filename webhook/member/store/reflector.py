@@ -1,0 +1,130 @@
+"""List and watch of one kind, passed to a listener until cancelled.
+
+Nothing is cached here: what the listener does not keep is forgotten. Failed reads are retried at growing intervals, and
+each error is logged once.
+
+Source: serving.md 7.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, Protocol
+
+from scorer.api.kinds import Kind
+from scorer.api.meta import JsonObject
+from scorer.api.names import OURS
+from webhook.kube.ports import (
+    EventType,
+    ExpiredError,
+    ForbiddenError,
+    NotFoundError,
+    Store,
+    StoreError,
+    WatchEvent,
+)
+
+RETRY_SECONDS: Final = (0.2, 0.5, 1.0, 2.0, 5.0)
+"""How long to wait after each failure in a row; the last value repeats."""
+
+REFUSED_SECONDS: Final = (1.0, 2.0, 5.0, 10.0)
+"""The same when we may not read, or the kind is not served: an administrator has to change that first."""
+
+_NO_OBJECT: Final = {OURS + "nobody": "true"}
+"""A label that no object carries: listing by it returns nothing but the resource version to watch from."""
+
+Sleep = Callable[[float], Awaitable[None]]
+
+_log = logging.getLogger(__name__)
+
+
+class Listener(Protocol):
+    """Receives the objects of a kind; calls come on the event loop and must not block."""
+
+    def listed(self, items: Sequence[JsonObject]) -> None:
+        """Replace all known objects by these; changes since the last event show only in this list."""
+        ...
+
+    def changed(self, event: WatchEvent) -> None:
+        """Handle one change; bookmarks are not passed on."""
+        ...
+
+    def failed(self, error: StoreError) -> None:
+        """Note that the objects cannot be read now."""
+        ...
+
+
+async def follow(
+    store: Store,
+    kind: Kind,
+    listener: Listener,
+    *,
+    namespace: str | None = None,
+    changes_only: bool = False,
+    refused_seconds: Sequence[float] = REFUSED_SECONDS,
+    sleep: Sleep = asyncio.sleep,
+) -> None:
+    """Pass all objects of *kind* to *listener*, until cancelled.
+
+    Args:
+        store: Where they are.
+        kind: Which ones.
+        listener: Receives them.
+        namespace: Only those in it.
+        changes_only: List nothing: `Listener.listed` is called with an empty list before each watch.
+        refused_seconds: Waits after a refusal, as `REFUSED_SECONDS`.
+        sleep: Sleeps for a number of seconds.
+    """
+    failures, said = 0, ""
+
+    def listed(items: Sequence[JsonObject]) -> None:
+        nonlocal failures, said
+        listener.listed(items)
+        failures, said = 0, ""
+
+    labels = _NO_OBJECT if changes_only else None
+    while True:
+        try:
+            await list_and_watch(store, kind, listed, listener.changed, namespace=namespace, labels=labels)
+        except ExpiredError:  # the server no longer has that version: list again, at once
+            continue
+        except StoreError as error:
+            listener.failed(error)
+            if str(error) != said:
+                said = str(error)
+                _log.warning("cannot watch", extra={"resource": kind.resource, "error": said})
+            waits = refused_seconds if isinstance(error, ForbiddenError | NotFoundError) else RETRY_SECONDS
+            await sleep(waits[min(failures, len(waits) - 1)])
+            failures += 1
+
+
+async def list_and_watch(
+    store: Store,
+    kind: Kind,
+    listed: Callable[[Sequence[JsonObject]], None],
+    changed: Callable[[WatchEvent], None],
+    *,
+    namespace: str | None = None,
+    labels: Mapping[str, str] | None = None,
+) -> None:
+    """Pass all objects of *kind* to *listed*, then each change to *changed*, until the watch fails.
+
+    Args:
+        store: Where they are.
+        kind: Which ones.
+        listed: Receives all objects.
+        changed: Receives the changes since; bookmarks are not passed on.
+        namespace: Only those in it.
+        labels: List only those with these labels.
+
+    Raises:
+        StoreError: They cannot be read, or the watch has to begin with another list.
+    """
+    listing = await store.list(kind, namespace, labels)
+    # Before the watch, which starts at this version: no change falls between the list and the watch.
+    listed(listing.items)
+    version = listing.resource_version
+    del listing  # or all of it would stay in memory for as long as the watch lasts
+    async for event in store.watch(kind, version, namespace):
+        if event.type is not EventType.BOOKMARK:
+            changed(event)

@@ -1,0 +1,66 @@
+"""The delay until the next pass over a Work that no change triggers.
+
+Source: rollout.md 11.7; KubeFleet pkg/controllers/workapplier/backoff.go.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+FIRST = timedelta(seconds=5)
+SLOW_START = timedelta(seconds=2)
+SLOW_LIMIT = timedelta(seconds=15)
+FAST_LIMIT = timedelta(minutes=15)
+HELD_DELAY = timedelta(minutes=1)
+CONTESTED_DELAY = timedelta(seconds=10)
+_SLOW_GROWTH = 1.2
+_FAST_GROWTH = 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The outcome of one pass over a Work.
+
+    Args:
+        generation: Of the Work.
+        digest: Equal for two passes with equal results.
+        settled: Everything is available, or all differences are reported.
+        gone: The Work no longer exists; nothing is left to do for it.
+        held: The Work is held until a user accepts it.
+        contested: Another writer keeps changing one of its objects.
+    """
+
+    generation: int = 0
+    digest: str = ""
+    settled: bool = False
+    gone: bool = False
+    held: bool = False
+    contested: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """The wait chosen after a pass, and what the next choice depends on."""
+
+    delay: timedelta
+    outcome: Outcome
+    growing_fast: bool = False
+
+
+def next_pace(last: Pace | None, outcome: Outcome) -> Pace:
+    """Return the wait after a pass that ended in *outcome*.
+
+    First 5 s; then from 2 s, a fifth longer each time, up to 15 s; then half as long again each time, up to 15 min.
+    A Work that is held gets a pass each minute, one with a contested object every 10 s.
+    A settled Work enters the last phase immediately. Another generation or another result starts from the beginning.
+    """
+    if outcome.held:
+        return Pace(HELD_DELAY, outcome)
+    if outcome.contested:
+        return Pace(CONTESTED_DELAY, outcome)
+    if last is None or (last.outcome.generation, last.outcome.digest) != (outcome.generation, outcome.digest):
+        return Pace(FIRST, outcome)
+    if outcome.settled or last.growing_fast or last.delay == SLOW_LIMIT:
+        return Pace(min(last.delay * _FAST_GROWTH, FAST_LIMIT), outcome, growing_fast=True)
+    if last.delay == FIRST:
+        return Pace(SLOW_START, outcome)
+    return Pace(min(last.delay * _SLOW_GROWTH, SLOW_LIMIT), outcome)

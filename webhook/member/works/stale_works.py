@@ -1,0 +1,65 @@
+"""Stale Works: a Work older than what was applied is not applied; see `scorer.rollout.works.hub_restore`.
+
+A hub that was restored from a backup has such Works.
+"""
+
+from datetime import datetime
+
+from scorer.api.event import Event
+from scorer.api.kinds import APPLIED_WORK, WORK
+from scorer.api.meta import JsonObject
+from scorer.api.unstructured.documents import status_of
+from scorer.rollout.works.hub_restore import (
+    OLDER_THAN_APPLIED,
+    held_message,
+    held_status,
+    is_older,
+    with_applied,
+    with_held,
+)
+from webhook.kube.ports import Key, Store
+from webhook.member.membership.hub_state import AskHub
+from webhook.member.objects.ledger import on_latest
+from webhook.member.store.events import tell
+from webhook.member.store.ports import MemberStore
+
+
+async def is_held(
+    work: JsonObject, owner: JsonObject, word: AskHub, hub: Store, member: MemberStore, now: datetime
+) -> bool:
+    """Say whether a Work is held, because it is older than what was applied; if so, write that on both sides.
+
+    Args:
+        work: As it is on the hub.
+        owner: Its AppliedWork.
+        word: Asks the hub whether the member takes older Works.
+        hub: Where it is.
+        member: Where its AppliedWork is.
+        now: The time of day.
+
+    Raises:
+        StoreError: The hub or the member did not answer.
+    """
+    if not is_older(work, owner) or (await word()).accepts_older:
+        return False
+    # The member first: if the agent stops before the hub knows, the hold stays, even if the hub writes the Work again.
+    if (held := with_held(owner, work)) is not None:
+        await member.replace(APPLIED_WORK, held)
+    message = held_message(work, owner)
+    status = held_status(work, message, now)
+    if status != status_of(work):
+        await hub.replace_status(WORK, {**work, "status": status})
+        await tell(work, Event(OLDER_THAN_APPLIED, message, "Warning"), hub, member, now)
+    return True
+
+
+async def note_applied(work: JsonObject, owner: JsonObject, member: MemberStore) -> None:
+    """Record on the AppliedWork which Work was applied; call it after the hub has stored the Work's status."""
+    if with_applied(owner, work) is None:
+        return
+
+    async def change(live: JsonObject) -> None:
+        if live["metadata"]["uid"] == owner["metadata"]["uid"] and (noted := with_applied(live, work)) is not None:
+            await member.replace(APPLIED_WORK, noted)
+
+    await on_latest(APPLIED_WORK, Key(owner["metadata"]["name"]), member, change)

@@ -1,0 +1,33 @@
+"""The wall clock, and deadlines for work in a thread, which cannot be ended from outside.
+
+Long work calls the function that `patience` returns again and again; it raises once the time is over.
+"""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from time import monotonic
+
+
+def utc_now() -> datetime:
+    """Return the wall clock."""
+    return datetime.now(UTC)
+
+
+class TakesTooLongError(Exception):
+    """Something has been worked on for too long."""
+
+
+def patience(what: str, seconds: float) -> Callable[[], None]:
+    """Return a function that raises `TakesTooLongError` from some time on.
+
+    Args:
+        what: Is worked on, for the message.
+        seconds: How long it may take from now on.
+    """
+    end = monotonic() + seconds
+
+    def check() -> None:
+        if monotonic() > end:
+            raise TakesTooLongError(f"{what} takes longer than {seconds:g} s")
+
+    return check

@@ -1,0 +1,111 @@
+"""Observability of a process: its log, its traces, its build, and how long history is kept."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+from pydantic import Field, field_validator
+
+from webhook.settings.environment import Settings
+from webhook.settings.values import MEBIBYTE, SecondsWithin
+
+
+class LogSettings(Settings):
+    """The log, on standard error."""
+
+    log_format: Literal["json", "text"] = Field(
+        default="json", description="How lines of the log are written: `json` for machines, `text` for people."
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="The lowest level that is written."
+    )
+
+
+class TracingSettings(Settings):
+    """Traces by OpenTelemetry; they need the libraries of ``requirements-otel.txt``."""
+
+    tracing_endpoint: str = Field(
+        default="",
+        description="Where traces are sent by OTLP over HTTP, such as `http://collector:4318/v1/traces`; empty: there "
+        "are none.",
+    )
+    tracing_share: Annotated[float, Field(ge=0, le=1)] = Field(
+        default=1.0,
+        description="Share of the requests without a `traceparent`, and of the reconciles, that are traced, from 0 to "
+        "1; of a request with one, it says whether.",
+    )
+
+    @field_validator("tracing_endpoint")
+    @classmethod
+    def _check_endpoint(cls, url: str) -> str:
+        if not url:
+            return url
+        try:
+            parts = urlsplit(url)
+            parts.port  # noqa: B018 - raises where it is no number
+        except ValueError as error:
+            raise ValueError(f"is no URL: {error}") from error
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            raise ValueError("has to begin with http:// or https:// and a host")
+        if parts.username is not None or parts.password is not None:
+            raise ValueError("has credentials in it; give them as OTEL_EXPORTER_OTLP_HEADERS")
+        return url
+
+
+class BuildSettings(Settings):
+    """Which build this is."""
+
+    commit: str = Field(
+        default="",
+        max_length=64,
+        description="Commit of the source that the program was built from; an image sets it, and metrics show it.",
+    )
+
+
+class ProcessSettings(LogSettings, BuildSettings):
+    """What every process that runs until it is stopped reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryOptions:
+    """What of the record is kept, and how often it is written.
+
+    Args:
+        age: How long; zero: nothing is kept.
+        most_bytes: How much, of the loop and of the servers each.
+        interval: How often a process writes at most.
+    """
+
+    age: timedelta = timedelta(days=7)
+    most_bytes: int = 8 * MEBIBYTE
+    interval: timedelta = timedelta(seconds=10)
+
+
+class HistorySettings(Settings):
+    """The record of what has happened."""
+
+    history_days: int = Field(
+        default=7,
+        ge=0,
+        le=90,
+        description="How many days decisions, rollouts, refusals and answers of the gate are kept, for "
+        "`harbormaster history`; 0: not at all.",
+    )
+    history_megabytes: int = Field(
+        default=8,
+        ge=1,
+        le=64,
+        description="How much of that is kept, in MiB, of the loop and of the servers each; the oldest goes first.",
+    )
+    history_seconds: SecondsWithin = Field(
+        default=10, ge=1, le=300, description="How often a process writes it at most."
+    )
+
+    def history(self) -> HistoryOptions:
+        """Return what is kept, ready for use."""
+        return HistoryOptions(
+            timedelta(days=self.history_days),
+            self.history_megabytes * MEBIBYTE,
+            timedelta(seconds=self.history_seconds),
+        )

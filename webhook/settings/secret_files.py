@@ -1,0 +1,125 @@
+"""Secret files, one secret a line, and the secret path of the hooks.
+
+A caller of the hooks below that path is the API server, or has learned it from there.
+
+A ``ValidatingWebhookConfiguration`` cannot carry a password, but it can carry a path. Both the server and
+``harbormaster webhook-configuration`` read the file: the command prints its first line, the server accepts every line.
+So a new secret can stand in front of the old one until the hub uses the new.
+
+Source: serving.md 8, "Strangers at the hooks".
+"""
+
+import re
+from pathlib import Path
+from typing import Final
+
+from pydantic import Field
+
+from webhook.runtime.files import read_bounded
+from webhook.settings.environment import PREFIX, Settings, SettingsError
+
+ROOT: Final = "/hooks"
+"""What stands before the secret; behind it come the paths of the hooks."""
+SHORTEST: Final = 32
+LONGEST: Final = 128
+MOST: Final = 8
+"""Secrets in one file; each is compared with every caller's."""
+
+_SECRET: Final = re.compile(rf"[A-Za-z0-9_-]{{{SHORTEST},{LONGEST}}}", re.ASCII)
+
+
+class HookSecretSettings(Settings):
+    """The file with the secrets."""
+
+    webhook_secret_file: Path | None = Field(
+        default=None,
+        description="File of secrets, one a line: the hub calls the hooks below `/hooks/SECRET`, and a caller of the "
+        "plain paths is a stranger, judged by the rules alone.",
+    )
+
+
+def read_secrets(path: Path | None, setting: str = "WEBHOOK_SECRET_FILE") -> tuple[str, ...]:
+    """Return the secrets in a file, one a line, the one to be used first; none without a file.
+
+    Args:
+        path: Of the file; None: there is none.
+        setting: What names it, for messages.
+
+    Raises:
+        SettingsError: The file cannot be used; the message names it, and nothing that is in it.
+    """
+    if path is None:
+        return ()
+    where = f"{PREFIX}{setting}: {str(path)!r}"
+    try:
+        lines = [line.strip() for line in read_bounded(path).decode("ascii").splitlines()]
+    except OSError as error:
+        raise SettingsError(f"{where}: {error.strerror}") from error
+    except UnicodeDecodeError:
+        raise SettingsError(f"{where}: is not ASCII text") from None
+    secrets = tuple(line for line in lines if line)
+    if not 0 < len(secrets) <= MOST:
+        raise SettingsError(f"{where}: must hold 1 to {MOST} secrets, one a line; it holds {len(secrets)}")
+    for number, line in enumerate(lines, 1):
+        if line and not _SECRET.fullmatch(line):
+            raise SettingsError(
+                f"{where}: line {number}: must be {SHORTEST} to {LONGEST} letters, digits, - or _, "
+                "such as `openssl rand -hex 32` makes"
+            )
+    return secrets
+
+
+class SecretFile:
+    """The secrets in a file as it is now: whoever replaces it takes a secret back at once.
+
+    Args:
+        path: Of the file; None: there is none.
+        setting: What names it, for messages.
+    """
+
+    def __init__(self, path: Path | None, setting: str) -> None:
+        self._path = path
+        self._setting = setting
+        self._known: tuple[tuple[int, ...], tuple[str, ...]] = (), ()
+
+    @property
+    def is_set(self) -> bool:
+        """Say whether there is such a file."""
+        return self._path is not None
+
+    def read(self) -> tuple[str, ...]:
+        """Return the secrets, as `read_secrets`; a file that is still the same is not read again.
+
+        Raises:
+            SettingsError: The file cannot be used now.
+        """
+        mark = self._mark()
+        known = self._known
+        if not mark or mark != known[0]:
+            known = self._known = mark, read_secrets(self._path, self._setting)
+        return known[1]
+
+    def _mark(self) -> tuple[int, ...]:
+        """Return what differs as soon as the file is written or replaced; empty: nobody knows."""
+        try:
+            found = self._path.stat() if self._path is not None else None
+        except OSError:  # to read it fails as well, in words
+            return ()
+        return (
+            () if found is None else (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        )
+
+
+def secret_path(secrets: tuple[str, ...]) -> str:
+    """Return what to put before the path of a hook; empty without a secret."""
+    return f"{ROOT}/{secrets[0]}" if secrets else ""
+
+
+def secret_in(called: str) -> str | None:
+    """Return the secret in the path or URL of a hook. Empty: the path is plain. None: unknown, its form is wrong."""
+    _, scheme, rest = called.partition("://")
+    path = f"/{rest.partition('/')[2]}" if scheme else called
+    if not path.startswith(f"{ROOT}/"):
+        return ""
+    secret = path.removeprefix(f"{ROOT}/").partition("/")[0]
+    return secret if _SECRET.fullmatch(secret) else None

@@ -1,0 +1,1 @@
+"""The framework of all rules: rules, field errors, the context, tolerant reading, metadata and selectors."""

@@ -1,0 +1,277 @@
+"""What admission rules may read besides the object itself.
+
+All of it is passed in: the kinds that the hub serves, the other objects on it, the user, the switches and the
+time. A `Context()` is an empty hub, with harbormaster's own controller as the user.
+
+Rules that deny read `Context.existing`, where an unknown object counts as absent. Live checks, which only warn,
+read `Context.hub`, which raises `NotKnownError` for unknown objects: they then yield nothing.
+
+Both are views of a cache, which lags behind the store, and two writes may be reviewed at the same time. So a rule
+about other objects prevents mistakes; it cannot guarantee an invariant, and controllers must not rely on it.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from math import inf
+from types import MappingProxyType
+from typing import Final, NoReturn, Protocol
+
+from pydantic import ValidationError
+
+from scorer.api.cluster.member_cluster import MemberCluster
+from scorer.api.kinds import KINDS, MEMBER_CLUSTER, Kind, group_kind
+from scorer.api.meta import JsonObject
+from scorer.api.unstructured.documents import labels_of, name_of, namespace_of
+from scorer.fleet import Fleet
+from webhook.access.user import UserInfo
+from webhook.settings.admission import OWN_CONTROLLER, AdmissionSettings
+
+_NO_KINDS: Mapping[tuple[str, str], Kind] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class KnownKinds:
+    """The kinds that the hub serves: the built-in table, our own kinds, and its custom kinds.
+
+    Args:
+        custom: By group and kind, from discovery or CustomResourceDefinitions.
+        complete: False: discovery was not available, so a kind that is not listed may still exist.
+    """
+
+    custom: Mapping[tuple[str, str], Kind] = field(default_factory=lambda: _NO_KINDS)
+    complete: bool = True
+
+    @classmethod
+    def of_definitions(cls, definitions: Iterable[JsonObject]) -> "KnownKinds":
+        """Return the kinds that CustomResourceDefinition objects define; unreadable ones are left out."""
+        kinds = (_kind_of_definition(definition) for definition in definitions)
+        return cls({kind.group_kind: kind for kind in kinds if kind})
+
+    def find(self, group: str, kind: str) -> Kind | None:
+        """Return a kind of any version."""
+        return KINDS.get((group, kind)) or self.custom.get((group, kind))
+
+    def find_served(self, group: str, version: str, kind: str) -> Kind | None:
+        """Return a kind if that version of it is served."""
+        known = KINDS.get((group, kind))
+        if known is None or version not in known.versions:
+            known = self.custom.get((group, kind))
+        return known if known is not None and version in known.versions else None
+
+
+_UNKNOWN_KINDS: Final = KnownKinds(complete=False)
+
+
+def _kind_of_definition(definition: JsonObject) -> Kind | None:
+    try:
+        spec = definition["spec"]
+        names = spec["names"]
+        served = tuple(version["name"] for version in spec["versions"] if version.get("served", False))
+        found = Kind(
+            str(spec["group"]), served, str(names["kind"]), str(names["plural"]), spec["scope"] == "Namespaced"
+        )
+    except (KeyError, TypeError, AttributeError):
+        return None
+    return found if served else None
+
+
+class NotKnownError(Exception):
+    """A live check asks about something unknown, and so has no verdict."""
+
+
+class OutOfTimeError(Exception):
+    """The time for live checks is over: the remaining checks have no verdict."""
+
+
+class HubView(Protocol):
+    """What is known of the hub. Documents are shared, read-only and unchecked.
+
+    Every method raises `NotKnownError` if the answer is not known, which differs from an empty answer.
+    """
+
+    def get(self, kind: Kind, name: str, namespace: str = "") -> JsonObject | None:
+        """Return one object, None when there is none."""
+        ...
+
+    def list(self, kind: Kind, namespace: str = "") -> Collection[JsonObject]:
+        """Return the objects of *kind*, of one namespace when it is given, in any order."""
+        ...
+
+    def labelled(self, kind: Kind, label: str, value: str, namespace: str = "") -> Collection[JsonObject]:
+        """Return the objects of *kind* with an indexed label, of one namespace or, with none, cluster-scoped."""
+        ...
+
+    @property
+    def fleet(self) -> Fleet:
+        """All member clusters."""
+        ...
+
+
+class UnknownHub:
+    """A hub about which nothing is known."""
+
+    def get(self, kind: Kind, name: str, namespace: str = "") -> JsonObject | None:
+        """See `HubView.get`."""
+        raise NotKnownError(kind, name, namespace)
+
+    def list(self, kind: Kind, namespace: str = "") -> Collection[JsonObject]:
+        """See `HubView.list`."""
+        raise NotKnownError(kind, namespace)
+
+    def labelled(self, kind: Kind, label: str, value: str, namespace: str = "") -> Collection[JsonObject]:
+        """See `HubView.labelled`."""
+        raise NotKnownError(kind, label, value, namespace)
+
+    @property
+    def fleet(self) -> Fleet:
+        """See `HubView.fleet`."""
+        raise NotKnownError(MEMBER_CLUSTER)
+
+
+class DocumentHub:
+    """A hub with the objects of some files; a kind without an object in them is unknown."""
+
+    def __init__(self, documents: Mapping[tuple[str, str], Sequence[JsonObject]]) -> None:
+        self._documents = documents
+
+    def get(self, kind: Kind, name: str, namespace: str = "") -> JsonObject | None:
+        """See `HubView.get`."""
+        wanted = (name, namespace)
+        return next(
+            (document for document in self.list(kind) if (name_of(document), namespace_of(document)) == wanted), None
+        )
+
+    def list(self, kind: Kind, namespace: str = "") -> Collection[JsonObject]:
+        """See `HubView.list`."""
+        found = self._documents.get(kind.group_kind)
+        if not found:
+            raise NotKnownError(kind)
+        return [document for document in found if namespace in ("", namespace_of(document))]
+
+    def labelled(self, kind: Kind, label: str, value: str, namespace: str = "") -> Collection[JsonObject]:
+        """See `HubView.labelled`."""
+        return [
+            document
+            for document in self.list(kind)
+            if namespace_of(document) == namespace and labels_of(document).get(label) == value
+        ]
+
+    @cached_property
+    def fleet(self) -> Fleet:
+        """See `HubView.fleet`; a member that cannot be read is left out."""
+        return Fleet.of(filter(None, map(_read_member, self.list(MEMBER_CLUSTER))))
+
+
+def _read_member(document: JsonObject) -> MemberCluster | None:
+    try:
+        return MemberCluster.read(document)
+    except ValidationError:
+        return None
+
+
+NOTHING_KNOWN: HubView = UnknownHub()
+
+
+def _nothing(_kind: Kind) -> Sequence[JsonObject]:
+    return ()
+
+
+def _standing_still() -> float:
+    return 0.0
+
+
+def _raise(_check: str, error: Exception) -> NoReturn:
+    raise error
+
+
+_OWN_CONTROLLER: Final = UserInfo(OWN_CONTROLLER)
+_DEFAULTS: Final = AdmissionSettings()
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Everything that a verdict may depend on besides the object.
+
+    Args:
+        kinds: The kinds that the hub serves.
+        existing: Returns the objects of a kind on the hub; a rule that finds none does not deny for that.
+        user: The user who sent the request.
+        settings: The switches.
+        now: The time of the request.
+        hub: The view of the hub for live checks.
+        clock: Seconds that have passed, to limit the time of live checks. By default no time passes.
+        on_failure: Called with the name of a live check that raised an error; by default the error is raised again.
+        deadline: When the time for live checks ends, by *clock*.
+    """
+
+    kinds: KnownKinds = field(default_factory=KnownKinds)
+    existing: Callable[[Kind], Sequence[JsonObject]] = _nothing
+    user: UserInfo = _OWN_CONTROLLER
+    settings: AdmissionSettings = _DEFAULTS
+    now: datetime = datetime(2000, 1, 1, tzinfo=UTC)
+    hub: HubView = NOTHING_KNOWN
+    clock: Callable[[], float] = _standing_still
+    on_failure: Callable[[str, Exception], None] = _raise
+    deadline: float = inf
+
+    @classmethod
+    def of_objects(
+        cls,
+        objects: Iterable[JsonObject],
+        *,
+        user: UserInfo | None = None,
+        settings: AdmissionSettings | None = None,
+        now: datetime | None = None,
+        on_failure: Callable[[str, Exception], None] = _raise,
+    ) -> "Context":
+        """Return the context of a hub that holds *objects*; its CustomResourceDefinitions make their kinds known."""
+        by_kind: dict[tuple[str, str], list[JsonObject]] = {}
+        for document in objects:
+            by_kind.setdefault(group_kind(document), []).append(document)
+        context = cls(
+            kinds=KnownKinds.of_definitions(by_kind.get(("apiextensions.k8s.io", "CustomResourceDefinition"), ())),
+            existing=lambda kind: by_kind.get(kind.group_kind, ()),
+            hub=DocumentHub(by_kind),
+            on_failure=on_failure,
+        )
+        return replace(
+            context, user=user or context.user, settings=settings or context.settings, now=now or context.now
+        )
+
+    def asked_by(self, user: UserInfo) -> "Context":
+        """Return the same context with another user."""
+        return self._with(user, self.deadline)
+
+    def of_a_stranger(self) -> "Context":
+        """Return the context for a review that may not come from the API server: it discloses nothing about the hub."""
+        return Context(_UNKNOWN_KINDS, settings=self.settings, now=self.now, on_failure=self.on_failure)
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether the user is harbormaster itself."""
+        return self.user.username in self.settings.controllers
+
+    def started(self) -> "Context":
+        """Return the same context, with the time for live checks starting now."""
+        return self._with(self.user, self.clock() + self.settings.live_seconds)
+
+    def _with(self, user: UserInfo, deadline: float) -> "Context":
+        """Return a copy; faster than `dataclasses.replace`, and called twice per review."""
+        return Context(
+            self.kinds,
+            self.existing,
+            user,
+            self.settings,
+            self.now,
+            self.hub,
+            self.clock,
+            self.on_failure,
+            deadline,
+        )
+
+    def check_time(self) -> None:
+        """Raise `OutOfTimeError` if the time for live checks is over."""
+        if self.clock() > self.deadline:
+            raise OutOfTimeError

@@ -1,0 +1,393 @@
+"""Read an object through its model, even if parts of it are broken.
+
+A broken part must not hide mistakes elsewhere: each value that the model refuses is reported and replaced by the
+smallest valid one, and the object is read again, so that the rules between fields still see the rest. Findings about
+a replaced part, or about a field that contains one, are dropped. A list that is too long is cut before the object is
+read: that is one mistake, and the items beyond the limit cost nothing.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from datetime import date
+from enum import StrEnum
+from functools import lru_cache
+from itertools import islice
+from types import NoneType, UnionType
+from typing import Annotated, Any, Final, Generic, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
+
+import orjson
+import pydantic
+from pydantic.fields import FieldInfo
+
+from scorer.api.meta import ApiModel, JsonObject, without_nulls
+from scorer.api.values.field_path import FieldPath
+from webhook.validation.framework.field import Cause, FieldError, FieldWarning, path_of, shape_errors, too_many
+
+Finding: TypeAlias = FieldError | FieldWarning
+Model = TypeVar("Model", bound=ApiModel)
+
+DEEPEST: Final = 100
+"""Levels of nesting: far more than any real object has, and few enough for recursive functions."""
+_MOST_ROUNDS: Final = 4
+"""How often an object is repaired and read again; a repair may reveal mistakes that the broken part hid."""
+_MOST_MISTAKES: Final = 200
+"""With more mistakes than this, an object is not repaired: no answer shows as many."""
+_MOST_VALUES: Final = 250
+"""How many JSON values of such an object are read for the mistakes to report."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading(Generic[Model]):
+    """The readable parts of an object.
+
+    Args:
+        view: The object with its broken parts replaced; None when it is beyond repair.
+        errors: What the model refused.
+        broken: The paths of the replaced parts.
+    """
+
+    view: Model | None
+    errors: tuple[FieldError, ...] = ()
+    broken: tuple[FieldPath, ...] = field(default=())
+
+    def trusted(self, findings: Iterable[Finding]) -> Iterable[Finding]:
+        """Leave out findings about broken parts and about fields that contain them."""
+        return self._trusted(findings) if self.broken else findings
+
+    def _trusted(self, findings: Iterable[Finding]) -> Iterator[Finding]:
+        broken = {bad.parts for bad in self.broken}
+        around = {parts[:length] for parts in broken for length in range(len(parts) + 1)}
+        for finding in findings:
+            parts = (finding.parts if isinstance(finding, FieldError) else ()) or (finding.field,)
+            # A field that must be absent is a mistake even if a part of it is broken.
+            forbidden = isinstance(finding, FieldError) and finding.cause is Cause.FORBIDDEN
+            if not any(_is_within(part, broken) or (not forbidden and part.parts in around) for part in parts):
+                yield finding
+
+
+_NO_RULES: Final[Mapping[str, str]] = {}
+
+
+def read_object(
+    model: type[Model], document: Mapping[str, Any], rules: Mapping[str, str] = _NO_RULES
+) -> Reading[Model]:
+    """Read *document* as *model*.
+
+    ``status`` and ``managedFields`` are ignored: they are not part of what the user wants.
+
+    Args:
+        model: The model of the kind.
+        document: The object.
+        rules: Ids of the rules that the model enforces, by path with ``*`` for a list position or map key; a
+            mistake gets the id of the longest path that leads to it.
+    """
+    errors: list[FieldError] = []
+    limits = _limits_of(model)
+    document = wish(document)
+    document = document if limits is None else _shortened(document, limits, FieldPath(), errors, rules)
+    broken = [error.field for error in errors]
+    try:
+        return Reading(model.read(document), tuple(errors), tuple(broken))
+    except pydantic.ValidationError as error:
+        return _read_around(model, document, error, rules, errors, broken)
+    except (OverflowError, TypeError) as error:  # integers beyond any float, keys that are not strings
+        return Reading(None, (FieldError(FieldPath(), Cause.INVALID, f"is not plain JSON: {error}"),), (FieldPath(),))
+
+
+def wish(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return *document* without what is not the user's wish: ``status`` and ``managedFields``."""
+    if "status" in document:
+        document = {key: value for key, value in document.items() if key != "status"}
+    metadata = document.get("metadata")
+    if isinstance(metadata, dict) and "managedFields" in metadata:
+        kept = {key: value for key, value in metadata.items() if key != "managedFields"}
+        document = {**document, "metadata": kept}
+    return document
+
+
+def _read_around(
+    model: type[Model],
+    document: Mapping[str, Any],
+    error: pydantic.ValidationError,
+    rules: Mapping[str, str],
+    errors: list[FieldError],
+    broken: list[FieldPath],
+) -> Reading[Model]:
+    """Read *document* despite *error*; *errors* and *broken* hold what was found before and are added to.
+
+    If the document has more mistakes than an answer can show, only its beginning is read, and it has no view.
+    """
+    if error.error_count() > _MOST_MISTAKES:
+        try:
+            model.read(_beginning(document, [_MOST_VALUES]))
+        except pydantic.ValidationError as found:
+            errors.extend(_new_errors(found, broken, rules))
+        return Reading(None, tuple(errors), tuple(broken))
+    patched: Any = _own_copy(document)
+    for _ in range(_MOST_ROUNDS):
+        try:
+            return Reading(model.read(patched), tuple(errors), tuple(broken))
+        except pydantic.ValidationError as found:
+            error = found
+        errors.extend(_new_errors(error, broken, rules))
+        details = error.errors(include_url=False)
+        broken.extend(path_of(detail["loc"]) for detail in details)
+        repaired = [_repair(model, patched, detail) for detail in details]
+        if not all(repaired):
+            break
+    return Reading(None, tuple(errors), tuple(broken))
+
+
+@dataclass(frozen=True, slots=True)
+class _Limits:
+    """The parts of a model that lead to a list or a map of limited length.
+
+    Args:
+        most: The largest number of items of a list, or of members of a map.
+        members: The limits of an object's members, by name.
+        items: The limits of every item of a list, or of every value of a map.
+    """
+
+    most: float
+    members: Mapping[str, "_Limits"]
+    items: "_Limits | None"
+
+
+@lru_cache(maxsize=256)
+def _limits_of(model: type[ApiModel]) -> _Limits | None:
+    members = {
+        alias: limits for alias, info in _by_alias(model).items() if (limits := _limits(_annotated(info))) is not None
+    }
+    return _Limits(math.inf, members, None) if members else None
+
+
+def _limits(annotation: Any) -> _Limits | None:
+    bare = _bare(annotation)
+    if isinstance(bare, type) and issubclass(bare, ApiModel):
+        return _limits_of(bare)
+    origin, arguments = get_origin(bare), get_args(bare)
+    if origin not in {tuple, list, dict, Mapping}:
+        return None
+    items = _limits(arguments[1] if origin in {dict, Mapping} else arguments[0])
+    most = min(_bounds(annotation, "max_length"), default=math.inf)
+    return _Limits(most, {}, items) if most < math.inf or items is not None else None
+
+
+def _shortened(value: Any, limits: _Limits, at: FieldPath, errors: list[FieldError], rules: Mapping[str, str]) -> Any:
+    """Return *value* with lists and maps cut to the length that the model allows; mistakes are added to *errors*."""
+    if not isinstance(value, dict | list):
+        return value
+    if len(value) > limits.most:
+        most = int(limits.most)
+        errors.append(too_many(at, len(value), most, _rule_of(at, rules)))
+        return value[:most] if isinstance(value, list) else dict(islice(value.items(), most))
+    if isinstance(value, list):
+        if limits.items is None:
+            return value
+        items = [_shortened(item, limits.items, at / index, errors, rules) for index, item in enumerate(value)]
+        return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
+    below = limits.members if limits.items is None else dict.fromkeys(value, limits.items)
+    parts = {
+        name: _shortened(value[name], inner, at / name, errors, rules) for name, inner in below.items() if name in value
+    }
+    return {**value, **parts} if any(part is not value[name] for name, part in parts.items()) else value
+
+
+def _new_errors(
+    error: pydantic.ValidationError, broken: Sequence[FieldPath], rules: Mapping[str, str]
+) -> Iterator[FieldError]:
+    known = {bad.parts for bad in broken}
+    for found in shape_errors(error):
+        if _is_within(found.field, known):
+            continue
+        yield replace(found, rule=_rule_of(found.field, rules)) if rules else found
+
+
+def _is_within(path: FieldPath, broken: Set[tuple[str | int, ...]]) -> bool:
+    """Whether *path* is a broken part or inside one; looked up by prefix, because there may be thousands of them."""
+    return any(path.parts[:length] in broken for length in range(len(path.parts) + 1))
+
+
+def _rule_of(path: FieldPath, rules: Mapping[str, str]) -> str:
+    words = ["*" if isinstance(part, int) else part for part in path.parts]
+    for length in range(len(words), 0, -1):
+        if rule := rules.get(".".join(words[:length])):
+            return rule
+    return ""
+
+
+def _own_copy(document: Mapping[str, Any]) -> Any:
+    """Return a deep copy to repair: the document itself is shared with the other steps of the review."""
+    try:
+        text = orjson.dumps(document)
+    except orjson.JSONEncodeError:
+        return without_nulls(document)
+    copy = orjson.loads(text)
+    return without_nulls(copy) if b"null" in text else copy  # a search in the text is much faster than a walk
+
+
+def _beginning(value: Any, budget: list[int]) -> Any:
+    budget[0] -= 1
+    if isinstance(value, dict):
+        return {key: _beginning(item, budget) for key, item in value.items() if budget[0] > 0}
+    if isinstance(value, list):
+        kept = []
+        for item in value:
+            if budget[0] <= 0:
+                break
+            kept.append(_beginning(item, budget))
+        return kept
+    return value
+
+
+def _repair(model: type[ApiModel], document: Any, detail: Any) -> bool:
+    """Replace the value of one parser error by a valid one; say whether that was possible."""
+    location = [part for part in detail["loc"] if part != "[key]"]
+    if not location:
+        return False
+    holder, last = document, location[-1]
+    annotation: Any = model
+    for part in location[:-1]:
+        annotation = _below(annotation, part)[0]
+        try:
+            holder = holder[part]
+        except (KeyError, IndexError, TypeError):
+            return True  # a repair of a field above has replaced it
+    wanted, optional = _below(annotation, last)
+    if wanted is None:
+        return False
+    try:
+        if detail["type"] == "too_long" and isinstance(holder[last], list):
+            holder[last] = holder[last][: detail["ctx"]["max_length"]]
+        elif "[key]" in detail["loc"] or optional:
+            holder.pop(last, None)
+        else:
+            holder[last] = _smallest(wanted)
+    except (KeyError, IndexError, TypeError):
+        return True
+    return True
+
+
+def _below(annotation: Any, part: str | int) -> tuple[Any, bool]:
+    """Return the type of a member or item, and whether it is optional; (None, False) when unknown."""
+    annotation = _bare(annotation)
+    if isinstance(annotation, type) and issubclass(annotation, ApiModel):
+        info = _by_alias(annotation).get(str(part))
+        return (_annotated(info), not info.is_required()) if info else (None, False)
+    arguments = get_args(annotation)
+    if get_origin(annotation) in {tuple, list} and isinstance(part, int):
+        return arguments[0], False
+    if get_origin(annotation) in {dict, Mapping} and len(arguments) == 2:
+        return arguments[1], False
+    return None, False
+
+
+@lru_cache(maxsize=256)
+def _by_alias(model: type[ApiModel]) -> dict[str, FieldInfo]:
+    return {info.alias or name: info for name, info in model.model_fields.items()}
+
+
+def _annotated(info: FieldInfo) -> Any:
+    return Annotated[info.annotation, *info.metadata] if info.metadata else info.annotation
+
+
+def _bare(annotation: Any) -> Any:
+    """Strip Annotated and the None of an optional type."""
+    while True:
+        origin = get_origin(annotation)
+        if origin is Annotated:
+            annotation = get_args(annotation)[0]
+        elif origin in {Union, UnionType}:
+            annotation = next((part for part in get_args(annotation) if part is not NoneType), NoneType)
+        else:
+            return annotation
+
+
+def _smallest(annotation: Any) -> Any:
+    """Return the smallest JSON value that is valid for a type of the models."""
+    bound = _least(annotation)
+    bare = _bare(annotation)
+    origin = get_origin(bare)
+    if origin is Literal:
+        return get_args(bare)[0]
+    if origin in {tuple, list}:
+        return [_smallest(get_args(bare)[0]) for _ in range(bound)]
+    if isinstance(bare, type) and issubclass(bare, ApiModel):
+        required = {alias: info for alias, info in _by_alias(bare).items() if info.is_required()}
+        return {alias: _smallest(_annotated(info)) for alias, info in required.items()}
+    if isinstance(bare, type) and issubclass(bare, StrEnum):
+        return next(iter(bare)).value
+    plain: dict[Any, Any] = {bool: False, int: bound, float: 0.0, str: "x" * bound, date: "1970-01-01"}
+    return plain.get(bare, {})
+
+
+def _least(annotation: Any) -> int:
+    """Return the lower bound of a number or a length, 0 without one."""
+    return max((0, *_bounds(annotation, "ge"), *_bounds(annotation, "min_length")))
+
+
+def _bounds(annotation: Any, name: str) -> Iterator[int]:
+    """Yield the integers that the metadata of a type has under *name*."""
+    metadata = list(get_args(annotation)[1:]) if get_origin(annotation) is Annotated else []
+    while metadata:
+        item = metadata.pop()
+        if isinstance(item, FieldInfo):
+            metadata.extend(item.metadata)
+        value = getattr(item, name, None)
+        if isinstance(value, int):
+            yield value
+
+
+def is_deeper(value: Any, levels: int) -> bool:
+    """Say whether *value* nests deeper than *levels*; level by level instead of by recursion."""
+    level = [value]
+    for _ in range(levels):
+        level = [
+            item
+            for container in level
+            for item in (container.values() if type(container) is dict else container)
+            if type(item) is dict or type(item) is list
+        ]
+        if not level:
+            return False
+    return True
+
+
+def has_more_values(value: Any, most: int) -> bool:
+    """Say whether *value* holds more than *most* JSON values; stops counting there."""
+    pending, count = [value], 0
+    while pending:
+        container = pending.pop()
+        count += len(container)
+        if count > most:
+            return True
+        items = container.values() if type(container) is dict else container
+        pending += [item for item in items if item and (type(item) is dict or type(item) is list)]
+    return False
+
+
+def same_json(left: object, right: object) -> bool:
+    """Say whether two JSON values are the same; unlike ``==``, ``true``, ``1`` and ``1.0`` differ."""
+    if left is right:
+        return True
+    if type(left) is not type(right):
+        return False
+    if not left:
+        return not right
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(same_json(value, right[key]) for key, value in left.items())
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(same_json, left, right))
+    return left == right
+
+
+def value_at(document: JsonObject, path: FieldPath) -> object:
+    """Return the value at *path*, None when there is none."""
+    value: Any = document
+    for part in path.parts:
+        try:
+            value = value[part]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return value

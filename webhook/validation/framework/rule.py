@@ -1,0 +1,118 @@
+"""What an admission rule is, and how it is linked to the code that enforces it.
+
+Every module lists its rules next to the functions that enforce them, and `enforces` links the list to the function that
+the registry of kinds calls. `webhook.admission.catalogue` follows the registry, so that kinds and operations are
+defined only there. Errors of the model parser get their ids from the same list (`shape_rules`).
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final, TypeVar
+
+from scorer.api.kinds import Kind
+
+CRD: Final = "KubeFleet CRD"
+CEL: Final = "KubeFleet CRD (CEL)"
+OURS: Final = "harbormaster"
+
+CREATE: Final = frozenset({"CREATE"})
+UPDATE: Final = frozenset({"UPDATE"})
+DELETE: Final = frozenset({"DELETE"})
+
+
+class Severity(StrEnum):
+    """What a rule does to a write."""
+
+    DENY = "deny"
+    WARN = "warn"
+    DEFAULT = "default"
+    MUTATE = "mutate"
+    ALLOW = "allow"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule.
+
+    Args:
+        id: Stable name, such as ``P-25``; the letter is the group.
+        severity: What it does; more than one where it depends on the case.
+        what: What it requires, in one plain sentence.
+        source: Where it comes from.
+        fields: The fields that it is about, with ``*`` for a list position or map key. An error of the model parser
+            there gets this id; a default is looked up there in the schema.
+        in_schema: Whether the schema of the CRD enforces it, too.
+        operations: The operations it applies to, if not all for which its function is called.
+        only: The kinds it applies to, if not all for which its function is called.
+    """
+
+    id: str
+    severity: tuple[Severity, ...]
+    what: str
+    source: str
+    fields: tuple[str, ...] = ()
+    in_schema: bool = False
+    operations: frozenset[str] = frozenset()
+    only: tuple[Kind, ...] = ()
+
+    @property
+    def group(self) -> str:
+        """The letter before the dash."""
+        return self.id.partition("-")[0]
+
+
+def deny(rule_id: str, what: str, source: str, *fields: str, on: frozenset[str] = frozenset()) -> Rule:
+    """Return a rule that refuses a write, in the webhook only."""
+    return Rule(rule_id, (Severity.DENY,), what, source, fields, operations=on)
+
+
+def schema(rule_id: str, what: str, source: str, *fields: str, on: frozenset[str] = frozenset()) -> Rule:
+    """Return a rule that refuses a write, in the webhook and by the schema of the CRD."""
+    return Rule(rule_id, (Severity.DENY,), what, source, fields, in_schema=True, operations=on)
+
+
+def warn(rule_id: str, what: str, source: str = OURS, *, on: frozenset[str] = frozenset()) -> Rule:
+    """Return a rule that allows a write with a warning."""
+    return Rule(rule_id, (Severity.WARN,), what, source, operations=on)
+
+
+def default(rule_id: str, what: str, source: str, *fields: str) -> Rule:
+    """Return a rule that fills in what a write leaves out."""
+    return Rule(rule_id, (Severity.DEFAULT,), what, source, fields)
+
+
+def allow(rule_id: str, what: str, source: str = OURS, *, on: frozenset[str] = frozenset()) -> Rule:
+    """Return a rule that allows a write."""
+    return Rule(rule_id, (Severity.ALLOW,), what, source, operations=on)
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def enforces(*rules: Rule) -> Callable[[Function], Function]:
+    """Declare which rules a function of the registry enforces."""
+
+    def tie(function: Function) -> Function:
+        vars(function)["rules"] = rules
+        return function
+
+    return tie
+
+
+def rules_of(function: object) -> tuple[Rule, ...]:
+    """Return the rules that a function enforces."""
+    rules: tuple[Rule, ...] = getattr(function, "rules", ())
+    return rules
+
+
+def pick(rules: Iterable[Rule], *ids: str) -> tuple[Rule, ...]:
+    """Return the *rules* with these *ids*, all of which must exist."""
+    found = {rule.id: rule for rule in rules}
+    return tuple(found[rule_id] for rule_id in ids)
+
+
+def shape_rules(rules: Iterable[Rule]) -> Mapping[str, str]:
+    """Return the ids of *rules* by field, for `webhook.validation.framework.reading`; the later of two."""
+    return {field: rule.id for rule in rules for field in rule.fields}

@@ -1,0 +1,97 @@
+"""Guard rails around deletions that would remove a member's content by mistake.
+
+Deleting a member's namespace deletes the Works of that member, and deleting one of our definitions deletes all objects
+of its kind: both tell members what to keep. Deleting the namespace of the installation deletes the loop, the server and
+the accounts of all agents. A user who intends the deletion annotates the object first. Guard rails do not apply to our
+own controllers, which delete the namespace of a member that has left.
+
+Source: placement-api.md 8, whose table these three rows extend.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from scorer.api.kinds import MEMBER_CLUSTER, OUR_KINDS, UPGRADE_GROUP, Kind
+from scorer.api.names import ALLOW_DELETION, CLUSTER_GROUP, MEMBER_NAMESPACE_PREFIX, PLACEMENT_GROUP
+from scorer.api.unstructured.documents import annotation, is_deleting, name_of
+from scorer.api.values.quoting import quote
+from webhook.validation.framework.context import Context, NotKnownError
+from webhook.validation.framework.rule import enforces, pick
+from webhook.validation.guard_rails.writes import RULES, Write
+
+GUARDED_GROUPS: Final = (CLUSTER_GROUP, PLACEMENT_GROUP, UPGRADE_GROUP)
+
+_BY_DEFINITION: Final = {kind.resource: kind for kind in OUR_KINDS if kind.group in GUARDED_GROUPS}
+
+
+@enforces(*pick(RULES, "G-17"))
+def guard_member_namespace(write: Write, context: Context) -> Iterator[str]:
+    """Users do not delete the namespace of a member that exists, even if the member is leaving (G-17)."""
+    name = name_of(write.subject)
+    if not name.startswith(MEMBER_NAMESPACE_PREFIX) or not _is_guarded(write, context):
+        return
+    cluster = name.removeprefix(MEMBER_NAMESPACE_PREFIX)
+    if any(name_of(member) == cluster for member in context.existing(MEMBER_CLUSTER)):
+        yield (
+            f"namespace {quote(name)} holds everything placed on member cluster {quote(cluster)}; deleting it cuts the "
+            f"member off from the hub. To remove the member from the fleet: kubectl delete membercluster {cluster}. "
+            f"To delete the namespace anyway, first: kubectl annotate namespace {name} {ALLOW_DELETION}=true"
+        )
+
+
+@enforces(*pick(RULES, "G-19"))
+def guard_own_namespace(write: Write, context: Context) -> Iterator[str]:
+    """Users do not delete the namespace of the installation (G-19)."""
+    name = name_of(write.subject)
+    if name == context.settings.own_namespace and _is_guarded(write, context):
+        yield (
+            f"namespace {quote(name)} is the one that harbormaster is installed in: deleting it stops the loop and the "
+            "server, and locks out the agents of all members that joined by a ServiceAccount there. To remove "
+            "harbormaster from the hub, first: helm uninstall, or harbormaster unregister. To delete the namespace "
+            f"anyway, first: kubectl annotate namespace {name} {ALLOW_DELETION}=true"
+        )
+
+
+@enforces(*pick(RULES, "G-18"))
+def guard_definition_in_use(write: Write, context: Context) -> Iterator[str]:
+    """Deleting a definition deletes all its objects, so it stays while there are any (G-18)."""
+    name = name_of(write.subject)
+    kind = _BY_DEFINITION.get(name)
+    if kind is None or not _is_guarded(write, context):
+        return
+    if found := _in_use(kind, context):
+        yield (
+            f"{found}: deleting definition {quote(name)} deletes every {kind.kind} on the hub. To remove harbormaster "
+            "from the hub, delete placements and member clusters before definitions. To delete the definition anyway, "
+            f"first: kubectl annotate crd {name} {ALLOW_DELETION}=true"
+        )
+
+
+def _is_guarded(write: Write, context: Context) -> bool:
+    """Say whether a write starts a deletion that no user has allowed."""
+    old = write.old or {}
+    # The stored object is asked, not the cache: its annotation may be newer than what the cache has seen.
+    return (
+        context.settings.protect_deletions
+        and write.operation == "DELETE"
+        and not write.subresource
+        and annotation(old, ALLOW_DELETION) != "true"
+        and not is_deleting(old)  # the deletion has begun: refusing another DELETE would not stop it
+    )
+
+
+def _in_use(kind: Kind, context: Context) -> str:
+    """Describe the objects of a kind, empty when there are none.
+
+    A kind that is not in the cache counts as in use while the fleet has members.
+    """
+    try:
+        count = len(context.hub.list(kind))
+    except NotKnownError:
+        members = len(context.existing(MEMBER_CLUSTER))
+        return f"the fleet has {_number(members, 'member cluster')}, and may need it" if members else ""
+    return f"there {'is' if count == 1 else 'are'} {_number(count, kind.kind)}" if count else ""
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"

@@ -1,0 +1,318 @@
+"""Guard rails: which user may write which object, whatever its content.
+
+They are separate from validity: a refusal is "forbidden", not "invalid", and applies to finalizer updates and deletions
+too. All are off by default, except the protection of Works and of approvals: a forged Work is code execution on a
+member, an approval created in advance bypasses the gate. `webhook.validation.guard_rails.deletions` has the guard rails
+against accidental deletions.
+
+Source: docs/specifications/placement-api.md 8, X-50; KubeFleet pkg/webhook/fleetresourcehandler. Unlike there, users
+    that count as admins are a setting, service accounts as such are not trusted (every agent is one), G-10 applies to
+    ``fleet-*`` only, and G-11 to Works and InternalMemberClusters only.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from scorer.api.kinds import KINDS, MEMBER_CLUSTER, POD
+from scorer.api.meta import JsonObject, without_nulls
+from scorer.api.names import (
+    CLUSTER_GROUP,
+    FLEET,
+    MEMBER_NAMESPACE_PREFIX,
+    PLACEMENT_GROUP,
+    SYSTEM_NAMESPACE_PREFIXES,
+    WORK_CLEANUP,
+)
+from scorer.api.placement.binding import BindingState
+from scorer.api.unstructured.documents import dict_at, name_of, namespace_of, spec_of
+from scorer.api.values.quoting import quote
+from webhook.access.user import UserInfo
+from webhook.validation.framework.context import Context
+from webhook.validation.framework.reading import same_json
+from webhook.validation.framework.rule import CREATE, DELETE, OURS, UPDATE, Rule, Severity, deny, enforces, pick
+
+REPLICA_SET: Final = KINDS["apps", "ReplicaSet"]
+
+ADMIN_GROUPS: Final = ("system:masters", "kubeadm:cluster-admins")
+TRUSTED_USERS: Final = (
+    "system:kube-controller-manager",
+    "system:serviceaccount:kube-system:generic-garbage-collector",
+    "system:serviceaccount:kube-system:namespace-controller",
+)
+"""Components of Kubernetes that write any object. kube-controller-manager runs as the last two."""
+_FLEET_GROUPS: Final = frozenset(
+    {CLUSTER_GROUP, PLACEMENT_GROUP, "networking.fleet.azure.com", "multicluster.x-k8s.io"}
+)
+_FLEET_ANNOTATION: Final = "fleet.azure.com"
+
+_WORKLOADS: Final = "KubeFleet pkg/webhook"
+_HANDLER: Final = "KubeFleet pkg/webhook/fleetresourcehandler"
+_POLICIES: Final = "KubeFleet pkg/admissionpolicymanager"
+
+
+def _left_to_others(rule_id: str, what: str, source: str) -> Rule:
+    return Rule(rule_id, (Severity.NONE,), f"{what}: left to RBAC and to policies of the API server.", source)
+
+
+RULES: Final = (
+    Rule(
+        "G-01",
+        (Severity.DENY,),
+        "Pods are not created on the hub, outside reserved namespaces (off by default).",
+        _WORKLOADS,
+        operations=CREATE,
+        only=(POD,),
+    ),
+    Rule(
+        "G-02",
+        (Severity.DENY,),
+        "ReplicaSets are not created on the hub, outside reserved namespaces (off by default).",
+        _WORKLOADS,
+        operations=CREATE,
+        only=(REPLICA_SET,),
+    ),
+    deny(
+        "G-03",
+        "PodDisruptionBudgets are not created on the hub, outside reserved namespaces (off by default).",
+        _WORKLOADS,
+        on=CREATE,
+    ),
+    deny("G-04", "Only admins write definitions of the fleet's groups (off by default).", _HANDLER),
+    deny(
+        "G-05", "Only trusted users create or delete a managed member (off by default).", _HANDLER, on=CREATE | DELETE
+    ),
+    deny("G-06", "A managed member keeps an annotation that marks it (off by default).", _HANDLER, on=UPDATE),
+    deny(
+        "G-07",
+        "The labels of a managed member do not change (off by default, a switch of its own).",
+        _HANDLER,
+        on=UPDATE,
+    ),
+    deny(
+        "G-08",
+        "Only trusted users change a managed member, except labels, taints and annotations (off by default).",
+        _HANDLER,
+        on=UPDATE,
+    ),
+    deny(
+        "G-09",
+        "An unmanaged member stays unmanaged, and only trusted users change its status (off by default).",
+        _HANDLER,
+        on=UPDATE,
+    ),
+    deny("G-10", "Only trusted users write namespaces named fleet-* (off by default).", _HANDLER),
+    deny(
+        "G-11",
+        "Only trusted users write in a member's namespace, except for its agent's status and finalizer.",
+        _HANDLER,
+    ),
+    deny("G-16", "Only admins change the identity of a member (off by default, a switch of its own).", OURS, on=UPDATE),
+    deny("G-17", "The namespace of a member is not deleted while the member exists.", OURS, on=DELETE),
+    deny("G-18", "A definition of the fleet is not deleted while objects of its kind exist.", OURS, on=DELETE),
+    deny("G-19", "The namespace that harbormaster is installed in is not deleted by mistake.", OURS, on=DELETE),
+    deny("G-20", "Only the loop sets a binding to Unscheduled, which removes its content.", OURS, on=UPDATE),
+    deny("X-50", "Only harbormaster creates approval requests.", OURS, on=CREATE),
+)
+LEFT_TO_OTHERS: Final = (
+    _left_to_others("G-12", "Only trusted users write fleet objects in reserved namespaces", _HANDLER),
+    _left_to_others("G-13", "Only trusted users write common objects in the system's namespaces", _HANDLER),
+    _left_to_others("G-14", "Only trusted users write service accounts in reserved namespaces", _POLICIES),
+    _left_to_others("G-15", "Pods and ReplicaSets are not created on the hub", _POLICIES),
+)
+"""Guard rails of the reference that are not implemented here, on purpose."""
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One write, as a guard rail sees it; *old* is None on CREATE, *new* on DELETE."""
+
+    operation: str
+    new: JsonObject | None
+    old: JsonObject | None
+    subresource: str = ""
+
+    @property
+    def subject(self) -> JsonObject:
+        """The object written, the stored one on DELETE."""
+        return self.new or self.old or {}
+
+
+GuardRail: TypeAlias = Callable[[Write, Context], Iterator[str]]
+
+
+def is_admin(user: UserInfo, context: Context) -> bool:
+    """Return whether *user* is an administrator of the hub, by group or by setting."""
+    return not user.groups.isdisjoint(ADMIN_GROUPS) or user.username in context.settings.allowed_users
+
+
+def is_trusted(user: UserInfo, context: Context) -> bool:
+    """Return whether *user* is an admin or a component of Kubernetes that may write any object."""
+    return is_admin(user, context) or user.username in TRUSTED_USERS
+
+
+@enforces(*pick(RULES, "G-01", "G-02"))
+def guard_workload(write: Write, context: Context) -> Iterator[str]:
+    """No Pods and ReplicaSets on the hub, outside reserved namespaces (G-01, G-02)."""
+    if context.settings.block_workloads and _is_in_user_namespace(write, context):
+        yield "workloads do not run on the hub; place them on member clusters"
+
+
+@enforces(*pick(RULES, "G-03"))
+def guard_pod_disruption_budget(write: Write, context: Context) -> Iterator[str]:
+    """No PodDisruptionBudgets on the hub, outside reserved namespaces (G-03)."""
+    if context.settings.block_pod_disruption_budgets and _is_in_user_namespace(write, context):
+        yield "a PodDisruptionBudget has no use on the hub; put it in a ResourceEnvelope to place it"
+
+
+def _is_in_user_namespace(write: Write, context: Context) -> bool:
+    namespace = namespace_of(write.subject)
+    exempt = namespace.startswith(SYSTEM_NAMESPACE_PREFIXES) or namespace in context.settings.unblocked_namespaces
+    return write.operation == "CREATE" and not exempt
+
+
+@enforces(*pick(RULES, "G-04"))
+def guard_definition(write: Write, context: Context) -> Iterator[str]:
+    """Only admins, not service accounts, write definitions of fleet kinds (G-04)."""
+    if not context.settings.guard_rail or write.operation not in {"CREATE", "UPDATE", "DELETE"}:
+        return
+    group = name_of(write.subject).partition(".")[2]
+    if group in _FLEET_GROUPS and not is_admin(context.user, context):
+        yield f"only admins may write definitions of the group {group}"
+
+
+@enforces(*pick(RULES, "G-10"))
+def guard_namespace(write: Write, context: Context) -> Iterator[str]:
+    """Only trusted users write namespaces of the fleet (G-10)."""
+    if not context.settings.guard_rail or not name_of(write.subject).startswith("fleet-"):
+        return
+    if not is_trusted(context.user, context):
+        yield f"namespace {quote(name_of(write.subject))} is reserved"
+
+
+@enforces(*pick(RULES, "G-11"))
+def guard_member_work(write: Write, context: Context) -> Iterator[str]:
+    """Only trusted users write in a member's namespace, except for the agent's status and finalizer (G-11).
+
+    The loop acts on the labels and annotations of a Work, and the garbage collector on its owners: an agent that could
+    change them could claim content of other members, or have its Works deleted.
+
+    If the MemberCluster is not in the cache, the write passes: the agent's name is unknown.
+    """
+    namespace = namespace_of(write.subject)
+    if not context.settings.protect_works or not namespace.startswith(MEMBER_NAMESPACE_PREFIX):
+        return
+    if is_trusted(context.user, context):
+        return
+    cluster = namespace.removeprefix(MEMBER_NAMESPACE_PREFIX)
+    for member in context.existing(MEMBER_CLUSTER):
+        if name_of(member) != cluster:
+            continue
+        if context.user.username not in _agent_names(member):
+            yield f"only the agent of member cluster {quote(cluster)} may write here"
+        elif not write.subresource and _beyond_finalizer(write):
+            yield f"the agent of a member cluster may change only the status and the finalizer {WORK_CLEANUP}"
+
+
+def _beyond_finalizer(write: Write) -> bool:
+    """Return whether a write changes more of an object than the agent's own finalizer."""
+    if write.new is None or write.old is None:
+        return True
+    return not _same(_without_finalizer(write.new), _without_finalizer(write.old))
+
+
+def _without_finalizer(document: JsonObject) -> JsonObject:
+    """Return what of an object only the loop may change."""
+    metadata = dict_at(document, "metadata")
+    finalizers = [name for name in metadata.get("finalizers") or () if name != WORK_CLEANUP]
+    kept = {name: metadata.get(name) or None for name in ("labels", "annotations", "ownerReferences")}
+    return {"spec": spec_of(document), **kept, "finalizers": finalizers}
+
+
+def _agent_names(member: JsonObject) -> set[str]:
+    """Return the user names that requests of a member's identity may carry."""
+    identity = dict_at(member, "spec", "identity")
+    name, namespace = str(identity.get("name", "")), str(identity.get("namespace") or "fleet-system")
+    return {name, f"system:serviceaccount:fleet-system:{name}", f"system:serviceaccount:{namespace}:{name}"} - {""}
+
+
+@enforces(*pick(RULES, "G-05", "G-06", "G-07", "G-08", "G-09"))
+def guard_member_cluster(write: Write, context: Context) -> Iterator[str]:
+    """Members with annotations of the managed service belong to that service (G-05 to G-09)."""
+    if not context.settings.guard_rail:
+        return
+    new, old = write.new, write.old
+    if write.operation == "UPDATE" and new is not None and old is not None:
+        yield from _guard_member_update(new, old, context)
+    elif _fleet_annotations(write.subject) and not is_trusted(context.user, context):
+        yield "this member cluster is managed; only trusted users may create or delete it"
+
+
+def _guard_member_update(new: JsonObject, old: JsonObject, context: Context) -> Iterator[str]:
+    """G-06, G-07 and G-08 for members that are managed, G-09 for the others."""
+    trusted = is_trusted(context.user, context)
+    if not _fleet_annotations(old):
+        if _fleet_annotations(new):
+            yield f"annotations of {_FLEET_ANNOTATION} cannot be added to an existing member cluster"
+        if not _same(new.get("status"), old.get("status")) and not trusted:
+            yield "only trusted users may change the status of a member cluster"
+        return
+    if not _fleet_annotations(new):
+        yield f"the annotations of {_FLEET_ANNOTATION} cannot all be removed"
+    locked = context.settings.deny_member_label_changes and "system:masters" not in context.user.groups
+    if locked and _user_labels(new) != _user_labels(old):
+        yield "the labels of a managed member cluster cannot be changed"
+    touched = (
+        not _same(_without_taints(new), _without_taints(old))
+        or not _same(new.get("status"), old.get("status"))
+        or _fleet_annotations(new) != _fleet_annotations(old)
+    )
+    if touched and not trusted:
+        yield "this member cluster is managed; only labels, taints and other annotations are free"
+
+
+@enforces(*pick(RULES, "G-16"))
+def guard_identity(write: Write, context: Context) -> Iterator[str]:
+    """A member's identity may read and write its Works, so only admins may change the identity (G-16)."""
+    if not context.settings.identity_by_admins_only or write.operation != "UPDATE":
+        return
+    new, old = dict_at(write.new, "spec", "identity"), dict_at(write.old, "spec", "identity")
+    if not _same(new, old) and not is_admin(context.user, context):
+        yield "only admins may change the identity of a member cluster"
+
+
+@enforces(*pick(RULES, "G-20"))
+def guard_binding_state(write: Write, context: Context) -> Iterator[str]:
+    """The state Unscheduled orders the removal of content, so only the loop writes it, no admin by mistake (G-20)."""
+    settings = context.settings
+    if not settings.protect_works or write.operation != "UPDATE" or context.user.username in settings.allowed_users:
+        return
+    new, old = spec_of(write.new or {}).get("state"), spec_of(write.old or {}).get("state")
+    if new == BindingState.UNSCHEDULED and new != old:
+        yield "only harbormaster sets a binding to Unscheduled: create an eviction to take a placement off a cluster"
+
+
+@enforces(*pick(RULES, "X-50"))
+def guard_approval(write: Write, context: Context) -> Iterator[str]:
+    """Only the run's controller creates approval requests: one created in advance could already be approved (X-50)."""
+    del context
+    if write.operation == "CREATE" and not write.subresource:
+        yield "only harbormaster creates approval requests; approve the one it creates"
+
+
+def _fleet_annotations(member: Mapping[str, Any]) -> dict[str, Any]:
+    annotations = dict_at(member, "metadata", "annotations")
+    return {key: value for key, value in annotations.items() if key.startswith(_FLEET_ANNOTATION)}
+
+
+def _user_labels(member: Mapping[str, Any]) -> dict[str, Any]:
+    labels = dict_at(member, "metadata", "labels")
+    return {key: value for key, value in labels.items() if not key.startswith(FLEET)}
+
+
+def _without_taints(member: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in spec_of(member).items() if key != "taints"}
+
+
+def _same(left: object, right: object) -> bool:
+    return same_json(without_nulls(left) or {}, without_nulls(right) or {})

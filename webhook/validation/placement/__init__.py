@@ -1,0 +1,1 @@
+"""Rules on placements and the kinds around them: overrides, envelopes, evictions and disruption budgets."""

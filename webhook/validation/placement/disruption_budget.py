@@ -1,0 +1,89 @@
+"""Rules on ClusterResourcePlacementDisruptionBudget.
+
+Source: placement-api.md 7.8 and 10.3; KubeFleet pkg/utils/validator/clusterresourceplacementdisruptionbudget.go.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from scorer.api.kinds import PLACEMENT
+from scorer.api.meta import JsonObject
+from scorer.api.placement.eviction import ClusterResourcePlacementDisruptionBudget, DisruptionBudgetSpec
+from scorer.api.values.field_path import FieldPath
+from scorer.api.values.int_or_percent import LARGEST, count_or_percent
+from scorer.api.values.quoting import quote
+from webhook.validation.framework.context import Context
+from webhook.validation.framework.field import Cause, FieldError, FieldWarning, invalid
+from webhook.validation.framework.metadata import USER_RULES, validate_metadata, warn_about_reserved_keys
+from webhook.validation.framework.reading import Finding, read_object
+from webhook.validation.framework.relations import placement_type_of, placements_named
+from webhook.validation.framework.rule import CEL, CRD, allow, deny, enforces, schema, shape_rules, warn
+
+SPEC: Final = FieldPath.of("spec")
+_VALIDATOR: Final = "KubeFleet pkg/utils/validator/clusterresourceplacementdisruptionbudget.go"
+
+RULES: Final = (
+    *USER_RULES,
+    deny("B-01", "maxUnavailable and minAvailable exclude each other.", CEL),
+    schema("B-02", "A limit is an integer of at least 0 or a percentage of 0% to 100%.", f"{CRD}, CEL", "spec"),
+    deny("B-03", "The budget of a PickAll placement has no maxUnavailable.", _VALIDATOR),
+    deny("B-04", "The minAvailable of a budget for a PickAll placement is an integer.", _VALIDATOR),
+    allow("B-05", "A budget may be created before its placement.", "KubeFleet pkg/webhook"),
+    warn("X-80", "A budget has a limit; without one it blocks every eviction."),
+)
+SHAPE_RULES: Final = shape_rules(RULES)
+
+
+@enforces(*RULES)
+def validate(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
+    """Yield everything that is wrong or suspicious about a disruption budget."""
+    reading = read_object(ClusterResourcePlacementDisruptionBudget, document, SHAPE_RULES)
+    yield from reading.errors
+    if reading.view is not None:
+        before = read_object(ClusterResourcePlacementDisruptionBudget, old).view if old is not None else None
+        yield from reading.trusted(_judge(reading.view, before, context))
+
+
+def _judge(
+    new: ClusterResourcePlacementDisruptionBudget,
+    old: ClusterResourcePlacementDisruptionBudget | None,
+    context: Context,
+) -> Iterator[Finding]:
+    yield from validate_metadata(new.metadata, old.metadata if old else None)
+    yield from warn_about_reserved_keys(new.metadata, old.metadata if old else None, context)
+    yield from validate_one_limit(new.spec)
+    yield from validate_limits(new.spec)
+    yield from validate_against_placement(new.metadata.name, new.spec, context)
+
+
+def validate_one_limit(spec: DisruptionBudgetSpec) -> Iterator[Finding]:
+    """One of the two limits (B-01); with neither, every eviction is blocked (X-80)."""
+    if spec.max_unavailable is not None and spec.min_available is not None:
+        parts = (SPEC / "maxUnavailable", SPEC / "minAvailable")
+        yield FieldError(SPEC, Cause.FORBIDDEN, "maxUnavailable and minAvailable exclude each other", "B-01", parts)
+    if spec.max_unavailable is None and spec.min_available is None:
+        yield FieldWarning(SPEC, "with neither maxUnavailable nor minAvailable every eviction is blocked", "X-80")
+
+
+def validate_limits(spec: DisruptionBudgetSpec) -> Iterator[FieldError]:
+    """A limit is an integer or a percentage; digits in quotes are neither (B-02)."""
+    for name, value in (("maxUnavailable", spec.max_unavailable), ("minAvailable", spec.min_available)):
+        if value is not None and not count_or_percent(value):
+            why = f"must be an integer from 0 to {LARGEST} or a percentage of 0% to 100%"
+            yield invalid(SPEC / name, value, why, "B-02")
+
+
+def validate_against_placement(name: str, spec: DisruptionBudgetSpec, context: Context) -> Iterator[FieldError]:
+    """PickAll has no wanted number of clusters, so only an absolute ``minAvailable`` makes sense there (B-03, B-04).
+
+    A budget without a placement of its name passes (B-05).
+    """
+    for placement in placements_named(name, context.existing(PLACEMENT)):
+        if placement_type_of(placement) != "PickAll":
+            continue
+        if spec.max_unavailable is not None:
+            message = f"placement {quote(name)} is PickAll and has no wanted number; use an integer minAvailable"
+            yield FieldError(SPEC / "maxUnavailable", Cause.FORBIDDEN, message, "B-03")
+        if isinstance(spec.min_available, str):
+            why = f"placement {quote(name)} is PickAll and has no wanted number; must be an integer"
+            yield invalid(SPEC / "minAvailable", spec.min_available, why, "B-04")

@@ -1,0 +1,139 @@
+"""Rules on ClusterResourceEnvelope and ResourceEnvelope.
+
+An entry that cannot be placed would fail once per binding; these rules report it when the envelope is written.
+
+Source: placement-api.md 7.8 and 10.3.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from scorer.api.kinds import NAMESPACE, group_kind
+from scorer.api.meta import JsonObject
+from scorer.api.placement.envelope import ClusterResourceEnvelope
+from scorer.api.unstructured.documents import metadata_of, name_of, namespace_of
+from scorer.api.values.field_path import FieldPath
+from scorer.api.values.quoting import quote
+from scorer.rollout.selection.kinds import is_fleet_group
+from webhook.validation.framework.context import Context
+from webhook.validation.framework.field import Cause, FieldError, duplicate, invalid
+from webhook.validation.framework.metadata import USER_RULES, validate_metadata, warn_about_reserved_keys
+from webhook.validation.framework.reading import Finding, read_object
+from webhook.validation.framework.rule import CRD, OURS, deny, enforces, schema, shape_rules
+from webhook.validation.placement import never_placed
+
+DATA: Final = FieldPath.of("data")
+
+RULES: Final = (
+    *USER_RULES,
+    schema("E-01", "data has 1 to 50 entries, all of them objects.", CRD, "data"),
+    never_placed.NAMESPACE_RULE,
+    never_placed.KIND_RULE,
+    deny("X-70", "An entry has apiVersion, kind and metadata.name.", OURS),
+    deny("X-73", "An entry is neither an envelope nor another object of the fleet.", OURS),
+    deny("X-74", "No object is in an envelope twice.", OURS),
+)
+CLUSTER_RULES: Final = (*RULES, deny("X-71", "An entry of a ClusterResourceEnvelope is cluster-scoped.", OURS))
+NAMESPACED_RULES: Final = (
+    *RULES,
+    deny("X-72", "An entry of a ResourceEnvelope names the namespace of the envelope.", OURS),
+)
+SHAPE_RULES: Final = shape_rules(RULES)
+
+
+@enforces(*CLUSTER_RULES)
+def validate_cluster_envelope(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
+    """Yield everything that is wrong or suspicious about a ClusterResourceEnvelope."""
+    return _validate(document, old, context, namespaced=False)
+
+
+@enforces(*NAMESPACED_RULES)
+def validate_resource_envelope(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
+    """Yield everything that is wrong or suspicious about a ResourceEnvelope."""
+    return _validate(document, old, context, namespaced=True)
+
+
+def _validate(document: JsonObject, old: JsonObject | None, context: Context, *, namespaced: bool) -> Iterator[Finding]:
+    reading = read_object(ClusterResourceEnvelope, document, SHAPE_RULES)
+    yield from reading.errors
+    if reading.view is not None:
+        before = read_object(ClusterResourceEnvelope, old).view if old is not None else None
+        yield from reading.trusted(_judge(reading.view, before, context, namespaced=namespaced))
+
+
+def _judge(
+    new: ClusterResourceEnvelope, old: ClusterResourceEnvelope | None, context: Context, *, namespaced: bool
+) -> Iterator[Finding]:
+    yield from validate_metadata(new.metadata, old.metadata if old else None)
+    yield from warn_about_reserved_keys(new.metadata, old.metadata if old else None, context)
+    for key, entry in new.data.items():
+        at = DATA / key
+        yield from validate_identity(entry, at)
+        yield from validate_no_fleet_kind(entry, at)
+        yield from validate_not_reserved(entry, at, context)
+        if namespaced:
+            yield from validate_own_namespace(entry, new.metadata.namespace, at)
+        else:
+            yield from validate_cluster_scoped(entry, at, context)
+    yield from validate_distinct_objects(new.data)
+
+
+def validate_identity(entry: Mapping[str, Any], at: FieldPath) -> Iterator[FieldError]:
+    """An entry is an object with apiVersion, kind and name (X-70)."""
+    for field in ("apiVersion", "kind"):
+        if not isinstance(entry.get(field), str) or not entry[field]:
+            yield FieldError(at / field, Cause.REQUIRED, "every object needs it", "X-70")
+    if not name_of(entry):
+        yield FieldError(at / "metadata" / "name", Cause.REQUIRED, "every object needs it", "X-70")
+
+
+def validate_no_fleet_kind(entry: Mapping[str, Any], at: FieldPath) -> Iterator[FieldError]:
+    """No envelope, placement or other fleet object inside an envelope (X-73)."""
+    if is_fleet_group(group_kind(entry)[0]):
+        yield FieldError(at / "kind", Cause.FORBIDDEN, "fleet objects cannot be put in an envelope", "X-73")
+
+
+def validate_not_reserved(entry: Mapping[str, Any], at: FieldPath, context: Context) -> Iterator[FieldError]:
+    """Envelopes, like selectors, must not contain kinds that are never placed (X-02) or reserved namespaces (X-01)."""
+    group, kind = group_kind(entry)
+    name, namespace = name_of(entry), namespace_of(entry)
+    if is_fleet_group(group):
+        return  # reported as X-73
+    if never_placed.is_never_placed(group, kind, context):
+        yield FieldError(at / "kind", Cause.FORBIDDEN, f"{quote(kind)} is never placed", "X-02")
+    elif (group, kind) != NAMESPACE.group_kind and (why := never_placed.why_fleets_own(group, kind, name)):
+        yield FieldError(at / "metadata" / "name", Cause.FORBIDDEN, f"{quote(name)} {why}, never placed", "X-02")
+    if (group, kind) == NAMESPACE.group_kind and never_placed.is_never_placed_namespace(name, context):
+        message = f"namespace {quote(name)} is reserved, never placed"
+        yield FieldError(at / "metadata" / "name", Cause.FORBIDDEN, message, "X-01")
+    if never_placed.is_never_written_to(namespace, context):
+        message = f"namespace {quote(namespace)} is reserved, nothing is placed there"
+        yield FieldError(at / "metadata" / "namespace", Cause.FORBIDDEN, message, "X-01")
+
+
+def validate_cluster_scoped(entry: Mapping[str, Any], at: FieldPath, context: Context) -> Iterator[FieldError]:
+    """A ClusterResourceEnvelope holds cluster-scoped objects (X-71)."""
+    known = context.kinds.find(*group_kind(entry))
+    if metadata_of(entry).get("namespace") or (known is not None and known.namespaced):
+        message = "a ClusterResourceEnvelope holds cluster-scoped objects; use a ResourceEnvelope"
+        yield FieldError(at / "metadata" / "namespace", Cause.FORBIDDEN, message, "X-71", (at,))
+
+
+def validate_own_namespace(entry: Mapping[str, Any], namespace: str, at: FieldPath) -> Iterator[FieldError]:
+    """A ResourceEnvelope holds objects that name its own namespace (X-72)."""
+    here, given = at / "metadata" / "namespace", metadata_of(entry).get("namespace")
+    if not given:
+        yield FieldError(here, Cause.REQUIRED, "must be the namespace of the envelope", "X-72")
+    elif namespace and given != namespace:
+        yield invalid(here, given, "must be the namespace of the envelope", "X-72")
+
+
+def validate_distinct_objects(data: Mapping[str, Mapping[str, Any]]) -> Iterator[FieldError]:
+    """No object is in an envelope twice, even under another API version (X-74)."""
+    seen: dict[tuple[str, str, str, str], str] = {}
+    for key, entry in data.items():
+        name = name_of(entry)
+        what = (*group_kind(entry), namespace_of(entry), name)
+        if name and what in seen:
+            yield duplicate(DATA / key, f"{what[1]} {name}", "is in another entry too", "X-74")
+        seen.setdefault(what, key)

@@ -1,0 +1,63 @@
+"""Objects and namespaces that are never placed, whether selected by a term or wrapped in an envelope.
+
+Source: placement-api.md 2.1, X-01 and X-02; rollout.md 2.3.
+"""
+
+from typing import Final
+
+from scorer.api.family import FAMILIES
+from scorer.api.names import PLACEMENT_GROUP, SYSTEM_NAMESPACE_PREFIXES, is_reserved_namespace
+from scorer.rollout.selection.kinds import is_fleet_group, is_fleet_namespace, why_never_placed
+from webhook.validation.framework.context import Context
+from webhook.validation.framework.rule import OURS, deny
+
+NAMESPACE_RULE: Final = deny(
+    "X-01", "No reserved namespace is selected by name or wrapped in an envelope.", f"{OURS}; KubeFleet issue 661"
+)
+KIND_RULE: Final = deny(
+    "X-02",
+    "Selected and wrapped objects do not belong to the fleet itself or to a kind that is never placed, such as Pod.",
+    OURS,
+)
+
+_GROUPS: Final = frozenset({"events.k8s.io", "coordination.k8s.io", "metrics.k8s.io"})
+_KINDS: Final = frozenset(
+    {("", "Pod"), ("", "Node"), ("", "Event")}
+    | {
+        ("networking.fleet.azure.com", kind)
+        for kind in ("ServiceImport", "TrafficManagerProfile", "TrafficManagerBackend")
+    }
+)
+_ENVELOPES: Final = frozenset(family.envelope.kind for family in FAMILIES)
+
+
+def is_never_placed(group: str, kind: str, context: Context) -> bool:
+    """Say whether no object of a kind is ever placed (X-02); of our own kinds only envelopes are, for their content."""
+    if group == PLACEMENT_GROUP:
+        return kind not in _ENVELOPES
+    if group in _GROUPS or is_fleet_group(group):
+        return True
+    return (group, kind) in _KINDS or (group, kind) in context.settings.skipped_kinds
+
+
+def is_never_placed_namespace(name: str, context: Context) -> bool:
+    """Say whether a namespace is never placed (X-01)."""
+    return is_reserved_namespace(name) or name in context.settings.skipped_namespaces
+
+
+def is_never_written_to(namespace: str, context: Context) -> bool:
+    """Say whether wrapped objects are never placed in a namespace (X-01).
+
+    ``default`` itself is never placed, but every member has it, and a ResourcePlacement in it may place its objects.
+    """
+    return namespace.startswith(SYSTEM_NAMESPACE_PREFIXES) or namespace in context.settings.skipped_namespaces
+
+
+def why_fleets_own(group: str, kind: str, name: str) -> str:
+    """Say why an object is never placed although others of its kind are (X-02), empty if it may be placed."""
+    return "" if is_fleet_group(group) else why_never_placed(group, kind, name)
+
+
+def is_of_the_fleet(namespace: str, context: Context) -> bool:
+    """Say whether a namespace is the fleet's own, so that nothing in it is placed (X-01)."""
+    return is_fleet_namespace(namespace, context.settings.unblocked_namespaces)

@@ -1,0 +1,378 @@
+"""Rules on ClusterResourceOverride and ResourceOverride.
+
+Source: placement-api.md 7.7 and 10.3; KubeFleet pkg/utils/validator/clusterresourceoverride.go, resourceoverride.go.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, TypeAlias
+
+from scorer.api.family import CLUSTER, FAMILIES, NAMESPACED, Family
+from scorer.api.meta import JsonObject
+from scorer.api.names import PLACEMENT_GROUP
+from scorer.api.placement.override import (
+    ClusterResourceOverride,
+    JsonPatchOverride,
+    OverridePolicy,
+    OverrideRule,
+    OverrideType,
+    PlacementRef,
+    PlacementScope,
+    ResourceOverride,
+    ResourceSelector,
+)
+from scorer.api.placement.placement import ClusterSelectorTerm, ResourceSelectorTerm
+from scorer.api.unstructured.documents import dicts_at, name_of, namespace_of
+from scorer.api.values.field_path import FieldPath
+from scorer.api.values.name_grammar import qualified_name_error
+from scorer.api.values.quoting import quote
+from webhook.validation.framework.context import Context
+from webhook.validation.framework.field import Cause, FieldError, FieldWarning, duplicate, invalid
+from webhook.validation.framework.metadata import USER_RULES, validate_metadata, warn_about_reserved_keys
+from webhook.validation.framework.reading import Finding, read_object
+from webhook.validation.framework.rule import (
+    CEL,
+    CRD,
+    CREATE,
+    OURS,
+    UPDATE,
+    Rule,
+    Severity,
+    deny,
+    enforces,
+    schema,
+    shape_rules,
+    warn,
+)
+from webhook.validation.framework.selector import validate_label_selector
+
+SPEC: Final = FieldPath.of("spec")
+OVERRIDE_RULES: Final = SPEC / "policy" / "overrideRules"
+MOST_OVERRIDES: Final = 100
+
+_VALIDATOR: Final = "KubeFleet pkg/utils/validator/{clusterresourceoverride,resourceoverride}.go"
+_PATCHES: Final = "spec.policy.overrideRules.*.jsonPatchOverrides"
+
+RULES: Final = (
+    *USER_RULES,
+    deny("O-01", "The placement is not changed, added or removed.", CEL, on=UPDATE),
+    schema("O-03", "The placement has a name and a known scope.", CRD, "spec.placement"),
+    schema("O-04", "There are 1 to 20 selectors.", CRD, "spec.clusterResourceSelectors", "spec.resourceSelectors"),
+    schema(
+        "O-06",
+        "A selector has group, version and kind, and selects by name.",
+        f"{CRD}, {_VALIDATOR}",
+        "spec.clusterResourceSelectors.*",
+        "spec.resourceSelectors.*",
+    ),
+    deny("O-07", "No object is selected twice.", _VALIDATOR),
+    deny("O-08", "No other override of the kind in the namespace selects the same object.", _VALIDATOR),
+    deny("O-09", "There are at most 100 overrides of the kind in the namespace.", "KubeFleet pkg/webhook", on=CREATE),
+    schema("O-10", "There are 1 to 20 override rules.", CRD, "spec.policy"),
+    schema(
+        "O-11",
+        "At most 10 terms choose the clusters of a rule, by label only.",
+        f"{CRD}, {_VALIDATOR}",
+        "spec.policy.overrideRules.*.clusterSelector",
+    ),
+    deny("O-12", "A term that chooses clusters has a labelSelector.", _VALIDATOR),
+    deny("O-13", "A labelSelector is well formed.", _VALIDATOR),
+    schema("O-14", "overrideType is JSONPatch or Delete.", CRD, "spec.policy.overrideRules.*.overrideType"),
+    deny("O-15", "Delete takes no patches.", _VALIDATOR),
+    schema("O-16", "JSONPatch has 1 to 20 patches.", f"{CRD}, {_VALIDATOR}", _PATCHES),
+    schema("O-17", "A patch adds, removes or replaces.", CRD, f"{_PATCHES}.*.op"),
+    deny(
+        "O-18",
+        "The path of a patch leads to a field that may differ; of metadata, only to labels and annotations.",
+        _VALIDATOR,
+        f"{_PATCHES}.*.path",
+    ),
+    deny("O-19", "A patch that removes has no value.", _VALIDATOR),
+    deny(
+        "X-60",
+        "An override selects no envelope: envelopes are unpacked before overrides apply.",
+        f"{OURS}; KubeFleet issue 770",
+    ),
+    deny("X-61", "Group, kind and name identify an object, not its version or scope (see O-07, O-08).", OURS),
+    warn("X-62", "An override names a placement, and that placement exists.", f"{OURS}; KubeFleet issue 846"),
+    deny("X-64", "In a path, ~ is followed by 0 or 1.", f"{OURS}; RFC 6901"),
+    deny("X-65", "A label variable in a value is closed, and names a label key.", OURS),
+    warn("X-66", "A patch that adds or replaces has a value."),
+    warn("X-68", "A rule has a clusterSelector; without one, it applies to no cluster."),
+)
+CLUSTER_RULES: Final = (
+    *RULES,
+    deny("O-02", "The placement is cluster-scoped.", CEL),
+    deny("O-05", "A selector has no labelSelector.", _VALIDATOR),
+    Rule(
+        "X-63",
+        (Severity.WARN, Severity.DENY),
+        "No patch changes permissions on members; refused in strict mode.",
+        f"{OURS}; KubeFleet PR 863",
+    ),
+)
+NAMESPACED_RULES: Final = (*RULES, deny("X-67", "Version, kind and name of a selector are not empty.", OURS))
+SHAPE_RULES: Final = shape_rules(RULES)
+"""The rules that the model enforces, by path."""
+
+Selector: TypeAlias = ResourceSelectorTerm | ResourceSelector
+
+_LABEL_VARIABLE: Final = "${MEMBER-CLUSTER-LABEL-KEY-"
+_BROKEN_ESCAPE = re.compile(r"(?:[^~]|~[01])*", re.ASCII)
+_PROTECTED: Final = frozenset({"kind", "apiVersion", "status"})
+_RBAC: Final = "rbac.authorization.k8s.io"
+_RBAC_PATHS: Final = frozenset({"subjects", "roleRef", "rules", "aggregationRule"})
+_SELECTORS: Final = {CLUSTER: "clusterResourceSelectors", NAMESPACED: "resourceSelectors"}
+_ENVELOPES: Final = frozenset(family.envelope.kind for family in FAMILIES)
+
+
+@enforces(*CLUSTER_RULES)
+def validate_cluster_override(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
+    """Yield everything that is wrong or suspicious about a ClusterResourceOverride."""
+    reading = read_object(ClusterResourceOverride, document, SHAPE_RULES)
+    yield from reading.errors
+    if reading.view is not None:
+        before = read_object(ClusterResourceOverride, old).view if old is not None else None
+        yield from reading.trusted(_judge_cluster(reading.view, before, context))
+
+
+@enforces(*NAMESPACED_RULES)
+def validate_resource_override(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
+    """Yield everything that is wrong or suspicious about a ResourceOverride."""
+    reading = read_object(ResourceOverride, document, SHAPE_RULES)
+    yield from reading.errors
+    if reading.view is not None:
+        before = read_object(ResourceOverride, old).view if old is not None else None
+        yield from reading.trusted(_judge_namespaced(reading.view, before, context))
+
+
+def _judge_cluster(
+    new: ClusterResourceOverride, old: ClusterResourceOverride | None, context: Context
+) -> Iterator[Finding]:
+    at = SPEC / "clusterResourceSelectors"
+    selectors = new.spec.cluster_resource_selectors
+    yield from _judge_common(new, old, context)
+    yield from validate_cluster_scope(new.spec.placement)
+    yield from validate_names_only(selectors, at)
+    yield from validate_selected(selectors, at)
+    yield from validate_policy(new.spec.policy)
+    yield from validate_rbac(selectors, new.spec.policy, context)
+    yield from validate_others(CLUSTER, new, selectors, at, context, creates=old is None)
+
+
+def _judge_namespaced(new: ResourceOverride, old: ResourceOverride | None, context: Context) -> Iterator[Finding]:
+    at = SPEC / "resourceSelectors"
+    selectors = new.spec.resource_selectors
+    yield from _judge_common(new, old, context)
+    yield from validate_filled_selectors(selectors, at)
+    yield from validate_selected(selectors, at)
+    yield from validate_policy(new.spec.policy)
+    yield from validate_others(NAMESPACED, new, selectors, at, context, creates=old is None)
+
+
+def _judge_common(
+    new: ClusterResourceOverride | ResourceOverride,
+    old: ClusterResourceOverride | ResourceOverride | None,
+    context: Context,
+) -> Iterator[Finding]:
+    yield from validate_metadata(new.metadata, old.metadata if old else None)
+    yield from warn_about_reserved_keys(new.metadata, old.metadata if old else None, context)
+    if old is not None:
+        yield from validate_fixed_placement(new.spec.placement, old.spec.placement)
+    if new.spec.placement is None:
+        yield FieldWarning(SPEC / "placement", "without it the override applies to every placement", "X-62")
+
+
+def validate_fixed_placement(new: PlacementRef | None, old: PlacementRef | None) -> Iterator[FieldError]:
+    """The placement of an override cannot be changed, added or removed (O-01)."""
+    if new != old:
+        yield FieldError(SPEC / "placement", Cause.FORBIDDEN, "cannot be changed", "O-01")
+
+
+def validate_cluster_scope(placement: PlacementRef | None) -> Iterator[FieldError]:
+    """A ClusterResourceOverride is for a ClusterResourcePlacement (O-02)."""
+    if placement is not None and placement.scope is PlacementScope.NAMESPACED:
+        at = SPEC / "placement" / "scope"
+        yield invalid(at, placement.scope, "a ClusterResourceOverride needs a cluster-scoped placement", "O-02")
+
+
+def validate_names_only(selectors: Sequence[ResourceSelectorTerm], at: FieldPath) -> Iterator[FieldError]:
+    """Overrides select by name (O-05, O-06)."""
+    for i, selector in enumerate(selectors):
+        if selector.label_selector is not None:
+            yield FieldError(at / i / "labelSelector", Cause.FORBIDDEN, "overrides select by name only", "O-05")
+        if not selector.name:
+            yield FieldError(at / i / "name", Cause.REQUIRED, "overrides select by name", "O-06")
+
+
+def validate_filled_selectors(selectors: Sequence[ResourceSelector], at: FieldPath) -> Iterator[FieldError]:
+    """Version, kind and name are not empty (X-67); the schema only requires the fields."""
+    for i, selector in enumerate(selectors):
+        for name, value in (("version", selector.version), ("kind", selector.kind), ("name", selector.name)):
+            if not value:
+                yield FieldError(at / i / name, Cause.REQUIRED, "must not be empty", "X-67")
+
+
+def validate_selected(selectors: Sequence[Selector], at: FieldPath) -> Iterator[FieldError]:
+    """Each object is named once, under any version (O-07, X-61), and is not an envelope (X-60)."""
+    seen: set[tuple[str, str, str]] = set()
+    for i, selector in enumerate(selectors):
+        if selector.group == PLACEMENT_GROUP and selector.kind in _ENVELOPES:
+            message = "envelopes are unpacked before overrides apply; select what is inside"
+            yield FieldError(at / i / "kind", Cause.FORBIDDEN, message, "X-60")
+        key = _object(selector)
+        if key in seen:
+            yield duplicate(at / i, f"{selector.kind} {selector.name}", rule="O-07")
+        seen.add(key)
+
+
+def validate_others(
+    family: Family,
+    new: ClusterResourceOverride | ResourceOverride,
+    selectors: Sequence[Selector],
+    at: FieldPath,
+    context: Context,
+    *,
+    creates: bool,
+) -> Iterator[FieldError]:
+    """No other override of the kind selects the same object (O-08, X-61), and there are at most 100 (O-09).
+
+    Overrides of other namespaces do not count. Two overrides that are created at the same time may both pass, because
+    neither is in the cache yet when the other is reviewed.
+    """
+    metadata = new.metadata
+    others = [
+        other
+        for other in context.existing(family.override)
+        if namespace_of(other) == metadata.namespace and name_of(other) != metadata.name
+    ]
+    if creates and len(others) >= MOST_OVERRIDES:
+        message = f"there are {len(others)} already, at most {MOST_OVERRIDES} are allowed"
+        yield FieldError(FieldPath.of("metadata", "name"), Cause.FORBIDDEN, message, "O-09")
+    taken = {key: name_of(other) for other in others for key in _objects_of(other, _SELECTORS[family])}
+    for i, selector in enumerate(selectors):
+        if owner := taken.get(_object(selector)):
+            what = f"{selector.kind} {selector.name}"
+            yield duplicate(at / i, what, f"already overridden by {quote(owner)}", "O-08")
+
+
+def validate_policy(policy: OverridePolicy) -> Iterator[Finding]:
+    """Yield what is wrong with the override rules (O-11 to O-19, X-64 to X-66, X-68)."""
+    for i, rule in enumerate(policy.override_rules):
+        at = OVERRIDE_RULES / i
+        yield from validate_clusters(rule, at / "clusterSelector")
+        yield from validate_override_type(rule, at)
+        for j, patch in enumerate(rule.json_patch_overrides):
+            yield from validate_patch(patch, at / "jsonPatchOverrides" / j)
+
+
+def validate_clusters(rule: OverrideRule, at: FieldPath) -> Iterator[Finding]:
+    """A rule selects clusters by label (O-11 to O-13); without a selector it selects none (X-68)."""
+    if rule.cluster_selector is None:
+        yield FieldWarning(at, "without it the rule applies to no cluster", "X-68")
+        return
+    for i, term in enumerate(rule.cluster_selector.cluster_selector_terms):
+        here = at / "clusterSelectorTerms" / i
+        for name in _other_conditions(term):
+            yield FieldError(here / name, Cause.FORBIDDEN, "overrides pick clusters by label only", "O-11")
+        if term.label_selector is None:
+            yield FieldError(here / "labelSelector", Cause.REQUIRED, "overrides pick clusters by label", "O-12")
+        else:
+            yield from validate_label_selector(term.label_selector, here / "labelSelector", "O-13")
+
+
+def validate_override_type(rule: OverrideRule, here: FieldPath) -> Iterator[FieldError]:
+    """JSONPatch needs patches (O-16), Delete takes none (O-15)."""
+    at, kind = here / "jsonPatchOverrides", here / "overrideType"
+    if rule.override_type is OverrideType.DELETE and rule.json_patch_overrides:
+        yield FieldError(at, Cause.FORBIDDEN, "Delete takes no patches", "O-15", (at, kind))
+    if rule.override_type is OverrideType.JSON_PATCH and not rule.json_patch_overrides:
+        yield FieldError(at, Cause.REQUIRED, "JSONPatch needs at least one patch", "O-16", (at, kind))
+
+
+def validate_patch(patch: JsonPatchOverride, at: FieldPath) -> Iterator[Finding]:
+    """One operation: what it may touch (O-18), how its path is written (X-64), and its value (O-19, X-65, X-66)."""
+    yield from validate_patch_path(patch.path, at / "path")
+    given = "value" in patch.model_fields_set
+    if patch.op == "remove" and given:
+        yield FieldError(at / "value", Cause.FORBIDDEN, "remove takes no value", "O-19")
+    if patch.op != "remove" and not given:
+        yield FieldWarning(at / "value", f"{patch.op} without a value: becomes null or fails", "X-66")
+    yield from _validate_variables(patch.value, at / "value")
+
+
+def validate_patch_path(path: str, at: FieldPath) -> Iterator[FieldError]:
+    """A path is a JSON Pointer below a field that may differ between clusters.
+
+    Identity, type and status may not differ; of metadata, only labels and annotations may. Only the first segments
+    are checked, case-sensitively (O-18). ``~`` is followed by 0 or 1 (X-64).
+    """
+    head, *segments = path.split("/")
+    if head or not segments or not all(segment.strip() for segment in segments):
+        yield invalid(at, path, "must start with / and have no empty segment", "O-18")
+    elif segments[0] in _PROTECTED:
+        yield FieldError(at, Cause.FORBIDDEN, f"/{segments[0]} cannot be overridden", "O-18")
+    elif segments[0] == "metadata" and (len(segments) < 2 or segments[1] not in {"labels", "annotations"}):
+        yield FieldError(at, Cause.FORBIDDEN, "of metadata, only labels and annotations can be overridden", "O-18")
+    if not _BROKEN_ESCAPE.fullmatch(path):
+        yield invalid(at, path, "~ must be followed by 0 or 1", "X-64")
+
+
+def validate_rbac(
+    selectors: Sequence[ResourceSelectorTerm], policy: OverridePolicy, context: Context
+) -> Iterator[Finding]:
+    """Patching RBAC objects can escalate privileges on members (X-63): a warning, refused in strict mode."""
+    if not any(selector.group == _RBAC for selector in selectors):
+        return
+    for i, rule in enumerate(policy.override_rules):
+        for j, patch in enumerate(rule.json_patch_overrides):
+            if patch.path.split("/")[1:2] and patch.path.split("/")[1] in _RBAC_PATHS:
+                at = OVERRIDE_RULES / i / "jsonPatchOverrides" / j / "path"
+                message = f"{quote(patch.path)} changes permissions on member clusters"
+                if context.settings.strict_overrides:
+                    yield FieldError(at, Cause.FORBIDDEN, message, "X-63")
+                else:
+                    yield FieldWarning(at, message, "X-63")
+
+
+def _validate_variables(value: Any, at: FieldPath) -> Iterator[FieldError]:
+    """A label variable is closed and names a label key (X-65); otherwise the override fails on every cluster."""
+    for text in _strings(value):
+        for rest in text.split(_LABEL_VARIABLE)[1:]:
+            key, brace, _ = rest.partition("}")
+            if not brace:
+                yield invalid(at, _LABEL_VARIABLE + key, "the closing brace is missing", "X-65")
+            elif error := qualified_name_error(key):
+                yield invalid(at, _LABEL_VARIABLE + key + brace, f"label key {error}", "X-65")
+
+
+def _strings(value: Any) -> Iterator[str]:
+    pending = [value]
+    while pending:
+        match pending.pop():
+            case str() as text:
+                yield text
+            case dict() as members:
+                pending.extend(members.keys())
+                pending.extend(members.values())
+            case list() as items:
+                pending.extend(items)
+
+
+def _other_conditions(term: ClusterSelectorTerm) -> list[str]:
+    given = {
+        "propertySelector": term.property_selector,
+        "propertySorter": term.property_sorter,
+        "metricSorter": term.metric_sorter,
+    }
+    return [name for name, value in given.items() if value is not None]
+
+
+def _object(selector: Selector) -> tuple[str, str, str]:
+    return selector.group, selector.kind, selector.name
+
+
+def _objects_of(override: JsonObject, field: str) -> Iterator[tuple[str, str, str]]:
+    """Yield what a stored override selects; unreadable selectors are ignored."""
+    for selector in dicts_at(override, "spec", field):
+        yield str(selector.get("group", "")), str(selector.get("kind", "")), str(selector.get("name", ""))

@@ -1,0 +1,178 @@
+"""Validation of ClusterResourcePlacement and ResourcePlacement as a whole: on creation, update and deletion.
+
+The model checks the shape (types, bounds, enum values). Both kinds have the same spec; a rule that applies to only one
+of them says so.
+
+Source: placement-api.md 5, 7.1 to 7.3 and 10.1; KubeFleet pkg/utils/validator/placement.go and the CEL rules of
+    its CRDs.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from scorer.api.meta import JsonObject, ObjectMeta
+from scorer.api.names import FLEET, IGNORE_RESOURCE_OVERRIDES
+from scorer.api.placement.placement import (
+    ClusterResourcePlacement,
+    PlacementPolicy,
+    PlacementSpec,
+    PlacementType,
+    ResourcePlacement,
+)
+from scorer.api.unstructured.documents import dict_at, dicts_at, text_at
+from scorer.api.values.quoting import quote
+from webhook.validation.framework.context import Context
+from webhook.validation.framework.field import (
+    Cause,
+    FieldError,
+    FieldWarning,
+    invalid,
+)
+from webhook.validation.framework.metadata import (
+    METADATA,
+    validate_metadata,
+    validate_name_length,
+    warn_about_reserved_keys,
+)
+from webhook.validation.framework.reading import Finding, read_object, wish
+from webhook.validation.framework.rule import (
+    enforces,
+)
+from webhook.validation.placement import never_placed
+from webhook.validation.placement.fast_path import has_prefix, is_plain, is_plain_update
+from webhook.validation.placement.policy import validate_kept_tolerations, validate_policy
+from webhook.validation.placement.resource_selectors import validate_reporting_scope, validate_resource_selectors
+from webhook.validation.placement.rules import (
+    CLUSTER_RULES,
+    DELETION_RULES,
+    NAMESPACE_FIELD,
+    NAMESPACED_RULES,
+    POLICY,
+    SHAPE_RULES,
+    SPEC,
+)
+from webhook.validation.placement.strategy import validate_external_stays, validate_strategy
+
+
+@enforces(*CLUSTER_RULES)
+def validate_cluster_placement(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
+    """Yield everything that is wrong or suspicious about a ClusterResourcePlacement."""
+    return _validate(document, old, context, namespaced=False)
+
+
+@enforces(*NAMESPACED_RULES)
+def validate_resource_placement(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
+    """Yield everything that is wrong or suspicious about a ResourcePlacement."""
+    return _validate(document, old, context, namespaced=True)
+
+
+def _validate(document: JsonObject, old: JsonObject | None, context: Context, *, namespaced: bool) -> Iterator[Finding]:
+    wanted, stored = wish(document), None if old is None else wish(old)
+    plainly = _judge_plainly(wanted, stored, context, namespaced=namespaced)
+    if plainly is not None:
+        yield from plainly
+        return
+    model = ResourcePlacement if namespaced else ClusterResourcePlacement
+    reading = read_object(model, wanted, SHAPE_RULES)
+    yield from reading.errors
+    if reading.view is None:
+        return
+    new, before = reading.view, read_object(model, stored).view if stored is not None else None
+    yield from reading.trusted(_judge(new, before, context, namespaced=namespaced))
+
+
+def _judge_plainly(
+    new: Mapping[str, Any], stored: Mapping[str, Any] | None, context: Context, *, namespaced: bool
+) -> Iterator[Finding] | None:
+    """Judge the resource selectors of a placement all else of which is plainly in order; None: it may not be."""
+    if not is_plain(new) or IGNORE_RESOURCE_OVERRIDES in dict_at(new, "metadata", "annotations"):
+        return None
+    if not context.is_ours and has_prefix(new, FLEET):
+        return None
+    if namespaced and never_placed.is_of_the_fleet(new["metadata"].get("namespace", ""), context):
+        return None
+    if stored is not None and not (is_plain(stored) and is_plain_update(new["spec"], stored["spec"])):
+        return None
+    try:
+        terms = PlacementSpec.read({"resourceSelectors": new["spec"]["resourceSelectors"]}).resource_selectors
+    except ValidationError:
+        return None
+    return validate_resource_selectors(terms, context, namespaced=namespaced)
+
+
+def _judge(
+    new: ClusterResourcePlacement, old: ClusterResourcePlacement | None, context: Context, *, namespaced: bool
+) -> Iterator[Finding]:
+    yield from validate_metadata(new.metadata, old.metadata if old else None)
+    yield from validate_name_length(new.metadata.name, "P-01")
+    yield from warn_about_reserved_keys(new.metadata, old.metadata if old else None, context)
+    yield from validate_ignored_overrides(new.metadata, namespaced=namespaced)
+    if namespaced and never_placed.is_of_the_fleet(new.metadata.namespace, context):
+        message = f"namespace {quote(new.metadata.namespace)} is of the fleet itself, nothing in it is placed"
+        yield FieldError(NAMESPACE_FIELD, Cause.FORBIDDEN, message, "X-01")
+    yield from validate_spec(new.spec, context, namespaced=namespaced)
+    if old is not None:
+        yield from validate_update(new.spec, old.spec, namespaced=namespaced)
+
+
+def validate_ignored_overrides(metadata: ObjectMeta, *, namespaced: bool) -> Iterator[FieldError]:
+    """A misspelt value of the annotation would leave the overrides in force without a sign of it (X-69)."""
+    given = metadata.annotations.get(IGNORE_RESOURCE_OVERRIDES)
+    at = METADATA / "annotations" / IGNORE_RESOURCE_OVERRIDES
+    if given is None:
+        return
+    if namespaced:
+        yield FieldError(at, Cause.FORBIDDEN, "only a ClusterResourcePlacement can ignore ResourceOverrides", "X-69")
+    elif given not in {"true", "false"}:
+        yield invalid(at, given, 'must be "true" or "false"', "X-69")
+
+
+def validate_spec(spec: PlacementSpec, context: Context, *, namespaced: bool) -> Iterator[Finding]:
+    """Yield what is wrong with a placement's spec alone; *namespaced*: it is a ResourcePlacement."""
+    yield from validate_resource_selectors(spec.resource_selectors, context, namespaced=namespaced)
+    yield from validate_reporting_scope(spec, namespaced=namespaced)
+    if spec.policy is not None:
+        yield from validate_policy(spec.policy)
+    if spec.strategy is not None:
+        yield from validate_strategy(spec.strategy, spec.policy)
+
+
+def validate_update(new: PlacementSpec, old: PlacementSpec, *, namespaced: bool) -> Iterator[FieldError]:
+    """Yield what an update must not change (U-01 to U-05)."""
+    if old.policy is not None and new.policy is None:
+        yield FieldError(POLICY, Cause.FORBIDDEN, "cannot be removed", "U-01")
+    else:
+        new_type, old_type = _type(new.policy), _type(old.policy)
+        if new_type is not old_type:
+            yield invalid(POLICY / "placementType", new_type, f"is fixed, it was {old_type}", "U-02")
+        yield from validate_kept_tolerations(new.policy, old.policy)
+    yield from validate_external_stays(new.strategy, old.strategy)
+    if not namespaced and new.status_reporting_scope != old.status_reporting_scope:
+        at = SPEC / "statusReportingScope"
+        yield invalid(at, new.status_reporting_scope, f"is fixed, it was {old.status_reporting_scope}", "U-05")
+
+
+def _type(policy: PlacementPolicy | None) -> PlacementType:
+    return PlacementType.PICK_ALL if policy is None else policy.placement_type
+
+
+@enforces(*DELETION_RULES)
+def warn_about_deletion(old: JsonObject) -> Iterator[FieldWarning]:
+    """Deleting a placement removes the placed objects, unless its delete strategy abandons them (D-03, X-23).
+
+    Of the status only the names are read: agents report the rest, and could keep the warning away by what they report.
+    """
+    try:
+        stored = ClusterResourcePlacement.read(wish(old))
+    except ValueError:
+        return
+    clusters = {text_at(entry, "clusterName") for entry in dicts_at(old, "status", "placementStatuses")} - {""}
+    if not clusters:
+        return
+    delete = stored.spec.strategy.delete_strategy if stored.spec.strategy is not None else None
+    abandons = delete is not None and delete.propagation_policy == "Abandon"
+    where = "1 cluster" if len(clusters) == 1 else f"{len(clusters)} clusters"
+    verb = "abandons the placed objects on" if abandons else "removes the placed objects from"
+    yield FieldWarning(SPEC / "strategy" / "deleteStrategy", f"deleting {verb} {where}", "X-23")

@@ -1,0 +1,201 @@
+"""The rules on ClusterResourcePlacement and ResourcePlacement, and the paths of their fields.
+
+In the order of the specification.
+
+Source: placement-api.md 5, 7.1 to 7.3 and 10.1; KubeFleet pkg/utils/validator/placement.go and the CEL rules of
+    its CRDs.
+"""
+
+from typing import Final
+
+from scorer.api.names import IGNORE_RESOURCE_OVERRIDES
+from scorer.api.values.field_path import FieldPath
+from scorer.plugins.cluster_affinity import MOST_REQUIREMENTS
+from webhook.validation.framework.metadata import USER_RULES
+from webhook.validation.framework.rule import (
+    CEL,
+    CRD,
+    DELETE,
+    OURS,
+    UPDATE,
+    Rule,
+    Severity,
+    deny,
+    schema,
+    shape_rules,
+    warn,
+)
+from webhook.validation.placement import never_placed
+
+NAMESPACE_FIELD: Final = FieldPath.of("metadata", "namespace")
+SPEC: Final = FieldPath.of("spec")
+POLICY: Final = SPEC / "policy"
+STRATEGY: Final = SPEC / "strategy"
+TYPE: Final = POLICY / "placementType"
+SELECTORS: Final = SPEC / "resourceSelectors"
+CLUSTER_AFFINITY: Final = POLICY / "affinity" / "clusterAffinity"
+REQUIRED_TERMS: Final = CLUSTER_AFFINITY / "requiredDuringSchedulingIgnoredDuringExecution" / "clusterSelectorTerms"
+PREFERRED: Final = CLUSTER_AFFINITY / "preferredDuringSchedulingIgnoredDuringExecution"
+ROLLING_UPDATE: Final = STRATEGY / "rollingUpdate"
+TOLERATIONS: Final = POLICY / "tolerations"
+SPREAD: Final = POLICY / "topologySpreadConstraints"
+MOST_ITEMS: Final = 100
+"""The most items that the schema allows in any list of a placement."""
+_AFFINITY: Final = "spec.policy.affinity.clusterAffinity"
+_REQUIRED: Final = f"{_AFFINITY}.requiredDuringSchedulingIgnoredDuringExecution"
+_REQUIREMENT: Final = f"{_REQUIRED}.clusterSelectorTerms.*.propertySelector.matchExpressions.*"
+_PREFERRED: Final = f"{_AFFINITY}.preferredDuringSchedulingIgnoredDuringExecution"
+_PREFERENCE: Final = f"{_PREFERRED}.*.preference"
+_VALIDATOR: Final = "KubeFleet pkg/utils/validator/placement.go"
+_BOTH: Final = f"{CEL}, pkg/utils/validator/placement.go"
+RULES: Final = (
+    *USER_RULES,
+    deny("P-01", "The name has at most 63 characters.", _VALIDATOR),
+    schema("P-02", "There are 1 to 100 resource selectors.", CRD, "spec.resourceSelectors"),
+    schema(
+        "P-03", "A selector gives group, version and kind; the core group is empty.", CRD, "spec.resourceSelectors.*"
+    ),
+    deny("P-04", "A selector has a name or a labelSelector, not both.", _BOTH),
+    deny(
+        "P-05", "The labelSelector of a selector is well formed.", _VALIDATOR, "spec.resourceSelectors.*.labelSelector"
+    ),
+    deny("P-06", "The hub serves what is selected, in that version.", _VALIDATOR),
+    warn("P-09", "A kind that cannot be looked up passes; it may not exist.", f"{OURS}, where KubeFleet refuses"),
+    schema("P-10", "selectionScope has one of its three values.", CRD, "spec.resourceSelectors.*.selectionScope"),
+    deny("P-11", "At most one Namespace selector has NamespaceWithResourceSelectors.", CEL),
+    deny("P-12", "A selector with NamespaceWithResourceSelectors takes one namespace by name.", CEL),
+    deny("P-13", "There is no other Namespace selector besides one with NamespaceWithResourceSelectors.", CEL),
+    schema(
+        "P-14", "statusReportingScope is ClusterScopeOnly or NamespaceAccessible.", CRD, "spec.statusReportingScope"
+    ),
+    schema("P-16", "revisionHistoryLimit is 1 to 1000.", CRD, "spec.revisionHistoryLimit"),
+    schema("P-17", "placementType is PickAll, PickN or PickFixed.", CRD, "spec.policy.placementType"),
+    schema("P-18", "There are at most 100 clusterNames.", CRD, "spec.policy.clusterNames"),
+    schema("P-19", "numberOfClusters is an integer of at least 0.", CRD, "spec.policy.numberOfClusters"),
+    deny("P-20", "PickFixed takes no affinity, numberOfClusters, topologySpreadConstraints or tolerations.", _BOTH),
+    deny(
+        "P-21",
+        "A cluster name is a DNS subdomain of at most 63 characters.",
+        _VALIDATOR,
+        "spec.policy.clusterNames.*",
+    ),
+    deny("P-22", "No cluster is named twice.", _VALIDATOR),
+    deny("P-23", "PickAll takes no clusterNames, numberOfClusters or topologySpreadConstraints.", _BOTH),
+    deny("P-24", "PickAll takes no preferences: it has nothing to choose.", _VALIDATOR),
+    deny("P-25", "PickN says how many clusters to pick, and takes no clusterNames.", _BOTH),
+    schema("P-26", "The required affinity has a list of at most 10 terms.", CRD, _REQUIRED),
+    deny(
+        "P-27",
+        "The labelSelector of a cluster term is well formed.",
+        _VALIDATOR,
+        f"{_REQUIRED}.clusterSelectorTerms.*.labelSelector",
+        f"{_PREFERENCE}.labelSelector",
+    ),
+    deny("P-28", "A required term does not sort.", _VALIDATOR),
+    deny("P-29", "A preferred term does not compare properties.", _VALIDATOR),
+    schema("P-30", "A preference has a weight of -100 to 100 and a term.", CRD, _PREFERRED),
+    deny("P-31", "A property name is well formed.", _VALIDATOR, f"{_REQUIREMENT}.name"),
+    schema("P-32", "A property is compared by Gt, Ge, Lt, Le, Eq or Ne.", _VALIDATOR, f"{_REQUIREMENT}.operator"),
+    schema("P-33", "A property is compared with exactly one value.", f"{CRD}, {_VALIDATOR}", f"{_REQUIREMENT}.values"),
+    deny("P-34", "The value that a property is compared with is a quantity.", _VALIDATOR),
+    deny("P-35", "The comparisons of one property in one term do not exclude each other.", _VALIDATOR),
+    schema(
+        "P-36",
+        "A sorter has a well-formed property name and is Ascending or Descending.",
+        f"{CRD}, {_VALIDATOR}",
+        f"{_PREFERENCE}.propertySorter",
+        f"{_PREFERENCE}.metricSorter",
+    ),
+    schema(
+        "P-37",
+        "A spread constraint has a topologyKey, a maxSkew of at least 1 and a known whenUnsatisfiable.",
+        CRD,
+        "spec.policy.topologySpreadConstraints",
+    ),
+    schema("P-38", "There are at most 100 tolerations.", CRD, "spec.policy.tolerations"),
+    deny("P-39", "A toleration with Exists has no value.", _BOTH),
+    deny("P-40", "A toleration without a key has Exists.", _BOTH),
+    deny("P-41", "The key of a toleration is a qualified name.", _VALIDATOR),
+    deny("P-42", "The value of a toleration is a label value.", _VALIDATOR),
+    schema(
+        "P-43",
+        "A toleration's operator is Equal or Exists, and its effect is NoSchedule if it has one.",
+        CRD,
+        "spec.policy.tolerations.*",
+    ),
+    deny("P-44", "No two tolerations are the same.", _VALIDATOR),
+    schema("P-45", "The strategy is RollingUpdate or External.", CRD, "spec.strategy.type"),
+    deny("P-46", "An External strategy takes no rollingUpdate.", _VALIDATOR),
+    schema(
+        "P-47",
+        "unavailablePeriodSeconds is an integer from 0 to 2147483647.",
+        CRD,
+        "spec.strategy.rollingUpdate.unavailablePeriodSeconds",
+    ),
+    schema(
+        "P-48",
+        "maxUnavailable and maxSurge are integers from 0 to 2147483647 or percentages of 0% to 100%.",
+        f"{CRD}, {_VALIDATOR}",
+        "spec.strategy.rollingUpdate",
+    ),
+    schema("P-49", "applyStrategy has known values.", CRD, "spec.strategy.applyStrategy"),
+    deny("P-50", "serverSideApplyConfig goes with ServerSideApply only.", _VALIDATOR),
+    schema(
+        "P-51", "The propagationPolicy of deleteStrategy is Delete or Abandon.", CRD, "spec.strategy.deleteStrategy"
+    ),
+    schema(
+        "P-52",
+        "reportBackStrategy has known values, and Mirror has a destination.",
+        f"{CRD}, CEL",
+        "spec.strategy.reportBackStrategy",
+    ),
+    deny("U-01", "A stored policy is not removed.", CEL, on=UPDATE),
+    deny("U-02", "The placement type does not change; an absent policy means PickAll.", _BOTH, on=UPDATE),
+    deny("U-03", "Tolerations are added, not changed or removed.", _VALIDATOR, on=UPDATE),
+    deny("U-04", "An External strategy stays External.", f"{CEL}; {OURS} where the whole block is removed", on=UPDATE),
+    never_placed.KIND_RULE,
+    deny("X-04", "No object is selected twice by name.", OURS),
+    warn("X-06", "A placement picks at least one cluster; picking none removes the placed objects everywhere."),
+    warn("X-09", "A property in a comparison or sorter is a number."),
+    warn("X-10", "A property is not compared with a negative number, which is always or never true."),
+    deny("X-11", "The topologyKey of a spread constraint is a valid label key.", OURS),
+    deny("X-12", "No two spread constraints have the same topologyKey and whenUnsatisfiable.", OURS),
+    warn("X-13", "Terms and preferences have an effect: none is empty or has weight 0."),
+    Rule(
+        "X-14",
+        (Severity.DENY, Severity.WARN),
+        "maxUnavailable and maxSurge are not both zero; a single zero gives a warning.",
+        f"{OURS}; seed 004",
+    ),
+    warn("X-15", "unavailablePeriodSeconds is at most an hour."),
+    warn("X-16", "Only a placement on one cluster mirrors to the original resource."),
+    Rule(
+        "X-18",
+        (Severity.MUTATE, Severity.WARN, Severity.DENY),
+        "A preference sorts by propertySorter; metricSorter is renamed, or refused with a different propertySorter.",
+        f"{OURS}; seed 000",
+    ),
+    deny("X-28", f"A policy has at most {MOST_REQUIREMENTS} requirements on labels and properties.", OURS),
+    warn("X-19", "The node count goes by its present name.", f"{OURS}; seed 000"),
+    deny("X-69", f"The annotation {IGNORE_RESOURCE_OVERRIDES} is true or false, on a cluster-scoped placement.", OURS),
+)
+CLUSTER_RULES: Final = (
+    *RULES,
+    deny("P-07", "Selected kinds are cluster-scoped, unless a term has NamespaceWithResourceSelectors.", _VALIDATOR),
+    deny("P-15", "NamespaceAccessible goes with exactly one Namespace selector.", CEL),
+    deny("U-05", "statusReportingScope does not change.", CEL, on=UPDATE),
+    never_placed.NAMESPACE_RULE,
+    warn("X-03", "A selector of namespaces or definitions has a name or labels; else it skips the reserved ones."),
+)
+NAMESPACED_RULES: Final = (
+    *RULES,
+    deny("P-08", "Selected kinds are namespaced.", _VALIDATOR),
+    never_placed.NAMESPACE_RULE,
+    warn("X-17", "statusReportingScope is not set: it has no effect."),
+)
+DELETION_RULES: Final = (
+    warn("D-03", "Says what the deletion of a placement does to the placed objects: see X-23.", on=DELETE),
+    warn("X-23", "Says on how many clusters a deletion removes or abandons the placed objects.", on=DELETE),
+)
+SHAPE_RULES: Final = shape_rules(RULES)
+"""The rules that the model enforces, by path."""

@@ -1,0 +1,68 @@
+"""Rules on the annotations of staged update strategies and runs: analysis and failure policy.
+
+A run with an unreadable analysis waits for a person; one with an unreadable failure policy is aborted. These rules
+report the mistake when it is written. Endpoints and kinds of analyses are not looked up: they are settings of the loop,
+and may change.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from scorer.api.meta import ObjectMeta
+from scorer.api.names import ANALYSIS, CLUSTER_DEADLINE, MAX_FAILURES, ON_FAILURE
+from scorer.api.placement.staged_update import UpdateStrategySpec
+from scorer.api.values.field_path import FieldPath
+from scorer.staged_update.approval.analysis import AnalysisError, read_analysis, stage_problems
+from scorer.staged_update.policy import annotation_problem
+from webhook.validation.framework.context import Context
+from webhook.validation.framework.field import Cause, FieldError
+from webhook.validation.framework.metadata import METADATA
+from webhook.validation.framework.rule import OURS, deny
+
+READABLE: Final = deny("X-52", f"The annotation {ANALYSIS} is a map of checks by stage.", OURS)
+OF_STAGES: Final = deny("X-53", f"The annotation {ANALYSIS} names stages that wait for an Approval after them.", OURS)
+
+_AT: Final = METADATA / "annotations" / ANALYSIS
+_STAGES: Final = FieldPath.of("spec", "stages")
+
+
+def validate_analysis(metadata: ObjectMeta, old: ObjectMeta | None, context: Context) -> Iterator[FieldError]:
+    """The annotation can be read (X-52).
+
+    The loop copies that of a strategy onto a run, also one that was stored before there was this rule.
+    """
+    text = metadata.annotations.get(ANALYSIS, "")
+    if not text or (context.is_ours and old is not None):
+        return
+    try:
+        read_analysis(text, metadata.namespace)
+    except AnalysisError as error:
+        yield FieldError(_AT, Cause.INVALID, str(error), "X-52")
+
+
+def validate_analysed_stages(metadata: ObjectMeta, spec: UpdateStrategySpec) -> Iterator[FieldError]:
+    """What is analysed are stages that wait for the approval that comes of it (X-53)."""
+    try:
+        checks = read_analysis(metadata.annotations.get(ANALYSIS) or "{}", metadata.namespace)
+    except AnalysisError:
+        return
+    for problem in stage_problems(checks, spec.stages):
+        yield FieldError(_AT, Cause.INVALID, problem, "X-53", (_AT, _STAGES))
+
+
+POLICY_READABLE: Final = deny(
+    "X-55", "The annotations of a failure policy can be read: on-failure, max-failures, cluster-deadline.", OURS
+)
+
+
+def validate_failure_policy(metadata: ObjectMeta, old: ObjectMeta | None, context: Context) -> Iterator[FieldError]:
+    """The annotations can be read (X-55); an empty one counts as absent.
+
+    The loop copies those of a strategy onto the run, also ones that were stored before there was this rule.
+    """
+    if context.is_ours and old is not None:
+        return
+    for key in (ON_FAILURE, MAX_FAILURES, CLUSTER_DEADLINE):
+        text = metadata.annotations.get(key, "")
+        if text and (problem := annotation_problem(key, text)):
+            yield FieldError(METADATA / "annotations" / key, Cause.INVALID, problem, "X-55")
