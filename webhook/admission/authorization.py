@@ -36,7 +36,7 @@ from scorer.api import kinds
 from scorer.api.crd.pruning import apply_schema_defaults
 from scorer.api.family import FAMILIES, family_in
 from scorer.api.kinds import Kind, group_kind
-from scorer.api.meta import JsonObject, without_nulls
+from scorer.api.meta import JsonObject, json_equal, without_nulls
 from scorer.api.names import (
     ANALYSIS,
     IS_LATEST_SNAPSHOT,
@@ -56,7 +56,7 @@ from webhook.admission.judge import Judgement, as_warnings, mutate
 from webhook.admission.registry import MOST_VALUES
 from webhook.settings.admission import PlacementAuthorization
 from webhook.validation.framework.context import Context, NotKnownError
-from webhook.validation.framework.reading import has_more_values, same_json
+from webhook.validation.framework.reading import has_more_values
 
 SUPERUSERS: Final = "system:masters"
 IGNORE_WINDOWS: Final = "ignorewindows"
@@ -160,7 +160,7 @@ def _is_left_alone(author: _Authored, document: JsonObject, old: JsonObject) -> 
     """
 
     def same(new: JsonObject, stored: JsonObject) -> bool:
-        return all(same_json(_at(new, path), _at(stored, path)) for path in author.matters)
+        return all(json_equal(_at(new, path), _at(stored, path)) for path in author.matters)
 
     if same(document, old):
         return True
@@ -226,7 +226,7 @@ def _overrides_less(document: JsonObject, old: JsonObject) -> bool:
     without a rule of type Delete, the objects are placed.
     """
     same = ((_at(document, _FOR), _at(old, _FOR)), (_rules(document, "spec"), _rules(old, "spec")))
-    if not all(same_json(new, stored) for new, stored in same):
+    if not all(json_equal(new, stored) for new, stored in same):
         return False
     return all(_selected(document, member) <= _selected(old, member) for member in _OVERRIDDEN)
 

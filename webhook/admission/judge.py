@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from scorer.api.crd.pruning import apply_schema_defaults
 from scorer.api.kinds import api_version, split_api_version
-from scorer.api.meta import JsonObject, without_nulls
+from scorer.api.meta import JsonObject, json_equal, without_nulls
 from scorer.api.unstructured.documents import is_deleting, name_of
 from scorer.api.values.field_path import FieldPath
 from scorer.api.values.quoting import printable, quote
@@ -23,7 +23,13 @@ from webhook.defaulting.defaulted import Occasion
 from webhook.validation.framework.context import Context
 from webhook.validation.framework.field import Cause, FieldError, FieldWarning, path_order
 from webhook.validation.framework.metadata import METADATA
-from webhook.validation.framework.reading import DEEPEST, has_more_values, is_deeper, same_json, value_at, wish
+from webhook.validation.framework.reading import (
+    DEEPEST,
+    has_more_values,
+    is_deeper,
+    value_at,
+    wish,
+)
 from webhook.validation.guard_rails.writes import Write
 from webhook.validation.live.check import run_checks
 
@@ -369,7 +375,7 @@ def _live_findings(question: Question) -> list[FieldWarning]:
 
 
 def _leaves_body_alone(document: JsonObject, old: JsonObject, entry: Admitted) -> bool:
-    return same_json(document.get(entry.body), old.get(entry.body))
+    return json_equal(document.get(entry.body), old.get(entry.body))
 
 
 ROWS: Final[tuple[Callable[[Question], Judgement | None], ...]] = (
@@ -403,7 +409,7 @@ def _separate(
     assert entry.validate is not None
     old = _defaulted_like(document, old, entry)
     new, stored = _spelled_out(document, entry, context), _spelled_out(old, entry, context)
-    untouched = same_json(stored.get(entry.body), new.get(entry.body))
+    untouched = json_equal(stored.get(entry.body), new.get(entry.body))
     before: dict[Any, list[FieldError]] = {}
     if not entry.judged_whole or untouched:
         for finding in islice(entry.validate(old, None, context), _MOST_FINDINGS):
@@ -447,7 +453,7 @@ def _signature(error: FieldError) -> tuple[Any, ...]:
 def _same_parts(new: FieldError, document: JsonObject, old: FieldError, stored: JsonObject) -> bool:
     here, there = new.parts or (new.field,), old.parts or (old.field,)
     return len(here) == len(there) and all(
-        same_json(value_at(document, now), value_at(stored, then)) for now, then in zip(here, there, strict=True)
+        json_equal(value_at(document, now), value_at(stored, then)) for now, then in zip(here, there, strict=True)
     )
 
 

@@ -7,10 +7,9 @@ same object in memory, are skipped.
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
-from scorer.api.meta import JsonObject
+from scorer.api.meta import JsonObject, json_equal
 from scorer.api.unstructured.json_patch import PatchError, apply_patch
 from scorer.api.values.field_path import json_pointer
-from webhook.validation.framework.reading import same_json
 
 __all__ = ["Patch", "PatchError", "apply_patch", "difference"]
 
@@ -37,7 +36,7 @@ def _changes(old: Any, new: Any, path: tuple[str | int, ...]) -> Iterator[JsonOb
         for i, (before, after) in enumerate(zip(old, new, strict=True)):
             if before is not after:
                 yield from _changes(before, after, (*path, i))
-    elif not same_json(old, new):
+    elif not json_equal(old, new):
         yield {"op": "replace", "path": json_pointer(path), "value": new}
 
 

@@ -11,7 +11,7 @@ Source: placement-api.md 6, X-18, X-20; KubeFleet pkg/utils/defaulter/clusterres
 from collections.abc import Callable
 from typing import Any, Final
 
-from scorer.api.meta import JsonObject
+from scorer.api.meta import JsonObject, json_equal
 from scorer.api.values.field_path import FieldPath
 from webhook.defaulting.defaulted import (
     Defaulted,
@@ -24,7 +24,6 @@ from webhook.defaulting.defaulted import (
     without,
 )
 from webhook.validation.framework.field import FieldWarning
-from webhook.validation.framework.reading import same_json
 from webhook.validation.framework.rule import CRD, OURS, UPDATE, Rule, Severity, enforces, pick
 from webhook.validation.framework.rule import default as fills_in
 from webhook.validation.placement.rules import MOST_ITEMS
@@ -161,7 +160,7 @@ class _Sorters:
 
     def _rename(self, preference: JsonObject) -> JsonObject:
         old, new = preference.get("metricSorter"), preference.get("propertySorter")
-        if old is None or not (new is None or same_json(old, new)):
+        if old is None or not (new is None or json_equal(old, new)):
             return preference
         if not self.warnings:
             at = FieldPath.of("spec", "policy", *_PREFERRED)
@@ -193,7 +192,7 @@ def _leave_server_side_apply(before: JsonObject) -> Callable[[JsonObject], JsonO
 
 def _without_unchanged(block: JsonObject, old: JsonObject, key: str, defaults: JsonObject) -> JsonObject:
     new, before = object_at(block, key), object_at(old, key)
-    if new is None or before is None or not same_json(filled(new, defaults), filled(before, defaults)):
+    if new is None or before is None or not json_equal(filled(new, defaults), filled(before, defaults)):
         return block
     return without(block, key)
 

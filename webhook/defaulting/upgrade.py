@@ -17,12 +17,11 @@ from typing import Final
 
 from scorer.api.crd.pruning import apply_schema_defaults
 from scorer.api.kinds import MAINTENANCE_WINDOW, UPGRADE_RUN, Kind
-from scorer.api.meta import JsonObject
+from scorer.api.meta import JsonObject, json_equal
 from scorer.api.unstructured.documents import dict_at, spec_of, text_at
 from scorer.api.upgrade.fields import OFFSET_PATTERN, UTC_OFFSET, NodeImageSelection, UpgradeType
 from scorer.api.upgrade.run import LONGEST_TOKEN, RunState
 from webhook.defaulting.defaulted import Defaulted, Occasion, UnreadableError, object_at, replaced, within
-from webhook.validation.framework.reading import same_json
 from webhook.validation.framework.rule import OURS, Rule, Severity, default, enforces
 
 RUN_RULES: Final = (
@@ -64,7 +63,7 @@ def default_run(document: JsonObject, old: JsonObject | None = None) -> Defaulte
     """Fill in what a run leaves out (F-30 to F-33); a run with wrong JSON types is returned unchanged."""
 
     def fill(spec: JsonObject) -> JsonObject:
-        if old is None or not same_json(spec.get("upgrade"), spec_of(old).get("upgrade")):
+        if old is None or not json_equal(spec.get("upgrade"), spec_of(old).get("upgrade")):
             spec = within(spec, "upgrade", _default_upgrade)
         return _kept(spec, old, "restartToken")
 
@@ -97,7 +96,7 @@ def stamp_window(document: JsonObject, old: JsonObject | None, occasion: Occasio
     spec, schedule = spec_of(document), dict_at(document, "spec", "schedule")
     if spec.get("startDate") is not None or not _counts(schedule):
         return document
-    if old is not None and same_json(schedule, dict_at(old, "spec", "schedule")):
+    if old is not None and json_equal(schedule, dict_at(old, "spec", "schedule")):
         return document  # nobody has asked for another rhythm
     return replaced(document, "spec", {**spec, "startDate": _today(spec, occasion.now)})
 

@@ -157,7 +157,7 @@ class Entrance:
 
     def exchange(self, key: str) -> str:
         """Return the token for the current key, which is then void. Empty for any other key."""
-        if not _same(key, self.key):
+        if not _equal_in_constant_time(key, self.key):
             return ""
         self.key = secrets.token_urlsafe(_KEY_BYTES)
         self._renewed(self.key)
@@ -168,10 +168,10 @@ class Entrance:
         if request.path in _OPEN_PATHS or request.path.startswith("/ui/"):
             return True
         given = request.headers.get("Authorization", "")
-        return _same(given, f"Bearer {self._token}")
+        return _equal_in_constant_time(given, f"Bearer {self._token}")
 
 
-def _same(given: str, wanted: str) -> bool:
+def _equal_in_constant_time(given: str, wanted: str) -> bool:
     """Compare in constant time; *given* may hold bytes that are no text."""
     return secrets.compare_digest(given.encode(errors="surrogatepass"), wanted.encode())
 

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from scorer.api.cluster.member_cluster import InternalMemberCluster
 from scorer.api.cluster.member_state import MemberState
-from scorer.api.meta import ApiObject, JsonObject
+from scorer.api.meta import ApiObject, JsonObject, json_equal
 from scorer.api.placement.binding import BindingState, ClusterResourceBinding
 from scorer.api.placement.override import ClusterResourceOverrideSnapshot, ResourceOverrideSnapshot
 from scorer.api.placement.placement import ClusterSelectorTerm, PlacementPolicy
@@ -19,7 +19,7 @@ from scorer.api.values.field_path import FieldPath
 from webhook.validation.framework.context import Context
 from webhook.validation.framework.field import Cause, FieldError, invalid, not_supported, too_many
 from webhook.validation.framework.metadata import METADATA_RULES, validate_metadata
-from webhook.validation.framework.reading import Finding, read_object, same_json
+from webhook.validation.framework.reading import Finding, read_object
 from webhook.validation.framework.rule import CRD, OURS, UPDATE, Rule, deny, enforces, pick, schema, shape_rules
 from webhook.validation.framework.selector import OPERATORS, SORT_ORDERS
 from webhook.validation.placement.policy import validate_toleration
@@ -90,7 +90,7 @@ def _rule_set(
 
 def validate_unchanged_spec(new: ApiObject, old: ApiObject | None) -> Iterator[FieldError]:
     """The spec of a snapshot never changes (X-95); the reference documents this but does not check it."""
-    if old is not None and not same_json(_spec(new), _spec(old)):
+    if old is not None and not json_equal(_spec(new), _spec(old)):
         yield FieldError(SPEC, Cause.FORBIDDEN, "a snapshot cannot be changed", "X-95")
 
 

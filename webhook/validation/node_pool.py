@@ -13,7 +13,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from scorer.api.meta import JsonObject, ObjectMeta, without_nulls
+from scorer.api.meta import JsonObject, ObjectMeta, json_equal, without_nulls
 from scorer.api.node_pool import (
     CAPACITY_TYPE,
     HOSTNAME,
@@ -45,7 +45,7 @@ from webhook.validation.framework.field import (
     too_long,
 )
 from webhook.validation.framework.metadata import METADATA_RULES, validate_metadata
-from webhook.validation.framework.reading import Finding, read_object, same_json, value_at
+from webhook.validation.framework.reading import Finding, read_object, value_at
 from webhook.validation.framework.rule import OURS, UPDATE, Rule, Severity, deny, enforces, schema, shape_rules, warn
 from webhook.validation.node_pool_budgets import validate_budgets
 
@@ -181,7 +181,7 @@ def validate(document: JsonObject, old: JsonObject | None, context: Context) -> 
     if old is not None and value_at(document, FieldPath.of("metadata", "deletionTimestamp")) is not None:
         return
     yield from _validate_metadata(document, old)
-    if old is not None and same_json(without_nulls(old.get("spec")), without_nulls(document.get("spec"))):
+    if old is not None and json_equal(without_nulls(old.get("spec")), without_nulls(document.get("spec"))):
         mistake = next((found for found in _findings(document, None) if isinstance(found, FieldError)), None)
         if mistake is not None:
             yield FieldWarning(SPEC, f"is unchanged, but would be refused today: {mistake}", "K-37")

@@ -38,7 +38,7 @@ _NAME: Final = _named(LONGEST_NAME, "C-02")
 _GENERATED_NAME: Final = _named(LONGEST_GENERATED_NAME, "C-03")
 
 
-def _same(*fields: str, at: str = "") -> str:
+def _unchanged_rule(*fields: str, at: str = "") -> str:
     """Return an expression that is true if none of *fields*, which may be absent, has changed."""
     new, old = f"self{at}", f"oldSelf{at}"
     return " && ".join(
@@ -102,7 +102,7 @@ RUN_RULES: Final[_Rules] = {
         _NAME,
         *(
             CelRule(
-                f"!has(oldSelf.status) || !has(oldSelf.status.startTime) || ({_same(field, at='.spec')})",
+                f"!has(oldSelf.status) || !has(oldSelf.status.startTime) || ({_unchanged_rule(field, at='.spec')})",
                 "cannot be changed once the run has started",
                 ("C-10",),
                 f"spec.{field}",
@@ -112,7 +112,7 @@ RUN_RULES: Final[_Rules] = {
         ),
         CelRule(
             "!has(oldSelf.status) || !(oldSelf.status.state in ['Completed', 'Skipped']) || ("
-            + _same(*_FIXED_BY_END, at=".spec")
+            + _unchanged_rule(*_FIXED_BY_END, at=".spec")
             + ")",
             "of a finished run only ttlSecondsAfterFinished can be changed",
             ("C-11",),
@@ -237,7 +237,7 @@ REQUEST_RULES: Final[_Rules] = {
     "": (_GENERATED_NAME,),
     "spec": (
         CelRule(
-            _same(
+            _unchanged_rule(
                 *("operationID", "runName", "memberName", "upgradeType"),
                 *("kubernetesVersion", "nodeImages", "deadline", "dryRun"),
             ),

@@ -59,6 +59,24 @@ def without_nulls(value: Any) -> Any:
     return value
 
 
+def json_equal(left: object, right: object) -> bool:
+    """Return whether two JSON values are equal; unlike ``==``, ``true``, ``1`` and ``1.0`` differ."""
+    if left is right:
+        return True
+    return left == right and _same_types(left, right)
+
+
+def _same_types(left: object, right: object) -> bool:
+    """Return whether two values that are equal by ``==`` have equal types throughout."""
+    if type(left) is not type(right):
+        return False
+    if isinstance(left, dict) and isinstance(right, dict):
+        return all(_same_types(value, right[key]) for key, value in left.items())
+    if isinstance(left, list) and isinstance(right, list):
+        return all(map(_same_types, left, right))
+    return True
+
+
 def parse_time(text: str) -> datetime:
     """Read an RFC 3339 instant with an offset.
 

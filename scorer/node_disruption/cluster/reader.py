@@ -298,10 +298,10 @@ def _on_nodes(pods: Kept[Pod], known: Mapping[str, tuple[Pod, ...]]) -> dict[str
     for each in pods.values():
         if each.value.node:
             found.setdefault(each.value.node, []).append(each.value)
-    return {name: _same(known.get(name, ()), tuple(several)) for name, several in sorted(found.items())}
+    return {name: _reuse_if_identical(known.get(name, ()), tuple(several)) for name, several in sorted(found.items())}
 
 
-def _same(known: tuple[Pod, ...], found: tuple[Pod, ...]) -> tuple[Pod, ...]:
+def _reuse_if_identical(known: tuple[Pod, ...], found: tuple[Pod, ...]) -> tuple[Pod, ...]:
     return known if len(known) == len(found) and all(map(operator.is_, known, found)) else found
 
 

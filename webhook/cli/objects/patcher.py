@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from scorer.api.kinds import MEMBER_CLUSTER, UPGRADE_RUN
-from scorer.api.meta import JsonObject, dump_json
+from scorer.api.meta import JsonObject, dump_json, json_equal
 from scorer.api.unstructured.documents import annotation, annotations_of, metadata_of
 from webhook.cli.files.documents import Loaded, in_order_of_dependence
 from webhook.cli.hub.client import Answer, Client, Place, RefusedError, find, place_of
@@ -22,7 +22,6 @@ from webhook.cli.objects.options import DryRun
 from webhook.cli.options.field_validation import Validation
 from webhook.embedded.simulation.annotations import keep_status, parse_behaviour
 from webhook.kube.listers.upgrades import has_joined
-from webhook.validation.framework.reading import same_json
 
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _ARRIVAL_SECONDS: Final = 10.0
@@ -147,13 +146,13 @@ async def apply_one(
     # The patch below has no resourceVersion, like kubectl's: it names only fields of the file, so what another client
     # writes to other fields after our read is neither lost nor a conflict.
     last = _last_applied(current)
-    is_same = same_json(last, _last_applied(wanted))
-    if is_same:  # a note of kubectl's that says the same in other words stays
+    is_unchanged = json_equal(last, _last_applied(wanted))
+    if is_unchanged:  # a note of kubectl's that says the same in other words stays
         wanted["metadata"]["annotations"][LAST_APPLIED] = annotation(current, LAST_APPLIED)
     patch = three_way_patch(last, wanted, current)
     if not patch:
         return Outcome(one, "unchanged")
-    if keep_edits and is_same:
+    if keep_edits and is_unchanged:
         # The patch may differ from the stored object only by fields that defaulting fills in; a dry run tells.
         tried = await client.patch(place, patch, dry_run=True, validation=validation.parameter)
         return Outcome(one, "kept" if _differ(tried, current, dry_run=True) else "unchanged")
@@ -226,7 +225,7 @@ def three_way_patch(last: Mapping[str, Any], wanted: Mapping[str, Any], current:
         elif value is None:
             if here is not None:
                 patch[name] = None
-        elif name not in current or not same_json(value, here):
+        elif name not in current or not json_equal(value, here):
             patch[name] = value
     return patch
 

@@ -178,7 +178,7 @@ class ClusterApi:
         """Return the Cluster of a member and what belongs to it, which is read anew when the Cluster has changed."""
         cluster = await self._cluster(await self._kind(GROUP, "Cluster"), where)
         known, now = self._looked.get(member), self._now()
-        if known is not None and now - known.at < LOOK_AGAIN and _same(known.parts.cluster, cluster):
+        if known is not None and now - known.at < LOOK_AGAIN and _is_same_version(known.parts.cluster, cluster):
             return known.parts
         parts = await self._all_of(cluster)
         self._looked[member] = _Looked(now, parts)
@@ -231,5 +231,5 @@ class ClusterApi:
         return replace(known, versions=(next(preferred, known.versions[0]),)) if group == GROUP else known
 
 
-def _same(one: JsonObject, other: JsonObject) -> bool:
+def _is_same_version(one: JsonObject, other: JsonObject) -> bool:
     return bool(metadata_of(one).get("resourceVersion") == metadata_of(other).get("resourceVersion"))

@@ -16,11 +16,10 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import orjson
 
 from scorer.api.kinds import Kind
-from scorer.api.meta import JsonObject
+from scorer.api.meta import JsonObject, json_equal
 from scorer.api.unstructured.documents import dict_at, text_at, texts_at
 from scorer.api.values.quoting import quote
 from webhook.embedded.patches.merge_patches import BadPatchError, item_key
-from webhook.embedded.storage.lifecycle import same_json
 from webhook.kube.transport.serialization import encode
 
 FieldPath: TypeAlias = tuple[str, ...]
@@ -197,7 +196,7 @@ class _Comparing:
             self.found.added.update(fields_of(shape, new, at) - {at})
             return
         if any(shape.is_whole(side) for side in sides) or not any(sides):
-            if len(sides) < 2 or not same_json(old, new):
+            if len(sides) < 2 or not json_equal(old, new):
                 self._note(old, new, at)
             return
         before, after = ({} if side is _ABSENT else shape.children(side) for side in (old, new))

@@ -7,12 +7,12 @@ have one schema here, so only requests and answers differ by version.
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
 from scorer.api.kinds import NAMESPACE, Kind, group_kind
-from scorer.api.meta import JsonObject, dump_json, format_time, without_nulls
+from scorer.api.meta import JsonObject, dump_json, format_time, json_equal, without_nulls
 from scorer.api.values.field_path import FieldPath
 from scorer.api.values.quoting import quote
 from webhook.kube.ports import ConflictError, InvalidObjectError, key_of
@@ -87,11 +87,11 @@ def replaced(kind: Kind, current: JsonObject, document: JsonObject) -> JsonObjec
     if errors:
         raise InvalidMetadataError(kind, old["name"], errors)
     content, stored = _content(kind, document), _content(kind, current)
-    same_content = same_json(content, stored)
+    same_content = json_equal(content, stored)
     apart = (*_USER_MEMBERS, "managedFields")
     metadata = {member: value for member, value in old.items() if member not in apart} | _user_members(given)
     metadata |= _owners_of_fields({**old, **given})
-    if same_content and same_json(metadata, old):
+    if same_content and json_equal(metadata, old):
         return current
     if not same_content:
         metadata["generation"] = old["generation"] + 1
@@ -129,7 +129,7 @@ def status_replaced(kind: Kind, current: JsonObject, document: JsonObject) -> Js
     if errors := tuple(validate_version(kind, version)):
         raise InvalidMetadataError(kind, current["metadata"]["name"], errors)
     status = document.get("status")
-    if same_json(status, current.get("status")):
+    if json_equal(status, current.get("status")):
         return current
     changed = {member: value for member, value in current.items() if member != "status"}
     if status is not None:
@@ -164,20 +164,6 @@ def check_preconditions(kind: Kind, current: JsonObject, uid: object, resource_v
             f"{what}: resource version {quote(resource_version)} was expected, but the object is at"
             f" {quote(metadata['resourceVersion'])}: read it again and repeat the change"
         )
-
-
-def same_json(one: Any, other: Any) -> bool:
-    """Compare as JSON does: ``1``, ``1.0`` and ``true`` differ, the order of fields does not count."""
-    if one is other:
-        return True
-    return bool(one == other) and _sorted(one) == _sorted(other)
-
-
-def _sorted(value: object) -> bytes:
-    try:
-        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-    except orjson.JSONEncodeError:
-        return orjson.dumps(orjson.loads(dump_json(value)), option=orjson.OPT_SORT_KEYS)
 
 
 def _head(kind: Kind, document: JsonObject) -> JsonObject:

@@ -143,9 +143,9 @@ class Shelf:
         """
         if _version_of(version) < before.heard:  # of a restored store, where a version says nothing about the content
             return [self.reduced(document) for document in documents]
-        return [self._same(document) or self.reduced(document) for document in documents]
+        return [self._unchanged_object(document) or self.reduced(document) for document in documents]
 
-    def _same(self, document: JsonObject) -> JsonObject | None:
+    def _unchanged_object(self, document: JsonObject) -> JsonObject | None:
         """Return the object as it is known, if that is at the version of *document*."""
         known = self.objects.get(key_of(document))
         same = known is not None and _version(known) == _version(document) and _uid(known) == _uid(document)

@@ -109,7 +109,7 @@ class Sharing:
         """
         earlier: Any = {}
         if levels and type(before) is type(part):
-            if _is_same(part, before):
+            if _is_same_text(part, before):
                 return before
             earlier = before if type(before) is dict else dict(enumerate(before))
         is_map = type(part) is dict
@@ -167,7 +167,7 @@ def _size(key: tuple[object, ...], part: Any) -> int:
     return size
 
 
-def _is_same(part: Any, other: Any) -> bool:
+def _is_same_text(part: Any, other: Any) -> bool:
     """Return whether two parts are the same JSON, in the same order: documents keep the order that they came in.
 
     A part that cannot be written as JSON equals no other.

@@ -93,7 +93,7 @@ class Writer:
         elif merged == live or self.fingerprints.matches(live, applied):
             return live
         else:
-            if _carries(live, item) and self._is_same(
+            if _carries(live, item) and self._is_unchanged(
                 live, await self.member.replace(item.kind, merged, dry_run=True), applied
             ):
                 return live
@@ -109,7 +109,7 @@ class Writer:
         wanted = self._configuration(item, live)
         if live is not None and is_applied(live) and _carries(live, item):
             outcome = await self.member.apply(item.kind, wanted, manager=MANAGER, force=force, dry_run=True)
-            if self._is_same(live, outcome, applied):
+            if self._is_unchanged(live, outcome, applied):
                 return live
         if live is not None and (turned := as_applied(live)) is not None:
             live = await self.member.replace(item.kind, turned)
@@ -118,8 +118,8 @@ class Writer:
         self.fingerprints.note(made, applied)
         return made
 
-    def _is_same(self, live: JsonObject, outcome: JsonObject, applied: str) -> bool:
-        """Say whether a write would change nothing; if so, remember that."""
+    def _is_unchanged(self, live: JsonObject, outcome: JsonObject, applied: str) -> bool:
+        """Return whether a write would change nothing; if so, record the fingerprint."""
         same = content(outcome) == content(live)
         if same:
             self.fingerprints.note(live, applied)
@@ -158,14 +158,14 @@ def _annotations(manifest: JsonObject, wanted: Mapping[str, str], live: JsonObje
     before = annotations_of(live)
     text = dump_json(manifest).decode()
     kept = before.get(LAST_APPLIED)
-    if kept is not None and kept != text and _same(kept, manifest):
+    if kept is not None and kept != text and _is_same_manifest(kept, manifest):
         text = kept  # only the order of the fields differs
     everything = {**before, **annotations, LAST_APPLIED: text}
     size = sum(len(key.encode()) + len(value.encode()) for key, value in everything.items())
     return {**annotations, LAST_APPLIED: text if size <= ANNOTATIONS_LIMIT else ""}
 
 
-def _same(text: str, manifest: JsonObject) -> bool:
+def _is_same_manifest(text: str, manifest: JsonObject) -> bool:
     try:
         return bool(orjson.loads(text) == manifest)
     except orjson.JSONDecodeError:

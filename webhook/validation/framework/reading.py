@@ -367,21 +367,6 @@ def has_more_values(value: Any, most: int) -> bool:
     return False
 
 
-def same_json(left: object, right: object) -> bool:
-    """Say whether two JSON values are the same; unlike ``==``, ``true``, ``1`` and ``1.0`` differ."""
-    if left is right:
-        return True
-    if type(left) is not type(right):
-        return False
-    if not left:
-        return not right
-    if isinstance(left, dict) and isinstance(right, dict):
-        return left.keys() == right.keys() and all(same_json(value, right[key]) for key, value in left.items())
-    if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(map(same_json, left, right))
-    return left == right
-
-
 def value_at(document: JsonObject, path: FieldPath) -> object:
     """Return the value at *path*, None when there is none."""
     value: Any = document

@@ -58,8 +58,8 @@ def is_unfinished(run: JsonObject) -> bool:
     return not is_over and not is_deleting(run)
 
 
-def is_same(document: JsonObject, other: JsonObject) -> bool:
-    """Say whether two documents of a kind are the same object; a document without a name is a new one."""
+def is_same_object(document: JsonObject, other: JsonObject) -> bool:
+    """Return whether two documents of a kind are the same object; a document without a name is a new one."""
     name = name_of(document)
     return bool(name) and (name, namespace_of(document)) == (name_of(other), namespace_of(other))
 

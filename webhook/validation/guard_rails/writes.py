@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from scorer.api.kinds import KINDS, MEMBER_CLUSTER, POD
-from scorer.api.meta import JsonObject, without_nulls
+from scorer.api.meta import JsonObject, json_equal, without_nulls
 from scorer.api.names import (
     CLUSTER_GROUP,
     FLEET,
@@ -29,7 +29,6 @@ from scorer.api.unstructured.documents import dict_at, name_of, namespace_of, sp
 from scorer.api.values.quoting import quote
 from webhook.access.user import UserInfo
 from webhook.validation.framework.context import Context
-from webhook.validation.framework.reading import same_json
 from webhook.validation.framework.rule import CREATE, DELETE, OURS, UPDATE, Rule, Severity, deny, enforces, pick
 
 REPLICA_SET: Final = KINDS["apps", "ReplicaSet"]
@@ -218,7 +217,7 @@ def _beyond_finalizer(write: Write) -> bool:
     """Return whether a write changes more of an object than the agent's own finalizer."""
     if write.new is None or write.old is None:
         return True
-    return not _same(_without_finalizer(write.new), _without_finalizer(write.old))
+    return not _equal_without_nulls(_without_finalizer(write.new), _without_finalizer(write.old))
 
 
 def _without_finalizer(document: JsonObject) -> JsonObject:
@@ -254,7 +253,7 @@ def _guard_member_update(new: JsonObject, old: JsonObject, context: Context) -> 
     if not _fleet_annotations(old):
         if _fleet_annotations(new):
             yield f"annotations of {_FLEET_ANNOTATION} cannot be added to an existing member cluster"
-        if not _same(new.get("status"), old.get("status")) and not trusted:
+        if not _equal_without_nulls(new.get("status"), old.get("status")) and not trusted:
             yield "only trusted users may change the status of a member cluster"
         return
     if not _fleet_annotations(new):
@@ -263,8 +262,8 @@ def _guard_member_update(new: JsonObject, old: JsonObject, context: Context) -> 
     if locked and _user_labels(new) != _user_labels(old):
         yield "the labels of a managed member cluster cannot be changed"
     touched = (
-        not _same(_without_taints(new), _without_taints(old))
-        or not _same(new.get("status"), old.get("status"))
+        not _equal_without_nulls(_without_taints(new), _without_taints(old))
+        or not _equal_without_nulls(new.get("status"), old.get("status"))
         or _fleet_annotations(new) != _fleet_annotations(old)
     )
     if touched and not trusted:
@@ -277,7 +276,7 @@ def guard_identity(write: Write, context: Context) -> Iterator[str]:
     if not context.settings.identity_by_admins_only or write.operation != "UPDATE":
         return
     new, old = dict_at(write.new, "spec", "identity"), dict_at(write.old, "spec", "identity")
-    if not _same(new, old) and not is_admin(context.user, context):
+    if not _equal_without_nulls(new, old) and not is_admin(context.user, context):
         yield "only admins may change the identity of a member cluster"
 
 
@@ -314,5 +313,5 @@ def _without_taints(member: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in spec_of(member).items() if key != "taints"}
 
 
-def _same(left: object, right: object) -> bool:
-    return same_json(without_nulls(left) or {}, without_nulls(right) or {})
+def _equal_without_nulls(left: object, right: object) -> bool:
+    return json_equal(without_nulls(left) or {}, without_nulls(right) or {})

@@ -16,7 +16,7 @@ import orjson
 from pydantic import ValidationError
 
 from scorer.api.kinds import MEMBER_CLUSTER, Kind
-from scorer.api.meta import JsonObject
+from scorer.api.meta import JsonObject, json_equal
 from scorer.api.names import RESOURCE_INDEX, SCORE_PREFIX
 from scorer.api.unstructured.documents import (
     dict_at,
@@ -41,13 +41,12 @@ from scorer.properties import CAPACITY_KINDS, NODE_COUNT, NODE_COUNT_ALIASES, RE
 from scorer.selectors import InvalidPolicyError
 from webhook.validation.framework.context import Context, NotKnownError
 from webhook.validation.framework.field import FieldWarning
-from webhook.validation.framework.reading import same_json
 from webhook.validation.framework.relations import (
     children,
     cluster_of,
     family_of,
     holds_cluster,
-    is_same,
+    is_same_object,
     is_unfinished,
 )
 from webhook.validation.framework.selector import NOT_NUMERIC
@@ -80,7 +79,7 @@ def warn_about_number(document: JsonObject | None, old: JsonObject | None, conte
     wanted = policy.get("numberOfClusters")
     if document is None or policy.get("placementType") != "PickN" or not isinstance(wanted, int):
         return
-    if old is not None and same_json(policy, dict_at(old, "spec", "policy")):
+    if old is not None and json_equal(policy, dict_at(old, "spec", "policy")):
         return
     fleet = context.hub.fleet
     known, text = _of_this_fleet(fleet), _text_of(policy)
@@ -283,7 +282,7 @@ def warn_about_shared_objects(
     others = [
         other
         for other in others
-        if not is_same(document, other) and not is_deleting(other) and not (_shares(document) and _shares(other))
+        if not is_same_object(document, other) and not is_deleting(other) and not (_shares(document) and _shares(other))
     ]
     planned: frozenset[str] | None = None
     for i, term in named:

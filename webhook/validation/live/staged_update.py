@@ -30,7 +30,7 @@ from webhook.validation.framework.relations import (
     cluster_of,
     family_of,
     holds_cluster,
-    is_same,
+    is_same_object,
     is_unfinished,
 )
 from webhook.validation.live.check import LiveCheck, counted, timed
@@ -197,7 +197,7 @@ def warn_about_other_runs(
         if namespace_of(run) == namespace
         and text_at(run, "spec", "placementName") == name
         and is_unfinished(run)
-        and not is_same(document, run)
+        and not is_same_object(document, run)
     )
     if others:
         more = f" and {len(others) - 1} more" if len(others) > 1 else ""

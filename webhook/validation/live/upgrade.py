@@ -9,7 +9,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from scorer.api import kinds
-from scorer.api.meta import JsonObject
+from scorer.api.meta import JsonObject, json_equal
 from scorer.api.unstructured.documents import dict_at, dicts_at, is_deleting, name_of, spec_of, text_at
 from scorer.api.upgrade.fields import UpgradeState
 from scorer.api.upgrade.run import RunState, UpgradeRunSpec
@@ -27,8 +27,7 @@ from scorer.upgrade.versions.comparison import is_alias, is_version, parse_versi
 from scorer.windows.member_windows import MemberWindows
 from webhook.validation.framework.context import Context, NotKnownError
 from webhook.validation.framework.field import LONGEST_WARNING, FieldWarning
-from webhook.validation.framework.reading import same_json
-from webhook.validation.framework.relations import is_same
+from webhook.validation.framework.relations import is_same_object
 from webhook.validation.live.check import LiveCheck, counted, timed, with_names
 
 SPEC: Final = FieldPath.of("spec")
@@ -163,7 +162,7 @@ def _warn_about_other_runs(document: JsonObject, members: Set[str], context: Con
     others = [
         name_of(other)
         for other in timed(context.hub.list(kinds.UPGRADE_RUN), context)
-        if _is_unfinished(other) and not is_same(document, other) and _shares(other, members)
+        if _is_unfinished(other) and not is_same_object(document, other) and _shares(other, members)
     ]
     if others:
         message = with_names("other unfinished runs have some of its members", others, LONGEST_WARNING - len("spec: "))
@@ -191,7 +190,7 @@ def _is_asked(document: JsonObject, old: JsonObject | None) -> bool:
         return True
     new, stored = spec_of(document), spec_of(old)
     starts = new.get("state") == RunState.RUN and stored.get("state") != RunState.RUN
-    return starts or not all(same_json(new.get(field), stored.get(field)) for field in _AIM)
+    return starts or not all(json_equal(new.get(field), stored.get(field)) for field in _AIM)
 
 
 def _sequence(spec: UpgradeRunSpec, context: Context) -> StrategySpec:

@@ -6,7 +6,7 @@ Source: upgrade-runs.md 3.3, 4.2 and 9.
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from scorer.api.meta import JsonObject
+from scorer.api.meta import JsonObject, json_equal
 from scorer.api.unstructured.documents import spec_of, text_at
 from scorer.api.upgrade.fields import NodeImageSelection, UpgradeState, UpgradeType
 from scorer.api.upgrade.run import (
@@ -21,7 +21,7 @@ from scorer.api.upgrade.run import (
 from scorer.api.values.quoting import quote
 from webhook.validation.framework.context import Context
 from webhook.validation.framework.field import Cause, FieldError, duplicate, invalid
-from webhook.validation.framework.reading import Finding, Reading, read_object, same_json
+from webhook.validation.framework.reading import Finding, Reading, read_object
 from webhook.validation.framework.rule import CREATE, OURS, UPDATE, deny, enforces, shape_rules
 from webhook.validation.upgrade.shape import (
     SPEC,
@@ -103,7 +103,7 @@ def _is_too_late(
     document: JsonObject, stored: JsonObject, new: Reading[ClusterUpgradeRun], old: Reading[ClusterUpgradeRun]
 ) -> bool:
     """Say whether an update of a finished run changes more than how long it is kept (C-11)."""
-    if _state(stored) not in FINISHED or same_json(spec_of(document), spec_of(stored)):
+    if _state(stored) not in FINISHED or json_equal(spec_of(document), spec_of(stored)):
         return False
     if new.errors or old.errors or new.view is None or old.view is None:
         return True

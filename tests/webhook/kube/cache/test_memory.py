@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scorer.api.meta import dump_json
-from webhook.kube.cache.memory import MOST_BYTES, Sharing, _is_same
+from webhook.kube.cache.memory import MOST_BYTES, Sharing, _is_same_text
 
 NUMBERS = st.integers(-2, 2) | st.floats(-2, 2).map(lambda number: number + 0.0)
 """Without -0.0, which is the same number as 0.0 in JSON, too."""
@@ -91,7 +91,7 @@ def test_a_deep_part_is_not_compared_at_each_level():
 
     sharing, before, after = Sharing(), document(1), document(1.0)
     sharing.share(before)
-    with patch("webhook.kube.cache.memory._is_same", wraps=_is_same) as compared:
+    with patch("webhook.kube.cache.memory._is_same_text", wraps=_is_same_text) as compared:
         sharing.share(after, before)
     assert compared.call_count <= 4
     assert dump_json(after) == dump_json(document(1.0))

@@ -3,6 +3,7 @@
 import pydantic
 import pytest
 
+from scorer.api.meta import json_equal
 from scorer.api.placement.placement import ClusterResourcePlacement
 from scorer.api.values.field_path import FieldPath
 from scorer.api.values.quoting import printable, quote
@@ -15,7 +16,7 @@ from webhook.validation.framework.field import (
     shape_errors,
     too_many,
 )
-from webhook.validation.framework.reading import is_deeper, read_object, same_json
+from webhook.validation.framework.reading import is_deeper, read_object
 
 AT = FieldPath.of("spec", "x")
 
@@ -116,9 +117,9 @@ def test_a_flood_of_mistakes_is_not_read_to_its_end():
 
 
 def test_json_values_keep_their_type():
-    assert not same_json({"a": 1}, {"a": True})
-    assert not same_json([1], [1.0])
-    assert same_json({"a": [1, {"b": None}]}, {"a": [1, {"b": None}]})
+    assert not json_equal({"a": 1}, {"a": True})
+    assert not json_equal([1], [1.0])
+    assert json_equal({"a": [1, {"b": None}]}, {"a": [1, {"b": None}]})
 
 
 def test_depth():
