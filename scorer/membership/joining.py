@@ -12,7 +12,7 @@ Source: rollout.md 21.1.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from scorer.api.cluster.member_state import MemberState
+from scorer.api.cluster.member_state import DEFAULT_HEARTBEAT_PERIOD_SECONDS, MemberState
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, NAMESPACE, Kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import (
@@ -25,9 +25,6 @@ from scorer.api.names import (
 )
 from scorer.api.unstructured.documents import annotation, annotations_of, spec_of
 from scorer.membership.access import ROLE, ROLE_BINDING, agent_role, agent_role_binding
-
-HEARTBEAT_PERIOD_SECONDS = 60
-"""Period of a member that does not set one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +95,7 @@ def plan_internal_member(
         hub_uid: See `scorer.membership.identity`; empty: not known, and the stored one stays.
     """
     cluster, spec = member["metadata"]["name"], spec_of(member)
-    period = spec.get("heartbeatPeriodSeconds") or HEARTBEAT_PERIOD_SECONDS
+    period = spec.get("heartbeatPeriodSeconds") or DEFAULT_HEARTBEAT_PERIOD_SECONDS
     handed_down = annotation(member, ACCEPT_OLDER_UNTIL)
     wanted: JsonObject = {
         "apiVersion": INTERNAL_MEMBER_CLUSTER.api_version,

@@ -21,6 +21,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from scorer.api.cluster.member_cluster import MemberClusterStatus
+from scorer.api.cluster.member_state import DEFAULT_HEARTBEAT_PERIOD_SECONDS
 from scorer.api.conditions import FALSE, TRUE, UNKNOWN, make_condition, merge_conditions
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.names import MEMBER_AGENT
@@ -28,7 +29,6 @@ from scorer.api.unstructured.documents import dicts_at, spec_of, status_of, text
 from scorer.api.values.field_path import FieldPath
 from scorer.membership.heartbeats import Heard, agents_of, read_time
 from scorer.membership.identity import IDENTITY_ACCEPTED, WORKS_FOUND
-from scorer.membership.joining import HEARTBEAT_PERIOD_SECONDS
 from scorer.membership.silence import REPORTING, silence
 
 JOINED: Final = "Joined"
@@ -140,7 +140,7 @@ def member_status(
 
 def _period(member: JsonObject) -> timedelta:
     seconds = spec_of(member).get("heartbeatPeriodSeconds")
-    return timedelta(seconds=seconds if isinstance(seconds, int) else HEARTBEAT_PERIOD_SECONDS)
+    return timedelta(seconds=seconds if isinstance(seconds, int) else DEFAULT_HEARTBEAT_PERIOD_SECONDS)
 
 
 def _identity(member: JsonObject) -> str:

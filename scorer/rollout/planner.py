@@ -15,7 +15,14 @@ from types import MappingProxyType
 from typing import Any
 
 from scorer.api.placement.binding import BindingState
-from scorer.api.placement.placement import LONGEST_PERIOD_SECONDS, PlacementType
+from scorer.api.placement.placement import (
+    DEFAULT_MAX_SURGE,
+    DEFAULT_MAX_UNAVAILABLE,
+    DEFAULT_UNAVAILABLE_PERIOD_SECONDS,
+    LONGEST_PERIOD_SECONDS,
+    PlacementType,
+    StrategyType,
+)
 from scorer.api.values.int_or_percent import scaled_up
 from scorer.rollout.bindings import (
     NO_OVERRIDES,
@@ -76,9 +83,9 @@ class Wanted:
 class Limits:
     """``strategy.rollingUpdate`` with its defaults."""
 
-    max_unavailable: int | str = "25%"
-    max_surge: int | str = "25%"
-    unavailable_period: timedelta = timedelta(seconds=60)
+    max_unavailable: int | str = DEFAULT_MAX_UNAVAILABLE
+    max_surge: int | str = DEFAULT_MAX_SURGE
+    unavailable_period: timedelta = timedelta(seconds=DEFAULT_UNAVAILABLE_PERIOD_SECONDS)
 
     @classmethod
     def of(cls, strategy: Mapping[str, Any] | None) -> "Limits":
@@ -90,9 +97,9 @@ class Limits:
         rolling = (strategy or {}).get("rollingUpdate") or {}
         given = {key: value for key, value in rolling.items() if value is not None}
         return cls(
-            given.get("maxUnavailable", "25%"),
-            given.get("maxSurge", "25%"),
-            _period(given.get("unavailablePeriodSeconds", 60)),
+            given.get("maxUnavailable", DEFAULT_MAX_UNAVAILABLE),
+            given.get("maxSurge", DEFAULT_MAX_SURGE),
+            _period(given.get("unavailablePeriodSeconds", DEFAULT_UNAVAILABLE_PERIOD_SECONDS)),
         )
 
 
@@ -214,7 +221,7 @@ def plan_rollout(
         held: Clusters on which another disruption is under way: they count as they are, and the rollout leaves them
             alone and turns to others.
     """
-    if (strategy or {}).get("type") not in (None, "RollingUpdate"):
+    if (strategy or {}).get("type") not in (None, StrategyType.ROLLING_UPDATE):
         return RolloutPlan(Action.IGNORED)
     ordered = sorted(bindings, key=lambda binding: binding.name)
     gate = cleanup_gate(ordered)

@@ -13,10 +13,9 @@ from scorer.api.unstructured.documents import conditions_of, name_of, text_at
 from scorer.api.upgrade.fields import LONGEST_NAME, NodeImageSelection, UpgradeState
 from scorer.api.upgrade.run import MOST_SKIP_TARGETS, ClusterUpgradeRun, RunState, SkipTarget
 from scorer.upgrade.evaluation.gates import APPROVED, REJECTED
-from scorer.upgrade.state.record import OVER
+from scorer.upgrade.state.record import OVER, STOPPED
 from scorer.upgrade.versions.images import UNLISTED, selection_of
 
-_HALTED: Final = frozenset({UpgradeState.STOPPED, UpgradeState.FAILED})
 _RETRY: Final = "-retry"
 
 
@@ -40,7 +39,7 @@ def order_start(run: ClusterUpgradeRun, token: str) -> JsonObject | None:
         raise OrderRefusedError(f"run {name} is {state.value}: make another one, or harbormaster upgrade retry {name}")
     if state is UpgradeState.STOPPING:
         raise OrderRefusedError(f"run {name} is being stopped: start it again when nothing is in flight any more")
-    if state in _HALTED:
+    if state in STOPPED:
         return {"spec": {"state": RunState.RUN.value, "restartToken": token}}
     if run.spec.state is RunState.STOP and run.status.start_time is not None:
         why = f"is told to stop, and is still {state.value}: it can be started again once it is Stopped or Failed"
@@ -59,7 +58,7 @@ def order_stop(run: ClusterUpgradeRun) -> JsonObject | None:
         raise OrderRefusedError(f"run {name} is {state.value}")
     if run.status.start_time is None:
         raise OrderRefusedError(f"run {name} has not started")
-    if run.spec.state is RunState.STOP or state in _HALTED or state is UpgradeState.STOPPING:
+    if run.spec.state is RunState.STOP or state in STOPPED or state is UpgradeState.STOPPING:
         return None
     return {"spec": {"state": RunState.STOP.value}}
 
@@ -107,7 +106,7 @@ def retry_run(run: ClusterUpgradeRun, name: str = "") -> JsonObject:
         OrderRefusedError: It is going on, or has never started.
     """
     status = run.status
-    if status.start_time is None or (status.state not in OVER and status.state not in _HALTED):
+    if status.start_time is None or (status.state not in OVER and status.state not in STOPPED):
         raise OrderRefusedError(f"run {run.metadata.name} is {status.state.value}: only what has ended is tried again")
     upgrade: JsonObject = {"type": run.spec.upgrade.type.value}
     if status.resolved.kubernetes_version:

@@ -12,6 +12,12 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from scorer.api.meta import JsonObject, json_equal
+from scorer.api.placement.placement import (
+    DEFAULT_MAX_SURGE,
+    DEFAULT_MAX_UNAVAILABLE,
+    DEFAULT_REVISION_HISTORY_LIMIT,
+    DEFAULT_UNAVAILABLE_PERIOD_SECONDS,
+)
 from scorer.api.values.field_path import FieldPath
 from webhook.defaulting.defaulted import (
     Defaulted,
@@ -29,7 +35,11 @@ from webhook.validation.framework.rule import default as fills_in
 from webhook.validation.placement.rules import MOST_ITEMS
 from webhook.validation.placement.rules import RULES as PLACEMENT_RULES
 
-_ROLLING_UPDATE: Final = {"maxSurge": "25%", "maxUnavailable": "25%", "unavailablePeriodSeconds": 60}
+_ROLLING_UPDATE: Final = {
+    "maxSurge": DEFAULT_MAX_SURGE,
+    "maxUnavailable": DEFAULT_MAX_UNAVAILABLE,
+    "unavailablePeriodSeconds": DEFAULT_UNAVAILABLE_PERIOD_SECONDS,
+}
 _APPLY: Final = {
     "comparisonOption": "PartialComparison",
     "type": "ClientSideApply",
@@ -55,11 +65,12 @@ RULES: Final = (
         "spec.policy.topologySpreadConstraints.*.whenUnsatisfiable",
     ),
     fills_in("F-04", "The operator of a toleration is Equal.", _BOTH, "spec.policy.tolerations.*.operator"),
-    fills_in("F-06", "revisionHistoryLimit is 10.", _BOTH, "spec.revisionHistoryLimit"),
+    fills_in("F-06", f"revisionHistoryLimit is {DEFAULT_REVISION_HISTORY_LIMIT}.", _BOTH, "spec.revisionHistoryLimit"),
     fills_in("F-08", "The strategy is RollingUpdate.", _BOTH, "spec.strategy.type"),
     fills_in(
         "F-09",
-        "rollingUpdate has maxUnavailable 25%, maxSurge 25% and unavailablePeriodSeconds 60.",
+        f"rollingUpdate has maxUnavailable {DEFAULT_MAX_UNAVAILABLE}, maxSurge {DEFAULT_MAX_SURGE} and"
+        f" unavailablePeriodSeconds {DEFAULT_UNAVAILABLE_PERIOD_SECONDS}.",
         _BOTH,
         f"{_ROLLING_AT}.maxUnavailable",
         f"{_ROLLING_AT}.maxSurge",
@@ -127,7 +138,7 @@ def _default_spec(spec: JsonObject, stored: JsonObject | None, sorters: "_Sorter
         # Before the defaults, which would add the blocks of the new type.
         spec = within(spec, "strategy", lambda strategy: _drop_leftovers(strategy, before))
     spec = within(spec, "strategy", _default_strategy)
-    return filled(spec, {"revisionHistoryLimit": 10})
+    return filled(spec, {"revisionHistoryLimit": DEFAULT_REVISION_HISTORY_LIMIT})
 
 
 def _default_policy(policy: JsonObject, sorters: "_Sorters") -> JsonObject:

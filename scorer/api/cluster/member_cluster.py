@@ -7,7 +7,12 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, WithJsonSchema
 
-from scorer.api.cluster.member_state import MemberState
+from scorer.api.cluster.member_state import (
+    DEFAULT_HEARTBEAT_PERIOD_SECONDS,
+    LONGEST_HEARTBEAT_PERIOD_SECONDS,
+    SHORTEST_HEARTBEAT_PERIOD_SECONDS,
+    MemberState,
+)
 from scorer.api.conditions import Condition, Conditions
 from scorer.api.meta import ALWAYS_WRITTEN, ApiModel, ApiObject, Int32, Name, Time
 from scorer.api.values.label_selector import LabelKey, LabelValue
@@ -56,7 +61,11 @@ class MemberClusterSpec(ApiModel):
 
     identity: Identity
     """Who the member's agent is on the hub; gets the rights on the member's namespace there."""
-    heartbeat_period_seconds: Int32 = Field(default=60, ge=1, le=600)
+    heartbeat_period_seconds: Int32 = Field(
+        default=DEFAULT_HEARTBEAT_PERIOD_SECONDS,
+        ge=SHORTEST_HEARTBEAT_PERIOD_SECONDS,
+        le=LONGEST_HEARTBEAT_PERIOD_SECONDS,
+    )
     """Time between two reports of the member's agent, in seconds."""
     taints: tuple[Taint, ...] = Field(default=(), max_length=100)
     """Taints that keep new placements away unless they tolerate them. Absent: none."""
@@ -130,7 +139,11 @@ class InternalMemberClusterSpec(ApiModel):
 
     state: str = Field(json_schema_extra={"enum": [state.value for state in MemberState]})
     """What the member's agent is to do. Join: be part of the fleet. Leave: take everything off the member and stop."""
-    heartbeat_period_seconds: Int32 = Field(default=60, ge=1, le=600)
+    heartbeat_period_seconds: Int32 = Field(
+        default=DEFAULT_HEARTBEAT_PERIOD_SECONDS,
+        ge=SHORTEST_HEARTBEAT_PERIOD_SECONDS,
+        le=LONGEST_HEARTBEAT_PERIOD_SECONDS,
+    )
     """Time between two reports of the agent, in seconds."""
 
 

@@ -4,6 +4,11 @@ Source: placement-api.md 3.11.
 """
 
 from enum import StrEnum
+from typing import Final
+
+DEFAULT_HEARTBEAT_PERIOD_SECONDS: Final = 60
+SHORTEST_HEARTBEAT_PERIOD_SECONDS: Final = 1
+LONGEST_HEARTBEAT_PERIOD_SECONDS: Final = 600
 
 
 class MemberState(StrEnum):

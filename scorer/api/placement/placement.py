@@ -17,6 +17,10 @@ from scorer.api.values.quantity import LONGEST_QUANTITY
 
 _PERCENT = "^(100|[0-9]{1,2})%$"
 LONGEST_PERIOD_SECONDS: Final = 2**31 - 1
+DEFAULT_MAX_UNAVAILABLE: Final = "25%"
+DEFAULT_MAX_SURGE: Final = "25%"
+DEFAULT_UNAVAILABLE_PERIOD_SECONDS: Final = 60
+DEFAULT_REVISION_HISTORY_LIMIT: Final = 10
 LONGEST_PROPERTY_NAME: Final = 512
 PropertyName = Annotated[str, Field(json_schema_extra={"maxLength": LONGEST_PROPERTY_NAME})]
 ClusterName = Annotated[str, Field(max_length=255)]
@@ -214,16 +218,16 @@ class RollingUpdate(ApiModel):
     """The limits of a rolling update."""
 
     max_unavailable: IntOrString = Field(
-        default="25%", json_schema_extra={"minimum": 0, "maximum": LARGEST, "pattern": _PERCENT}
+        default=DEFAULT_MAX_UNAVAILABLE, json_schema_extra={"minimum": 0, "maximum": LARGEST, "pattern": _PERCENT}
     )
     """How many of the wanted clusters may be without an available placement during a rollout, as a count or a
     percentage of the wanted number, rounded up."""
     max_surge: IntOrString = Field(
-        default="25%", json_schema_extra={"minimum": 0, "maximum": LARGEST, "pattern": _PERCENT}
+        default=DEFAULT_MAX_SURGE, json_schema_extra={"minimum": 0, "maximum": LARGEST, "pattern": _PERCENT}
     )
     """How many clusters above the wanted number may hold the placement during a rollout, as a count or a percentage of
     the wanted number, rounded up."""
-    unavailable_period_seconds: int = Field(default=60, ge=0, le=LONGEST_PERIOD_SECONDS)
+    unavailable_period_seconds: int = Field(default=DEFAULT_UNAVAILABLE_PERIOD_SECONDS, ge=0, le=LONGEST_PERIOD_SECONDS)
     """How long, in seconds, a cluster counts as unavailable after a change where the availability of the placed objects
     cannot be tracked."""
 
@@ -270,7 +274,7 @@ class PlacementSpec(ApiModel):
     """On how many member clusters to place, and on which; cannot be removed. Absent: on all of them (PickAll)."""
     strategy: RolloutStrategy | None = None
     """How changes are rolled out and applied. Absent: a rolling update with the default limits."""
-    revision_history_limit: Int32 = Field(default=10, ge=1, le=1000)
+    revision_history_limit: Int32 = Field(default=DEFAULT_REVISION_HISTORY_LIMIT, ge=1, le=1000)
     """How many versions of the policy and of the selected objects are kept, the current one included; with 1 there is
     nothing to roll back to."""
     status_reporting_scope: Literal["ClusterScopeOnly", "NamespaceAccessible"] = "ClusterScopeOnly"

@@ -30,6 +30,7 @@ from scorer.api.names import (
     RESOURCE_INDEX,
     SUBINDEX_OF_RESOURCE_SNAPSHOT,
 )
+from scorer.api.placement.placement import DEFAULT_REVISION_HISTORY_LIMIT
 from scorer.api.unstructured.documents import (
     annotation,
     index_of,
@@ -60,8 +61,6 @@ from scorer.rollout.writes import Write, create, delete, replace
 
 SHARD_LIMIT = 800 * 1024
 """Bytes of content of one snapshot in etcd, well below the limit of a request."""
-
-DEFAULT_HISTORY_LIMIT = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,7 +379,7 @@ def index_in_name(name: str, prefix: str) -> int:
 def history_limit(placement: JsonObject) -> int:
     """Return ``spec.revisionHistoryLimit``."""
     limit = spec_of(placement).get("revisionHistoryLimit")
-    return DEFAULT_HISTORY_LIMIT if limit is None else int(limit)
+    return DEFAULT_REVISION_HISTORY_LIMIT if limit is None else int(limit)
 
 
 def _detection_time(master: JsonObject) -> datetime | None:

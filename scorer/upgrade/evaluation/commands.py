@@ -21,10 +21,9 @@ from scorer.upgrade.evaluation.initialization import tell_clamped
 from scorer.upgrade.evaluation.member_transitions import reset_member, skip_member
 from scorer.upgrade.evaluation.version_resolution import choose
 from scorer.upgrade.messages import in_words
-from scorer.upgrade.state.record import OVER, SKIPPED_BY_USER, GroupWork, StageWork
+from scorer.upgrade.state.record import OVER, SKIPPED_BY_USER, STOPPED, GroupWork, StageWork
 
 _SKIPPABLE: Final = frozenset({UpgradeState.NOT_STARTED, UpgradeState.PENDING, UpgradeState.STOPPED})
-_DRAINED: Final = frozenset({UpgradeState.STOPPED, UpgradeState.FAILED})
 
 
 def follow(ev: Evaluation, *, initialised: bool) -> None:
@@ -65,7 +64,7 @@ def _refuse_start(ev: Evaluation) -> None:
 
 def _restart_or_refuse(ev: Evaluation) -> None:
     ev.record.put(observed_restart_token=ev.spec.restart_token)
-    if ev.record.state in _DRAINED:
+    if ev.record.state in STOPPED:
         restart(ev)
     else:
         ev.announce("CommandRefused", f"a run that is {ev.record.state.value} cannot be started again", "Warning")
@@ -134,7 +133,7 @@ def _skip_named_member(ev: Evaluation, name: str) -> bool:
 def _skip_one(ev: Evaluation, group: GroupWork, index: int) -> bool:
     """Skip a member, if it can be; one that has failed only while the run is halted and nothing is in flight."""
     state = group.members[index].state
-    if state not in _SKIPPABLE and not (state is UpgradeState.FAILED and ev.record.state in _DRAINED):
+    if state not in _SKIPPABLE and not (state is UpgradeState.FAILED and ev.record.state in STOPPED):
         return False
     skip_member(ev, group, index, SKIPPED_BY_USER, "skipped by the user")
     return True

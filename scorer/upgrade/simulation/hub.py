@@ -28,7 +28,7 @@ from scorer.upgrade.simulation.back_end import UPGRADER, SimulatedBackEnd, moved
 from scorer.upgrade.state.facts import Estimate, Facts
 from scorer.upgrade.state.operations import to_observe
 from scorer.upgrade.state.placement_guard import GuardedPlacement
-from scorer.upgrade.state.record import OVER, status_document
+from scorer.upgrade.state.record import OVER, STOPPED, status_document
 from scorer.upgrade.state.step import CancelUpgrade, StartUpgrade, Step, WriteGate
 from scorer.upgrade.versions.catalog import Catalog
 from scorer.windows.member_windows import Definition
@@ -36,7 +36,6 @@ from scorer.windows.member_windows import Definition
 POLL: Final = timedelta(seconds=15)
 """When the back end is asked again about an operation that it does not know."""
 
-_DRAINED: Final = frozenset({UpgradeState.STOPPED, UpgradeState.FAILED})
 _NOT_STOPPABLE: Final = OVER | {UpgradeState.NOT_STARTED}
 
 
@@ -305,7 +304,7 @@ class SimulatedHub:
         state = self.run.status.state
         if state is UpgradeState.NOT_STARTED:
             self._edit(state=RunState.RUN)
-        elif state in _DRAINED:
+        elif state in STOPPED:
             self._edit(state=RunState.RUN, restart_token=f"restart-{self.run.status.restarts + 1}")
         else:
             return False

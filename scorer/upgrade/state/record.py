@@ -31,6 +31,8 @@ FINISHED: Final = OVER | {UpgradeState.FAILED}
 """States of a member that has had its turn."""
 HALTED: Final = frozenset({UpgradeState.STOPPING, UpgradeState.STOPPED, UpgradeState.FAILED})
 """States of a run that starts nothing more."""
+STOPPED: Final = HALTED - {UpgradeState.STOPPING}
+"""States of a run that can be started again."""
 _ENDED: Final = FINISHED | {UpgradeState.STOPPED}
 
 SKIPPED_BY_USER: Final = "SkippedByUser"

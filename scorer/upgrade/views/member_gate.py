@@ -7,7 +7,6 @@ Source: upgrade-runs.md 6.5, 7.2, 7.3 and 8.
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Final
 
 from scorer.api.upgrade.fields import UpgradeState
 from scorer.api.upgrade.run import (
@@ -20,14 +19,12 @@ from scorer.api.upgrade.run import (
 )
 from scorer.member_gate.answer import ASK_AGAIN, PENDING_REASONS, MemberAnswer, MemberReason
 from scorer.upgrade.members.member import UPGRADE_HOLD
-
-_OVER: Final = frozenset({UpgradeState.COMPLETED, UpgradeState.SKIPPED})
-_HALTED: Final = frozenset({UpgradeState.STOPPING, UpgradeState.STOPPED, UpgradeState.FAILED})
+from scorer.upgrade.state.record import HALTED, OVER
 
 
 def has_ended(run: ClusterUpgradeRun) -> bool:
     """Say whether a run is over; one that has failed or is stopped is not, as it can be started again."""
-    return run.status.state in _OVER
+    return run.status.state in OVER
 
 
 def covers(run: ClusterUpgradeRun, member: str) -> bool:
@@ -56,12 +53,12 @@ def upgrade_turn(run: ClusterUpgradeRun, member: str, now: datetime, *, on_hold:
         return MemberAnswer(MemberReason.NOT_IN_RUN, f"member {member} is not in run {name}", {"run": name})
     stage, group, entry = found
     detail = {"run": name, "stage": stage.name, "group": group.name, "state": str(entry.state)}
-    if entry.state in _OVER:
+    if entry.state in OVER:
         word = "upgraded" if entry.state is UpgradeState.COMPLETED else "skipped"
         return MemberAnswer(MemberReason.NOTHING_TO_DO, f"run {name} has {word} member {member}", detail)
     if entry.state is UpgradeState.RUNNING:
         return MemberAnswer(MemberReason.ALLOWED, f"run {name} is upgrading member {member}", detail)
-    if run.status.state in _HALTED or run.spec.state is RunState.STOP or entry.state is UpgradeState.STOPPED:
+    if run.status.state in HALTED or run.spec.state is RunState.STOP or entry.state is UpgradeState.STOPPED:
         return MemberAnswer(MemberReason.RUN_HALTED, f"run {name} is {_word(run)}", detail)
     if entry.state is UpgradeState.FAILED:
         message = f"run {name} has failed at member {member}: {entry.message or entry.reason}"
@@ -87,7 +84,7 @@ def _turn(
     for earlier in run.status.stages:
         if earlier is stage:
             break
-        if earlier.state not in _OVER:
+        if earlier.state not in OVER:
             return _behind(run, earlier, detail, now)
     for gates, where in ((stage.before_gates, f"stage {stage.name}"), (group.before_gates, f"group {group.name}")):
         if (gate := _shut(gates)) is not None:
@@ -98,7 +95,7 @@ def _turn(
 def _behind(run: ClusterUpgradeRun, earlier: StageStatus, detail: dict[str, str], now: datetime) -> MemberAnswer:
     name = run.metadata.name
     detail = {**detail, "waitsForStage": earlier.name}
-    if all(group.state in _OVER for group in earlier.groups):
+    if all(group.state in OVER for group in earlier.groups):
         if (gate := _shut(earlier.after_gates)) is not None:
             return _gate(gate, f"after stage {earlier.name} of run {name}", detail, now)
         wait = earlier.after_stage_wait
@@ -144,7 +141,7 @@ def _gate(gate: GateReport, where: str, detail: dict[str, str], now: datetime) -
 
 
 def _shut(gates: Sequence[GateReport]) -> GateReport | None:
-    return next((gate for gate in gates if gate.state not in _OVER), None)
+    return next((gate for gate in gates if gate.state not in OVER), None)
 
 
 def _running(group: GroupStatus) -> Iterator[str]:
@@ -164,4 +161,4 @@ def _place(run: ClusterUpgradeRun, member: str) -> tuple[StageStatus, GroupStatu
 
 def _word(run: ClusterUpgradeRun) -> str:
     state = run.status.state
-    return str(state).lower() if state in _HALTED else "being stopped"
+    return str(state).lower() if state in HALTED else "being stopped"

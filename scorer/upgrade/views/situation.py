@@ -18,9 +18,8 @@ from scorer.api.upgrade.strategy import GateType
 from scorer.upgrade.evaluation.conditions import INITIALIZED, PROGRESSING, SUCCEEDED
 from scorer.upgrade.evaluation.gates import APPROVED
 from scorer.upgrade.simulation.hub import gates_of
-from scorer.upgrade.state.record import OVER
+from scorer.upgrade.state.record import OVER, STOPPED
 
-_HALTED: Final = frozenset({UpgradeState.STOPPED, UpgradeState.FAILED})
 _BY_PERSONS: Final = frozenset({"MemberOnHold", "KubernetesVersionNotAvailable", "NodeImageVersionNotAvailable"})
 """Reasons of members that wait for somebody to do something."""
 _WINDOW_CLOSED: Final = "MaintenanceWindowClosed"
@@ -93,7 +92,7 @@ class UpgradeSituation:
     @property
     def is_halted(self) -> bool:
         """Say whether it goes on only when it is started again."""
-        return self.phase in _HALTED
+        return self.phase in STOPPED
 
     @property
     def needs_person(self) -> bool:
@@ -130,7 +129,7 @@ def situation_of(run: ClusterUpgradeRun, approved: Collection[str] = ()) -> Upgr
 
 def waits_for_approval(status: UpgradeRunStatus) -> bool:
     """Say whether a run stands at a gate until somebody approves; one that is halted waits for a start instead."""
-    if status.state in OVER or status.state in _HALTED:
+    if status.state in OVER or status.state in STOPPED:
         return False
     return any(gate.state is UpgradeState.PENDING and _needs_approval(gate) for _, gate in gates_of(status))
 
@@ -173,10 +172,10 @@ def _waits(run: ClusterUpgradeRun, current: StageStatus | None, approved: Collec
     if status.start_time is None:
         yield from _before_start(run)
         return
-    if status.state in _HALTED:
+    if status.state in STOPPED:
         yield UpgradeWait(WaitKind.START, f"a start: the run is {status.state.value}", needs_person=True)
     yield from _gates(run, approved)
-    if current is None or status.state in _HALTED or status.state is UpgradeState.STOPPING:
+    if current is None or status.state in STOPPED or status.state is UpgradeState.STOPPING:
         return
     wait = current.after_stage_wait
     if wait is not None and wait.state is UpgradeState.RUNNING and wait.start_time is not None:
@@ -196,7 +195,7 @@ def _before_start(run: ClusterUpgradeRun) -> Iterator[UpgradeWait]:
 
 
 def _gates(run: ClusterUpgradeRun, approved: Collection[str]) -> Iterator[UpgradeWait]:
-    later = ", once the run is started again" if run.status.state in _HALTED else ""
+    later = ", once the run is started again" if run.status.state in STOPPED else ""
     for place, gate in gates_of(run.status):
         if gate.state is not UpgradeState.PENDING:
             continue

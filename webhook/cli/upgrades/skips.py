@@ -17,8 +17,8 @@ from scorer.api.upgrade.run import (
     SkipTargetType,
     StageStatus,
 )
+from scorer.upgrade.state.record import STOPPED
 
-_HALTED: Final = frozenset({UpgradeState.STOPPED, UpgradeState.FAILED})
 _LEFT: Final = frozenset({UpgradeState.NOT_STARTED, UpgradeState.PENDING, UpgradeState.STOPPED})
 """States of a member, and of a wait besides Running, that a skip ends."""
 _WHY_NOT: Final = {
@@ -70,7 +70,7 @@ def effects(run: ClusterUpgradeRun, targets: Sequence[SkipTarget]) -> list[Effec
     """
     if not run.status.stages:
         return [Effect(target, more=True) for target in targets]
-    halted = run.status.state in _HALTED
+    halted = run.status.state in STOPPED
     return [_effect(run.status.stages, target, halted=halted) for target in targets]
 
 

@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from scorer.api.cluster.member_state import MemberState
+from scorer.api.cluster.member_state import DEFAULT_HEARTBEAT_PERIOD_SECONDS, MemberState
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, MEMBER_CLUSTER, NAMESPACE, WORK, Kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import MEMBER_NAMESPACE_PREFIX, WORK_CLEANUP, member_namespace
@@ -64,14 +64,13 @@ from webhook.member.membership.heartbeat import next_heartbeat, report
 from webhook.member.membership.hub_state import ask
 from webhook.member.objects.owner_references import is_applied_work, owners
 from webhook.member.store.reflector import list_and_watch
-from webhook.member.works.backoff import Pace, next_pace
+from webhook.member.works.backoff import CONFLICT_DELAY, Pace, next_pace
 from webhook.member.works.queue import Agenda
 from webhook.member.works.reconciler import WORDS, reconcile_work
 
 WORKERS = 8
 OPEN_STORES = 128
 
-_AFTER_CONFLICT = timedelta(milliseconds=100)
 _LONGEST_BACKOFF = timedelta(minutes=1)
 _RELIST_AFTER_SECONDS = 1.0
 
@@ -283,7 +282,7 @@ class SimulatedMembers:
                 await self._handle(entry)
                 self._failures.pop(entry, None)
             except ConflictError:
-                self._agenda.add_at(entry, self._now() + _AFTER_CONFLICT)
+                self._agenda.add_at(entry, self._now() + CONFLICT_DELAY)
             except StoreError as error:
                 _log.warning(
                     "will try again", extra={"entry": entry.what, "cluster": entry.cluster, "error": str(error)}
@@ -378,7 +377,7 @@ class SimulatedMembers:
             stored = await report(self._hub, INTERNAL_MEMBER_CLUSTER, key, reported, now)
         except NotFoundError:
             return
-        period = spec_of(stored).get("heartbeatPeriodSeconds") or 60
+        period = spec_of(stored).get("heartbeatPeriodSeconds") or DEFAULT_HEARTBEAT_PERIOD_SECONDS
         if member.has_beaten:
             due = next_heartbeat(now, period, _dice(f"{cluster} {now.timestamp()}") * 2 - 1)
         else:  # all members start at the same time; this spreads them over the period

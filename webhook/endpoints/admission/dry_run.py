@@ -8,7 +8,7 @@ Source: serving.md 3.1.
 """
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 from aiohttp import web
 from pydantic import Field
@@ -25,11 +25,9 @@ from webhook.endpoints.http.access_control import caller_of
 from webhook.endpoints.http.api import Api
 from webhook.endpoints.http.problems import Mistake, Problem, ProblemError
 from webhook.endpoints.http.request_models import RequestModel
-from webhook.endpoints.http.responses import JSON, headers
+from webhook.endpoints.http.responses import JSON_NO_STORE
 from webhook.kube.transport.serialization import encode
 from webhook.validation.framework.context import Context
-
-_HEADERS: Final = headers(Content_Type=JSON, Cache_Control="no-store")
 
 
 class RehearsalModel(RequestModel):
@@ -151,4 +149,4 @@ def _errors(verdict: Verdict) -> Iterator[JsonObject]:
 
 
 def _answer(document: JsonObject) -> web.Response:
-    return web.Response(body=encode(document, sort=True), headers=_HEADERS)
+    return web.Response(body=encode(document, sort=True), headers=JSON_NO_STORE)

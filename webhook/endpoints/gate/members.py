@@ -17,13 +17,11 @@ from webhook.endpoints.http.access_control import DISRUPTING_KINDS, caller_of
 from webhook.endpoints.http.api import Api
 from webhook.endpoints.http.problems import Problem, ProblemError
 from webhook.endpoints.http.request_models import Name, PlacementModel, RequestModel
-from webhook.endpoints.http.responses import JSON, headers
+from webhook.endpoints.http.responses import JSON_NO_STORE
 from webhook.endpoints.refusals import note_member
 from webhook.gate.desk import GateDesk
 from webhook.history.desk import HistoryDesk
 from webhook.kube.transport.serialization import encode
-
-_HEADERS: Final = headers(Content_Type=JSON, Cache_Control="no-store")
 
 
 class RolloutModel(RequestModel):
@@ -118,4 +116,4 @@ def add_routes(api: Api, desk: GateDesk, history: HistoryDesk) -> None:
 
 
 def _answered(body: JsonObject) -> web.Response:
-    return web.Response(body=encode(body, sort=True), headers=_HEADERS)
+    return web.Response(body=encode(body, sort=True), headers=JSON_NO_STORE)

@@ -33,7 +33,7 @@ from webhook.endpoints.http.access_control import DISRUPTING_KINDS, caller_of
 from webhook.endpoints.http.api import Api
 from webhook.endpoints.http.problems import Mistake, ProblemError
 from webhook.endpoints.http.request_models import ModelT, read_model
-from webhook.endpoints.http.responses import JSON, headers, tagged
+from webhook.endpoints.http.responses import JSON_NO_STORE, tagged
 from webhook.endpoints.refusals import note_nodes, note_reservation, without_pods
 from webhook.gate.desk import GateDesk
 from webhook.gate.errors import MemberHeldError, RefusedError
@@ -46,7 +46,6 @@ PODS: Final = frozenset({KINDS["", "Pod"], KINDS["policy", "PodDisruptionBudget"
 """The kinds whose objects an answer about nodes may name."""
 _REVISION: Final = "reservations"
 _OF_ROLLOUTS: Final = rollout_holder("")
-_HEADERS: Final = headers(Content_Type=JSON, Cache_Control="no-store")
 
 
 def add_routes(api: Api, desk: GateDesk, history: HistoryDesk) -> None:
@@ -181,7 +180,7 @@ def _read_question(model: type[ModelT], body: ReservationModel) -> ModelT:
 
 
 def _answered(body: JsonObject, status: int = 200) -> web.Response:
-    return web.Response(status=status, body=encode(body, sort=True), headers=_HEADERS)
+    return web.Response(status=status, body=encode(body, sort=True), headers=JSON_NO_STORE)
 
 
 def _document(reservation: Reservation) -> JsonObject:

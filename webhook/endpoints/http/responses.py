@@ -47,6 +47,9 @@ def headers(**members: str) -> CIMultiDictProxy[str]:
     return CIMultiDictProxy(CIMultiDict({name.replace("_", "-"): value for name, value in members.items()}))
 
 
+JSON_NO_STORE: Final = headers(Content_Type=JSON, Cache_Control="no-store")
+
+
 def tagged(request: web.Request, document: JsonObject, revision: str = "") -> web.Response:
     """Answer with *document*, keys sorted, and an entity tag; 304 when the caller of a GET already has that version.
 

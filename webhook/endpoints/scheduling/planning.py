@@ -32,14 +32,12 @@ from webhook.endpoints.http.access_control import caller_of
 from webhook.endpoints.http.api import Api
 from webhook.endpoints.http.problems import Mistake, Problem, ProblemError
 from webhook.endpoints.http.request_models import Name, RefModel, RequestModel
-from webhook.endpoints.http.responses import JSON, headers
+from webhook.endpoints.http.responses import JSON_NO_STORE
 from webhook.kube.transport.serialization import encode
 from webhook.validation.framework.context import KnownKinds
 
 MOST_OBJECTS: Final = 500
 MOST_CLUSTERS: Final = 1000
-
-_HEADERS: Final = headers(Content_Type=JSON, Cache_Control="no-store")
 
 
 class DeletedModel(RequestModel):
@@ -97,7 +95,7 @@ def add_routes(api: Api) -> None:
             raise ProblemError(Problem.NOT_READY, detail, retry_after=1) from error
         except BusyError as error:
             raise ProblemError(Problem.DEADLINE_EXCEEDED, str(error), retry_after=1) from error
-        return web.Response(body=encode(document, sort=True), headers=_HEADERS)
+        return web.Response(body=encode(document, sort=True), headers=JSON_NO_STORE)
 
     api.post("/v1/plan", "/v1/plan", plan, of_page=True)
 

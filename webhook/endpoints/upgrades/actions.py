@@ -20,11 +20,10 @@ from webhook.endpoints.http.access_control import caller_of
 from webhook.endpoints.http.api import Api
 from webhook.endpoints.http.problems import Problem, ProblemError
 from webhook.endpoints.http.request_models import RequestModel
-from webhook.endpoints.http.responses import JSON, headers
+from webhook.endpoints.http.responses import JSON_NO_STORE
 from webhook.kube.ports import ConflictError, ForbiddenError, InvalidObjectError, StoreError
 from webhook.kube.transport.serialization import encode
 
-_HEADERS: Final = headers(Content_Type=JSON, Cache_Control="no-store")
 _LONGEST_MESSAGE: Final = 1024
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
@@ -129,4 +128,4 @@ def _said(ordered: Ordered) -> web.Response:
 
 
 def _written(document: JsonObject) -> web.Response:
-    return web.Response(body=encode(document, sort=True), headers=_HEADERS)
+    return web.Response(body=encode(document, sort=True), headers=JSON_NO_STORE)

@@ -36,7 +36,7 @@ from webhook.endpoints.http.access_control import caller_of
 from webhook.endpoints.http.api import Api
 from webhook.endpoints.http.problems import Mistake, Problem, ProblemError
 from webhook.endpoints.http.request_models import Name, RequestModel
-from webhook.endpoints.http.responses import JSON, headers
+from webhook.endpoints.http.responses import JSON_NO_STORE
 from webhook.kube.ports import StoreError
 from webhook.kube.transport.serialization import encode
 from webhook.runtime.clock import TakesTooLongError
@@ -46,7 +46,6 @@ MOST_MEMBERS: Final = 2000
 MOST_DEFINITIONS: Final = 500
 """Windows, or catalogs."""
 
-_HEADERS: Final = headers(Content_Type=JSON, Cache_Control="no-store")
 
 Document = dict[str, Any]
 
@@ -136,7 +135,7 @@ async def _answered(ask: Callable[[], Any]) -> web.Response:
         raise ProblemError(Problem.DEADLINE_EXCEEDED, str(error), retry_after=1) from error
     except StoreError as error:
         raise ProblemError(Problem.NOT_READY, f"the hub does not answer: {error}", retry_after=1) from error
-    return web.Response(body=encode(document, sort=True), headers=_HEADERS)
+    return web.Response(body=encode(document, sort=True), headers=JSON_NO_STORE)
 
 
 async def _question(

@@ -14,7 +14,6 @@ Source: rollout.md 11.5 and 11.6; KubeFleet pkg/controllers/workapplier/apply.go
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 
 import orjson
 
@@ -29,9 +28,7 @@ from webhook.member.apply.three_way_merge import last_applied, three_way_merge
 from webhook.member.objects.manifests import Manifest, manifest_hash
 from webhook.member.objects.owner_references import owners, with_owners
 from webhook.member.store.ports import MANAGER, MemberStore
-
-ANNOTATIONS_LIMIT: Final = 256 * 1024
-"""Limit in bytes of all annotations together, as API servers count them."""
+from webhook.validation.framework.object_meta import LONGEST_ANNOTATIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +159,7 @@ def _annotations(manifest: JsonObject, wanted: Mapping[str, str], live: JsonObje
         text = kept  # only the order of the fields differs
     everything = {**before, **annotations, LAST_APPLIED: text}
     size = sum(len(key.encode()) + len(value.encode()) for key, value in everything.items())
-    return {**annotations, LAST_APPLIED: text if size <= ANNOTATIONS_LIMIT else ""}
+    return {**annotations, LAST_APPLIED: text if size <= LONGEST_ANNOTATIONS else ""}
 
 
 def _is_same_manifest(text: str, manifest: JsonObject) -> bool:

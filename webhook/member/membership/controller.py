@@ -21,7 +21,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from scorer.api.cluster.member_state import MemberState
+from scorer.api.cluster.member_state import (
+    DEFAULT_HEARTBEAT_PERIOD_SECONDS,
+    LONGEST_HEARTBEAT_PERIOD_SECONDS,
+    SHORTEST_HEARTBEAT_PERIOD_SECONDS,
+    MemberState,
+)
 from scorer.api.conditions import FALSE
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, WORK
 from scorer.api.meta import JsonObject
@@ -33,8 +38,6 @@ from webhook.member.membership.hub_state import Word, ask
 from webhook.member.membership.registration import NotOursError, Registration
 from webhook.member.store.reflector import Sleep, follow
 
-DEFAULT_PERIOD_SECONDS: Final = 60
-PERIOD_BOUNDS: Final = (1, 600)
 RETRY_SECONDS: Final = (0.5, 1.0, 2.0, 5.0, 10.0)
 """How long to wait after a heartbeat or a last report that was not delivered; the last value repeats."""
 
@@ -346,8 +349,9 @@ def _state(document: Mapping[str, Any]) -> str:
 def _period(document: Mapping[str, Any]) -> int:
     """Return the seconds between two heartbeats, clamped to the bounds."""
     given = spec_of(document).get("heartbeatPeriodSeconds")
-    low, high = PERIOD_BOUNDS
-    return min(max(given, low), high) if isinstance(given, int) else DEFAULT_PERIOD_SECONDS
+    if not isinstance(given, int):
+        return DEFAULT_HEARTBEAT_PERIOD_SECONDS
+    return min(max(given, SHORTEST_HEARTBEAT_PERIOD_SECONDS), LONGEST_HEARTBEAT_PERIOD_SECONDS)
 
 
 def _mark(document: JsonObject | None) -> object:

@@ -12,6 +12,7 @@ SLOW_LIMIT = timedelta(seconds=15)
 FAST_LIMIT = timedelta(minutes=15)
 HELD_DELAY = timedelta(minutes=1)
 CONTESTED_DELAY = timedelta(seconds=10)
+CONFLICT_DELAY = timedelta(milliseconds=100)
 _SLOW_GROWTH = 1.2
 _FAST_GROWTH = 1.5
 

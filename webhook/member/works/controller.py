@@ -22,13 +22,12 @@ from webhook.member.membership.hub_state import AskHub
 from webhook.member.objects.manifests import DEFAULT_LIMITS
 from webhook.member.store.ports import MemberStore
 from webhook.member.store.reflector import Sleep, follow
-from webhook.member.works.backoff import Pace, next_pace
+from webhook.member.works.backoff import CONFLICT_DELAY, Pace, next_pace
 from webhook.member.works.object_watches import AppliedObjects
 from webhook.member.works.queue import Agenda
 from webhook.member.works.reconciler import WORDS, clean_up_after, clean_up_without_work, reconcile_work, went_early
 
 WORKERS: Final = 8
-AFTER_CONFLICT: Final = timedelta(milliseconds=100)
 LONGEST_BACKOFF: Final = timedelta(seconds=20)
 """Longest wait between two passes while the hub or the member fails. On a bad network one of the many requests of a
 pass often fails, and content that is to go or to change should not wait a minute for the next attempt."""
@@ -212,7 +211,7 @@ class Applying:
             self._failures.pop(name, None)
             result = PassResult.DONE
         except ConflictError:
-            result, again = PassResult.CONFLICT, AFTER_CONFLICT
+            result, again = PassResult.CONFLICT, CONFLICT_DELAY
         except StoreError as error:
             _log.warning("will try again", extra={"work": name, "error": str(error)})
             result, again = PassResult.UNAVAILABLE, self._backoff(name)
